@@ -1,0 +1,478 @@
+"""What users hold: one object for a cluster, thin over the services that it wires together."""
+
+import os
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import pyarrow as pa
+
+from kafka_on_spark.config import check_acks, read_cluster_toml
+from kafka_on_spark.controller import topics
+from kafka_on_spark.controller.brokers import elect_preferred, register_broker
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
+from kafka_on_spark.ids import BrokerId, Offset, PartitionKey, TopicId, TopicPartition
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.service.admin import run_command
+from kafka_on_spark.service.append_results import AppendPlan, AppendResult, append_result
+from kafka_on_spark.service.controller_loop import ControllerReport
+from kafka_on_spark.service.creation import create_cluster
+from kafka_on_spark.service.descriptions import (
+    PartitionOffsets,
+    TopicDescription,
+    describe,
+    offsets_of,
+)
+from kafka_on_spark.service.history import HistoryEntry, partition_history
+from kafka_on_spark.service.reading import ReadOrder, plan_read
+from kafka_on_spark.service.replication_round import ReplicationReport
+from kafka_on_spark.service.stage_plan import StagedSegment, collect_parts, plan_stage
+from kafka_on_spark.spark.frames import check_frame, is_frame, stage_frame
+from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.reader import read_rows, row_schema
+from kafka_on_spark.storage.records import check_table, input_batches, table_of
+from kafka_on_spark.storage.root_identity import check_free, prepare_root
+from kafka_on_spark.storage.roots import StorageOptions, normalize
+from kafka_on_spark.storage.staging import stage_records
+from kafka_on_spark.wiring import Services, new_uuid
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+
+
+class Cluster:
+    """A cluster, opened by one process. Threads may share it; close it, or use it in `with`."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._metadata = services.metadata
+
+    @classmethod
+    def create(
+        cls,
+        metadata_root: str | os.PathLike[str],
+        brokers: Mapping[int, str | os.PathLike[str]],
+        *,
+        racks: Mapping[int, str] | None = None,
+        configs: Mapping[str, object] | None = None,
+        spark: "SparkSession | None" = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> "Cluster":
+        """Make a cluster at `metadata_root` with `brokers` (id → root), and open it.
+
+        Each root is tested first. A creation that was cut off before its commit is continued.
+
+        Raises:
+            InvalidRequestError: There is a cluster at the metadata root, or no broker is given.
+            InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError:
+                A root can't be a broker's.
+            InvalidConfigError: A setting is unknown or its value not allowed.
+        """
+        options = StorageOptions(storage_options)
+        settings = {**read_cluster_toml(), **(configs or {})}
+        roots = {BrokerId(int(each)): normalize(root) for each, root in brokers.items()}
+        _check_brokers(roots, racks or {})
+        create_cluster(MetadataImage(), "", [], settings)  # bad settings before the first write
+        url = normalize(metadata_root)
+        for broker_id, root in roots.items():
+            check_free(root, broker_id, options)
+        cluster_id = DeltaMetadataLog.begin(url, options, new_uuid())
+        identities = [
+            (
+                broker_id,
+                root,
+                (racks or {}).get(broker_id),
+                prepare_root(root, cluster_id, broker_id, options).directory_id,
+            )
+            for broker_id, root in roots.items()
+        ]
+        cluster = cls(Services.open(url, options, spark))
+        cluster._command(lambda image: create_cluster(image, cluster_id, identities, settings))
+        return cluster
+
+    @classmethod
+    def open(
+        cls,
+        metadata_root: str | os.PathLike[str],
+        spark: "SparkSession | None" = None,
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> "Cluster":
+        """Open the cluster at `metadata_root`; tasks run on `spark`, or in threads without.
+
+        Raises:
+            ClusterNotFoundError: There is none.
+            InvalidRequestError: `spark` is a Spark Connect session.
+        """
+        options = StorageOptions(storage_options)
+        return cls(Services.open(normalize(metadata_root), options, spark))
+
+    def close(self) -> None:
+        """Finish what is due (checkpoints) and let the threads go."""
+        self._services.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def image(self) -> MetadataImage:
+        """The cluster's metadata of now."""
+        return self._metadata.catch_up()
+
+    @property
+    def metadata_table(self) -> str:
+        """URL of the metadata log, a Delta table: for SQL."""
+        return self._services.metadata_log.uri
+
+    def _command(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
+        return run_command(
+            self._metadata,
+            decide,
+            controller_id=self._services.controller_id,
+            timeout_ms=self._services.timeout_ms,
+        )
+
+    # Topics and brokers
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        replication_factor: int | None = None,
+        replica_assignment: Mapping[int, Sequence[int]] | None = None,
+        configs: Mapping[str, object] | None = None,
+    ) -> TopicId:
+        """Create a topic: one commit, and no table until the first append.
+
+        Raises:
+            InvalidTopicError, TopicAlreadyExistsError, InvalidPartitionsError,
+            InvalidReplicationFactorError, InvalidReplicaAssignmentError, InvalidConfigError.
+        """
+
+        def decide(image: MetadataImage) -> ControllerResult[TopicId]:
+            settings = image.settings()
+            return topics.create_topic(
+                image,
+                name,
+                partition_count=partitions
+                if partitions is not None
+                else settings.integer("num.partitions"),
+                replication_factor=replication_factor
+                if replication_factor is not None
+                else settings.integer("default.replication.factor"),
+                replica_assignment=replica_assignment,
+                configs=configs or {},
+                new_uuid=new_uuid,
+                random_below=random.randrange,
+                cause="topic created by request",
+            )
+
+        return self._command(decide)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic: gone at once for users. Its tables stay until a cleaner removes them.
+
+        Raises:
+            UnknownTopicOrPartitionError: There is none.
+        """
+        self._command(
+            lambda image: topics.delete_topic(image, name, cause="topic deleted by request")
+        )
+
+    def alter_topic_configs(self, name: str, configs: Mapping[str, object | None]) -> None:
+        """Set a topic's settings; None removes one.
+
+        Raises:
+            UnknownTopicOrPartitionError, InvalidConfigError.
+        """
+        self._command(
+            lambda image: topics.alter_configs(image, name, configs, cause="altered by request")
+        )
+
+    def register_broker(
+        self, broker_id: int, root: str | os.PathLike[str], *, rack: str | None = None
+    ) -> None:
+        """Register a broker, or another disk for a fenced one.
+
+        Raises:
+            InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError.
+        """
+        url = normalize(root)
+        cluster_id = self.image.cluster_id
+        assert cluster_id is not None
+        options = self._services.options
+        directory_id = prepare_root(url, cluster_id, BrokerId(broker_id), options).directory_id
+        self._command(
+            lambda image: register_broker(
+                image,
+                BrokerId(broker_id),
+                url,
+                rack=rack,
+                directory_id=directory_id,
+                cause=f"broker {broker_id} registered by request",
+            )
+        )
+
+    def describe_topic(self, name: str) -> TopicDescription:
+        """Return a topic's partitions, settings, and which of those are not enforced.
+
+        Raises:
+            UnknownTopicOrPartitionError: There is none.
+        """
+        return describe(self.image, name)
+
+    def offsets(self, name: str) -> dict[int, PartitionOffsets]:
+        """Return each partition's log start, high watermark and recorded log end.
+
+        Raises:
+            UnknownTopicOrPartitionError: There is no such topic.
+        """
+        partitions = self.image.topic(name).partitions
+        return {number: offsets_of(partitions[number]) for number in sorted(partitions)}
+
+    # Controller and replication
+
+    def run_controller(self, seconds: float | None = None) -> ControllerReport:
+        """Control the cluster for `seconds`, or for one pass.
+
+        A pass keeps probing a root that fails until it answers or its session is over.
+
+        Raises:
+            NotControllerError: Another controller has taken over meanwhile.
+        """
+        duration_ms = None if seconds is None else int(seconds * 1000)
+        return self._services.controller_loop().run(duration_ms)
+
+    def elect_leaders(
+        self, kind: str = "preferred", partitions: Iterable[tuple[str, int]] | None = None
+    ) -> list[TopicPartition]:
+        """Give preferred leaders their partitions back; return which moved.
+
+        Raises:
+            InvalidRequestError: Another kind of election.
+            UnknownTopicOrPartitionError: A partition does not exist.
+        """
+        if kind != "preferred":
+            raise InvalidRequestError(
+                f"can't hold a {kind!r} election: this version has 'preferred'"
+            )
+        image = self.image
+        keys = None if partitions is None else [_key(image, *each) for each in partitions]
+        moved = self._command(
+            lambda newest: elect_preferred(newest, "preferred leaders by request", keys)
+        )
+        return [self._metadata.image.name_of(key) for key in moved]
+
+    def replicate(
+        self, topics: Iterable[str] | None = None, *, is_sweep: bool = False
+    ) -> ReplicationReport:
+        """Do one round of replication where there is work; `is_sweep`: everywhere.
+
+        Raises:
+            UnknownTopicOrPartitionError: A topic does not exist.
+        """
+        return self._services.replication_round().run(topics, is_sweep=is_sweep)
+
+    # Appending and reading
+
+    def append(
+        self,
+        topic: str,
+        records: object,
+        *,
+        acks: str | int = "all",
+        producer_id: str | None = None,
+        producer_epoch: int | None = None,
+        sequence: int | None = None,
+        expected_offsets: Mapping[int, int] | None = None,
+        timeout_ms: int | None = None,
+    ) -> AppendResult:
+        """Append a DataFrame, an Arrow table or a list of records; return where they stand.
+
+        With `producer_id` and `sequence` a retry of the same records is appended once.
+
+        Raises:
+            UnknownTopicOrPartitionError, InvalidRequestError, InvalidRecordError,
+            MessageTooLargeError, NotEnoughReplicasError: Nothing was appended.
+            RequestTimedOutError, NotEnoughReplicasAfterAppendError: Unknown; retry with the
+                same producer and sequence.
+            DuplicateSequenceError, OutOfOrderSequenceError, ProducerFencedError,
+            UnexpectedOffsetError: As their docstrings say.
+        """
+        is_spark = is_frame(records)
+        if is_spark:
+            check_frame(records, has_topic=True)  # type: ignore[arg-type]
+        else:
+            records = table_of(records)
+            check_table(records)
+        plan = self.plan_append(
+            topic,
+            acks=acks,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            sequence=sequence,
+            expected_offsets=expected_offsets,
+            timeout_ms=timeout_ms,
+        )
+        if is_spark:
+            rows = stage_frame(records, plan.order, self._services.options)  # type: ignore[arg-type]
+        else:
+            batches = input_batches(records.to_batches())  # type: ignore[attr-defined]
+            rows = stage_records(plan.order, batches, self._services.options)
+        return self.commit_append(plan, rows)
+
+    def plan_append(
+        self,
+        topic: str,
+        *,
+        acks: str | int = "all",
+        producer_id: str | None = None,
+        producer_epoch: int | None = None,
+        sequence: int | None = None,
+        expected_offsets: Mapping[int, int] | None = None,
+        timeout_ms: int | None = None,
+    ) -> AppendPlan:
+        """Return the plan of an append, whose tasks run elsewhere: for writers of engines.
+
+        Raises: as `append`, what can be known before the first write.
+        """
+        checked = check_acks(acks)
+        image = self.image
+        topic_image = image.topic(topic)
+        producer = self._services.producers.begin(producer_id, producer_epoch, sequence)
+        order = plan_stage(
+            image,
+            topic_image,
+            acks=checked,
+            has_producer=producer is not None,
+            now_ms=self._services.clock.now_ms(),
+        )
+        return AppendPlan(
+            topic_id=topic_image.topic_id,
+            order=order,
+            acks=checked,
+            producer=producer,
+            expected_offsets=dict(expected_offsets or {}),
+            timeout_ms=self._services.timeout_ms if timeout_ms is None else timeout_ms,
+        )
+
+    def commit_append(self, plan: AppendPlan, rows: Iterable[StagedSegment]) -> AppendResult:
+        """Commit what the tasks of `plan` have staged, `rows` in task order.
+
+        Raises: as `append`.
+        """
+        image = self.image
+        topic = image.topics.get(plan.topic_id)
+        if topic is None:
+            raise UnknownTopicOrPartitionError("the topic was deleted while it was appended to")
+        parts = collect_parts(
+            image,
+            topic,
+            plan.order,
+            rows,
+            producer=plan.producer,
+            expected_offsets=plan.expected_offsets,
+        )
+        self._services.replication_round().make_replicas([part.key for part in parts])
+        outcomes = self._services.appender.commit(parts, acks=plan.acks, timeout_ms=plan.timeout_ms)
+        self._services.maintain(image, [part.key for part in parts])
+        return append_result(topic.name, outcomes, is_waited_for=plan.acks != "0")
+
+    def plan_reads(
+        self,
+        topic: str,
+        start: Mapping[int, int] | None = None,
+        end: Mapping[int, int] | None = None,
+        *,
+        client_rack: str | None = None,
+    ) -> list[ReadOrder]:
+        """Return one order a partition that has committed records between `start` and `end`.
+
+        Raises:
+            UnknownTopicOrPartitionError: There is no such topic or partition.
+            OffsetOutOfRangeError: A start is outside of what is committed.
+        """
+        image = self.image
+        topic_image = image.topic(topic)
+        for number in {**(start or {}), **(end or {})}:
+            _key(image, topic, number)
+        orders = []
+        for number, partition in sorted(topic_image.partitions.items()):
+            first = Offset((start or {}).get(number, partition.log_start_offset))
+            last = Offset((end or {}).get(number, partition.high_watermark))
+            key = PartitionKey(topic_image.topic_id, number)
+            order = plan_read(
+                image, key, start_offset=first, end_offset=last, client_rack=client_rack
+            )
+            if order.start_offset < order.end_offset:
+                orders.append(order)
+        return orders
+
+    def read(
+        self,
+        topic: str,
+        start: Mapping[int, int] | None = None,
+        end: Mapping[int, int] | None = None,
+    ) -> pa.Table:
+        """Return committed records as Arrow, by partition and offset.
+
+        `start` and `end` are offsets by partition; without, all that is committed now.
+
+        Raises:
+            UnknownTopicOrPartitionError, OffsetOutOfRangeError: As `plan_reads`.
+            KafkaStorageError: No replica can serve a range.
+        """
+        batches = self._read_batches(self.plan_reads(topic, start, end))
+        return pa.Table.from_batches(batches, schema=row_schema(has_headers=True))
+
+    def _read_batches(self, orders: Sequence[ReadOrder]) -> Iterator[pa.RecordBatch]:
+        for order in orders:
+            yield from read_rows(order, self._services.replicas, self._services.options)
+
+    def history(self, topic: str, partition: int | None = None) -> list[HistoryEntry]:
+        """Return leaders, ISRs, epochs and causes of a partition, or of all, oldest first.
+
+        Raises:
+            UnknownTopicOrPartitionError: There is no such topic or partition.
+        """
+        image = self.image
+        topic_id = image.topic(topic).topic_id
+        if partition is not None:
+            _key(image, topic, partition)
+        return partition_history(self._metadata.history(), topic_id, partition)
+
+
+def _key(image: MetadataImage, topic: str, partition: int) -> PartitionKey:
+    topic_image = image.topic(topic)
+    if partition not in topic_image.partitions:
+        raise UnknownTopicOrPartitionError(
+            f"topic {topic!r} has no partition {partition}: it has 0 to"
+            f" {len(topic_image.partitions) - 1}"
+        )
+    return PartitionKey(topic_image.topic_id, partition)
+
+
+def _check_brokers(roots: Mapping[BrokerId, str], racks: Mapping[int, str]) -> None:
+    if not roots:
+        raise InvalidRequestError("a cluster needs brokers: give at least one id and root")
+    bad = [each for each in roots if each < 0]
+    if bad:
+        raise InvalidRequestError(f"broker id {bad[0]} is not allowed: ids are 0 or more")
+    if len(set(roots.values())) < len(roots):
+        raise InvalidRequestError("two brokers have the same root: give each one of its own")
+    unknown = sorted(set(racks) - set(roots))
+    if unknown:
+        raise InvalidRequestError(f"racks names broker {unknown[0]}, which is not in brokers")

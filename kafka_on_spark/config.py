@@ -1,0 +1,197 @@
+"""Settings: Kafka's names, types and defaults, and how the layers of them combine.
+
+A setting comes from the defaults here, then ``conf/cluster.toml``, then the cluster's and the
+topic's ConfigRecords, then the call; the last one wins. Values are kept as text, as Kafka
+keeps them, and parsed where they are used, so that a topic's description shows what was given.
+"""
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final
+
+from kafka_on_spark.errors import InvalidConfigError, InvalidRequestError
+
+Value = int | float | bool | str
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting.
+
+    Attributes:
+        default: Kafka's default, except where `note` says why not.
+        parse: Turns the text into a value, or raises ValueError saying what is allowed.
+        is_topic_setting: A topic may override it.
+        note: What this version does not do with it; None if it is fully obeyed.
+    """
+
+    default: str
+    parse: Callable[[str], Value]
+    is_topic_setting: bool = False
+    note: str | None = None
+
+
+def _integer(low: int, high: int = 2**63 - 1) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise ValueError(f"a whole number of at least {low}") from None
+        if not low <= value <= high:
+            raise ValueError(f"a whole number from {low} to {high}")
+        return value
+
+    return parse
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("true or false")
+    return text.lower() == "true"
+
+
+def _one_of(*allowed: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(" or ".join(allowed))
+        return text
+
+    return parse
+
+
+_NOT_ENFORCED: Final = "recorded and shown; not enforced in this version"
+_DAY_MS: Final = 24 * 60 * 60 * 1000
+
+SETTINGS: Final[Mapping[str, Setting]] = {
+    # Topics (Kafka's TopicConfig and LogConfig).
+    "cleanup.policy": Setting(
+        "delete", _one_of("delete", "compact", "compact,delete"), True, _NOT_ENFORCED
+    ),
+    "max.message.bytes": Setting("1048588", _integer(0), True),
+    "message.timestamp.type": Setting("CreateTime", _one_of("CreateTime", "LogAppendTime"), True),
+    "min.insync.replicas": Setting("1", _integer(1), True),
+    "retention.bytes": Setting("-1", _integer(-1), True, _NOT_ENFORCED),
+    "retention.ms": Setting(str(7 * _DAY_MS), _integer(-1), True, _NOT_ENFORCED),
+    "segment.bytes": Setting("1073741824", _integer(1024 * 1024, 2**31 - 1), True),
+    "unclean.leader.election.enable": Setting("false", _boolean, True),
+    # Kafka leaves flushing to the system; here every batch is flushed unless that is asked for.
+    "flush.messages": Setting("1", _integer(1), True),
+    # The cluster (Kafka's broker and controller settings).
+    "broker.session.timeout.ms": Setting("9000", _integer(1)),
+    "broker.heartbeat.interval.ms": Setting("2000", _integer(1)),
+    "default.replication.factor": Setting("1", _integer(1)),
+    "num.partitions": Setting("1", _integer(1)),
+    "leader.imbalance.per.broker.percentage": Setting("10", _integer(0)),
+    "replica.fetch.max.bytes": Setting("1048576", _integer(0)),
+    "replica.lag.time.max.ms": Setting("30000", _integer(1)),
+    "replica.lag.max.bytes": Setting("-1", _integer(-1)),
+    "producer.id.expiration.ms": Setting(str(_DAY_MS), _integer(1), False, _NOT_ENFORCED),
+    # The call (Kafka's producer).
+    "delivery.timeout.ms": Setting("120000", _integer(0)),
+    # Ours: how long a controller's lease lasts without a renewal. For liveness only.
+    "controller.lease.ms": Setting("10000", _integer(1)),
+}
+
+
+def check_settings(given: Mapping[str, object], *, topic_only: bool) -> dict[str, str]:
+    """Return `given` as text, checked by name and value.
+
+    Raises:
+        InvalidConfigError: A name is unknown (the nearest known one is named), is not a
+            topic's, or a value is not allowed.
+    """
+    checked = {}
+    for name, value in given.items():
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        setting = SETTINGS.get(name)
+        if setting is None:
+            raise InvalidConfigError(unknown_name("setting", name, _names(topic_only)))
+        if topic_only and not setting.is_topic_setting:
+            raise InvalidConfigError(
+                f"setting {name!r} belongs to the cluster, not to a topic: set it when the"
+                " cluster is made, or in conf/cluster.toml"
+            )
+        _parse(name, setting, text)
+        checked[name] = text
+    return checked
+
+
+def _names(topic_only: bool) -> list[str]:
+    return [name for name, each in SETTINGS.items() if each.is_topic_setting or not topic_only]
+
+
+def read_cluster_toml() -> dict[str, str]:
+    """Return the settings of ``conf/cluster.toml``: of the checkout, or as installed.
+
+    Raises:
+        InvalidConfigError: A name is unknown or a value is not allowed.
+    """
+    package = Path(__file__).parent
+    for folder in (package.parent / "conf", package / "conf"):
+        file = folder / "cluster.toml"
+        if file.is_file():
+            given = tomllib.loads(file.read_text(encoding="utf-8")).get("cluster", {})
+            return check_settings(given, topic_only=False)
+    return {}
+
+
+def unknown_name(kind: str, name: str, allowed: list[str]) -> str:
+    """Return the sentence for a name that does not exist, with the nearest one that does."""
+    nearest = get_close_matches(name, allowed, n=1, cutoff=0.5)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"known are {', '.join(sorted(allowed))}"
+    return f"unknown {kind} {name!r}: {hint}"
+
+
+def _parse(name: str, setting: Setting, text: str) -> Value:
+    try:
+        return setting.parse(text)
+    except ValueError as error:
+        raise InvalidConfigError(f"setting {name!r} can't be {text!r}: it takes {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Settings in layers: the nearest layer that names a setting decides.
+
+    Attributes:
+        layers: Texts by name, nearest first. What no layer names has the default.
+    """
+
+    layers: tuple[Mapping[str, str], ...] = ()
+
+    def over(self, *nearer: Mapping[str, str]) -> "Settings":
+        """Return these settings with `nearer` layers asked first."""
+        return Settings((*nearer, *self.layers))
+
+    def text(self, name: str) -> str:
+        """Return the setting's text."""
+        for layer in self.layers:
+            if name in layer:
+                return layer[name]
+        return SETTINGS[name].default
+
+    def integer(self, name: str) -> int:
+        """Return a whole number."""
+        value = _parse(name, SETTINGS[name], self.text(name))
+        assert isinstance(value, int), name
+        return value
+
+    def boolean(self, name: str) -> bool:
+        """Return a truth value."""
+        value = _parse(name, SETTINGS[name], self.text(name))
+        assert isinstance(value, bool), name
+        return value
+
+
+ACKS: Final = ("all", "1", "0")
+
+
+def check_acks(acks: object) -> str:
+    """Return `acks` as text: "all", "1" or "0"; -1 means "all", as in Kafka."""
+    text = {"-1": "all"}.get(str(acks), str(acks))
+    if text not in ACKS:
+        raise InvalidRequestError(f"acks can't be {acks!r}: it takes 'all', 1 or 0")
+    return text

@@ -1,0 +1,265 @@
+"""What a broker's registration, failure and return lead to, for it and all its partitions.
+
+One event, one commit: the failover of 10,000 partitions is one batch of records.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from kafka_on_spark.controller.election import Election, elect_leader
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import DuplicateBrokerRegistrationError
+from kafka_on_spark.ids import (
+    KEEP,
+    LOST,
+    BrokerEpoch,
+    BrokerId,
+    DirectoryId,
+    PartitionKey,
+)
+from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
+from kafka_on_spark.metadata.records import (
+    BrokerChangeRecord,
+    BrokerRecord,
+    PartitionChangeRecord,
+    Record,
+)
+
+
+def change_record(
+    image: MetadataImage,
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    change: PartitionChange,
+    cause: str,
+) -> PartitionChangeRecord:
+    """Return the record of `change`, with the epochs that it leads to."""
+    after = partition.merge(change)
+    return PartitionChangeRecord(
+        topic_id=key.topic_id,
+        partition=key.partition,
+        change=change,
+        topic=image.topics[key.topic_id].name,
+        leader_epoch=after.leader_epoch,
+        partition_epoch=after.partition_epoch,
+        cause=cause,
+    )
+
+
+def register_broker(
+    image: MetadataImage,
+    broker_id: BrokerId,
+    root: str,
+    *,
+    rack: str | None,
+    directory_id: DirectoryId,
+    cause: str,
+) -> ControllerResult[BrokerEpoch]:
+    """Decide a registration: a new broker, or another disk under a known id.
+
+    Another disk means another broker epoch and this broker's replicas lost, in one commit.
+
+    Raises:
+        DuplicateBrokerRegistrationError: The id, root or directory is taken.
+    """
+    known = image.brokers.get(broker_id)
+    for other in image.brokers.values():
+        is_itself = other.broker_id == broker_id
+        if (other.directory_id == directory_id or other.root == root) and not is_itself:
+            raise DuplicateBrokerRegistrationError(
+                f"the root {root} is registered already, as broker {other.broker_id}:"
+                " give each broker a root of its own"
+            )
+    if known is not None and known.directory_id == directory_id:
+        raise DuplicateBrokerRegistrationError(
+            f"broker {broker_id} is registered already, with this very root {known.root}:"
+            " give a new broker another id"
+        )
+    if known is not None and known.state is not BrokerState.FENCED:
+        raise DuplicateBrokerRegistrationError(
+            f"broker {broker_id} is registered already, with the root {known.root}, and answers:"
+            " another disk can take its place only after it was fenced"
+        )
+    broker_epoch = BrokerEpoch(0 if known is None else known.broker_epoch + 1)
+    records: list[Record] = [
+        BrokerRecord(
+            broker_id=broker_id,
+            broker_epoch=broker_epoch,
+            root=root,
+            rack=rack,
+            directory_id=directory_id,
+            broker_state=BrokerState.ACTIVE,
+            cause=cause,
+        )
+    ]
+    if known is not None:
+        records.extend(_lose_replicas(image, broker_id, cause))
+    return ControllerResult(records, broker_epoch)
+
+
+def _lose_replicas(image: MetadataImage, broker_id: BrokerId, cause: str) -> Iterable[Record]:
+    for key, partition in image.partitions():
+        if broker_id in partition.replicas and partition.is_made(broker_id):
+            change = lost_change(image, partition, broker_id)
+            yield change_record(image, key, partition, change, cause)
+
+
+def lost_change(
+    image: MetadataImage, partition: PartitionRegistration, broker_id: BrokerId
+) -> PartitionChange:
+    """Return the change that a bad replica leads to (DESIGN §8).
+
+    Its directory becomes lost and it leaves ISR and ELR; if it led, another takes over. The
+    last member of the ISR stays in it: the partition is offline rather than lose records.
+    """
+    place = partition.replicas.index(broker_id)
+    directories = (*partition.directories[:place], LOST, *partition.directories[place + 1 :])
+    isr = partition.isr - {broker_id}
+    if not isr:
+        leader = None if partition.leader is not None else KEEP
+        return PartitionChange(directories=directories, leader=leader)
+    change = PartitionChange(
+        directories=directories,
+        isr=isr if isr != partition.isr else KEEP,
+        elr=partition.elr - {broker_id} if broker_id in partition.elr else KEEP,
+    )
+    if partition.leader != broker_id:
+        return change
+    without = replace(partition, isr=isr, leader=None, elr=partition.elr - {broker_id})
+    eligible = image.eligible_brokers() - {broker_id}
+    elected = elect_leader(without, eligible=eligible, election=Election.ONLINE)
+    return replace(change, leader=elected.leader)
+
+
+def fence_broker(
+    image: MetadataImage, broker_id: BrokerId, cause: str
+) -> ControllerResult[list[PartitionKey]]:
+    """Decide a broker's failure: it leads nothing and is in no ISR. Answer: what it led.
+
+    The last member of an ISR stays in it, without a leader: nobody else has its records.
+    """
+    broker = image.brokers[broker_id]
+    if broker.state is BrokerState.FENCED:
+        return ControllerResult([], [])
+    records: list[Record] = [
+        BrokerChangeRecord(
+            broker_id=broker_id,
+            broker_epoch=broker.broker_epoch,
+            broker_state=BrokerState.FENCED,
+            cause=cause,
+        )
+    ]
+    eligible = image.eligible_brokers() - {broker_id}
+    led = []
+    for key, partition in image.partitions():
+        if broker_id not in partition.isr:
+            continue
+        change = _leave_isr(image, key, partition, broker_id, eligible)
+        if change is None:
+            continue
+        records.append(change_record(image, key, partition, change, cause))
+        if partition.leader == broker_id:
+            led.append(key)
+    return ControllerResult(records, led)
+
+
+def _leave_isr(
+    image: MetadataImage,
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    broker_id: BrokerId,
+    eligible: frozenset[BrokerId],
+) -> PartitionChange | None:
+    rest = partition.isr - {broker_id}
+    if not rest:
+        return None if partition.leader is None else PartitionChange(leader=None)
+    # Below min ISR the high watermark is frozen, so who leaves now has all committed records
+    # until it is found otherwise: an eligible leader replica (KIP-966).
+    min_isr = image.settings(key.topic_id).integer("min.insync.replicas")
+    joins_elr = len(rest) < min(min_isr, len(partition.replicas))
+    elr = partition.elr | {broker_id} if joins_elr else KEEP
+    if partition.leader != broker_id:
+        return PartitionChange(isr=rest, elr=elr)
+    without = replace(partition, isr=rest, leader=None)
+    elected = elect_leader(without, eligible=eligible, election=Election.ONLINE)
+    return PartitionChange(isr=rest, elr=elr, leader=elected.leader)
+
+
+def unfence_broker(
+    image: MetadataImage, broker_id: BrokerId, cause: str
+) -> ControllerResult[list[PartitionKey]]:
+    """Decide a broker's return. Answer: partitions that get a leader by it.
+
+    It rejoins ISRs only after its replicas have caught up; only partitions without a leader
+    may find one now.
+    """
+    broker = image.brokers[broker_id]
+    if broker.state is not BrokerState.FENCED:
+        return ControllerResult([], [])
+    records: list[Record] = [
+        BrokerChangeRecord(
+            broker_id=broker_id,
+            broker_epoch=broker.broker_epoch,
+            broker_state=BrokerState.ACTIVE,
+            cause=cause,
+        )
+    ]
+    elected = elect_where_none(image, image.eligible_brokers() | {broker_id}, cause)
+    return ControllerResult([*records, *elected.records], elected.response)
+
+
+def elect_where_none(
+    image: MetadataImage, eligible: frozenset[BrokerId], cause: str
+) -> ControllerResult[list[PartitionKey]]:
+    """Decide leaders for partitions that have none and can have one without loss."""
+    records: list[Record] = []
+    elected = []
+    for key, partition in image.partitions():
+        if partition.leader is not None:
+            continue
+        result = elect_leader(partition, eligible=eligible, election=Election.ONLINE)
+        if result.leader is None:
+            continue
+        change = PartitionChange(leader=result.leader)
+        if result.leader not in partition.isr:  # from the ELR: it is all that is in sync now
+            isr = frozenset({result.leader})
+            change = replace(change, isr=isr, elr=partition.elr - isr)
+        records.append(change_record(image, key, partition, change, cause))
+        elected.append(key)
+    return ControllerResult(records, elected)
+
+
+def elect_preferred(
+    image: MetadataImage, cause: str, keys: Iterable[PartitionKey] | None = None
+) -> ControllerResult[list[PartitionKey]]:
+    """Decide that preferred leaders lead again where they are in sync. Answer: what moves."""
+    eligible = image.eligible_brokers()
+    wanted = None if keys is None else set(keys)
+    records: list[Record] = []
+    moved = []
+    for key, partition in image.partitions():
+        if wanted is not None and key not in wanted:
+            continue
+        result = elect_leader(partition, eligible=eligible, election=Election.PREFERRED)
+        if result.leader is None or result.leader == partition.leader:
+            continue
+        if result.leader not in partition.isr:
+            continue
+        change = PartitionChange(leader=result.leader)
+        records.append(change_record(image, key, partition, change, cause))
+        moved.append(key)
+    return ControllerResult(records, moved)
+
+
+def imbalance_percentage(image: MetadataImage, broker_id: BrokerId) -> float:
+    """Return the share of a broker's preferred leaderships that others hold, in per cent.
+
+    Source: leader.imbalance.per.broker.percentage.
+    """
+    preferred = [
+        partition for _, partition in image.partitions() if partition.replicas[0] == broker_id
+    ]
+    elsewhere = sum(partition.leader != broker_id for partition in preferred)
+    return 100.0 * elsewhere / len(preferred) if preferred else 0.0

@@ -1,0 +1,108 @@
+"""Who is in sync: shrink by lag, expand by the ladder of AlterPartition's checks (KIP-497).
+
+Lag in time needs no heartbeat: it is now minus the append time of the first batch that a
+follower lacks. A clock that is wrong moves a follower out or in later; it loses nothing.
+"""
+
+from kafka_on_spark.controller.brokers import change_record, lost_change
+from kafka_on_spark.controller.reports import PartitionReport, ReplicaReport
+from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
+from kafka_on_spark.metadata.records import PartitionChangeRecord
+
+
+def alter_isr(image: MetadataImage, report: PartitionReport) -> PartitionChangeRecord | None:
+    """Decide who leaves and who joins the ISR of one partition; None if nobody does.
+
+    Also where a bad replica is taken out (one a round: each changes the partition epoch).
+    """
+    partition = image.partition(report.key)
+    if partition is None or partition.partition_epoch != report.partition_epoch:
+        return None
+    for seen in (report.leader, *report.followers):
+        if seen.is_bad and _is_same_replica(partition, seen):
+            change = lost_change(image, partition, seen.broker_id)
+            cause = f"broker {seen.broker_id}: replica is bad: {seen.error}"
+            return change_record(image, report.key, partition, change, cause)
+    if partition.leader_epoch != report.leader_epoch:
+        return None
+    leaving = _leaving(image, partition, report)
+    joining = {
+        seen.broker_id for seen in report.followers if may_join(image, partition, report, seen)
+    }
+    if not leaving and not joining:
+        return None
+    isr = (partition.isr - leaving.keys()) | joining
+    elr = partition.elr - isr if len(isr) < len(partition.isr) else frozenset[BrokerId]()
+    change = PartitionChange(isr=isr) if elr == partition.elr else PartitionChange(isr=isr, elr=elr)
+    cause = "; ".join([*leaving.values(), *_joined(report, joining)])
+    return change_record(image, report.key, partition, change, cause)
+
+
+def _is_same_replica(partition: PartitionRegistration, seen: ReplicaReport) -> bool:
+    is_assigned = seen.broker_id in partition.replicas
+    return (
+        is_assigned
+        and partition.is_made(seen.broker_id)
+        and partition.uuid_of(seen.broker_id) == seen.replica_uuid
+    )
+
+
+def _leaving(
+    image: MetadataImage, partition: PartitionRegistration, report: PartitionReport
+) -> dict[BrokerId, str]:
+    """Return who lags too far, with the reason in words."""
+    settings = image.settings(report.key.topic_id)
+    lag_ms_max = settings.integer("replica.lag.time.max.ms")
+    lag_bytes_max = settings.integer("replica.lag.max.bytes")
+    leaving = {}
+    for broker_id in partition.isr - {report.leader.broker_id}:
+        seen = report.replica(broker_id)
+        counts = seen is not None and seen.counts_in(report.leader_epoch)
+        since_ms = seen.missing_since_ms if counts and seen else report.uncommitted_since_ms
+        if since_ms is None:
+            continue
+        lag_ms = report.now_ms - since_ms
+        if lag_ms > lag_ms_max:
+            leaving[broker_id] = (
+                f"broker {broker_id}: lags by {lag_ms / 1000:.1f} s"
+                f" (replica.lag.time.max.ms={lag_ms_max})"
+            )
+        elif counts and seen and 0 <= lag_bytes_max < seen.missing_bytes:
+            leaving[broker_id] = (
+                f"broker {broker_id}: lags by {seen.missing_bytes} bytes"
+                f" (replica.lag.max.bytes={lag_bytes_max})"
+            )
+    return leaving
+
+
+def may_join(
+    image: MetadataImage,
+    partition: PartitionRegistration,
+    report: PartitionReport,
+    seen: ReplicaReport,
+) -> bool:
+    """Return whether a follower outside the ISR may join it.
+
+    It is on an eligible broker (KIP-841), under the uuid and directory of the image (KIP-903),
+    fenced at the current epoch, and has the high watermark and the start of the leadership.
+    """
+    if seen.broker_id in partition.isr or not _is_same_replica(partition, seen):
+        return False
+    broker = image.brokers.get(seen.broker_id)
+    if broker is None or not broker.is_eligible or broker.directory_id != seen.directory_id:
+        return False
+    if partition.directory_of(seen.broker_id) != seen.directory_id:
+        return False
+    has_records = seen.log_end_offset >= max(partition.high_watermark, report.epoch_start_offset)
+    return seen.counts_in(report.leader_epoch) and has_records
+
+
+def _joined(report: PartitionReport, joining: set[BrokerId]) -> list[str]:
+    seen = {each.broker_id: each for each in report.followers}
+    return [
+        f"broker {broker_id}: caught up at offset {seen[broker_id].log_end_offset}"
+        f" in epoch {report.leader_epoch}"
+        for broker_id in sorted(joining)
+    ]

@@ -1,0 +1,170 @@
+"""What making, deleting and configuring topics leads to.
+
+Creating a topic of 10,000 partitions is one commit and no table: tables are made with the first
+append (DESIGN §3).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from kafka_on_spark.config import check_settings
+from kafka_on_spark.controller.placement import RandomBelow, place_partitions
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import (
+    InvalidPartitionsError,
+    InvalidReplicaAssignmentError,
+    TopicAlreadyExistsError,
+)
+from kafka_on_spark.ids import (
+    BrokerId,
+    LeaderEpoch,
+    PartitionEpoch,
+    ReplicaUuid,
+    TopicId,
+    check_topic_name,
+)
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.records import (
+    ConfigRecord,
+    PartitionRecord,
+    Record,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+
+NewUuid = Callable[[], str]
+PARTITIONS_MAX = 1_000_000
+
+
+def create_topic(
+    image: MetadataImage,
+    name: str,
+    *,
+    partition_count: int,
+    replication_factor: int,
+    replica_assignment: Mapping[int, Sequence[int]] | None,
+    configs: Mapping[str, object],
+    new_uuid: NewUuid,
+    random_below: RandomBelow,
+    cause: str,
+) -> ControllerResult[TopicId]:
+    """Decide a new topic: its partitions striped over the brokers, or as assigned.
+
+    Raises:
+        InvalidTopicError, TopicAlreadyExistsError, InvalidPartitionsError,
+        InvalidReplicationFactorError, InvalidReplicaAssignmentError, InvalidConfigError.
+    """
+    check_topic_name(name)
+    if name in image.topic_ids:
+        raise TopicAlreadyExistsError(
+            f"topic {name!r} exists already: choose another name, or delete it first"
+        )
+    checked = check_settings(configs, topic_only=True)
+    if replica_assignment is not None:
+        assignment = check_assignment(image, replica_assignment)
+    else:
+        if not 1 <= partition_count <= PARTITIONS_MAX:
+            raise InvalidPartitionsError(
+                f"{partition_count} partitions are not allowed: give from 1 to {PARTITIONS_MAX}"
+            )
+        assignment = place_partitions(
+            image.brokers.values(),
+            partition_count=partition_count,
+            replication_factor=replication_factor,
+            random_below=random_below,
+        )
+    topic_id = TopicId(new_uuid())
+    records: list[Record] = [TopicRecord(topic=name, topic_id=topic_id, cause=cause)]
+    records.extend(
+        ConfigRecord(topic_id=topic_id, config_name=setting, config_value=value, cause=cause)
+        for setting, value in checked.items()
+    )
+    records.extend(
+        PartitionRecord(
+            topic=name,
+            topic_id=topic_id,
+            partition=number,
+            registration=new_partition(image, replicas, new_uuid),
+            cause=cause,
+        )
+        for number, replicas in enumerate(assignment)
+    )
+    return ControllerResult(records, topic_id)
+
+
+def check_assignment(
+    image: MetadataImage, assignment: Mapping[int, Sequence[int]]
+) -> list[tuple[BrokerId, ...]]:
+    """Return an explicit assignment, checked: partitions 0..n-1, known brokers, equal sizes.
+
+    Raises:
+        InvalidReplicaAssignmentError: It is not; the sentence says why.
+    """
+    if sorted(assignment) != list(range(len(assignment))) or not assignment:
+        raise InvalidReplicaAssignmentError(
+            f"the assignment names partitions {sorted(assignment)}: name each from 0 on, no gap"
+        )
+    sizes = {len(replicas) for replicas in assignment.values()}
+    if len(sizes) != 1 or 0 in sizes:
+        raise InvalidReplicaAssignmentError(
+            f"the assignment gives partitions {sorted(sizes)} replicas: give all the same number"
+        )
+    for number, replicas in assignment.items():
+        unknown = set(replicas) - image.brokers.keys()
+        if unknown or len(set(replicas)) != len(replicas):
+            raise InvalidReplicaAssignmentError(
+                f"partition {number} can't be on brokers {list(replicas)}: name each registered"
+                f" broker once at most (registered: {sorted(image.brokers)})"
+            )
+        if not any(image.is_eligible(BrokerId(each)) for each in replicas):
+            raise InvalidReplicaAssignmentError(
+                f"partition {number} would be on fenced brokers only, {list(replicas)}: name"
+                " at least one that is active"
+            )
+    return [tuple(BrokerId(each) for each in assignment[n]) for n in range(len(assignment))]
+
+
+def new_partition(
+    image: MetadataImage, replicas: tuple[BrokerId, ...], new_uuid: NewUuid
+) -> PartitionRegistration:
+    """Return a new partition: all active replicas in sync, the first of them leading."""
+    active = [each for each in replicas if image.is_eligible(each)]
+    return PartitionRegistration(
+        replicas=replicas,
+        replica_uuids=tuple(ReplicaUuid(new_uuid()) for _ in replicas),
+        directories=(None,) * len(replicas),
+        isr=frozenset(active),
+        leader=active[0],
+        leader_epoch=LeaderEpoch(0),
+        partition_epoch=PartitionEpoch(0),
+    )
+
+
+def delete_topic(image: MetadataImage, name: str, *, cause: str) -> ControllerResult[TopicId]:
+    """Decide a topic's end: at once for users; its tables are removed afterwards.
+
+    Raises:
+        UnknownTopicOrPartitionError: There is no such topic.
+    """
+    topic_id = image.topic(name).topic_id
+    return ControllerResult([RemoveTopicRecord(topic_id=topic_id, cause=cause)], topic_id)
+
+
+def alter_configs(
+    image: MetadataImage, name: str, configs: Mapping[str, object | None], *, cause: str
+) -> ControllerResult[None]:
+    """Decide a topic's settings; None removes one, so that the cluster's holds again.
+
+    Raises:
+        UnknownTopicOrPartitionError, InvalidConfigError.
+    """
+    topic_id = image.topic(name).topic_id
+    given = {setting: value for setting, value in configs.items() if value is not None}
+    checked: dict[str, str | None] = {**check_settings(given, topic_only=True)}
+    for setting in configs:
+        checked.setdefault(setting, None)
+    records = [
+        ConfigRecord(topic_id=topic_id, config_name=setting, config_value=value, cause=cause)
+        for setting, value in checked.items()
+    ]
+    return ControllerResult(records, None)

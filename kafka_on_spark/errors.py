@@ -1,0 +1,297 @@
+"""Every error this package raises on purpose, grouped by what the caller should do.
+
+* KafkaOnSparkError
+    * ProtocolError: the request is refused; `code` is Kafka's own number for why. Where
+      `is_retriable`, refresh the image and try again; where not, the request is wrong.
+    * CommitError: a conditional commit did not simply say yes
+        * CommitConflictError: certainly not written; refresh, then decide again
+        * CommitOutcomeUnknownError: perhaps written; commit the same again, or say "unknown"
+    * CorruptLogError: stored bytes break an invariant; stop serving the replica
+    * InconsistentClusterError: the metadata contradicts the tables; stop everything
+
+A broken assumption of our own is an ``assert``, not one of these: nobody can handle it.
+Codes below 1000 are Kafka's (protocol/Errors.java); from 1000 on they are ours.
+"""
+
+from typing import ClassVar, Final
+
+
+class KafkaOnSparkError(Exception):
+    """Base of the hierarchy: a message for people, and `context` for logs and tests."""
+
+    is_retriable: ClassVar[bool] = False
+
+    def __init__(self, message: str, /, **context: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.context = context
+
+    def __str__(self) -> str:
+        details = " ".join(f"{name}={value}" for name, value in sorted(self.context.items()))
+        return f"{self.message} [{details}]" if details else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.message, self.context)
+
+
+def _rebuild(
+    kind: type[KafkaOnSparkError], message: str, context: dict[str, object]
+) -> KafkaOnSparkError:
+    return kind(message, **context)
+
+
+class ProtocolError(KafkaOnSparkError):
+    """A request is refused.
+
+    A refusal inside a task travels as `code` in the task's result row and becomes an error
+    again on the driver, because Spark shows the driver a task's error as text only and runs
+    the task again. Source: Kafka's protocol/Errors.java.
+    """
+
+    code: ClassVar[int]
+
+
+class OffsetOutOfRangeError(ProtocolError):
+    """The offset is below the log start offset or above the log end offset."""
+
+    code = 1
+
+
+class UnknownTopicOrPartitionError(ProtocolError):
+    """No topic of that name, or no such partition in it. Nothing is created by itself."""
+
+    code = 3
+
+
+class NotLeaderOrFollowerError(ProtocolError):
+    """This broker does not lead, or does not host, the partition."""
+
+    code = 6
+    is_retriable = True
+
+
+class RequestTimedOutError(ProtocolError, TimeoutError):
+    """Time was up; whether the request took effect is unknown. Retry with the same sequence."""
+
+    code = 7
+    is_retriable = True
+
+
+class MessageTooLargeError(ProtocolError):
+    """A record is larger than max.message.bytes allows."""
+
+    code = 10
+
+
+class InvalidTopicError(ProtocolError):
+    """The topic's name is not one that Kafka allows."""
+
+    code = 17
+
+
+class NotEnoughReplicasError(ProtocolError):
+    """The ISR is smaller than min.insync.replicas; nothing was written."""
+
+    code = 19
+    is_retriable = True
+
+
+class NotEnoughReplicasAfterAppendError(ProtocolError):
+    """The ISR shrank below min.insync.replicas after the write: it may be committed later."""
+
+    code = 20
+    is_retriable = True
+
+
+class TopicAlreadyExistsError(ProtocolError):
+    """A topic of that name exists."""
+
+    code = 36
+
+
+class InvalidPartitionsError(ProtocolError):
+    """The number of partitions is not allowed."""
+
+    code = 37
+
+
+class InvalidReplicationFactorError(ProtocolError):
+    """The replication factor is below 1 or above the number of brokers."""
+
+    code = 38
+
+
+class InvalidReplicaAssignmentError(ProtocolError):
+    """The explicit replica assignment names unknown or repeated brokers, or is uneven."""
+
+    code = 39
+
+
+class InvalidConfigError(ProtocolError):
+    """A setting's name is unknown or its value is not allowed."""
+
+    code = 40
+
+
+class NotControllerError(ProtocolError):
+    """Another controller has taken over; this one must stop deciding."""
+
+    code = 41
+    is_retriable = True
+
+
+class InvalidRequestError(ProtocolError):
+    """The request is malformed: an argument, a column or an option is wrong."""
+
+    code = 42
+
+
+class OutOfOrderSequenceError(ProtocolError):
+    """The sequence is below the producer's last one and stands nowhere in the log."""
+
+    code = 45
+
+
+class DuplicateSequenceError(ProtocolError):
+    """The sequence was appended before with other records: a retry that changed its payload."""
+
+    code = 46
+
+
+class KafkaStorageError(ProtocolError):
+    """A root or table can't be read or written now."""
+
+    code = 56
+    is_retriable = True
+
+
+class UnknownProducerIdError(ProtocolError):
+    """The producer's state has expired, so a duplicate could not be told."""
+
+    code = 59
+
+
+class FencedLeaderEpochError(ProtocolError):
+    """The request's leader epoch is older than the replica's: its sender was deposed."""
+
+    code = 74
+
+
+class UnknownLeaderEpochError(ProtocolError):
+    """The request's leader epoch is newer than the replica's: the replica is behind."""
+
+    code = 75
+    is_retriable = True
+
+
+class InvalidRecordError(ProtocolError):
+    """A record can't be stored: its partition or one of its fields is not allowed."""
+
+    code = 87
+
+
+class ProducerFencedError(ProtocolError):
+    """A newer run of the same producer id has taken over; this run must stop."""
+
+    code = 90
+
+
+class UnknownTopicIdError(ProtocolError):
+    """The topic id is not in the image: the topic was deleted, or not yet heard of."""
+
+    code = 100
+    is_retriable = True
+
+
+class DuplicateBrokerRegistrationError(ProtocolError):
+    """The broker id, the root or its directory is registered already."""
+
+    code = 101
+
+
+class BrokerIdNotRegisteredError(ProtocolError):
+    """No broker of that id is registered."""
+
+    code = 102
+
+
+class InconsistentTopicIdError(ProtocolError):
+    """A table on the path belongs to another topic id, partition or replica."""
+
+    code = 103
+
+
+class InconsistentClusterIdError(ProtocolError):
+    """The root belongs to another cluster."""
+
+    code = 104
+
+
+class IneligibleReplicaError(ProtocolError):
+    """The replica may not join the ISR: fenced, lost, behind, or of another incarnation."""
+
+    code = 107
+
+
+class InvalidRootError(ProtocolError):
+    """The URL can't serve as a root: unreachable, not a folder, or its puts are unsafe."""
+
+    code = 1001
+
+
+class UnexpectedOffsetError(ProtocolError):
+    """A conditional append found the partition's log end elsewhere than expected."""
+
+    code = 1002
+
+
+class LogTruncatedError(ProtocolError):
+    """Records that a reader was told of are gone by an unclean election (KIP-320)."""
+
+    code = 1003
+
+
+class ClusterNotFoundError(ProtocolError):
+    """There is no cluster at the metadata root."""
+
+    code = 1004
+
+
+class ReplicaLostError(ProtocolError):
+    """The replica's table is gone, short, rolled back, or not the one in the image: bad."""
+
+    code = 1005
+
+
+class CommitError(KafkaOnSparkError):
+    """A conditional commit did not simply succeed."""
+
+
+class CommitConflictError(CommitError):
+    """Somebody else's commit took this version. Ours is certainly not in the log."""
+
+    is_retriable = True
+
+
+class CommitOutcomeUnknownError(CommitError):
+    """The store failed mid-commit. Ours may be in the log: never blindly retry."""
+
+
+class CorruptLogError(ProtocolError):
+    """Stored bytes break an invariant of the log. Retrying cannot help."""
+
+    code = 2
+
+
+class InconsistentClusterError(KafkaOnSparkError):
+    """A table is ahead of the metadata: the metadata log went back. Nothing may go on."""
+
+
+NO_ERROR: Final = 0
+UNKNOWN_SERVER_ERROR: Final = -1
+ERROR_BY_CODE: Final = {cls.code: cls for cls in ProtocolError.__subclasses__()}
+ERROR_NAME_BY_CODE: Final = {
+    NO_ERROR: "NONE",
+    UNKNOWN_SERVER_ERROR: "UNKNOWN_SERVER_ERROR",
+    **{code: cls.__name__.removesuffix("Error") for code, cls in ERROR_BY_CODE.items()},
+}

@@ -1,0 +1,172 @@
+"""The nouns of a log: segments, and batches of them.
+
+A batch is all records of one append to one partition, in one or more segments. It is
+indivisible: committed, fetched and cut as a whole. Its header travels with it from leader to
+follower, which is what makes an append idempotent across leaders.
+"""
+
+from dataclasses import dataclass
+
+from kafka_on_spark.ids import LeaderEpoch, Offset, ProducerEpoch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """An immutable Parquet file of records.
+
+    Attributes:
+        path: File name in the replica's folder: ``<leader epoch>-<uuid>-<digest>.parquet``.
+        size_bytes: Size of the file.
+        record_count: Records in it, at least 1.
+        timestamp_min_us: Smallest record timestamp, µs since 1970 UTC.
+        timestamp_max_us: Largest record timestamp, µs since 1970 UTC.
+    """
+
+    path: str
+    size_bytes: int
+    record_count: int
+    timestamp_min_us: int
+    timestamp_max_us: int
+
+    def __post_init__(self) -> None:
+        assert self.record_count > 0, self
+        assert self.path.count("-") == 2, self.path
+
+    @property
+    def epoch_in_name(self) -> LeaderEpoch:
+        """The leadership under which the file was staged (DESIGN §2: files need no clocks)."""
+        return LeaderEpoch(int(self.path.split("-", 1)[0]))
+
+    @property
+    def uuid(self) -> str:
+        """The file's identity, the same under every epoch's name."""
+        return self.path.split("-")[1]
+
+    @property
+    def digest(self) -> str:
+        """xxh3_128 of the file's bytes, 32 hexadecimal digits."""
+        return self.path.split("-")[2].removesuffix(".parquet")
+
+
+def segment_name(leader_epoch: LeaderEpoch, uuid: str, digest: str) -> str:
+    """Return the file name of a segment staged under `leader_epoch`."""
+    return f"{leader_epoch}-{uuid}-{digest}.parquet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerStamp:
+    """Who appended, for idempotence.
+
+    Attributes:
+        producer_id: The producer, for ever.
+        producer_epoch: Its run; a higher one fences the lower.
+        sequence: Its append number, the same for all partitions of the append.
+        payload_digest: Of the records of this append to this partition, signed 64 bits.
+    """
+
+    producer_id: str
+    producer_epoch: ProducerEpoch
+    sequence: int
+    payload_digest: int
+
+    def __post_init__(self) -> None:
+        assert self.sequence >= 0, self
+        assert -(2**63) <= self.payload_digest < 2**63, self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedBatch:
+    """An append to one partition before it has offsets: files are written, nothing is committed.
+
+    Attributes:
+        segments: In task order, which is the order of their offsets.
+        partition_count: The topic's partitions when the records were split.
+        producer: None without idempotence.
+        is_log_append_time: Records' timestamps are the time of the commit
+            (message.timestamp.type=LogAppendTime), not their own.
+    """
+
+    segments: tuple[Segment, ...]
+    partition_count: int
+    producer: ProducerStamp | None = None
+    is_log_append_time: bool = False
+
+    def __post_init__(self) -> None:
+        assert self.segments, "an append without records has no batch"
+        uuids = {segment.uuid for segment in self.segments}
+        assert len(uuids) == len(self.segments), self.segments
+
+    @property
+    def record_count(self) -> int:
+        """Records in all segments."""
+        return sum(segment.record_count for segment in self.segments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A committed batch with its offsets.
+
+    Attributes:
+        base_offset: Offset of the first record.
+        record_count: Records in all segments.
+        leader_epoch: Leadership that appended it.
+        partition_count: As in StagedBatch.
+        producer: As in StagedBatch.
+        appended_at_ms: Time of the leader's commit; copied by followers
+            (AddFile.modificationTime).
+        segments: In offset order.
+    """
+
+    base_offset: Offset
+    record_count: int
+    leader_epoch: LeaderEpoch
+    partition_count: int
+    producer: ProducerStamp | None
+    appended_at_ms: int
+    segments: tuple[Segment, ...]
+
+    @property
+    def end_offset(self) -> Offset:
+        """Offset after the last record."""
+        return Offset(self.base_offset + self.record_count)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.size_bytes for segment in self.segments)
+
+    def is_same_as(self, other: "Batch") -> bool:
+        """Return whether both are copies of one append: offset, epoch and files agree."""
+        return (
+            self.base_offset == other.base_offset
+            and self.leader_epoch == other.leader_epoch
+            and [each.uuid for each in self.segments] == [each.uuid for each in other.segments]
+        )
+
+
+def with_offsets(
+    staged: StagedBatch, *, base_offset: Offset, leader_epoch: LeaderEpoch, now_ms: int
+) -> Batch:
+    """Return `staged` as the batch that begins at `base_offset`, appended by `leader_epoch`."""
+    segments = staged.segments
+    if staged.is_log_append_time:
+        segments = tuple(_stamped(segment, now_ms * 1000) for segment in segments)
+    return Batch(
+        base_offset=base_offset,
+        record_count=staged.record_count,
+        leader_epoch=leader_epoch,
+        partition_count=staged.partition_count,
+        producer=staged.producer,
+        appended_at_ms=now_ms,
+        segments=segments,
+    )
+
+
+def _stamped(segment: Segment, time_us: int) -> Segment:
+    return Segment(
+        path=segment.path,
+        size_bytes=segment.size_bytes,
+        record_count=segment.record_count,
+        timestamp_min_us=time_us,
+        timestamp_max_us=time_us,
+    )

@@ -1,0 +1,234 @@
+"""Each operation on a replica's log, decided on one state of it.
+
+An operation returns the LogChange to commit at the next version of that very state, or what it
+found instead; a conflict means deciding again on the newer state. Every operation refuses a
+leader epoch below the fence (I13): a zombie of whatever kind loses here or by its commit.
+"""
+
+from collections.abc import Sequence
+
+from kafka_on_spark.errors import (
+    CorruptLogError,
+    FencedLeaderEpochError,
+    OffsetOutOfRangeError,
+    ReplicaLostError,
+    UnexpectedOffsetError,
+    UnknownLeaderEpochError,
+)
+from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.log.batch import Batch, StagedBatch, with_offsets
+from kafka_on_spark.log.producer_state import AppendedBefore, find_append
+from kafka_on_spark.log.retention import surviving_counters
+from kafka_on_spark.log.state import LogChange, ProducerCounter, ReplicaState
+
+
+def append(
+    state: ReplicaState,
+    staged: StagedBatch,
+    *,
+    leader_epoch: LeaderEpoch,
+    now_ms: int,
+    expected_offset: Offset | None = None,
+) -> LogChange | AppendedBefore:
+    """Decide the append of `staged` by the leadership `leader_epoch`.
+
+    Idempotence is decided here, on the state that is committed against (FAULTS P*7).
+
+    Raises:
+        FencedLeaderEpochError, UnknownLeaderEpochError: The table is not fenced at this epoch.
+        UnexpectedOffsetError: The log does not end at `expected_offset`.
+        And as `producer_state.find_append`.
+    """
+    check_fence(state, leader_epoch)
+    found = find_append(state, staged)
+    if found is not None:
+        return found
+    if expected_offset is not None and expected_offset != state.log_end_offset:
+        raise UnexpectedOffsetError(
+            f"the log ends at {state.log_end_offset}, not at the expected {expected_offset}:"
+            " read what was appended since, and decide again"
+        )
+    batch = with_offsets(
+        staged, base_offset=state.log_end_offset, leader_epoch=leader_epoch, now_ms=now_ms
+    )
+    return LogChange(
+        operation="append",
+        log_start_offset=state.log_start_offset,
+        log_end_offset=batch.end_offset,
+        leader_epoch=state.leader_epoch,
+        adds=(batch,),
+    )
+
+
+def append_fetched(
+    state: ReplicaState, batches: Sequence[Batch], *, leader_epoch: LeaderEpoch
+) -> LogChange:
+    """Decide a follower's append of whole `batches` taken from its leader.
+
+    An empty log may begin with a batch that starts below its log start.
+
+    Raises:
+        FencedLeaderEpochError, UnknownLeaderEpochError: The table is not fenced at this epoch.
+        CorruptLogError: The batches do not continue the log.
+    """
+    check_fence(state, leader_epoch)
+    assert batches
+    expected = state.log_end_offset
+    if not state.batches and batches[0].base_offset < expected < batches[0].end_offset:
+        expected = batches[0].base_offset
+    last_epoch = state.batches[-1].leader_epoch if state.batches else 0
+    for batch in batches:
+        if batch.base_offset != expected or not last_epoch <= batch.leader_epoch <= leader_epoch:
+            raise CorruptLogError(
+                "fetched batches do not continue the log", end=expected, found=batch.base_offset
+            )
+        expected, last_epoch = batch.end_offset, batch.leader_epoch
+    return LogChange(
+        operation="append_fetched",
+        log_start_offset=state.log_start_offset,
+        log_end_offset=expected,
+        leader_epoch=state.leader_epoch,
+        adds=tuple(batches),
+    )
+
+
+def adopt(
+    state: ReplicaState,
+    *,
+    leader_epoch: LeaderEpoch,
+    truncate_to: Offset | None,
+    floor: Offset,
+) -> LogChange | None:
+    """Decide the move to a leadership: the fence and the truncation are one commit (P*3).
+
+    With no truncation it is how a leader begins. None if the table is fenced at
+    `leader_epoch` already: under one epoch nothing is ever cut. `floor` is the high watermark
+    for a replica that must have all committed records.
+
+    Raises:
+        FencedLeaderEpochError: The table is fenced above `leader_epoch`.
+        ReplicaLostError: It would end below `floor`; the replica is bad (I14).
+        CorruptLogError: The cut falls inside a batch.
+    """
+    if state.is_fenced_above(leader_epoch):
+        raise _fenced(state, leader_epoch)
+    if state.is_fenced_at(leader_epoch):
+        return None
+    end_offset = state.log_end_offset if truncate_to is None else truncate_to
+    end_offset = min(end_offset, state.log_end_offset)
+    if end_offset < floor:
+        raise ReplicaLostError(
+            "the replica lacks committed records", end=end_offset, high_watermark=floor
+        )
+    return LogChange(
+        operation="adopt",
+        log_start_offset=state.log_start_offset,
+        log_end_offset=end_offset,
+        leader_epoch=leader_epoch,
+        cut_from=_cut_at(state, end_offset),
+    )
+
+
+def _cut_at(state: ReplicaState, end_offset: Offset) -> Offset | None:
+    if end_offset >= state.log_end_offset:
+        return None
+    if end_offset == state.log_start_offset:
+        return state.batches[0].base_offset  # the start may lie in a batch: it goes whole
+    state.has_batches_from(end_offset)  # a cut never falls inside a batch
+    return end_offset
+
+
+def truncate_fully_and_start_at(
+    state: ReplicaState,
+    offset: Offset,
+    *,
+    leader_epoch: LeaderEpoch,
+    producers: dict[str, ProducerCounter],
+) -> LogChange:
+    """Decide a new start at `offset` for a follower whose next records the leader has no more.
+
+    `producers` are the leader's counters: retention took the batches they stood in.
+
+    Raises:
+        FencedLeaderEpochError: The table is fenced above `leader_epoch`.
+    """
+    if state.is_fenced_above(leader_epoch):
+        raise _fenced(state, leader_epoch)
+    return LogChange(
+        operation="truncate_fully_and_start_at",
+        log_start_offset=offset,
+        log_end_offset=offset,
+        leader_epoch=leader_epoch,
+        cut_from=state.batches[0].base_offset if state.batches else None,
+        producers=producers,
+    )
+
+
+def advance_log_start(state: ReplicaState, offset: Offset) -> LogChange | None:
+    """Decide the removal of what lies wholly below `offset`; None if there is nothing to do.
+
+    The offset was decided in the metadata log, at most the high watermark, so no epoch is
+    asked. A batch that holds the offset stays whole (I16).
+
+    Raises:
+        OffsetOutOfRangeError: The offset is above the log end: replicas never run ahead.
+    """
+    if offset <= state.log_start_offset:
+        return None
+    if offset > state.log_end_offset:
+        raise OffsetOutOfRangeError(
+            "log start above the log end", offset=offset, end=state.log_end_offset
+        )
+    return LogChange(
+        operation="advance_log_start",
+        log_start_offset=offset,
+        log_end_offset=state.log_end_offset,
+        leader_epoch=state.leader_epoch,
+        drop_below=offset,
+        producers=surviving_counters(state, offset),
+    )
+
+
+def fence_producer(
+    state: ReplicaState, producer_id: str, producer_epoch: int, *, leader_epoch: LeaderEpoch
+) -> LogChange | None:
+    """Decide the writing of a producer's epoch, so that no zombie of it can append (§5).
+
+    None if this or a higher epoch stands there already.
+    """
+    check_fence(state, leader_epoch)
+    known = state.producers.get(producer_id, ProducerCounter(-1, -1))
+    if known.producer_epoch >= producer_epoch:
+        return None
+    return LogChange(
+        operation="fence_producer",
+        log_start_offset=state.log_start_offset,
+        log_end_offset=state.log_end_offset,
+        leader_epoch=state.leader_epoch,
+        producers={producer_id: ProducerCounter(known.sequence, producer_epoch)},
+    )
+
+
+def check_fence(state: ReplicaState, leader_epoch: LeaderEpoch) -> None:
+    """Check that the table is fenced at exactly `leader_epoch`.
+
+    Raises:
+        FencedLeaderEpochError: It has adopted a later one: the caller was deposed.
+        UnknownLeaderEpochError: It has not adopted this one yet: fence it first.
+    """
+    if state.is_fenced_above(leader_epoch):
+        raise _fenced(state, leader_epoch)
+    if not state.is_fenced_at(leader_epoch):
+        raise UnknownLeaderEpochError(
+            "the replica has not adopted this leadership",
+            fence=state.leader_epoch,
+            leader_epoch=leader_epoch,
+        )
+
+
+def _fenced(state: ReplicaState, leader_epoch: LeaderEpoch) -> FencedLeaderEpochError:
+    return FencedLeaderEpochError(
+        "the replica has adopted a later leadership",
+        fence=state.leader_epoch,
+        leader_epoch=leader_epoch,
+    )

@@ -1,0 +1,36 @@
+"""What must outlive the records that retention removes, and which files may be deleted.
+
+No clock decides about a file (FAULTS b.38): a name carries the epoch under which it was
+staged, and an epoch that every replica has left behind can bring no commit that names it.
+"""
+
+from collections.abc import Iterable
+
+from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.log.producer_state import counters_of
+from kafka_on_spark.log.state import ProducerCounter, ReplicaState
+
+
+def surviving_counters(state: ReplicaState, log_start_offset: Offset) -> dict[str, ProducerCounter]:
+    """Return the counters to write when the log start moves to `log_start_offset`.
+
+    A producer that still has a batch in the log needs none: the batch says it.
+    """
+    removed = [batch for batch in state.batches if batch.end_offset <= log_start_offset]
+    kept = counters_of(batch for batch in state.batches if batch.end_offset > log_start_offset)
+    return {
+        producer_id: counter
+        for producer_id, counter in counters_of(removed).items()
+        if producer_id not in kept
+    }
+
+
+def is_deletable(
+    file_epoch: LeaderEpoch, *, is_named: bool, fences: Iterable[LeaderEpoch | None]
+) -> bool:
+    """Return whether a segment file staged under `file_epoch` may be deleted.
+
+    `is_named`: some replica's log names it. `fences`: of all replicas of the partition. Once
+    true it stays true, so a late cleaner does no harm.
+    """
+    return not is_named and all(fence is not None and fence > file_epoch for fence in fences)

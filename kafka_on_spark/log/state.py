@@ -1,0 +1,194 @@
+"""A replica's log at one version of its table, and one change to it.
+
+Every operation is a function of a ReplicaState that returns a LogChange; the table commits the
+change at the next version, or not at all. `apply` is the only thing that makes a new state, in
+the fake and beside the real table alike, so what a commit means is written down once.
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from kafka_on_spark.errors import CorruptLogError
+from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset, ReplicaUuid, TopicId
+from kafka_on_spark.log.batch import Batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaIdentity:
+    """Which replica a table is, as its properties say since version 0.
+
+    Attributes:
+        topic_id: Of the topic; a namesake has another.
+        partition: Number of the partition.
+        broker_id: The broker that holds the replica.
+        directory_id: The disk it was made on.
+        replica_uuid: This making of it.
+    """
+
+    topic_id: TopicId
+    partition: int
+    broker_id: BrokerId
+    directory_id: DirectoryId
+    replica_uuid: ReplicaUuid
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerCounter:
+    """What is left of a producer whose last batch retention removed.
+
+    Attributes:
+        sequence: Its last sequence; at or below it, an append is a duplicate.
+        producer_epoch: Its last run; a lower one is fenced.
+    """
+
+    sequence: int
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaState:
+    """One replica's log, as of `version` of its table.
+
+    Attributes:
+        identity: Which replica it is.
+        version: The table's version.
+        log_start_offset: First offset still kept; may lie inside the first batch.
+        log_end_offset: Offset of the next record.
+        leader_epoch: The fence: the highest leadership this replica has adopted; None
+            before the first.
+        batches: In offset order, dense.
+        producers: What retention left of producers, by producer id.
+    """
+
+    identity: ReplicaIdentity
+    version: int = 0
+    log_start_offset: Offset = Offset(0)
+    log_end_offset: Offset = Offset(0)
+    leader_epoch: LeaderEpoch | None = None
+    batches: tuple[Batch, ...] = ()
+    producers: Mapping[str, ProducerCounter] = field(default_factory=dict)
+
+    def is_fenced_above(self, leader_epoch: LeaderEpoch) -> bool:
+        """Return whether the replica has seen a later leadership than `leader_epoch`."""
+        return self.leader_epoch is not None and self.leader_epoch > leader_epoch
+
+    def is_fenced_at(self, leader_epoch: LeaderEpoch) -> bool:
+        """Return whether the replica has adopted exactly `leader_epoch`."""
+        return self.leader_epoch == leader_epoch
+
+    def batch_index_at(self, offset: Offset) -> int | None:
+        """Return the place of the batch that holds `offset`, or None if none does."""
+        place = bisect_right(self.batches, offset, key=lambda batch: batch.base_offset) - 1
+        if place < 0 or offset >= self.batches[place].end_offset:
+            return None
+        return place
+
+    def epoch_at(self, offset: Offset) -> LeaderEpoch | None:
+        """Return the epoch of the record at `offset`, or None if it is not here."""
+        place = self.batch_index_at(offset)
+        return None if place is None else self.batches[place].leader_epoch
+
+    def batches_between(self, start_offset: Offset, end_offset: Offset) -> tuple[Batch, ...]:
+        """Return the batches that hold any of ``[start_offset, end_offset)``."""
+        first = bisect_right(self.batches, start_offset, key=lambda batch: batch.end_offset)
+        last = bisect_right(self.batches, end_offset - 1, key=lambda batch: batch.base_offset)
+        return self.batches[first:last]
+
+    def has_batches_from(self, offset: Offset) -> tuple[Batch, ...]:
+        """Return the batches from `offset` on; it must be where one begins, or the end."""
+        if offset >= self.log_end_offset:
+            return ()
+        place = self.batch_index_at(offset)
+        if place is None or self.batches[place].base_offset != offset:
+            raise CorruptLogError("offset is not where a batch begins", offset=offset)
+        return self.batches[place:]
+
+    def apply(self, change: "LogChange") -> Self:
+        """Return the state after `change` was committed at the next version."""
+        kept = self.batches
+        if change.cut_from is not None:
+            place = bisect_right(kept, change.cut_from - 1, key=lambda batch: batch.base_offset)
+            kept = kept[:place]
+        if change.drop_below is not None:
+            place = bisect_right(kept, change.drop_below, key=lambda batch: batch.end_offset)
+            kept = kept[place:]
+        return replace(
+            self,
+            version=self.version + 1,
+            log_start_offset=change.log_start_offset,
+            log_end_offset=change.log_end_offset,
+            leader_epoch=change.leader_epoch,
+            batches=(*kept, *change.adds),
+            producers={**self.producers, **change.producers},
+        )
+
+    def removed_by(self, change: "LogChange") -> tuple[Batch, ...]:
+        """Return the batches that `change` takes out of the log."""
+        if change.cut_from is None and change.drop_below is None:
+            return ()
+        after = {batch.base_offset for batch in self.apply(replace(change, adds=())).batches}
+        return tuple(batch for batch in self.batches if batch.base_offset not in after)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogChange:
+    """One commit to a replica's table, decided on one state of it.
+
+    Attributes:
+        operation: Its name, for the table's history.
+        log_start_offset: After the commit.
+        log_end_offset: After the commit.
+        leader_epoch: The fence after the commit.
+        adds: Batches appended.
+        cut_from: Batches that begin at or after it are removed (truncation); None: no cut.
+        drop_below: Batches that end at or below it are removed (retention); None: no drop.
+        producers: Producer counters written in the same commit.
+    """
+
+    operation: str
+    log_start_offset: Offset
+    log_end_offset: Offset
+    leader_epoch: LeaderEpoch | None
+    adds: tuple[Batch, ...] = ()
+    cut_from: Offset | None = None
+    drop_below: Offset | None = None
+    producers: Mapping[str, ProducerCounter] = field(default_factory=dict)
+
+
+def check_dense(state: ReplicaState) -> None:
+    """Check that the batches of `state` run without gap or overlap to its end (I10).
+
+    The first batch may begin below the log start, and an emptied log knows its end.
+
+    Raises:
+        CorruptLogError: They do not. The replica is bad.
+    """
+    expected = state.batches[0].base_offset if state.batches else state.log_end_offset
+    if state.batches and expected > state.log_start_offset:
+        raise CorruptLogError(
+            "the log begins after its start", start=state.log_start_offset, first=expected
+        )
+    if state.log_start_offset > state.log_end_offset:
+        raise CorruptLogError(
+            "the log starts after its end",
+            start=state.log_start_offset,
+            end=state.log_end_offset,
+        )
+    for batch in state.batches:
+        if batch.base_offset != expected:
+            raise CorruptLogError("a gap between batches", at=expected, found=batch.base_offset)
+        in_segments = sum(segment.record_count for segment in batch.segments)
+        if in_segments != batch.record_count:
+            raise CorruptLogError(
+                "a batch's segments do not add up",
+                base_offset=batch.base_offset,
+                expected=batch.record_count,
+                found=in_segments,
+            )
+        expected = batch.end_offset
+    if expected != state.log_end_offset:
+        raise CorruptLogError(
+            "the log does not end where it says", end=state.log_end_offset, found=expected
+        )

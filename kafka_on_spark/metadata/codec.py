@@ -1,0 +1,261 @@
+"""Metadata records as rows of one wide table, and back.
+
+One row a record, one meaning and one type a column whatever the record, because people query
+the table. This file alone knows the columns and the numbers that stand for "none" (-1) and for
+"unchanged" (null). It makes plain lists a column, so that it needs no engine; storage turns
+them into Arrow.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from kafka_on_spark.errors import CorruptLogError
+from kafka_on_spark.ids import KEEP
+from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
+from kafka_on_spark.metadata.records import (
+    AdminRequestRecord,
+    AdminResultRecord,
+    BrokerChangeRecord,
+    BrokerRecord,
+    ClusterRecord,
+    ConfigRecord,
+    ControllerRecord,
+    HighWatermarkRecord,
+    OffsetCommitRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerRecord,
+    Record,
+    RemoveTopicRecord,
+    Stamp,
+    TopicRecord,
+)
+
+COLUMNS: Final[Mapping[str, str]] = {
+    "record_type": "string",
+    "time": "timestamp",
+    "controller_id": "string",
+    "controller_epoch": "long",
+    "cause": "string",
+    "application_id": "string",
+    "cluster_id": "string",
+    "topic": "string",
+    "topic_id": "string",
+    "partition": "integer",
+    "replicas": "list<integer>",
+    "adding_replicas": "list<integer>",
+    "removing_replicas": "list<integer>",
+    "replica_uuids": "list<string>",
+    "directories": "list<string>",
+    "isr": "list<integer>",
+    "elr": "list<integer>",
+    "unclean_generation": "long",
+    "leader": "integer",
+    "leader_epoch": "long",
+    "partition_epoch": "long",
+    "high_watermark": "long",
+    "high_watermark_epoch": "long",
+    "log_end_offset": "long",
+    "log_start_offset": "long",
+    "broker_id": "integer",
+    "broker_epoch": "long",
+    "root": "string",
+    "rack": "string",
+    "directory_id": "string",
+    "broker_state": "string",
+    "config_name": "string",
+    "config_value": "string",
+    "producer_id": "string",
+    "producer_epoch": "long",
+    "group": "string",
+    "offset": "long",
+    "request": "string",
+    "result": "string",
+}
+"""Column types of the metadata table, in order. `long` is bigint, `integer` is int."""
+
+Row = Mapping[str, Any]
+NO_LEADER: Final = -1
+RESIGNED: Final = "resigned"
+_PARTITION_FIELDS: Final = PartitionRegistration.__slots__
+_CHANGE_FIELDS: Final = PartitionChange.__slots__
+_SETS: Final = frozenset({"isr", "elr"})
+_SEQUENCES: Final = frozenset(
+    {"replicas", "replica_uuids", "directories", "adding_replicas", "removing_replicas"}
+)
+
+# Records whose fields are columns of the same names and plain values.
+_PLAIN: Final[tuple[type, ...]] = (
+    ClusterRecord,
+    TopicRecord,
+    RemoveTopicRecord,
+    HighWatermarkRecord,
+    ConfigRecord,
+    ProducerRecord,
+    OffsetCommitRecord,
+    AdminRequestRecord,
+    AdminResultRecord,
+)
+
+
+def encode(records: Sequence[Record], stamp: Stamp) -> dict[str, list[Any] | None]:
+    """Return the table's columns for `records`, one list a column; None: all null."""
+    columns: dict[str, list[Any] | None] = dict.fromkeys(COLUMNS)
+    for place, record in enumerate(records):
+        for name, value in _fields_of(record):
+            if value is None:
+                continue
+            column = columns[name]
+            if column is None:
+                column = columns[name] = [None] * len(records)
+            column[place] = value
+    columns["record_type"] = [type(record).__name__ for record in records]
+    columns["time"] = [stamp.time_ms * 1000] * len(records)
+    if stamp.application_id is not None:
+        columns["application_id"] = [stamp.application_id] * len(records)
+    if stamp.controller_id is not None:
+        columns["controller_id"] = [stamp.controller_id] * len(records)
+        columns["controller_epoch"] = [stamp.controller_epoch] * len(records)
+    return columns
+
+
+def _fields_of(record: Record) -> Iterable[tuple[str, Any]]:
+    if isinstance(record, _PLAIN):
+        return ((name, getattr(record, name)) for name in type(record).__slots__)
+    return _SPECIAL[type(record)](record)
+
+
+def _controller_fields(record: ControllerRecord) -> Iterable[tuple[str, Any]]:
+    yield "cause", record.cause
+    yield "controller_id", record.controller_id
+    yield "controller_epoch", record.controller_epoch
+    yield "result", RESIGNED if record.is_resignation else None
+
+
+def _broker_fields(record: BrokerRecord | BrokerChangeRecord) -> Iterable[tuple[str, Any]]:
+    for name in type(record).__slots__:
+        value = getattr(record, name)
+        yield name, value.value if isinstance(value, BrokerState) else value
+
+
+def _partition_fields(record: PartitionRecord) -> Iterable[tuple[str, Any]]:
+    for name in ("topic", "topic_id", "partition", "cause"):
+        yield name, getattr(record, name)
+    for name in _PARTITION_FIELDS:
+        yield name, _wire(name, getattr(record.registration, name))
+
+
+def _change_fields(record: PartitionChangeRecord) -> Iterable[tuple[str, Any]]:
+    for name in ("topic", "topic_id", "partition", "leader_epoch", "partition_epoch", "cause"):
+        yield name, getattr(record, name)
+    change = record.change
+    for name in _CHANGE_FIELDS:
+        value = getattr(change, name)
+        if value is not KEEP:
+            yield name, _wire(name, value)
+
+
+def _wire(name: str, value: Any) -> Any:
+    if name in _SETS:
+        return sorted(value)
+    if name in _SEQUENCES:
+        return list(value)
+    return NO_LEADER if name == "leader" and value is None else value
+
+
+_SPECIAL: Final[Mapping[type, Callable[[Any], Iterable[tuple[str, Any]]]]] = {
+    ControllerRecord: _controller_fields,
+    BrokerRecord: _broker_fields,
+    BrokerChangeRecord: _broker_fields,
+    PartitionRecord: _partition_fields,
+    PartitionChangeRecord: _change_fields,
+}
+
+
+def decode(row: Row) -> Record:
+    """Return the record of one row.
+
+    Raises:
+        CorruptLogError: The row is none of this version's records.
+    """
+    kind = row["record_type"]
+    try:
+        if kind in _PLAIN_BY_NAME:
+            cls = _PLAIN_BY_NAME[kind]
+            record: Record = cls(**{name: row[name] for name in cls.__slots__})
+            return record
+        return _DECODERS[kind](row)
+    except (KeyError, TypeError, ValueError, AssertionError) as error:
+        raise CorruptLogError("not a metadata record", record_type=kind) from error
+
+
+def decode_stamp(row: Row) -> Stamp:
+    """Return who committed the row, and when; `time` is µs since 1970 UTC."""
+    return Stamp(
+        time_ms=row["time"] // 1000,
+        controller_id=row["controller_id"],
+        controller_epoch=row["controller_epoch"],
+        application_id=row["application_id"],
+    )
+
+
+def _decode_controller(row: Row) -> ControllerRecord:
+    return ControllerRecord(
+        controller_id=row["controller_id"],
+        controller_epoch=row["controller_epoch"],
+        is_resignation=row["result"] == RESIGNED,
+        cause=row["cause"],
+    )
+
+
+def _decode_broker(row: Row) -> BrokerRecord:
+    fields = {name: row[name] for name in BrokerRecord.__slots__}
+    return BrokerRecord(**(fields | {"broker_state": BrokerState(row["broker_state"])}))
+
+
+def _decode_broker_change(row: Row) -> BrokerChangeRecord:
+    fields = {name: row[name] for name in BrokerChangeRecord.__slots__}
+    return BrokerChangeRecord(**(fields | {"broker_state": BrokerState(row["broker_state"])}))
+
+
+def _decode_partition(row: Row) -> PartitionRecord:
+    fields = {name: _value(name, row[name]) for name in _PARTITION_FIELDS}
+    return PartitionRecord(
+        topic=row["topic"],
+        topic_id=row["topic_id"],
+        partition=row["partition"],
+        registration=PartitionRegistration(**fields),
+        cause=row["cause"],
+    )
+
+
+def _decode_change(row: Row) -> PartitionChangeRecord:
+    named = {name: _value(name, row[name]) for name in _CHANGE_FIELDS if row[name] is not None}
+    return PartitionChangeRecord(
+        topic=row["topic"],
+        topic_id=row["topic_id"],
+        partition=row["partition"],
+        change=PartitionChange(**named),
+        leader_epoch=row["leader_epoch"],
+        partition_epoch=row["partition_epoch"],
+        cause=row["cause"],
+    )
+
+
+def _value(name: str, wire: Any) -> Any:
+    if name in _SETS:
+        return frozenset(wire)
+    if name in _SEQUENCES:
+        return tuple(wire)
+    return None if name == "leader" and wire == NO_LEADER else wire
+
+
+_PLAIN_BY_NAME: Final[Mapping[str, Any]] = {cls.__name__: cls for cls in _PLAIN}
+_DECODERS: Final[Mapping[str, Callable[[Row], Record]]] = {
+    "ControllerRecord": _decode_controller,
+    "BrokerRecord": _decode_broker,
+    "BrokerChangeRecord": _decode_broker_change,
+    "PartitionRecord": _decode_partition,
+    "PartitionChangeRecord": _decode_change,
+}

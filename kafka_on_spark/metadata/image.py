@@ -1,0 +1,412 @@
+"""The cluster's metadata as of one offset of the metadata log.
+
+Everything the controller and every task decide on. It is never changed, only replaced, and only
+by `replay` of committed batches: decide, commit, replay.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from kafka_on_spark.config import Settings
+from kafka_on_spark.errors import UnknownTopicOrPartitionError
+from kafka_on_spark.ids import (
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    Offset,
+    PartitionKey,
+    ProducerEpoch,
+    TopicId,
+    TopicPartition,
+)
+from kafka_on_spark.metadata.broker import BrokerRegistration
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.records import (
+    AdminRequestRecord,
+    AdminResultRecord,
+    BrokerChangeRecord,
+    BrokerRecord,
+    ClusterRecord,
+    ConfigRecord,
+    ControllerRecord,
+    HighWatermarkRecord,
+    MetadataBatch,
+    OffsetCommitRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerRecord,
+    Record,
+    RemoveTopicRecord,
+    Stamp,
+    TopicRecord,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicImage:
+    """One topic.
+
+    Attributes:
+        name: Its name.
+        topic_id: Its id; a topic created again under the name has another.
+        partitions: Registrations by partition number, from 0 without gaps.
+        configs: Settings given for it, as text.
+    """
+
+    name: str
+    topic_id: TopicId
+    partitions: Mapping[int, PartitionRegistration] = field(default_factory=dict)
+    configs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerLease:
+    """Who controls the cluster. For liveness only: safety is the epoch.
+
+    Attributes:
+        controller_id: The process, or None after a resignation.
+        controller_epoch: Controllerships so far.
+        offset: Metadata offset of the last claim or renewal: a waiter that sees it move has
+            seen a sign of life.
+    """
+
+    controller_id: str | None
+    controller_epoch: ControllerEpoch
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOffset:
+    """A consumer group's saved position in one partition."""
+
+    offset: Offset
+    leader_epoch: LeaderEpoch | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataImage:
+    """The cluster as of `offset`.
+
+    Attributes:
+        offset: End of the log that was replayed, exclusive; what a commit names.
+        time_ms: Time of the last batch replayed, for people.
+        cluster_id: None before the ClusterRecord.
+        controller: The controller's lease, or None before the first.
+        brokers: By id.
+        topics: By topic id.
+        topic_ids: By name.
+        configs: The cluster's settings, as text.
+        producers: Epoch of the newest run, by producer id.
+        groups: Saved positions, by group and partition.
+        requests: Admin requests without a result, in order.
+    """
+
+    offset: Offset = Offset(0)
+    time_ms: int = 0
+    cluster_id: str | None = None
+    controller: ControllerLease | None = None
+    brokers: Mapping[BrokerId, BrokerRegistration] = field(default_factory=dict)
+    topics: Mapping[TopicId, TopicImage] = field(default_factory=dict)
+    topic_ids: Mapping[str, TopicId] = field(default_factory=dict)
+    configs: Mapping[str, str] = field(default_factory=dict)
+    producers: Mapping[str, ProducerEpoch] = field(default_factory=dict)
+    groups: Mapping[tuple[str, PartitionKey], GroupOffset] = field(default_factory=dict)
+    requests: tuple[AdminRequestRecord, ...] = ()
+
+    def topic(self, name: str) -> TopicImage:
+        """Return the topic of that name.
+
+        Raises:
+            UnknownTopicOrPartitionError: There is none.
+        """
+        topic_id = self.topic_ids.get(name)
+        if topic_id is None:
+            known = ", ".join(sorted(self.topic_ids)[:10]) or "none"
+            raise UnknownTopicOrPartitionError(
+                f"there is no topic {name!r}: create it first (known: {known})"
+            )
+        return self.topics[topic_id]
+
+    def partition(self, key: PartitionKey) -> PartitionRegistration | None:
+        """Return the registration of `key`, or None if topic or partition are gone."""
+        topic = self.topics.get(key.topic_id)
+        return None if topic is None else topic.partitions.get(key.partition)
+
+    def name_of(self, key: PartitionKey) -> TopicPartition:
+        """Return `key` as people name it."""
+        return TopicPartition(self.topics[key.topic_id].name, key.partition)
+
+    def partitions(self) -> Iterable[tuple[PartitionKey, PartitionRegistration]]:
+        """Yield every partition of the cluster."""
+        for topic_id, topic in self.topics.items():
+            for number, partition in topic.partitions.items():
+                yield PartitionKey(topic_id, number), partition
+
+    def is_eligible(self, broker_id: BrokerId) -> bool:
+        """Return whether the broker may lead and be in sync."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and broker.is_eligible
+
+    def eligible_brokers(self) -> frozenset[BrokerId]:
+        """Return the brokers that may lead: registered, unfenced, not shutting down."""
+        return frozenset(each for each, broker in self.brokers.items() if broker.is_eligible)
+
+    def settings(self, topic_id: TopicId | None = None) -> Settings:
+        """Return the settings that hold for a topic, or for the cluster."""
+        cluster = Settings((self.configs,))
+        topic = None if topic_id is None else self.topics.get(topic_id)
+        return cluster if topic is None else cluster.over(topic.configs)
+
+    def replay(self, *batches: MetadataBatch) -> "MetadataImage":
+        """Return the image with `batches` applied, which must continue it. Pure, and total:
+        what is in the log was decided on already, so replay never refuses a record."""
+        draft = _Draft(self)
+        for batch in batches:
+            assert batch.base_offset == draft.offset, (batch.base_offset, draft.offset)
+            draft.stamp, draft.offset = batch.stamp, batch.end_offset
+            for record in batch.records:
+                _REPLAY[type(record)](draft, record)
+        return draft.finish()
+
+
+class _Draft:
+    """An image being made: copies each map once, when its first record comes."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self._image = image
+        self._copies: dict[str, Any] = {}
+        self._partitions: dict[TopicId, dict[int, PartitionRegistration]] = {}
+        self.offset = image.offset
+        self.stamp: Stamp | None = None
+        self.controller = image.controller
+        self.cluster_id = image.cluster_id
+        self.requests = image.requests
+
+    def map(self, name: str) -> dict[Any, Any]:
+        """Return a copy of the image's map `name` that may be changed."""
+        if name not in self._copies:
+            self._copies[name] = dict(getattr(self._image, name))
+        copy: dict[Any, Any] = self._copies[name]
+        return copy
+
+    def partitions(self, topic_id: TopicId) -> dict[int, PartitionRegistration] | None:
+        """Return a topic's partitions to change, or None if the topic is gone."""
+        if topic_id not in self._partitions:
+            topic = self.map("topics").get(topic_id)
+            if topic is None:
+                return None
+            self._partitions[topic_id] = dict(topic.partitions)
+        return self._partitions[topic_id]
+
+    def finish(self) -> MetadataImage:
+        """Return the image."""
+        topics = self.map("topics") if self._partitions else {}
+        for topic_id, partitions in self._partitions.items():
+            if topic_id in topics:
+                topics[topic_id] = replace(topics[topic_id], partitions=partitions)
+        return replace(
+            self._image,
+            offset=self.offset,
+            time_ms=self.stamp.time_ms if self.stamp else self._image.time_ms,
+            controller=self.controller,
+            cluster_id=self.cluster_id,
+            requests=self.requests,
+            **self._copies,
+        )
+
+
+def _cluster(draft: _Draft, record: ClusterRecord) -> None:
+    draft.cluster_id = record.cluster_id
+
+
+def _controller(draft: _Draft, record: ControllerRecord) -> None:
+    draft.controller = ControllerLease(
+        controller_id=None if record.is_resignation else record.controller_id,
+        controller_epoch=record.controller_epoch,
+        offset=draft.offset,
+    )
+
+
+def _broker(draft: _Draft, record: BrokerRecord) -> None:
+    draft.map("brokers")[record.broker_id] = BrokerRegistration(
+        broker_id=record.broker_id,
+        broker_epoch=record.broker_epoch,
+        root=record.root,
+        rack=record.rack,
+        directory_id=record.directory_id,
+        state=record.broker_state,
+    )
+
+
+def _broker_change(draft: _Draft, record: BrokerChangeRecord) -> None:
+    brokers = draft.map("brokers")
+    broker = brokers.get(record.broker_id)
+    if broker is not None and broker.broker_epoch == record.broker_epoch:
+        brokers[record.broker_id] = replace(broker, state=record.broker_state)
+
+
+def _topic(draft: _Draft, record: TopicRecord) -> None:
+    draft.map("topics")[record.topic_id] = TopicImage(name=record.topic, topic_id=record.topic_id)
+    draft.map("topic_ids")[record.topic] = record.topic_id
+
+
+def _remove_topic(draft: _Draft, record: RemoveTopicRecord) -> None:
+    topic = draft.map("topics").pop(record.topic_id, None)
+    if topic is not None and draft.map("topic_ids").get(topic.name) == record.topic_id:
+        del draft.map("topic_ids")[topic.name]
+    groups = draft.map("groups")
+    for place in [each for each in groups if each[1].topic_id == record.topic_id]:
+        del groups[place]
+
+
+def _partition(draft: _Draft, record: PartitionRecord) -> None:
+    partitions = draft.partitions(record.topic_id)
+    if partitions is not None:
+        partitions[record.partition] = record.registration
+
+
+def _partition_change(draft: _Draft, record: PartitionChangeRecord) -> None:
+    partitions = draft.partitions(record.topic_id)
+    if partitions is not None and record.partition in partitions:
+        partitions[record.partition] = partitions[record.partition].merge(record.change)
+
+
+def _high_watermark(draft: _Draft, record: HighWatermarkRecord) -> None:
+    partitions = draft.partitions(record.topic_id)
+    partition = None if partitions is None else partitions.get(record.partition)
+    if partitions is None or partition is None or not is_current(record, partition):
+        return
+    changed: dict[str, Any] = {"log_end_offset": record.log_end_offset}
+    if record.high_watermark is not None and record.high_watermark > partition.high_watermark:
+        changed["high_watermark"] = record.high_watermark
+        changed["high_watermark_epoch"] = record.high_watermark_epoch
+    if record.log_start_offset is not None:
+        changed["log_start_offset"] = max(record.log_start_offset, partition.log_start_offset)
+    partitions[record.partition] = replace(partition, **changed)
+
+
+def is_current(record: HighWatermarkRecord, partition: PartitionRegistration) -> bool:
+    """Return whether nothing changed in `partition` since the record's author looked."""
+    return (
+        record.leader_epoch == partition.leader_epoch
+        and record.partition_epoch == partition.partition_epoch
+    )
+
+
+def _config(draft: _Draft, record: ConfigRecord) -> None:
+    if record.topic_id is None:
+        configs = draft.map("configs")
+    else:
+        topics = draft.map("topics")
+        if record.topic_id not in topics:
+            return
+        configs = dict(topics[record.topic_id].configs)
+        topics[record.topic_id] = replace(topics[record.topic_id], configs=configs)
+    if record.config_value is None:
+        configs.pop(record.config_name, None)
+    else:
+        configs[record.config_name] = record.config_value
+
+
+def _producer(draft: _Draft, record: ProducerRecord) -> None:
+    draft.map("producers")[record.producer_id] = record.producer_epoch
+
+
+def _offset_commit(draft: _Draft, record: OffsetCommitRecord) -> None:
+    if record.topic_id in draft.map("topics"):
+        key = PartitionKey(record.topic_id, record.partition)
+        draft.map("groups")[(record.group, key)] = GroupOffset(
+            offset=record.offset, leader_epoch=record.leader_epoch
+        )
+
+
+def _admin_request(draft: _Draft, record: AdminRequestRecord) -> None:
+    draft.requests = (*draft.requests, record)
+
+
+def _admin_result(draft: _Draft, record: AdminResultRecord) -> None:
+    draft.requests = tuple(each for each in draft.requests if each.request != record.request)
+
+
+_REPLAY: Final[Mapping[type, Callable[[_Draft, Any], None]]] = {
+    ClusterRecord: _cluster,
+    ControllerRecord: _controller,
+    BrokerRecord: _broker,
+    BrokerChangeRecord: _broker_change,
+    TopicRecord: _topic,
+    RemoveTopicRecord: _remove_topic,
+    PartitionRecord: _partition,
+    PartitionChangeRecord: _partition_change,
+    HighWatermarkRecord: _high_watermark,
+    ConfigRecord: _config,
+    ProducerRecord: _producer,
+    OffsetCommitRecord: _offset_commit,
+    AdminRequestRecord: _admin_request,
+    AdminResultRecord: _admin_result,
+}
+
+
+def snapshot_records(image: MetadataImage) -> list[Record]:
+    """Return the records that rebuild `image` from nothing, high watermarks folded in.
+
+    The controller's lease comes last: its offset is a sign of life, not a place in the log.
+    """
+    records: list[Record] = []
+    if image.cluster_id is not None:
+        records.append(ClusterRecord(cluster_id=image.cluster_id))
+    records.extend(
+        BrokerRecord(
+            broker_id=broker.broker_id,
+            broker_epoch=broker.broker_epoch,
+            root=broker.root,
+            rack=broker.rack,
+            directory_id=broker.directory_id,
+            broker_state=broker.state,
+        )
+        for broker in image.brokers.values()
+    )
+    records.extend(_config_records(None, image.configs))
+    for topic in image.topics.values():
+        records.append(TopicRecord(topic=topic.name, topic_id=topic.topic_id))
+        records.extend(_config_records(topic.topic_id, topic.configs))
+        records.extend(
+            PartitionRecord(
+                topic=topic.name,
+                topic_id=topic.topic_id,
+                partition=number,
+                registration=partition,
+            )
+            for number, partition in topic.partitions.items()
+        )
+    records.extend(
+        ProducerRecord(producer_id=producer_id, producer_epoch=producer_epoch)
+        for producer_id, producer_epoch in image.producers.items()
+    )
+    records.extend(
+        OffsetCommitRecord(
+            group=group,
+            topic_id=key.topic_id,
+            partition=key.partition,
+            offset=position.offset,
+            leader_epoch=position.leader_epoch,
+        )
+        for (group, key), position in image.groups.items()
+    )
+    records.extend(image.requests)
+    if image.controller is not None:
+        records.append(_lease_record(image.controller))
+    return records
+
+
+def _config_records(topic_id: TopicId | None, configs: Mapping[str, str]) -> Iterable[ConfigRecord]:
+    for name, value in configs.items():
+        yield ConfigRecord(topic_id=topic_id, config_name=name, config_value=value)
+
+
+def _lease_record(lease: ControllerLease) -> ControllerRecord:
+    return ControllerRecord(
+        controller_id=lease.controller_id or "",
+        controller_epoch=lease.controller_epoch,
+        is_resignation=lease.controller_id is None,
+    )

@@ -1,0 +1,132 @@
+"""What the controller knows of one partition, and how one change alters it."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from kafka_on_spark.ids import (
+    KEEP,
+    LOST,
+    BrokerId,
+    DirectoryId,
+    Keep,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    ReplicaUuid,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionChange:
+    """A change to one partition's registration; a field left at KEEP does not change.
+
+    Source: Kafka's PartitionChangeRecord, where -2 stands for KEEP and -1 for None.
+    `high_watermark` and `high_watermark_epoch` change here only by an unclean election.
+    """
+
+    isr: frozenset[BrokerId] | Keep = KEEP
+    elr: frozenset[BrokerId] | Keep = KEEP
+    leader: BrokerId | Keep | None = KEEP
+    replicas: tuple[BrokerId, ...] | Keep = KEEP
+    replica_uuids: tuple[ReplicaUuid, ...] | Keep = KEEP
+    directories: tuple[DirectoryId | None, ...] | Keep = KEEP
+    adding_replicas: tuple[BrokerId, ...] | Keep = KEEP
+    removing_replicas: tuple[BrokerId, ...] | Keep = KEEP
+    high_watermark: Offset | Keep = KEEP
+    high_watermark_epoch: LeaderEpoch | Keep = KEEP
+    unclean_generation: int | Keep = KEEP
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRegistration:
+    """One partition's assignment, leadership and committed end, as of one metadata offset.
+
+    It is one compare-and-swap register: leader, epoch, ISR and high watermark change under one
+    lock, because an HW computed from a stale ISR must not land after the ISR changed (P*1).
+
+    Attributes:
+        replicas: Assigned brokers, in order of preference: the first is the *preferred
+            leader*. Source: PartitionRecord.replicas.
+        replica_uuids: Parallel to `replicas`: this making of each replica.
+        directories: Parallel to `replicas`: the disk each was made on; None before it was
+            made, LOST after it was lost.
+        isr: The replicas that hold every committed record.
+        elr: Eligible leader replicas: out of the ISR, but known complete (KIP-966).
+        leader: The broker that takes appends, or None while the partition is offline.
+        leader_epoch: Leaderships so far (count, from 0). Fences a deposed leader.
+        partition_epoch: Changes so far (count, from 0). The compare-and-swap token of
+            AlterPartition (KIP-497).
+        adding_replicas: Of a reassignment under way.
+        removing_replicas: Of a reassignment under way.
+        high_watermark: First offset not committed.
+        high_watermark_epoch: Epoch of the record below the high watermark; None while
+            nothing is committed.
+        log_end_offset: The leader's log end as last recorded; work for replication if it is
+            above the high watermark.
+        log_start_offset: First offset kept, as decided.
+        unclean_generation: Unclean elections so far: within one, the HW never falls (I8).
+    """
+
+    replicas: tuple[BrokerId, ...]
+    replica_uuids: tuple[ReplicaUuid, ...]
+    directories: tuple[DirectoryId | None, ...]
+    isr: frozenset[BrokerId]
+    leader: BrokerId | None
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
+    elr: frozenset[BrokerId] = frozenset()
+    adding_replicas: tuple[BrokerId, ...] = ()
+    removing_replicas: tuple[BrokerId, ...] = ()
+    high_watermark: Offset = Offset(0)
+    high_watermark_epoch: LeaderEpoch | None = None
+    log_end_offset: Offset = Offset(0)
+    log_start_offset: Offset = Offset(0)
+    unclean_generation: int = 0
+
+    def __post_init__(self) -> None:
+        everyone = set(self.replicas)
+        assert self.replicas, "a partition has at least one replica"
+        assert len(everyone) == len(self.replicas), self.replicas
+        assert len(self.replica_uuids) == len(self.replicas) == len(self.directories), self
+        assert self.isr <= everyone, (self.isr, self.replicas)
+        assert self.elr <= everyone - self.isr, (self.elr, self.isr, self.replicas)
+        assert self.leader is None or self.leader in self.isr, (self.leader, self.isr)
+        assert {*self.adding_replicas, *self.removing_replicas} <= everyone, self
+        assert self.log_start_offset <= self.high_watermark, self
+
+    def uuid_of(self, broker_id: BrokerId) -> ReplicaUuid:
+        """Return the replica uuid on `broker_id`."""
+        return self.replica_uuids[self.replicas.index(broker_id)]
+
+    def directory_of(self, broker_id: BrokerId) -> DirectoryId | None:
+        """Return the disk that the replica on `broker_id` was made on, None or LOST."""
+        return self.directories[self.replicas.index(broker_id)]
+
+    def is_made(self, broker_id: BrokerId) -> bool:
+        """Return whether the replica on `broker_id` was made and not lost since."""
+        return self.directory_of(broker_id) not in (None, LOST)
+
+    @property
+    def is_reassigning(self) -> bool:
+        """Whether a reassignment is under way."""
+        return bool(self.adding_replicas or self.removing_replicas)
+
+    def merge(self, change: PartitionChange) -> Self:
+        """Return this registration with `change` applied.
+
+        Naming a leader starts a new leadership, even if it names the same broker: that is how
+        a reassignment fences fetchers that hold the old replica list. The two epochs advance
+        here and nowhere else.
+        """
+        leadership_starts = change.leader is not KEEP
+        named = {
+            name: value
+            for name in PartitionChange.__slots__
+            if (value := getattr(change, name)) is not KEEP
+        }
+        return replace(
+            self,
+            leader_epoch=LeaderEpoch(self.leader_epoch + leadership_starts),
+            partition_epoch=PartitionEpoch(self.partition_epoch + 1),
+            **named,
+        )

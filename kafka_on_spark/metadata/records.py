@@ -1,0 +1,252 @@
+"""What the metadata log holds: one record type a kind of fact, after KRaft's.
+
+A record is a value; what it means is in `image.replay` and nowhere else. In a change record a
+field left at KEEP does not change. Every decision's records carry `cause`, why it was taken, in
+words with figures. Who decided and when is said once for the whole batch, by its Stamp.
+"""
+
+from dataclasses import dataclass
+
+from kafka_on_spark.ids import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    DirectoryId,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    PartitionKey,
+    ProducerEpoch,
+    TopicId,
+)
+from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stamp:
+    """Who committed a batch of records, and when.
+
+    Attributes:
+        time_ms: Wall clock of the committer, for people; no rule rests on it.
+        controller_id: Process that decided, or None for an appender or a replication round.
+        controller_epoch: Its controllership, or None.
+        application_id: Spark's application id, or None without Spark.
+    """
+
+    time_ms: int
+    controller_id: str | None = None
+    controller_epoch: ControllerEpoch | None = None
+    application_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterRecord:
+    """The cluster exists. The first record of every metadata log."""
+
+    cluster_id: str
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerRecord:
+    """A controller claims, renews or resigns the lease.
+
+    `is_resignation`: the controller of that epoch ends; the epoch stays taken.
+    """
+
+    controller_id: str
+    controller_epoch: ControllerEpoch
+    is_resignation: bool = False
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerRecord:
+    """A broker registers; a second record of an id is another disk or another root."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    root: str
+    rack: str | None
+    directory_id: DirectoryId
+    broker_state: BrokerState
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerChangeRecord:
+    """A broker is fenced, unfenced or drained."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    broker_state: BrokerState
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRecord:
+    """A topic exists under this name."""
+
+    topic: str
+    topic_id: TopicId
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveTopicRecord:
+    """A topic is gone, with its partitions and settings."""
+
+    topic_id: TopicId
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRecord:
+    """A partition exists as registered (in a snapshot: with what later records folded in).
+
+    `topic` repeats the topic's name, so that the table can be queried without a join.
+    """
+
+    topic: str
+    topic_id: TopicId
+    partition: int
+    registration: PartitionRegistration
+    cause: str | None = None
+
+    @property
+    def key(self) -> PartitionKey:
+        """The partition it is about."""
+        return PartitionKey(self.topic_id, self.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionChangeRecord:
+    """A partition's registration changes.
+
+    `topic`, `leader_epoch` and `partition_epoch` repeat what `change` leads to, so that the
+    table can be queried without replay.
+    """
+
+    topic_id: TopicId
+    partition: int
+    change: PartitionChange
+    topic: str
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
+    cause: str | None = None
+
+    @property
+    def key(self) -> PartitionKey:
+        """The partition it is about."""
+        return PartitionKey(self.topic_id, self.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HighWatermarkRecord:
+    """The high watermark moves, or (with None) only the leader's log end is recorded.
+
+    Valid only if the partition's leader epoch and partition epoch are still the ones its
+    author saw; replay ignores one that is not.
+    """
+
+    topic_id: TopicId
+    partition: int
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
+    high_watermark: Offset | None
+    high_watermark_epoch: LeaderEpoch | None
+    log_end_offset: Offset
+    log_start_offset: Offset | None = None
+    cause: str | None = None
+
+    @property
+    def key(self) -> PartitionKey:
+        """The partition it is about."""
+        return PartitionKey(self.topic_id, self.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigRecord:
+    """A setting of the cluster (topic_id None) or of a topic; value None removes it."""
+
+    topic_id: TopicId | None
+    config_name: str
+    config_value: str | None
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerRecord:
+    """A run of a producer takes the producer's next epoch, and fences the run before."""
+
+    producer_id: str
+    producer_epoch: ProducerEpoch
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetCommitRecord:
+    """A consumer group's saved position in a partition."""
+
+    group: str
+    topic_id: TopicId
+    partition: int
+    offset: Offset
+    leader_epoch: LeaderEpoch | None
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminRequestRecord:
+    """Somebody asks the active controller for a command; `request` is JSON with its id."""
+
+    request: str
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminResultRecord:
+    """The answer to a request, committed with what was decided on it."""
+
+    request: str
+    result: str
+    cause: str | None = None
+
+
+Record = (
+    ClusterRecord
+    | ControllerRecord
+    | BrokerRecord
+    | BrokerChangeRecord
+    | TopicRecord
+    | RemoveTopicRecord
+    | PartitionRecord
+    | PartitionChangeRecord
+    | HighWatermarkRecord
+    | ConfigRecord
+    | ProducerRecord
+    | OffsetCommitRecord
+    | AdminRequestRecord
+    | AdminResultRecord
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataBatch:
+    """One commit of the metadata log: the records of one decision.
+
+    Attributes:
+        base_offset: Offset of its first record.
+        stamp: Who committed it.
+        records: In order, at least one.
+    """
+
+    base_offset: Offset
+    stamp: Stamp
+    records: tuple[Record, ...]
+
+    @property
+    def end_offset(self) -> Offset:
+        """Offset after its last record."""
+        return Offset(self.base_offset + len(self.records))

@@ -1,0 +1,174 @@
+"""What the services ask of the outside world. Implemented in storage/ and spark/.
+
+A port is the narrowest question a service needs answered, in the service's words. Every
+implementation, the tests' in-memory one too, passes tests/contract/.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from kafka_on_spark.ids import (
+    BrokerId,
+    DirectoryId,
+    Offset,
+    PartitionKey,
+    ReplicaUuid,
+)
+from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState
+from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+
+Order = TypeVar("Order")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaAddress:
+    """Where a replica is and which one it must be. Picklable: tasks get these.
+
+    Attributes:
+        root: URL of the broker's root.
+        topic: The topic's name, for people who look into the folder.
+        key: Topic id and partition.
+        broker_id: The broker.
+        directory_id: The disk it was (or is to be) made on.
+        replica_uuid: This making of it.
+        is_flushed: Every commit is flushed before it counts (flush.messages=1).
+    """
+
+    root: str
+    topic: str
+    key: PartitionKey
+    broker_id: BrokerId
+    directory_id: DirectoryId
+    replica_uuid: ReplicaUuid
+    is_flushed: bool = True
+
+    @property
+    def identity(self) -> ReplicaIdentity:
+        """What the table must say of itself."""
+        return ReplicaIdentity(
+            topic_id=self.key.topic_id,
+            partition=self.key.partition,
+            broker_id=self.broker_id,
+            directory_id=self.directory_id,
+            replica_uuid=self.replica_uuid,
+        )
+
+
+class ReplicaLog(Protocol):
+    """One replica's table."""
+
+    def load(self) -> ReplicaState:
+        """Return the newest state; what it counts is durable.
+
+        Raises:
+            ReplicaLostError: There is no table, or it is not the replica of the address.
+            CorruptLogError: The table breaks an invariant of the log.
+            KafkaStorageError: The root does not answer.
+        """
+        ...
+
+    def commit(self, state: ReplicaState, change: LogChange) -> ReplicaState:
+        """Commit `change` at the version after `state`; return the state that it leads to.
+
+        Raises:
+            CommitConflictError: The table had moved on. `change` is not in it.
+            CommitOutcomeUnknownError: The store failed. `change` may be in the table.
+        """
+        ...
+
+    def maintain(self) -> None:
+        """Do what is due after an answer was given: a checkpoint. Never fails the caller."""
+        ...
+
+
+class ReplicaStore(Protocol):
+    """Opens and makes replicas."""
+
+    def open(self, address: ReplicaAddress) -> ReplicaLog:
+        """Return the log at `address`; nothing is read yet."""
+        ...
+
+    def make(self, address: ReplicaAddress) -> None:
+        """Make an empty table, or find that an earlier try has made it.
+
+        Raises:
+            KafkaStorageError: The root does not answer.
+            ReplicaLostError: The root is not the disk of the address.
+        """
+        ...
+
+
+class SegmentStore(Protocol):
+    """Moves segment files between replicas' folders."""
+
+    def copy(
+        self,
+        source: ReplicaAddress,
+        target: ReplicaAddress,
+        segments: Sequence[Segment],
+        names: Sequence[str] | None = None,
+    ) -> None:
+        """Have `segments` in `target`, verified by size and digest, and durable.
+
+        What is there already is not copied. `names` are the names in `target`, where they
+        differ.
+
+        Raises:
+            CorruptLogError: The source's bytes are not what the name says.
+            KafkaStorageError: A root does not answer.
+        """
+        ...
+
+
+class MetadataLog(Protocol):
+    """An ordered log of metadata batches with compare-and-append."""
+
+    def read(self, *, from_offset: Offset) -> list[MetadataBatch]:
+        """Return the batches from `from_offset` on, oldest first."""
+        ...
+
+    def append(
+        self, records: Sequence[Record], stamp: Stamp, *, expected_offset: Offset
+    ) -> MetadataBatch:
+        """Append a batch if the log still ends at `expected_offset`; return it.
+
+        Raises:
+            CommitConflictError: The log had moved on. The batch is not in it.
+            CommitOutcomeUnknownError: The store failed. The batch may be in the log.
+        """
+        ...
+
+    def newest_snapshot(self) -> MetadataBatch | None:
+        """Return the newest readable snapshot as a batch that ends at its end offset."""
+        ...
+
+    def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
+        """Write the records that rebuild the image at `end_offset`, unless they are there."""
+        ...
+
+
+class TaskRunner(Protocol):
+    """Runs a task function on each order, on executors or in threads."""
+
+    def run(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
+        """Return one result an order, in order. `task` may run twice for an order."""
+        ...
+
+
+class Clock(Protocol):
+    """Time. No rule of safety rests on it."""
+
+    def now_ms(self) -> int:
+        """Return the wall clock, ms since 1970 UTC."""
+        ...
+
+    def monotonic_ms(self) -> int:
+        """Return a clock of this process that never goes back."""
+        ...
+
+    def sleep_ms(self, duration_ms: float) -> None:
+        """Wait."""
+        ...

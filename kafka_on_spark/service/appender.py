@@ -1,0 +1,401 @@
+"""From staged files to an acknowledgement.
+
+Executors have written segments to the leader's root and shipped them to the other members of
+the ISR; nothing is committed. Here each partition's leader commits them, each member fetches
+(the files are there already), and one metadata commit moves all high watermarks.
+
+An append is acknowledged when the high watermark has passed it **and** it stands at that offset
+in the log of the *current* leader (P*6): "the high watermark is past my offset" alone
+acknowledges lost records (FAULTS b.5).
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kafka_on_spark.controller.high_watermark import (
+    advance_high_watermark,
+    is_under_min_isr,
+    min_isr,
+)
+from kafka_on_spark.controller.isr import alter_isr
+from kafka_on_spark.controller.reports import PartitionReport
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import (
+    CommitError,
+    CorruptLogError,
+    FencedLeaderEpochError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    NotEnoughReplicasAfterAppendError,
+    NotEnoughReplicasError,
+    NotLeaderOrFollowerError,
+    ReplicaLostError,
+    RequestTimedOutError,
+    UnknownLeaderEpochError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
+from kafka_on_spark.log.batch import Batch, Segment, StagedBatch, segment_name
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.records import Record
+from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaStore, SegmentStore
+from kafka_on_spark.service.addresses import address_of
+from kafka_on_spark.service.fetch_reports import merge_reports, partition_report, state_report
+from kafka_on_spark.service.metadata_service import MetadataService
+from kafka_on_spark.service.replicas import Appended, append, begin_leadership
+from kafka_on_spark.service.replication import FetchOrder, fetch
+
+PAUSE_MS_MIN: Final = 10.0
+PAUSE_MS_MAX: Final = 1000.0
+
+# After these, the image is refreshed and the append goes on, with the new leader if there is one.
+_TRY_AGAIN: Final = (
+    CommitError,
+    FencedLeaderEpochError,
+    KafkaStorageError,
+    NotLeaderOrFollowerError,
+    ReplicaLostError,
+    UnknownLeaderEpochError,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedPartition:
+    """One partition's part of an append, after the executors are done.
+
+    Attributes:
+        key: The partition.
+        staged: Its files, in task order.
+        holders: Replicas whose folders have all the files.
+        expected_offset: Append only if the log ends there; None: wherever it ends.
+    """
+
+    key: PartitionKey
+    staged: StagedBatch
+    holders: tuple[ReplicaAddress, ...]
+    expected_offset: Offset | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionOutcome:
+    """What became of one partition's part of an append.
+
+    Attributes:
+        key: The partition.
+        base_offset: Offset of its first record; None if it failed, or if it is a duplicate
+            that retention has removed.
+        record_count: Records appended.
+        is_duplicate: They stood in the log before.
+        error: Why it is not acknowledged, or None. A RequestTimedOutError means unknown.
+    """
+
+    key: PartitionKey
+    base_offset: Offset | None
+    record_count: int
+    is_duplicate: bool = False
+    error: KafkaOnSparkError | None = None
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A partition that is not acknowledged yet, and what was seen of it last."""
+
+    part: StagedPartition
+    batch: Batch | None = None
+    is_appended: bool = False
+    is_duplicate: bool = False
+    seen_epoch: LeaderEpoch | None = None
+    last_error: KafkaOnSparkError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AppendThreads:
+    """Two pools, so that none waits for itself: partitions wait for fetches, fetches for nobody."""
+
+    partitions: ThreadPoolExecutor
+    fetches: ThreadPoolExecutor
+
+
+class Appender:
+    """Commits staged appends. One a process; threads may share it."""
+
+    def __init__(
+        self,
+        metadata: MetadataService,
+        replicas: ReplicaStore,
+        segments: SegmentStore,
+        clock: Clock,
+        *,
+        threads: AppendThreads,
+        random: Callable[[], float],
+    ) -> None:
+        self._metadata = metadata
+        self._replicas = replicas
+        self._segments = segments
+        self._clock = clock
+        self._threads = threads
+        self._random = random
+
+    def commit(
+        self, parts: Sequence[StagedPartition], *, acks: str, timeout_ms: int
+    ) -> list[PartitionOutcome]:
+        """Commit `parts` and wait for what `acks` asks; return an outcome for each, in order.
+
+        What is ready is committed; a partition that waits goes into a later commit.
+        """
+        pending = {part.key: _Pending(part) for part in parts}
+        outcomes: dict[PartitionKey, PartitionOutcome] = {}
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        pause_ms = PAUSE_MS_MIN
+        while pending:
+            self._round(pending, outcomes, acks)
+            if acks == "0":
+                self._give_up(pending, outcomes)
+            if not pending:
+                break
+            if self._clock.monotonic_ms() > deadline_ms:
+                self._give_up(pending, outcomes)
+                break
+            self._clock.sleep_ms(pause_ms * (0.5 + self._random()))
+            pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
+            self._metadata.catch_up()
+        return [outcomes[part.key] for part in parts]
+
+    def _round(
+        self,
+        pending: dict[PartitionKey, _Pending],
+        outcomes: dict[PartitionKey, PartitionOutcome],
+        acks: str,
+    ) -> None:
+        """Try every pending partition once; move what is finished to `outcomes`."""
+        image = self._metadata.image
+        tries = self._each(lambda each: self._try(image, each, acks), list(pending.values()))
+        reports = []
+        for each, attempt in zip(list(pending.values()), tries, strict=True):
+            if isinstance(attempt, KafkaOnSparkError):
+                self._failed(each, attempt, pending, outcomes)
+            elif attempt is not None:
+                reports.append(attempt)
+        if reports:
+            try:
+                self._conclude(reports)
+            except (CommitError, RequestTimedOutError) as error:
+                for each in pending.values():
+                    each.last_error = error
+                return
+        for each in list(pending.values()):
+            self._acknowledge(each, acks, pending, outcomes)
+
+    def _each(
+        self,
+        work: Callable[[_Pending], PartitionReport | KafkaOnSparkError | None],
+        pending: Sequence[_Pending],
+    ) -> list[PartitionReport | KafkaOnSparkError | None]:
+        if len(pending) == 1:
+            return [work(pending[0])]
+        return list(self._threads.partitions.map(work, pending))
+
+    def _try(
+        self, image: MetadataImage, each: _Pending, acks: str
+    ) -> PartitionReport | KafkaOnSparkError | None:
+        try:
+            return self._append_one(image, each, acks)
+        except KafkaOnSparkError as error:
+            return error
+
+    def _append_one(self, image: MetadataImage, each: _Pending, acks: str) -> PartitionReport:
+        """Append to the leader and, for acks=all, fetch to the rest of the ISR."""
+        key = each.part.key
+        partition = image.partition(key)
+        if partition is None:
+            raise UnknownTopicOrPartitionError(f"partition {key.partition} is gone: it was deleted")
+        if acks == "all" and is_under_min_isr(image, key.topic_id, partition):
+            raise self._too_few(image, key, partition, each)
+        if partition.leader is None or not partition.is_made(partition.leader):
+            raise NotLeaderOrFollowerError(f"partition {image.name_of(key)} has no leader")
+        leader = address_of(image, key, partition, partition.leader)
+        replica = self._replicas.open(leader)
+        each.seen_epoch = None
+        state = begin_leadership(replica, partition)
+        staged = self._restage(each.part, leader, partition.leader_epoch)
+        appended = append(
+            replica,
+            staged,
+            leader_epoch=state.leader_epoch or partition.leader_epoch,
+            now_ms=self._clock.now_ms(),
+            expected_offset=None if each.is_appended else each.part.expected_offset,
+        )
+        each.is_duplicate = each.is_duplicate or (appended.is_duplicate and not each.is_appended)
+        each.is_appended, each.batch = True, appended.batch
+        each.seen_epoch = partition.leader_epoch
+        return self._replicate(image, key, partition, leader, appended, acks)
+
+    def _too_few(
+        self,
+        image: MetadataImage,
+        key: PartitionKey,
+        partition: PartitionRegistration,
+        each: _Pending,
+    ) -> KafkaOnSparkError:
+        kind = NotEnoughReplicasAfterAppendError if each.is_appended else NotEnoughReplicasError
+        return kind(
+            f"partition {image.name_of(key)} has {len(partition.isr)} replicas in sync, and"
+            f" acks=all needs {min_isr(image, key.topic_id, partition)}"
+            " (min.insync.replicas): bring brokers back, or append with acks=1"
+        )
+
+    def _restage(
+        self, part: StagedPartition, leader: ReplicaAddress, leader_epoch: LeaderEpoch
+    ) -> StagedBatch:
+        """Have the files in the leader's folder, under names of its epoch (DESIGN §2)."""
+        segments = part.staged.segments
+        named = tuple(
+            replace(each, path=segment_name(leader_epoch, each.uuid, each.digest))
+            for each in segments
+        )
+        is_there = any(each.replica_uuid == leader.replica_uuid for each in part.holders)
+        if is_there and named == segments:
+            return part.staged
+        self._copy_from_any(part.holders, leader, segments, [each.path for each in named])
+        return replace(part.staged, segments=named)
+
+    def _copy_from_any(
+        self,
+        holders: Sequence[ReplicaAddress],
+        leader: ReplicaAddress,
+        segments: Sequence[Segment],
+        names: Sequence[str],
+    ) -> None:
+        failure: KafkaOnSparkError = KafkaStorageError("no root has the files of this append")
+        for holder in holders:
+            try:
+                self._segments.copy(holder, leader, segments, names)
+            except (KafkaStorageError, CorruptLogError) as error:
+                failure = error
+            else:
+                return
+        raise KafkaStorageError(str(failure)) from failure
+
+    def _replicate(
+        self,
+        image: MetadataImage,
+        key: PartitionKey,
+        partition: PartitionRegistration,
+        leader: ReplicaAddress,
+        appended: Appended,
+        acks: str,
+    ) -> PartitionReport:
+        mine = state_report(leader, appended.state, is_matched=True, missing=())
+        now_ms = self._clock.now_ms()
+        if acks != "all":
+            return partition_report(key, partition, mine, appended.state, (), now_ms=now_ms)
+        followers = [each for each in partition.isr if each != partition.leader]
+        orders = [self._order(image, key, partition, leader, each) for each in followers]
+        results = self._fetch_all([order for order in orders if order is not None])
+        own = partition_report(key, partition, mine, appended.state, (), now_ms=now_ms)
+        return merge_reports([own, *results])[0]
+
+    def _order(
+        self,
+        image: MetadataImage,
+        key: PartitionKey,
+        partition: PartitionRegistration,
+        leader: ReplicaAddress,
+        follower: BrokerId,
+    ) -> FetchOrder | None:
+        if not partition.is_made(follower):
+            return None
+        return FetchOrder(
+            key=key,
+            partition=partition,
+            leader=leader,
+            follower=address_of(image, key, partition, follower),
+            fetch_bytes_max=image.settings().integer("replica.fetch.max.bytes"),
+        )
+
+    def _fetch_all(self, orders: Sequence[FetchOrder]) -> list[PartitionReport]:
+        def one(order: FetchOrder) -> PartitionReport:
+            return fetch(order, self._replicas, self._segments, self._clock).report
+
+        return list(self._threads.fetches.map(one, orders))
+
+    def _conclude(self, reports: Sequence[PartitionReport]) -> None:
+        """Commit all high watermarks, and who leaves the ISR, at once."""
+
+        def decide(image: MetadataImage) -> ControllerResult[None]:
+            records: list[Record] = []
+            for report in reports:
+                watermark = advance_high_watermark(image, report)
+                if watermark is not None:
+                    records.append(watermark)
+                change = alter_isr(image, report)
+                if change is not None:
+                    records.append(change)
+            return ControllerResult(records, None)
+
+        self._metadata.submit(
+            decide,
+            timeout_ms=self._metadata.image.settings().integer("delivery.timeout.ms"),
+        )
+
+    def _failed(
+        self,
+        each: _Pending,
+        error: KafkaOnSparkError,
+        pending: dict[PartitionKey, _Pending],
+        outcomes: dict[PartitionKey, PartitionOutcome],
+    ) -> None:
+        each.last_error = error
+        if isinstance(error, _TRY_AGAIN):
+            return
+        del pending[each.part.key]
+        outcomes[each.part.key] = PartitionOutcome(
+            key=each.part.key, base_offset=None, record_count=0, error=error
+        )
+
+    def _acknowledge(
+        self,
+        each: _Pending,
+        acks: str,
+        pending: dict[PartitionKey, _Pending],
+        outcomes: dict[PartitionKey, PartitionOutcome],
+    ) -> None:
+        """Move `each` to `outcomes` if it is acknowledged under the image of now."""
+        partition = self._metadata.image.partition(each.part.key)
+        if partition is None or not each.is_appended or each.seen_epoch is None:
+            return
+        # Found in the log of the leader of this epoch, in this very round; and the epoch is
+        # still the current one.
+        if acks == "all" and not _is_committed(partition, each):
+            return
+        del pending[each.part.key]
+        outcomes[each.part.key] = PartitionOutcome(
+            key=each.part.key,
+            base_offset=None if each.batch is None else each.batch.base_offset,
+            record_count=each.part.staged.record_count,
+            is_duplicate=each.is_duplicate,
+        )
+
+    def _give_up(
+        self,
+        pending: dict[PartitionKey, _Pending],
+        outcomes: dict[PartitionKey, PartitionOutcome],
+    ) -> None:
+        """Answer "unknown" for what is left: a retry with the same sequence is safe."""
+        for key, each in pending.items():
+            error = RequestTimedOutError(
+                f"partition {key.partition}: not acknowledged in time"
+                f" ({each.last_error or 'the in-sync replicas did not catch up'}); whether it"
+                " will be committed is unknown, a retry with the same sequence is safe"
+            )
+            outcomes[key] = PartitionOutcome(key=key, base_offset=None, record_count=0, error=error)
+        pending.clear()
+
+
+def _is_committed(partition: PartitionRegistration, each: _Pending) -> bool:
+    if each.seen_epoch != partition.leader_epoch:
+        return False
+    return each.batch is None or partition.high_watermark >= each.batch.end_offset

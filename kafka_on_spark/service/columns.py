@@ -1,0 +1,53 @@
+"""Which columns an append takes, in the words of Spark's Kafka sink.
+
+Apart from Arrow and Spark, which both bring their own type names: a caller says each column's
+kind, "string", "binary", "int", "timestamp", "headers", or its own name for another type.
+Source: Spark's KafkaWriter.validateQuery.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from kafka_on_spark.config import unknown_name
+from kafka_on_spark.errors import InvalidRequestError
+
+_ALLOWED: Final[Mapping[str, tuple[str, ...]]] = {
+    "value": ("string", "binary"),
+    "key": ("string", "binary"),
+    "headers": ("array<struct<key:string,value:binary>>",),
+    "topic": ("string",),
+    "partition": ("int",),
+    "timestamp": ("timestamp",),
+}
+IGNORED: Final = ("offset", "timestampType")
+"""Columns of the source's rows that a sink has no use for, so that rows can be written back."""
+
+NULL_KIND: Final = "void"
+
+
+def check_columns(kinds: Mapping[str, str], *, has_topic: bool) -> None:
+    """Check the names and types of an append's columns; `has_topic`: the topic is given apart.
+
+    Raises:
+        InvalidRequestError: A column is missing, unknown or of a wrong type.
+    """
+    if "value" not in kinds:
+        raise InvalidRequestError(
+            "Required attribute 'value' not found: name the column with the records 'value'"
+            f" (given: {', '.join(kinds) or 'no columns'})"
+        )
+    if not has_topic and "topic" not in kinds:
+        raise InvalidRequestError(
+            "topic option required when no 'topic' attribute is present. Use the topic option"
+            " for setting a topic."
+        )
+    for name, kind in kinds.items():
+        if name in IGNORED:
+            continue
+        if name not in _ALLOWED:
+            raise InvalidRequestError(unknown_name("column", name, list(_ALLOWED)))
+        if kind not in (*_ALLOWED[name], NULL_KIND):
+            allowed = " or ".join(_ALLOWED[name])
+            raise InvalidRequestError(
+                f"{name} attribute unsupported type {kind}. {name} must be a(n) {allowed}"
+            )

@@ -1,0 +1,35 @@
+"""The first commit of a cluster: itself, its brokers and its settings, all at once."""
+
+from collections.abc import Mapping, Sequence
+
+from kafka_on_spark.config import check_settings
+from kafka_on_spark.controller.brokers import register_broker
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.ids import BrokerId, DirectoryId
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord, Record
+
+
+def create_cluster(
+    image: MetadataImage,
+    cluster_id: str,
+    brokers: Sequence[tuple[BrokerId, str, str | None, DirectoryId]],
+    configs: Mapping[str, object],
+) -> ControllerResult[None]:
+    """Decide a new cluster; `brokers` are id, root, rack and directory of each.
+
+    Raises:
+        InvalidConfigError, DuplicateBrokerRegistrationError.
+    """
+    cause = "the cluster is made"
+    records: list[Record] = [ClusterRecord(cluster_id=cluster_id, cause=cause)]
+    records.extend(
+        ConfigRecord(topic_id=None, config_name=name, config_value=value, cause=cause)
+        for name, value in check_settings(configs, topic_only=False).items()
+    )
+    for broker_id, root, rack, directory_id in brokers:
+        result = register_broker(
+            image, broker_id, root, rack=rack, directory_id=directory_id, cause=cause
+        )
+        records.extend(result.records)
+    return ControllerResult(records, None)

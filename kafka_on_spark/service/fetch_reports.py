@@ -1,0 +1,155 @@
+"""Reports from states: what a fetch saw, as the rows that decisions rest on.
+
+Apart from the fetch, because the appender reports its own look at a leader the same way.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from kafka_on_spark.controller.reports import PartitionReport, ReplicaReport
+from kafka_on_spark.errors import (
+    NO_ERROR,
+    UNKNOWN_SERVER_ERROR,
+    CommitOutcomeUnknownError,
+    CorruptLogError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    ProtocolError,
+    ReplicaLostError,
+)
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.log.batch import Batch
+from kafka_on_spark.log.epochs import epoch_entries
+from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.ports import ReplicaAddress
+
+
+def partition_report(
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    leader: ReplicaReport,
+    leader_state: ReplicaState | None,
+    followers: Sequence[ReplicaReport],
+    *,
+    now_ms: int,
+) -> PartitionReport:
+    """Return one report of a partition from what was seen of its replicas."""
+    since_ms = None
+    epoch_start = leader.log_end_offset
+    if leader_state is not None:
+        above = leader_state.batches_between(partition.high_watermark, leader_state.log_end_offset)
+        since_ms = above[0].appended_at_ms if above else None
+        entries = epoch_entries(leader_state)
+        epoch_start = entries[-1].start_offset if entries else leader_state.log_end_offset
+    return PartitionReport(
+        key=key,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        leader=leader,
+        epoch_start_offset=epoch_start,
+        uncommitted_since_ms=since_ms,
+        followers=tuple(followers),
+        now_ms=now_ms,
+    )
+
+
+def ends_alike(follower: ReplicaState, leader: ReplicaState) -> bool:
+    """Return whether the follower's last batch is the leader's at the same place.
+
+    What lies below the leader's log start can't be compared any more, and needs not.
+    """
+    end = follower.log_end_offset
+    if end > leader.log_end_offset:
+        return False
+    if not follower.batches or end <= leader.log_start_offset:
+        return end >= leader.log_start_offset
+    last = follower.batches[-1]
+    place = leader.batch_index_at(last.base_offset)
+    return place is not None and leader.batches[place].is_same_as(last)
+
+
+def state_report(
+    address: ReplicaAddress,
+    state: ReplicaState,
+    *,
+    is_matched: bool,
+    missing: Sequence[Batch],
+) -> ReplicaReport:
+    """Return the report of a replica whose table was read."""
+    error = None if is_matched else CorruptLogError("its last batch differs from the leader's")
+    return ReplicaReport(
+        broker_id=address.broker_id,
+        replica_uuid=address.replica_uuid,
+        directory_id=address.directory_id,
+        fence=state.leader_epoch,
+        log_end_offset=state.log_end_offset,
+        last_epoch=state.batches[-1].leader_epoch if state.batches else None,
+        is_matched=is_matched,
+        missing_since_ms=missing[0].appended_at_ms if missing else None,
+        missing_bytes=sum(batch.size_bytes for batch in missing),
+        error_code=NO_ERROR if error is None else error.code,
+        error=None if error is None else str(error),
+    )
+
+
+_BAD: Final = (ReplicaLostError, CorruptLogError)
+
+
+def failed_report(address: ReplicaAddress, error: KafkaOnSparkError) -> ReplicaReport:
+    """Return the report of a replica that could not be read or written.
+
+    Lost and corrupt ones are bad; a root that does not answer is only absent.
+    """
+    code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
+    if isinstance(error, CommitOutcomeUnknownError):
+        code = KafkaStorageError.code
+    return ReplicaReport(
+        broker_id=address.broker_id,
+        replica_uuid=address.replica_uuid,
+        directory_id=address.directory_id,
+        error_code=code,
+        error=str(error),
+        is_bad=isinstance(error, _BAD),
+    )
+
+
+def merge_reports(reports: Sequence[PartitionReport]) -> list[PartitionReport]:
+    """Return one report a partition: each follower's, and the furthest look at the leader.
+
+    A leader that some fetch could not read counts as unread: nothing is concluded then.
+    """
+    by_key: dict[PartitionKey, list[PartitionReport]] = {}
+    for report in reports:
+        by_key.setdefault(report.key, []).append(report)
+    return [_merged(each) for each in by_key.values()]
+
+
+def _merged(reports: list[PartitionReport]) -> PartitionReport:
+    furthest = max(
+        reports,
+        key=lambda report: (report.leader.error_code != NO_ERROR, report.leader.log_end_offset),
+    )
+    since = [each.uncommitted_since_ms for each in reports if each.uncommitted_since_ms is not None]
+    return PartitionReport(
+        key=furthest.key,
+        leader_epoch=furthest.leader_epoch,
+        partition_epoch=furthest.partition_epoch,
+        leader=furthest.leader,
+        epoch_start_offset=furthest.epoch_start_offset,
+        uncommitted_since_ms=min(since, default=None),
+        followers=tuple(follower for report in reports for follower in report.followers),
+        now_ms=furthest.now_ms,
+    )
+
+
+def missing_batches(follower: ReplicaState, leader: ReplicaState) -> tuple[Batch, ...]:
+    """Return the leader's batches that the follower lacks.
+
+    An empty follower may begin inside a batch: the batch is fetched whole.
+    """
+    if follower.log_end_offset >= leader.log_end_offset:
+        return ()
+    if not follower.batches:
+        return leader.batches_between(follower.log_end_offset, leader.log_end_offset)
+    return leader.has_batches_from(follower.log_end_offset)

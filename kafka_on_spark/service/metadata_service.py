@@ -1,0 +1,138 @@
+"""Catch up, decide, commit: the one way in which a process learns and changes metadata.
+
+Holds the image; decides nothing itself. After a conflict the decision runs again on what the
+winner wrote, so it must be pure.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import CommitConflictError, RequestTimedOutError
+from kafka_on_spark.ids import ControllerEpoch, Offset
+from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
+from kafka_on_spark.metadata.records import MetadataBatch, Stamp
+from kafka_on_spark.ports import Clock, MetadataLog
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+SNAPSHOT_RECORDS_MIN: Final = 1000
+"""A snapshot is made when the tail has grown to the image's size, and to this at least, so that
+snapshots cost a constant share of the writes."""
+
+PAUSE_MS_MIN: Final = 1.0
+PAUSE_MS_MAX: Final = 200.0
+
+
+class MetadataService:
+    """The image of one process, and its commits to the metadata log.
+
+    Threads may share it. `random` gives [0, 1): jitter between tries, nothing else.
+    """
+
+    def __init__(
+        self,
+        metadata_log: MetadataLog,
+        clock: Clock,
+        *,
+        random: Callable[[], float],
+        application_id: str | None = None,
+    ) -> None:
+        self._log = metadata_log
+        self._clock = clock
+        self._random = random
+        self._application_id = application_id
+        self._lock = threading.RLock()
+        self._image = MetadataImage()
+        self._snapshot_offset = 0
+        self._snapshot_size = 0
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest image that this process knows."""
+        return self._image
+
+    def catch_up(self) -> MetadataImage:
+        """Replay what was committed since; return the newest image."""
+        with self._lock:
+            if self._image.offset == 0:
+                self._start_from_snapshot()
+            batches = self._log.read(from_offset=self._image.offset)
+            if batches:
+                self._image = self._image.replay(*batches)
+            return self._image
+
+    def _start_from_snapshot(self) -> None:
+        snapshot = self._log.newest_snapshot()
+        if snapshot is None:
+            return
+        start = MetadataImage(offset=snapshot.base_offset)
+        self._image = start.replay(snapshot)
+        self._snapshot_offset = self._image.offset
+        self._snapshot_size = len(snapshot.records)
+
+    def submit(
+        self,
+        decide: Callable[[MetadataImage], ControllerResult[T]],
+        *,
+        timeout_ms: int,
+        controller: tuple[str, ControllerEpoch] | None = None,
+    ) -> T:
+        """Commit what `decide` says of the newest image; return its response.
+
+        Raises:
+            RequestTimedOutError: Commits kept conflicting; nothing of it is committed.
+            CommitOutcomeUnknownError: The store failed. It ends a controller's term; the next
+                one reads the truth off the log.
+            And what `decide` raises.
+        """
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        pause_ms = PAUSE_MS_MIN
+        while True:
+            with self._lock:
+                image = self._image
+                result = decide(image)
+                if not result.records:
+                    return result.response
+                try:
+                    batch = self._log.append(
+                        result.records, self._stamp(controller), expected_offset=image.offset
+                    )
+                except CommitConflictError:
+                    self.catch_up()
+                else:
+                    self._image = image.replay(batch)
+                    self._snapshot_if_due()
+                    return result.response
+            if self._clock.monotonic_ms() > deadline_ms:
+                raise RequestTimedOutError("commits to the metadata log keep conflicting")
+            self._clock.sleep_ms(pause_ms * self._random())
+            pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
+
+    def _stamp(self, controller: tuple[str, ControllerEpoch] | None) -> Stamp:
+        controller_id, controller_epoch = controller or (None, None)
+        return Stamp(
+            time_ms=self._clock.now_ms(),
+            controller_id=controller_id,
+            controller_epoch=controller_epoch,
+            application_id=self._application_id,
+        )
+
+    def _snapshot_if_due(self) -> None:
+        tail = self._image.offset - self._snapshot_offset
+        if tail < max(SNAPSHOT_RECORDS_MIN, self._snapshot_size):
+            return
+        records = snapshot_records(self._image)
+        self._snapshot_offset, self._snapshot_size = self._image.offset, len(records)
+        try:
+            self._log.write_snapshot(records, self._stamp(None), Offset(self._image.offset))
+        except Exception:  # a snapshot saves time only; the log has everything
+            log.warning("no snapshot at offset %s", self._image.offset, exc_info=True)
+
+    def history(self) -> list[MetadataBatch]:
+        """Return every batch of the log, oldest first."""
+        return self._log.read(from_offset=Offset(0))

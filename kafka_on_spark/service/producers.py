@@ -1,0 +1,79 @@
+"""Runs of idempotent producers: each takes its producer's next epoch, and fences the one before."""
+
+from collections.abc import Mapping
+
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import InvalidRequestError, ProducerFencedError
+from kafka_on_spark.ids import ProducerEpoch
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import ProducerRecord
+from kafka_on_spark.service.metadata_service import MetadataService
+from kafka_on_spark.service.stage_plan import ProducerRun
+
+
+class ProducerRuns:
+    """The runs that one process has begun."""
+
+    def __init__(self, metadata: MetadataService, *, timeout_ms: int) -> None:
+        self._metadata = metadata
+        self._timeout_ms = timeout_ms
+        self._mine: dict[str, ProducerEpoch] = {}
+
+    def begin(
+        self, producer_id: str | None, producer_epoch: int | None, sequence: int | None
+    ) -> ProducerRun | None:
+        """Return the run to append under; None without a producer.
+
+        Without an epoch, this process's own run: its first append takes the next epoch.
+
+        Raises:
+            InvalidRequestError: Producer id and sequence are not given together.
+            ProducerFencedError: A newer run has begun elsewhere.
+        """
+        if producer_id is None:
+            if producer_epoch is not None or sequence is not None:
+                raise InvalidRequestError(
+                    "sequence and producer_epoch belong to a producer: give producer_id too"
+                )
+            return None
+        if sequence is None or sequence < 0:
+            raise InvalidRequestError(
+                f"producer_id {producer_id!r} needs a sequence from 0 on (given: {sequence}):"
+                " number the producer's appends, and repeat the number to retry one"
+            )
+        if producer_epoch is None:
+            producer_epoch = self._mine.get(producer_id)
+        if producer_epoch is None:
+            producer_epoch = self._mine[producer_id] = self._take_epoch(producer_id)
+        run = ProducerRun(
+            producer_id=producer_id,
+            producer_epoch=ProducerEpoch(producer_epoch),
+            sequence=sequence,
+        )
+        check_not_fenced(self._metadata.image.producers, run)
+        return run
+
+    def _take_epoch(self, producer_id: str) -> ProducerEpoch:
+        def decide(image: MetadataImage) -> ControllerResult[ProducerEpoch]:
+            taken = ProducerEpoch(image.producers.get(producer_id, -1) + 1)
+            record = ProducerRecord(
+                producer_id=producer_id, producer_epoch=taken, cause="a run begins"
+            )
+            return ControllerResult([record], taken)
+
+        return self._metadata.submit(decide, timeout_ms=self._timeout_ms)
+
+
+def check_not_fenced(producers: Mapping[str, ProducerEpoch], run: ProducerRun) -> None:
+    """Check that no newer run of the producer has begun.
+
+    Raises:
+        ProducerFencedError: One has.
+    """
+    newest = producers.get(run.producer_id)
+    if newest is not None and newest > run.producer_epoch:
+        raise ProducerFencedError(
+            f"producer {run.producer_id!r} was taken over by a newer run: stop this one",
+            producer_epoch=run.producer_epoch,
+            newer_epoch=newest,
+        )

@@ -1,0 +1,110 @@
+"""What a consumer may see of a partition, and from whom.
+
+A reader gets records below the high watermark of one image: one consistent cut over all
+partitions. It reads from any member of the ISR whose log proves itself; between high watermark
+and log end a request gets nothing, not an error.
+"""
+
+from dataclasses import dataclass
+
+from kafka_on_spark.errors import KafkaStorageError, OffsetOutOfRangeError
+from kafka_on_spark.ids import BrokerId, Offset, PartitionKey, TopicPartition
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.ports import ReplicaAddress
+from kafka_on_spark.service.addresses import address_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOrder:
+    """A range of one partition to read, planned on an image.
+
+    Attributes:
+        name: The partition as people name it.
+        key: The same as the system does.
+        partition: Its registration in the image: a replica proves itself against that.
+        start_offset: First offset wanted.
+        end_offset: Exclusive; at most the high watermark.
+        candidates: Replicas to read from, the first that works.
+    """
+
+    name: TopicPartition
+    key: PartitionKey
+    partition: PartitionRegistration
+    start_offset: Offset
+    end_offset: Offset
+    candidates: tuple[ReplicaAddress, ...]
+
+
+def plan_read(
+    image: MetadataImage,
+    key: PartitionKey,
+    *,
+    start_offset: Offset,
+    end_offset: Offset,
+    client_rack: str | None = None,
+) -> ReadOrder:
+    """Return the order to read ``[start_offset, end_offset)``, cut to what is committed.
+
+    Raises:
+        OffsetOutOfRangeError: The start is below the log start or above the high watermark.
+    """
+    partition = image.topics[key.topic_id].partitions[key.partition]
+    name = image.name_of(key)
+    if not partition.log_start_offset <= start_offset <= partition.high_watermark:
+        raise OffsetOutOfRangeError(
+            f"offset {start_offset} of {name} is not between its log start"
+            f" {partition.log_start_offset} and its high watermark {partition.high_watermark}"
+        )
+    return ReadOrder(
+        name=name,
+        key=key,
+        partition=partition,
+        start_offset=start_offset,
+        end_offset=Offset(min(end_offset, partition.high_watermark)),
+        candidates=tuple(
+            address_of(image, key, partition, broker_id)
+            for broker_id in readers_choice(image, partition, client_rack)
+        ),
+    )
+
+
+def readers_choice(
+    image: MetadataImage, partition: PartitionRegistration, client_rack: str | None
+) -> list[BrokerId]:
+    """Return the replicas to read from: the client's rack first, the leader before others.
+
+    In-sync ones first; others may serve too, since each must prove that it has everything
+    (Source: RackAwareReplicaSelector, KIP-392).
+    """
+
+    def rank(broker_id: BrokerId) -> tuple[bool, bool, bool, int]:
+        broker = image.brokers[broker_id]
+        return (
+            broker_id not in partition.isr,
+            client_rack is not None and broker.rack != client_rack,
+            broker_id != partition.leader,
+            partition.replicas.index(broker_id),
+        )
+
+    readable = [
+        broker_id
+        for broker_id in partition.replicas
+        if partition.is_made(broker_id) and image.brokers[broker_id].is_online
+    ]
+    # A broker believed dead is asked last: it may have come back before the controller saw it.
+    rest = [
+        broker_id
+        for broker_id in partition.replicas
+        if partition.is_made(broker_id) and broker_id not in readable
+    ]
+    return sorted(readable, key=rank) + sorted(rest, key=rank)
+
+
+def nobody_can_serve(order: ReadOrder, reasons: list[str]) -> KafkaStorageError:
+    """Return the error for a range that no replica can serve."""
+    asked = "; ".join(reasons) or "no replica of it was ever made"
+    return KafkaStorageError(
+        f"offsets {order.start_offset} to {order.end_offset} of {order.name} can't be read from"
+        f" any replica: {asked}"
+    )

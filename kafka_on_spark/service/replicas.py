@@ -1,0 +1,127 @@
+"""One operation on one replica's table: load, decide, commit, and again after a conflict."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from kafka_on_spark.controller.high_watermark import has_all_committed
+from kafka_on_spark.errors import (
+    CommitConflictError,
+    KafkaStorageError,
+    ReplicaLostError,
+)
+from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.batch import Batch, StagedBatch
+from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.ports import ReplicaLog
+
+ATTEMPTS_MAX: Final = 32
+"""A table has one writer by design; twins and zombies make a few conflicts, no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """What became of an append to one table.
+
+    Attributes:
+        state: The table after it.
+        batch: Where it stands; None if retention has removed it since.
+        is_duplicate: It stood there before.
+    """
+
+    state: ReplicaState
+    batch: Batch | None
+    is_duplicate: bool
+
+
+def commit_decided(
+    replica: ReplicaLog, decide: Callable[[ReplicaState], LogChange | None]
+) -> ReplicaState:
+    """Commit what `decide` says of the newest state; return the state after it.
+
+    Raises:
+        KafkaStorageError: Commits kept conflicting.
+        And what `decide` and the log raise.
+    """
+    for _ in range(ATTEMPTS_MAX):
+        state = replica.load()
+        change = decide(state)
+        if change is None:
+            return state
+        try:
+            return replica.commit(state, change)
+        except CommitConflictError:
+            continue
+    raise KafkaStorageError("commits to a replica keep conflicting", attempts=ATTEMPTS_MAX)
+
+
+def begin_leadership(replica: ReplicaLog, partition: PartitionRegistration) -> ReplicaState:
+    """Fence a leader's table at the partition's epoch; its log must prove itself first (P*2).
+
+    Raises:
+        FencedLeaderEpochError: The table has adopted a later leadership: the image is old.
+        ReplicaLostError: The log lacks committed records; the replica is bad.
+    """
+
+    def decide(state: ReplicaState) -> LogChange | None:
+        change = operations.adopt(
+            state,
+            leader_epoch=partition.leader_epoch,
+            truncate_to=None,
+            floor=Offset(0),  # the proof says it better
+        )
+        if not proves_complete(state, partition):
+            raise ReplicaLostError(
+                "the log does not have all committed records",
+                start=state.log_start_offset,
+                end=state.log_end_offset,
+                high_watermark=partition.high_watermark,
+            )
+        return change
+
+    return commit_decided(replica, decide)
+
+
+def proves_complete(state: ReplicaState, partition: PartitionRegistration) -> bool:
+    """Return whether the log has every record that `partition` has committed."""
+    below = Offset(partition.high_watermark - 1)
+    return has_all_committed(
+        partition,
+        log_start_offset=state.log_start_offset,
+        log_end_offset=state.log_end_offset,
+        epoch_below_high_watermark=state.epoch_at(below),
+    )
+
+
+def append(
+    replica: ReplicaLog,
+    staged: StagedBatch,
+    *,
+    leader_epoch: LeaderEpoch,
+    now_ms: int,
+    expected_offset: Offset | None = None,
+) -> Appended:
+    """Append `staged` to a leader's table, or find where it stands already.
+
+    After a conflict the same files get the new log end; no byte is written again.
+
+    Raises: as `operations.append` and the log.
+    """
+    for _ in range(ATTEMPTS_MAX):
+        state = replica.load()
+        decided = operations.append(
+            state,
+            staged,
+            leader_epoch=leader_epoch,
+            now_ms=now_ms,
+            expected_offset=expected_offset,
+        )
+        if not isinstance(decided, LogChange):
+            return Appended(state, decided.batch, is_duplicate=True)
+        try:
+            return Appended(replica.commit(state, decided), decided.adds[0], is_duplicate=False)
+        except CommitConflictError:
+            continue
+    raise KafkaStorageError("commits to the leader keep conflicting", attempts=ATTEMPTS_MAX)

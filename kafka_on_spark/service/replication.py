@@ -1,0 +1,298 @@
+"""One follower's fetch from its leader: adopt, copy, commit, report.
+
+Runs in a task, on an executor or in a thread, and may run twice at the same time: every step is
+a conditional commit. It answers with a report and never raises for what a root or a table does:
+one partition's failure stops no other. Source: Kafka's AbstractFetcherThread.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kafka_on_spark.controller.reports import PartitionReport, ReplicaReport
+from kafka_on_spark.errors import (
+    CommitConflictError,
+    FencedLeaderEpochError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    ReplicaLostError,
+)
+from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.batch import Batch
+from kafka_on_spark.log.epochs import end_offset_for
+from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.truncation import divergence_offset
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaLog, ReplicaStore, SegmentStore
+from kafka_on_spark.service.fetch_reports import (
+    ends_alike,
+    failed_report,
+    missing_batches,
+    partition_report,
+    state_report,
+)
+from kafka_on_spark.service.replicas import begin_leadership
+
+ATTEMPTS_MAX: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchOrder:
+    """One follower's fetch, planned on an image.
+
+    Attributes:
+        key: The partition.
+        partition: Its registration in that image.
+        leader: The leader's replica.
+        follower: The follower's; None to look at the leader only.
+        fetch_bytes_max: Bytes a commit; one batch at least. Source: replica.fetch.max.bytes.
+    """
+
+    key: PartitionKey
+    partition: PartitionRegistration
+    leader: ReplicaAddress
+    follower: ReplicaAddress | None
+    fetch_bytes_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchResult:
+    """What a fetch did and saw: one row back to the driver.
+
+    Attributes:
+        report: Leader and at most one follower.
+        copied_bytes: Segments committed to the follower, in bytes.
+        copied_records: The same in records.
+        truncated_records: Records cut from the follower.
+    """
+
+    report: PartitionReport
+    copied_bytes: int = 0
+    copied_records: int = 0
+    truncated_records: int = 0
+
+
+class _RefusedError(Exception):
+    """A side of the fetch can't go on; carries its report."""
+
+    def __init__(self, report: ReplicaReport) -> None:
+        super().__init__(report.error)
+        self.report = report
+
+
+def fetch(
+    order: FetchOrder, replicas: ReplicaStore, segments: SegmentStore, clock: Clock
+) -> FetchResult:
+    """Bring `order.follower` up to its leader; return what was seen of both."""
+    leader_log = replicas.open(order.leader)
+    follower_state: ReplicaState | None = None
+    fetcher = _Fetcher(order, segments)
+    follower_log = None if order.follower is None else replicas.open(order.follower)
+    follower_report = None
+    try:
+        if follower_log is not None:  # before its leader: what it has, the leader must have
+            follower_state = fetcher.load_follower(follower_log)
+    except _RefusedError as refused:
+        follower_report = refused.report
+    try:
+        leader_state = fetcher.load_leader(leader_log)
+    except _RefusedError as refused:
+        return fetcher.result(refused.report, None, follower_report, clock)
+    try:
+        if follower_log is not None and follower_state is not None:
+            leader_state = fetcher.check_lead(leader_log, leader_state, follower_state)
+            follower_state = fetcher.catch_up(follower_log, follower_state, leader_state)
+            follower_report = fetcher.report_follower(follower_state, leader_state)
+    except _RefusedError as refused:
+        if refused.report.broker_id == order.leader.broker_id:
+            return fetcher.result(refused.report, None, None, clock)
+        follower_report = refused.report
+    return fetcher.result(fetcher.report_leader(leader_state), leader_state, follower_report, clock)
+
+
+class _Fetcher:
+    """The steps of one fetch, and what they moved."""
+
+    def __init__(self, order: FetchOrder, segments: SegmentStore) -> None:
+        self._order = order
+        self._segments = segments
+        self._epoch = order.partition.leader_epoch
+        self.copied_bytes = 0
+        self.copied_records = 0
+        self.truncated_records = 0
+
+    def load_follower(self, follower_log: ReplicaLog) -> ReplicaState:
+        """Return the follower's state, unless it has seen a later leadership."""
+        assert self._order.follower is not None
+        try:
+            state = follower_log.load()
+            if state.is_fenced_above(self._epoch):
+                raise FencedLeaderEpochError("the plan is stale", fence=state.leader_epoch)
+        except KafkaOnSparkError as error:
+            raise _RefusedError(failed_report(self._order.follower, error)) from error
+        return state
+
+    def load_leader(self, leader_log: ReplicaLog) -> ReplicaState:
+        """Return the leader's state, fenced at the current epoch: else it can't be planned on."""
+        try:
+            return begin_leadership(leader_log, self._order.partition)
+        except KafkaOnSparkError as error:
+            raise _RefusedError(failed_report(self._order.leader, error)) from error
+
+    def check_lead(
+        self, leader_log: ReplicaLog, leader: ReplicaState, follower: ReplicaState
+    ) -> ReplicaState:
+        """Return a look at the leader that is not older than the follower's log.
+
+        A follower under the same fence with the larger end means a stale look; if it stands,
+        the leader lost commits, and the *leader* is bad.
+        """
+        if not follower.is_fenced_at(self._epoch):
+            return leader
+        if follower.log_end_offset <= leader.log_end_offset:
+            return leader
+        leader = self.load_leader(leader_log)
+        if follower.log_end_offset > leader.log_end_offset:
+            error = ReplicaLostError(
+                "the leader has lost commits that its follower has",
+                leader_end=leader.log_end_offset,
+                follower_end=follower.log_end_offset,
+            )
+            raise _RefusedError(failed_report(self._order.leader, error))
+        return leader
+
+    def catch_up(
+        self, follower_log: ReplicaLog, follower: ReplicaState, leader: ReplicaState
+    ) -> ReplicaState:
+        """Adopt the leadership and take what the leader has up to its end as seen."""
+        assert self._order.follower is not None
+        try:
+            for _ in range(ATTEMPTS_MAX):
+                if follower.log_end_offset < self._floor():
+                    raise ReplicaLostError(
+                        "the replica is shorter than what is committed",
+                        end=follower.log_end_offset,
+                        high_watermark=self._floor(),
+                    )
+                try:
+                    follower = self._adopt(follower_log, follower, leader)
+                    return self._take_all(follower_log, follower, leader)
+                except CommitConflictError:
+                    # A twin or a newer leadership was here; what it left decides.
+                    follower = self.load_follower(follower_log)
+            raise KafkaStorageError("commits to the follower keep conflicting")
+        except KafkaOnSparkError as error:
+            raise _RefusedError(failed_report(self._order.follower, error)) from error
+
+    def _adopt(
+        self, follower_log: ReplicaLog, follower: ReplicaState, leader: ReplicaState
+    ) -> ReplicaState:
+        if not follower.is_fenced_at(self._epoch):
+            cut = divergence_offset(follower, lambda epoch: end_offset_for(leader, epoch))
+            change = operations.adopt(
+                follower, leader_epoch=self._epoch, truncate_to=cut, floor=self._floor()
+            )
+            if change is not None:
+                self.truncated_records += follower.log_end_offset - change.log_end_offset
+                follower = follower_log.commit(follower, change)
+        if follower.log_end_offset < leader.log_start_offset:
+            follower = follower_log.commit(
+                follower,
+                operations.truncate_fully_and_start_at(
+                    follower,
+                    leader.log_start_offset,
+                    leader_epoch=self._epoch,
+                    producers=dict(leader.producers),
+                ),
+            )
+        return follower
+
+    def _floor(self) -> Offset:
+        """Return the end below which this follower must not fall (I14).
+
+        Who is in sync has all committed records, and so has an eligible leader replica; an
+        end below the high watermark means that it lost some. Anybody else may lack them, and
+        may hold a deposed leader's in their place.
+        """
+        partition = self._order.partition
+        assert self._order.follower is not None
+        is_complete = self._order.follower.broker_id in partition.isr | partition.elr
+        return partition.high_watermark if is_complete else Offset(0)
+
+    def _take_all(
+        self, follower_log: ReplicaLog, follower: ReplicaState, leader: ReplicaState
+    ) -> ReplicaState:
+        assert self._order.follower is not None
+        missing = missing_batches(follower, leader)
+        while missing:
+            taken = first_batches(missing, self._order.fetch_bytes_max)
+            self._segments.copy(
+                self._order.leader,
+                self._order.follower,
+                [segment for batch in taken for segment in batch.segments],
+            )
+            change = operations.append_fetched(follower, taken, leader_epoch=self._epoch)
+            follower = follower_log.commit(follower, change)
+            self.copied_bytes += sum(batch.size_bytes for batch in taken)
+            self.copied_records += sum(batch.record_count for batch in taken)
+            missing = missing[len(taken) :]
+        decided_start = self._order.partition.log_start_offset
+        if follower.log_start_offset < decided_start <= follower.log_end_offset:
+            advance = operations.advance_log_start(follower, decided_start)
+            if advance is not None:
+                follower = follower_log.commit(follower, advance)
+        return follower
+
+    def report_follower(self, follower: ReplicaState, leader: ReplicaState) -> ReplicaReport:
+        """Return what the follower's log says, compared with the leader's."""
+        assert self._order.follower is not None
+        missing = missing_batches(follower, leader)
+        return state_report(
+            self._order.follower,
+            follower,
+            is_matched=ends_alike(follower, leader),
+            missing=missing,
+        )
+
+    def report_leader(self, leader: ReplicaState) -> ReplicaReport:
+        """Return what the leader's own log says."""
+        return state_report(self._order.leader, leader, is_matched=True, missing=())
+
+    def result(
+        self,
+        leader: ReplicaReport,
+        leader_state: ReplicaState | None,
+        follower: ReplicaReport | None,
+        clock: Clock,
+    ) -> FetchResult:
+        """Return the row."""
+        report = partition_report(
+            self._order.key,
+            self._order.partition,
+            leader,
+            leader_state,
+            () if follower is None else (follower,),
+            now_ms=clock.now_ms(),
+        )
+        return FetchResult(
+            report=report,
+            copied_bytes=self.copied_bytes,
+            copied_records=self.copied_records,
+            truncated_records=self.truncated_records,
+        )
+
+
+def first_batches(batches: Sequence[Batch], bytes_max: int) -> list[Batch]:
+    """Return whole batches from the first on, at most `bytes_max` in all but one at least.
+
+    Source: replica.fetch.max.bytes (KIP-74).
+    """
+    taken: list[Batch] = []
+    size = 0
+    for batch in batches:
+        if taken and size + batch.size_bytes > bytes_max:
+            break
+        taken.append(batch)
+        size += batch.size_bytes
+    return taken

@@ -1,0 +1,195 @@
+"""One round of replication: plan fetches, have them done, decide once for all partitions.
+
+Only partitions with work are visited: a high watermark below the recorded log end, a replica
+out of the ISR, a reassignment. A full sweep now and then finds what nobody recorded.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from kafka_on_spark.controller.high_watermark import advance_high_watermark
+from kafka_on_spark.controller.isr import alter_isr
+from kafka_on_spark.controller.reports import PartitionReport
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import ERROR_NAME_BY_CODE, NO_ERROR
+from kafka_on_spark.ids import BrokerId, PartitionKey, TopicPartition
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.records import PartitionChangeRecord, Record
+from kafka_on_spark.ports import ReplicaAddress
+from kafka_on_spark.service.addresses import address_of
+from kafka_on_spark.service.fetch_reports import merge_reports
+from kafka_on_spark.service.making import MakeResult, record_made, renew_lost, unmade_replicas
+from kafka_on_spark.service.metadata_service import MetadataService
+from kafka_on_spark.service.replication import FetchOrder, FetchResult
+
+RunFetches = Callable[[Sequence[FetchOrder]], list[FetchResult]]
+RunMakes = Callable[[Sequence[ReplicaAddress]], list[MakeResult]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationReport:
+    """What one round did.
+
+    Attributes:
+        partition_count: Partitions visited.
+        copied_records: Records committed to followers.
+        copied_bytes: The same in bytes of segments.
+        truncated_records: Records cut from followers, all of them uncommitted.
+        isr_changes: How many ISRs changed.
+        failures: What went wrong, in words, by partition and broker.
+        is_caught_up: No visited partition has a follower behind, or one out of the ISR.
+    """
+
+    partition_count: int = 0
+    copied_records: int = 0
+    copied_bytes: int = 0
+    truncated_records: int = 0
+    isr_changes: int = 0
+    failures: tuple[str, ...] = ()
+    is_caught_up: bool = True
+
+
+class ReplicationRound:
+    """Plans and concludes rounds; the fetches run wherever the caller has them run."""
+
+    def __init__(
+        self,
+        metadata: MetadataService,
+        *,
+        run_fetches: RunFetches,
+        run_makes: RunMakes,
+        new_uuid: Callable[[], str],
+        timeout_ms: int,
+    ) -> None:
+        self._metadata = metadata
+        self._run_fetches = run_fetches
+        self._run_makes = run_makes
+        self._new_uuid = new_uuid
+        self._timeout_ms = timeout_ms
+
+    def run(
+        self, topics: Iterable[str] | None = None, *, is_sweep: bool = False
+    ) -> ReplicationReport:
+        """Do one round over `topics`, or all. `is_sweep`: over every partition.
+
+        Raises:
+            UnknownTopicOrPartitionError: A topic does not exist.
+        """
+        image = self._metadata.catch_up()
+        names = None if topics is None else [image.topic(name).topic_id for name in topics]
+        self._metadata.submit(
+            lambda newest: renew_lost(newest, self._new_uuid), timeout_ms=self._timeout_ms
+        )
+        image = self._metadata.image
+        keys = [
+            key
+            for key, partition in image.partitions()
+            if (names is None or key.topic_id in names) and (is_sweep or has_work(partition))
+        ]
+        self.make_replicas(keys)
+        image = self._metadata.image
+        orders = [order for key in keys for order in plan_fetches(image, key, is_sweep=is_sweep)]
+        results = self._run_fetches(orders) if orders else []
+        changes = self.conclude(merge_reports([each.report for each in results]))
+        return self._report(keys, results, changes)
+
+    def make_replicas(self, keys: Iterable[PartitionKey]) -> list[MakeResult]:
+        """Make what was never made of `keys`' replicas; one commit for all."""
+        orders = unmade_replicas(self._metadata.image, keys)
+        if not orders:
+            return []
+        results = self._run_makes(orders)
+        made = [each.address for each in results if each.error_code == NO_ERROR]
+        self._metadata.submit(lambda image: record_made(image, made), timeout_ms=self._timeout_ms)
+        return results
+
+    def conclude(self, reports: Sequence[PartitionReport]) -> int:
+        """Commit what `reports` lead to, all partitions at once; return the ISR changes."""
+
+        def decide(image: MetadataImage) -> ControllerResult[int]:
+            records: list[Record] = []
+            for report in reports:
+                watermark = advance_high_watermark(image, report)
+                if watermark is not None:
+                    records.append(watermark)
+                change = alter_isr(image, report)
+                if change is not None:
+                    records.append(change)
+            changes = sum(isinstance(record, PartitionChangeRecord) for record in records)
+            return ControllerResult(records, changes)
+
+        return self._metadata.submit(decide, timeout_ms=self._timeout_ms)
+
+    def _report(
+        self, keys: Sequence[PartitionKey], results: Sequence[FetchResult], changes: int
+    ) -> ReplicationReport:
+        image = self._metadata.image
+        partitions = [image.partition(key) for key in keys]
+        return ReplicationReport(
+            partition_count=len(keys),
+            copied_records=sum(each.copied_records for each in results),
+            copied_bytes=sum(each.copied_bytes for each in results),
+            truncated_records=sum(each.truncated_records for each in results),
+            isr_changes=changes,
+            failures=tuple(_failures(image, results)),
+            is_caught_up=not any(each is not None and has_work(each) for each in partitions),
+        )
+
+
+def has_work(partition: PartitionRegistration) -> bool:
+    """Return whether replication has something to do for a partition."""
+    return (
+        partition.high_watermark < partition.log_end_offset
+        or len(partition.isr) < len(partition.replicas)
+        or partition.is_reassigning
+    )
+
+
+def plan_fetches(
+    image: MetadataImage, key: PartitionKey, *, is_sweep: bool = False
+) -> list[FetchOrder]:
+    """Return the fetches that a partition needs: one a follower; at least a look at the leader.
+
+    A partition without a leader, or whose leader was never made, has nothing to fetch from.
+    """
+    partition = image.partition(key)
+    if partition is None or partition.leader is None or not partition.is_made(partition.leader):
+        return []
+    leader = address_of(image, key, partition, partition.leader)
+    is_behind = is_sweep or partition.high_watermark < partition.log_end_offset
+    followers: list[BrokerId | None] = [
+        broker_id
+        for broker_id in partition.replicas
+        if broker_id != partition.leader
+        and partition.is_made(broker_id)
+        and image.brokers[broker_id].is_online
+        and (is_behind or broker_id not in partition.isr)
+    ]
+    if not followers and is_behind:
+        followers = [None]
+    return [
+        FetchOrder(
+            key=key,
+            partition=partition,
+            leader=leader,
+            follower=None if each is None else address_of(image, key, partition, each),
+            fetch_bytes_max=image.settings().integer("replica.fetch.max.bytes"),
+        )
+        for each in followers
+    ]
+
+
+def _failures(image: MetadataImage, results: Sequence[FetchResult]) -> Iterable[str]:
+    seen = set()
+    for result in results:
+        report = result.report
+        for replica in (report.leader, *report.followers):
+            place = (report.key, replica.broker_id)
+            if replica.error_code == NO_ERROR or place in seen:
+                continue
+            seen.add(place)
+            topic = image.topics.get(report.key.topic_id)
+            name = TopicPartition("deleted" if topic is None else topic.name, report.key.partition)
+            code = ERROR_NAME_BY_CODE.get(replica.error_code, "UNKNOWN")
+            yield f"{name} on broker {replica.broker_id}: {code}: {replica.error}"

@@ -1,0 +1,99 @@
+"""Makes the SparkSession of notebooks, tests and jobs, with one set of settings.
+
+Under `spark-submit.sh` Spark has read the settings of `conf/` already, and the user's, which win.
+Anywhere else (pytest, a notebook, an installed wheel) this module passes the same ones, and Delta's
+jars, when it starts Spark.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+_PACKAGE: Final = Path(__file__).parents[1]
+_CHECKOUT: Final = _PACKAGE.parent
+_IS_CHECKOUT: Final = (_CHECKOUT / "spark-submit.sh").is_file()
+
+# Installed, the folder lies in the package: see package-dir in pyproject.toml.
+_CONF: Final = (_CHECKOUT if _IS_CHECKOUT else _PACKAGE) / "conf"
+
+# What a user's list is joined with, since Spark would take one list or the other.
+_LISTS: Final = ("spark.jars", "spark.jars.packages", "spark.jars.excludes")
+
+
+def build_session(app_name: str = "kafka_on_spark", **settings: object) -> SparkSession:
+    """Return a session that can read our tables; the one that runs already, if there is one.
+
+    `settings` win over ours, and are Spark's names: `**{"spark.master": "local[2]"}`.
+    """
+    _put_packages_on_path()
+    builder = SparkSession.builder.appName(app_name)
+    for name, value in session_settings(settings).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def session_settings(given: Mapping[str, object]) -> dict[str, str]:
+    """Return `given` as text, over the settings that Spark has not been told yet."""
+    theirs = {name: _text(value) for name, value in given.items()}
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        # Started by spark-submit: its --conf and --master must not lose against a file of ours.
+        return theirs
+    ours = _conf_settings() | _delta_jars()
+    joined = {
+        name: f"{ours[name]},{theirs[name]}" for name in _LISTS if name in ours and name in theirs
+    }
+    return ours | theirs | joined
+
+
+def read_settings(file: Path) -> dict[str, str]:
+    """Return the settings of a properties file in the form that Spark documents for its own."""
+    lines = (line.strip() for line in file.read_text(encoding="utf-8").splitlines())
+    pairs = (re.split(r"[\s=:]+", line, maxsplit=1) for line in lines if line and line[0] != "#")
+    return {name: value for name, value in (pair for pair in pairs if len(pair) == 2)}
+
+
+def _conf_settings() -> dict[str, str]:
+    """Return ours, without those that a Spark configuration of the user's own names."""
+    ours = read_settings(_CONF / "spark-defaults.conf")
+    spark_home = Path(os.environ.get("SPARK_HOME", _CONF))
+    folder = Path(os.environ.get("SPARK_CONF_DIR", spark_home / "conf"))
+    theirs = folder / "spark-defaults.conf"
+    if folder == _CONF or not theirs.is_file():
+        return ours
+    return {name: ours[name] for name in ours.keys() - read_settings(theirs).keys()}
+
+
+def _delta_jars() -> dict[str, str]:
+    """Return the jars that the launcher fetched; without them, how Spark's resolver finds them."""
+    jars = sorted((_CHECKOUT / ".venv" / "ivy" / "jars").glob("*.jar")) if _IS_CHECKOUT else []
+    if jars:
+        return {"spark.jars": ",".join(map(str, jars))}
+    packages = read_settings(_CONF / "delta-jars.conf")
+    return packages | {"spark.jars.ivySettings": (_CONF / "ivysettings.xml").as_uri()}
+
+
+def _put_packages_on_path() -> None:
+    """Let this process and Spark's Python workers import what a checkout holds.
+
+    The workers' path comes from the environment in which Spark's JVM is started.
+    """
+    if not _IS_CHECKOUT:
+        return
+    folders = [str(_CHECKOUT), str(_PACKAGE / "spark" / "discovery")]
+    sys.path[:] = _with(folders, sys.path)
+    inherited = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    os.environ["PYTHONPATH"] = os.pathsep.join(_with(folders, inherited))
+
+
+def _with(folders: list[str], path: Iterable[str]) -> list[str]:
+    rest = list(path)
+    return [*(folder for folder in folders if folder not in rest), *rest]
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

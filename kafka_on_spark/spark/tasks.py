@@ -1,0 +1,54 @@
+"""What runs on executors, and in threads without Spark: top-level functions of picklable orders.
+
+A task may run twice, and both runs at once (retry, speculation): every file has a name of its
+own, every commit is conditional. A task answers in rows with error codes; whatever it raises
+fails it, and Spark runs it again. Handles are kept for the life of a worker.
+"""
+
+from functools import lru_cache
+
+from kafka_on_spark.errors import (
+    NO_ERROR,
+    UNKNOWN_SERVER_ERROR,
+    KafkaOnSparkError,
+    ProtocolError,
+)
+from kafka_on_spark.ports import ReplicaAddress
+from kafka_on_spark.service.controller_loop import ProbeOrder, ProbeResult
+from kafka_on_spark.service.making import MakeResult, make_replica
+from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
+from kafka_on_spark.storage.clock import SystemClock
+from kafka_on_spark.storage.replica_log import DeltaReplicaStore
+from kafka_on_spark.storage.root_identity import probe_root
+from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.storage.segments import FileSegmentStore
+
+
+@lru_cache(maxsize=8)
+def replica_store(options: StorageOptions) -> DeltaReplicaStore:
+    """Return this process's open replicas."""
+    return DeltaReplicaStore(options)
+
+
+def fetch_task(order: FetchOrder, options: StorageOptions) -> FetchResult:
+    """Bring one follower up to its leader."""
+    replicas = replica_store(options)
+    result = fetch(order, replicas, FileSegmentStore(options), SystemClock())
+    if order.follower is not None and result.copied_records:
+        replicas.open(order.follower).maintain()
+    return result
+
+
+def make_task(order: ReplicaAddress, options: StorageOptions) -> MakeResult:
+    """Make one empty replica."""
+    return make_replica(order, replica_store(options))
+
+
+def probe_task(order: ProbeOrder, options: StorageOptions) -> ProbeResult:
+    """Ask one root whether it answers, is its disk, and takes writes."""
+    try:
+        probe_root(order.root, order.directory_id, options)
+    except KafkaOnSparkError as error:
+        code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
+        return ProbeResult(order.broker_id, code, str(error))
+    return ProbeResult(order.broker_id, NO_ERROR)

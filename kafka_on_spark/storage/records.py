@@ -1,0 +1,144 @@
+"""Records as users hold them, Arrow tables and lists, into the batches that are staged."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.service.columns import NULL_KIND, check_columns
+from kafka_on_spark.storage.segments import HEADERS, TIMESTAMP
+from kafka_on_spark.storage.staging import INPUT_SCHEMA
+
+BATCH_ROWS_MAX: Final = 65_536
+
+
+class Record(NamedTuple):
+    """One record to append.
+
+    Attributes:
+        key: Decides the partition unless `partition` does; None for a keyless record.
+        value: None is a tombstone.
+        headers: Names and values, in order.
+        timestamp: Create time, an aware datetime; None for now.
+        partition: None to have it chosen.
+    """
+
+    key: bytes | str | None
+    value: bytes | str | None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+    timestamp: datetime | None = None
+    partition: int | None = None
+
+
+def table_of(records: object) -> pa.Table:
+    """Return `records`, an Arrow table or a list of records or mappings, as an Arrow table.
+
+    Raises:
+        InvalidRequestError: It is neither, or its columns are not an append's.
+    """
+    if isinstance(records, pa.RecordBatch):
+        records = pa.Table.from_batches([records])
+    if isinstance(records, pa.Table):
+        return records
+    if isinstance(records, Iterable) and not isinstance(records, str | bytes):
+        return _table_of_list(list(records))
+    raise InvalidRequestError(
+        f"can't append a {type(records).__name__}: give a DataFrame, an Arrow table, or a list"
+        " of (key, value, headers, timestamp, partition)"
+    )
+
+
+def _table_of_list(records: list[Any]) -> pa.Table:
+    rows = [_row(record) for record in records]
+    names = list(dict.fromkeys(name for row in rows for name in row)) or ["key", "value"]
+    for row in rows:
+        if "headers" in row:
+            row["headers"] = _headers(row["headers"])
+        for name in ("key", "value"):
+            if isinstance(row.get(name), str):
+                row[name] = row[name].encode()
+    types: dict[str, pa.DataType] = {field.name: field.type for field in INPUT_SCHEMA}
+    columns = []
+    for name in names:
+        values = [row.get(name) for row in rows]
+        try:
+            columns.append(pa.array(values, types.get(name)))
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise InvalidRequestError(
+                f"column {name!r} holds a value of a wrong type: {error}"
+            ) from None
+    return pa.table(dict(zip(names, columns, strict=True)))
+
+
+def _row(record: object) -> dict[str, Any]:
+    if isinstance(record, dict):
+        return dict(record)
+    if isinstance(record, tuple) and 2 <= len(record) <= len(Record._fields):
+        return Record(*record)._asdict()
+    raise InvalidRequestError(
+        f"can't append {record!r:.60}: give (key, value, headers, timestamp, partition), the last"
+        " three optional, or a mapping of those names"
+    )
+
+
+def _headers(given: Any) -> list[dict[str, Any]] | None:
+    if given is None:
+        return None
+    pairs = given.items() if isinstance(given, dict) else given
+    return [
+        dict(each) if isinstance(each, dict) else {"key": each[0], "value": each[1]}
+        for each in pairs
+    ] or None
+
+
+def check_table(table: pa.Table | pa.RecordBatch) -> None:
+    """Check that a table's columns are an append's.
+
+    Raises:
+        InvalidRequestError: One is missing, unknown or of a wrong type.
+    """
+    check_columns({field.name: _kind(field.type) for field in table.schema}, has_topic=True)
+
+
+def _kind(data_type: pa.DataType) -> str:
+    checks = {
+        "string": pa.types.is_string(data_type) or pa.types.is_large_string(data_type),
+        "binary": pa.types.is_binary(data_type) or pa.types.is_large_binary(data_type),
+        "int": pa.types.is_int32(data_type) or pa.types.is_int64(data_type),
+        "timestamp": pa.types.is_timestamp(data_type) and data_type.tz is not None,
+        NULL_KIND: pa.types.is_null(data_type),
+        "array<struct<key:string,value:binary>>": _is_headers(data_type),
+    }
+    return next((kind for kind, fits in checks.items() if fits), str(data_type))
+
+
+def _is_headers(data_type: pa.DataType) -> bool:
+    if not (pa.types.is_list(data_type) or pa.types.is_large_list(data_type)):
+        return False
+    each = data_type.value_type
+    return pa.types.is_struct(each) and [field.name for field in each] == ["key", "value"]
+
+
+def input_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield `batches` with exactly the columns of INPUT_SCHEMA, missing ones null."""
+    for batch in batches:
+        columns = [_column(batch, field) for field in INPUT_SCHEMA]
+        yield pa.RecordBatch.from_arrays(columns, schema=INPUT_SCHEMA)
+
+
+def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+    place = batch.schema.get_field_index(field.name)
+    if place < 0:
+        return pa.nulls(batch.num_rows, field.type)
+    column = batch.column(place)
+    if column.type == field.type:
+        return column
+    if pa.types.is_timestamp(column.type) and field.type == TIMESTAMP:
+        return column.cast(TIMESTAMP, safe=False)
+    if field.type == HEADERS:
+        return column.cast(HEADERS)
+    if pa.types.is_string(column.type):
+        return column.view(pa.binary())
+    return column.cast(field.type)

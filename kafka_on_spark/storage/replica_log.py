@@ -1,0 +1,378 @@
+"""A replica's log as a Delta table: one operation, one commit.
+
+Its partition columns are the batch header, its files the segments, its `txn` counters what
+Kafka keeps in checkpoint files: log start, log end, the fence and left-over producer state. So
+a commit is atomic over data and counters, and a plain Delta reader sees an ordinary table.
+"""
+
+import json
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from threading import Lock
+from typing import Any, Final
+
+import pyarrow as pa
+from deltalake.transaction import AddAction, RemoveAction
+
+from kafka_on_spark.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    CorruptLogError,
+    KafkaStorageError,
+    ReplicaLostError,
+)
+from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset, ReplicaUuid, TopicId
+from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment
+from kafka_on_spark.log.state import (
+    LogChange,
+    ProducerCounter,
+    ReplicaIdentity,
+    ReplicaState,
+    check_dense,
+)
+from kafka_on_spark.ports import ReplicaAddress
+from kafka_on_spark.storage.delta import DeltaLog
+from kafka_on_spark.storage.root_identity import check_directory
+from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.storage.segments import SEGMENT_SCHEMA, TIMESTAMP, replica_folder
+
+FORMAT_VERSION: Final = "1"
+HEADER_SCHEMA: Final = pa.schema(
+    [
+        ("base_offset", pa.int64()),
+        ("batch_base_offset", pa.int64()),
+        ("batch_record_count", pa.int64()),
+        ("partition_count", pa.int32()),
+        ("leader_epoch", pa.int32()),
+        ("producer_id", pa.string()),
+        ("producer_epoch", pa.int32()),
+        ("sequence", pa.int64()),
+        ("payload_digest", pa.int64()),
+    ]
+)
+TABLE_SCHEMA: Final = pa.schema([*HEADER_SCHEMA, *SEGMENT_SCHEMA])
+
+LOG_START_OFFSET: Final = "log-start-offset"
+LOG_END_OFFSET: Final = "log-end-offset"
+LEADER_EPOCH: Final = "leader-epoch"
+PRODUCER_COUNT: Final = "producer-count"  # left-over producers: 0 saves looking for them
+HANDLES_MAX: Final = 4096
+
+
+class DeltaReplicaLog:
+    """A ReplicaLog on the Delta table at `address`."""
+
+    def __init__(self, address: ReplicaAddress, options: StorageOptions) -> None:
+        self._address = address
+        self._delta = DeltaLog(replica_folder(address), options, is_flushed=address.is_flushed)
+        self._state: ReplicaState | None = None
+        self._options = options
+
+    @classmethod
+    def make(cls, address: ReplicaAddress, options: StorageOptions) -> None:
+        """Make the empty table at `address`; an earlier try's table will do.
+
+        Raises:
+            ReplicaLostError: The root is not the disk of the address.
+            KafkaStorageError: The root does not answer.
+        """
+        check_directory(address.root, address.directory_id, options)
+        try:
+            DeltaLog.create(
+                replica_folder(address),
+                options,
+                schema=TABLE_SCHEMA,
+                partition_by=HEADER_SCHEMA.names,
+                configuration=_configuration(address.identity),
+                is_flushed=address.is_flushed,
+            )
+        except CommitConflictError:
+            DeltaReplicaLog(address, options).load()
+        except CommitOutcomeUnknownError as error:
+            raise KafkaStorageError(f"can't make a table on {address.root}") from error
+
+    def load(self) -> ReplicaState:
+        """Return the newest state; what it counts is durable."""
+        with self._delta.lock:
+            version = self._delta.refresh()
+            if self._state is None:
+                self._check_identity()
+            if self._state is None or self._state.version != version:
+                self._state = self._read_state(version)
+            return self._state
+
+    def _check_identity(self) -> None:
+        found = self._delta.handle.metadata().configuration
+        if found.get("kos.format.version", FORMAT_VERSION) != FORMAT_VERSION:
+            raise CorruptLogError(
+                f"the table at {self._delta.uri} has format {found['kos.format.version']}, this"
+                f" version reads {FORMAT_VERSION}: use a newer kafka_on_spark"
+            )
+        for name, value in _configuration(self._address.identity).items():
+            if found.get(name) != value:
+                raise ReplicaLostError(
+                    f"the table at {self._delta.uri} is another replica's",
+                    setting=name,
+                    expected=value,
+                    found=found.get(name),
+                )
+
+    def _read_state(self, version: int) -> ReplicaState:
+        counter = self._delta.counter
+        state = ReplicaState(
+            identity=self._address.identity,
+            version=version,
+            log_start_offset=Offset(counter(LOG_START_OFFSET) or 0),
+            log_end_offset=Offset(counter(LOG_END_OFFSET) or 0),
+            leader_epoch=_epoch(counter(LEADER_EPOCH)),
+            batches=tuple(batches_of(self._delta.active_files())),
+            producers=self._producers() if counter(PRODUCER_COUNT) else {},
+        )
+        check_dense(state)
+        return state
+
+    def _producers(self) -> Mapping[str, ProducerCounter]:
+        counters = self._delta.counters()
+        return {
+            name.removeprefix("producer/"): ProducerCounter(
+                sequence, counters[f"producer-epoch/{name.removeprefix('producer/')}"]
+            )
+            for name, sequence in counters.items()
+            if name.startswith("producer/")
+        }
+
+    def commit(self, state: ReplicaState, change: LogChange) -> ReplicaState:
+        """Commit `change` at the version after `state`; return the state that it leads to."""
+        with self._delta.lock:
+            after = state.apply(change)
+            self._delta.commit(
+                state.version,
+                operation=change.operation,
+                schema=TABLE_SCHEMA,
+                partition_by=HEADER_SCHEMA.names,
+                adds=[action for batch in change.adds for action in _add_actions(batch)],
+                removes=[
+                    action
+                    for batch in state.removed_by(change)
+                    for action in _remove_actions(batch)
+                ],
+                counters=_counters(state, after, change),
+            )
+            self._state = after
+            return after
+
+    def maintain(self) -> None:
+        """Make a checkpoint if one is due."""
+        with self._delta.lock:
+            self._delta.checkpoint_if_due()
+
+
+def _epoch(counter: int | None) -> LeaderEpoch | None:
+    return None if counter is None else LeaderEpoch(counter)
+
+
+def _configuration(identity: ReplicaIdentity) -> dict[str, str]:
+    return {
+        "kos.topic.id": identity.topic_id,
+        "kos.partition": str(identity.partition),
+        "kos.broker.id": str(identity.broker_id),
+        "kos.directory.id": identity.directory_id,
+        "kos.replica.uuid": identity.replica_uuid,
+        "kos.format.version": FORMAT_VERSION,
+    }
+
+
+def identity_of(configuration: Mapping[str, str]) -> ReplicaIdentity:
+    """Return which replica a table's configuration says it is."""
+    return ReplicaIdentity(
+        topic_id=TopicId(configuration["kos.topic.id"]),
+        partition=int(configuration["kos.partition"]),
+        broker_id=BrokerId(int(configuration["kos.broker.id"])),
+        directory_id=DirectoryId(configuration["kos.directory.id"]),
+        replica_uuid=ReplicaUuid(configuration["kos.replica.uuid"]),
+    )
+
+
+def _counters(before: ReplicaState, after: ReplicaState, change: LogChange) -> dict[str, int]:
+    """Return the counters that the commit carries: those that moved.
+
+    Delta does not keep a counter from going back; a truncation is meant to lower the log end,
+    and the others were compared before (GROUND §1.2 no. 5).
+    """
+    counters: dict[str, int] = {LOG_END_OFFSET: after.log_end_offset}
+    if after.log_start_offset != before.log_start_offset:
+        counters[LOG_START_OFFSET] = after.log_start_offset
+    if after.leader_epoch is not None and after.leader_epoch != before.leader_epoch:
+        counters[LEADER_EPOCH] = after.leader_epoch
+    for producer_id, counter in change.producers.items():
+        counters[f"producer/{producer_id}"] = counter.sequence
+        counters[f"producer-epoch/{producer_id}"] = counter.producer_epoch
+    if change.producers:
+        counters[PRODUCER_COUNT] = len(after.producers)
+    return counters
+
+
+def _header(batch: Batch, segment_base: int) -> dict[str, str | None]:
+    stamp = batch.producer
+    return {
+        "base_offset": str(segment_base),
+        "batch_base_offset": str(batch.base_offset),
+        "batch_record_count": str(batch.record_count),
+        "partition_count": str(batch.partition_count),
+        "leader_epoch": str(batch.leader_epoch),
+        "producer_id": None if stamp is None else stamp.producer_id,
+        "producer_epoch": None if stamp is None else str(stamp.producer_epoch),
+        "sequence": None if stamp is None else str(stamp.sequence),
+        "payload_digest": None if stamp is None else str(stamp.payload_digest),
+    }
+
+
+def _placed(batch: Batch) -> Iterable[tuple[int, Segment]]:
+    base = int(batch.base_offset)
+    for segment in batch.segments:
+        yield base, segment
+        base += segment.record_count
+
+
+def _add_actions(batch: Batch) -> Iterable[AddAction]:
+    for base, segment in _placed(batch):
+        yield AddAction(
+            path=segment.path,
+            size=segment.size_bytes,
+            partition_values=_header(batch, base),
+            modification_time=batch.appended_at_ms,
+            data_change=True,
+            stats=_stats(segment),
+        )
+
+
+def _remove_actions(batch: Batch) -> Iterable[RemoveAction]:
+    for base, segment in _placed(batch):
+        yield RemoveAction(
+            segment.path, True, batch.appended_at_ms, segment.size_bytes, _header(batch, base)
+        )
+
+
+def _stats(segment: Segment) -> str:
+    return json.dumps(
+        {
+            "numRecords": segment.record_count,
+            "minValues": {"timestamp": _iso(segment.timestamp_min_us)},
+            "maxValues": {"timestamp": _iso(segment.timestamp_max_us)},
+            "nullCount": {"timestamp": 0},
+        }
+    )
+
+
+def _iso(time_us: int) -> str:
+    seconds, micros = divmod(time_us, 1_000_000)
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{micros:06d}Z"
+
+
+_FILE_COLUMNS: Final = (
+    "path",
+    "size_bytes",
+    "modification_time",
+    "num_records",
+    "min.timestamp",
+    "max.timestamp",
+    *(f"partition.{name}" for name in HEADER_SCHEMA.names),
+)
+
+
+def batches_of(files: pa.Table) -> Iterable[Batch]:
+    """Yield the batches that a table's files make, in offset order.
+
+    Raises:
+        CorruptLogError: A file has no header, or a batch's files disagree.
+    """
+    if files.num_rows == 0:
+        return
+    rows = _rows(files)
+    start = 0
+    for end in range(1, len(rows) + 1):
+        if end == len(rows) or rows[end][7] != rows[start][7]:
+            yield _batch(rows[start:end])
+            start = end
+
+
+def _rows(files: pa.Table) -> list[tuple[Any, ...]]:
+    try:
+        columns = [
+            _plain(files.column(name)) if name in files.column_names else [None] * files.num_rows
+            for name in _FILE_COLUMNS
+        ]
+        return sorted(zip(*columns, strict=True), key=lambda row: row[6])
+    except (TypeError, KeyError, pa.ArrowException) as error:
+        raise CorruptLogError(f"a file has no batch header: {error}") from error
+
+
+def _plain(column: pa.ChunkedArray) -> list[Any]:
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(TIMESTAMP).cast(pa.int64())
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def _batch(rows: list[tuple[Any, ...]]) -> Batch:
+    first = rows[0]
+    header = first[7:]
+    if any(row[7:] != header for row in rows):
+        raise CorruptLogError("the segments of a batch disagree", base_offset=first[7])
+    base, count, partition_count, leader_epoch, producer_id, producer_epoch, seq, digest = header
+    try:
+        producer = None
+        if producer_id is not None:
+            producer = ProducerStamp(
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                sequence=seq,
+                payload_digest=digest,
+            )
+        segments = tuple(
+            Segment(
+                path=row[0],
+                size_bytes=row[1],
+                record_count=row[3],
+                timestamp_min_us=row[4],
+                timestamp_max_us=row[5],
+            )
+            for row in rows
+        )
+    except (AssertionError, TypeError) as error:
+        raise CorruptLogError("not a segment of a batch", base_offset=first[6]) from error
+    if first[6] != base:
+        raise CorruptLogError("a batch has lost its first segment", base_offset=base)
+    return Batch(
+        base_offset=base,
+        record_count=count,
+        leader_epoch=leader_epoch,
+        partition_count=partition_count,
+        producer=producer,
+        appended_at_ms=first[2],
+        segments=segments,
+    )
+
+
+class DeltaReplicaStore:
+    """A ReplicaStore that keeps the handles it has opened, the least used leaving first."""
+
+    def __init__(self, options: StorageOptions) -> None:
+        self._options = options
+        self._open: OrderedDict[ReplicaAddress, DeltaReplicaLog] = OrderedDict()
+        self._lock = Lock()
+
+    def open(self, address: ReplicaAddress) -> DeltaReplicaLog:
+        """Return the log at `address`; nothing is read yet."""
+        with self._lock:
+            log = self._open.pop(address, None) or DeltaReplicaLog(address, self._options)
+            self._open[address] = log
+            if len(self._open) > HANDLES_MAX:
+                self._open.popitem(last=False)
+            return log
+
+    def make(self, address: ReplicaAddress) -> None:
+        """Make an empty table, or find that an earlier try has made it."""
+        DeltaReplicaLog.make(address, self._options)

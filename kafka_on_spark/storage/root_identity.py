@@ -1,0 +1,232 @@
+"""Which cluster, broker and disk a root is: ``meta.properties``, as Kafka has it on each log dir.
+
+A root without it is never taken for an empty one: an unmounted disk looks just like that.
+Registering tests that racing conditional puts on the root have exactly one winner, by the very
+code that commits.
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+from uuid import uuid4
+
+import pyarrow as pa
+
+from kafka_on_spark.errors import (
+    CommitConflictError,
+    DuplicateBrokerRegistrationError,
+    InconsistentClusterIdError,
+    InvalidRootError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    ReplicaLostError,
+)
+from kafka_on_spark.ids import BrokerId, DirectoryId
+from kafka_on_spark.storage.delta import DeltaLog
+from kafka_on_spark.storage.roots import RootFiles, StorageOptions, is_local
+
+META_PROPERTIES: Final = "meta.properties"
+RACERS: Final = 4
+RACES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RootIdentity:
+    """What ``meta.properties`` on a root says."""
+
+    cluster_id: str
+    broker_id: BrokerId
+    directory_id: DirectoryId
+
+    def encode(self) -> bytes:
+        """Return the file's bytes."""
+        lines = (
+            "version=1",
+            f"cluster.id={self.cluster_id}",
+            f"broker.id={self.broker_id}",
+            f"directory.id={self.directory_id}",
+        )
+        return "\n".join((*lines, "")).encode()
+
+
+def read_identity(root: str, options: StorageOptions) -> RootIdentity | None:
+    """Return which disk `root` is, or None if it has no ``meta.properties``.
+
+    Raises:
+        KafkaStorageError: The root does not answer.
+        InvalidRootError: The file is not one of ours.
+    """
+    content = RootFiles(root, options).read(f"{root}/{META_PROPERTIES}")
+    if content is None:
+        return None
+    try:
+        fields = dict(line.split("=", 1) for line in content.decode().splitlines() if "=" in line)
+        return RootIdentity(
+            fields["cluster.id"],
+            BrokerId(int(fields["broker.id"])),
+            DirectoryId(fields["directory.id"]),
+        )
+    except (KeyError, ValueError):
+        raise InvalidRootError(
+            f"{root}/{META_PROPERTIES} is not a broker's: give a root of this cluster, or an"
+            " empty folder"
+        ) from None
+
+
+def check_directory(root: str, directory_id: DirectoryId, options: StorageOptions) -> None:
+    """Check that `root` is the disk that the image names.
+
+    Raises:
+        ReplicaLostError: It is another one, or none.
+        KafkaStorageError: The root does not answer.
+    """
+    found = read_identity(root, options)
+    if found is None or found.directory_id != directory_id:
+        raise ReplicaLostError(
+            f"{root} is not the disk it was",
+            expected=directory_id,
+            found=None if found is None else found.directory_id,
+        )
+
+
+def prepare_root(
+    root: str, cluster_id: str, broker_id: BrokerId, options: StorageOptions
+) -> RootIdentity:
+    """Test a root, give it an identity, and return it.
+
+    A root that an earlier try of this very registration has prepared is taken as it is.
+
+    Raises:
+        InvalidRootError: It can't be reached or written, or its conditional puts are unsafe.
+        InconsistentClusterIdError: It belongs to another cluster.
+        DuplicateBrokerRegistrationError: It belongs to another broker.
+    """
+    _make_folder(root)
+    try:
+        found = read_identity(root, options)
+        if found is None:
+            test_conditional_puts(root, options)
+            mine = RootIdentity(cluster_id, broker_id, DirectoryId(uuid4().hex))
+            RootFiles(root, options).write_if_absent(f"{root}/{META_PROPERTIES}", mine.encode())
+            found = read_identity(root, options)
+    except KafkaStorageError as error:
+        raise InvalidRootError(
+            f"the root {root} can't be used: {error.message}; give a folder or bucket that"
+            " exists and can be written"
+        ) from error
+    if found is None:
+        raise InvalidRootError(f"the root {root} does not keep what is written to it")
+    if found.cluster_id != cluster_id:
+        raise InconsistentClusterIdError(
+            f"the root {root} belongs to cluster {found.cluster_id}, not to {cluster_id}: give"
+            " each cluster roots of its own"
+        )
+    if found.broker_id != broker_id:
+        raise DuplicateBrokerRegistrationError(
+            f"the root {root} belongs to broker {found.broker_id}, not to {broker_id}: give each"
+            " broker a root of its own"
+        )
+    return found
+
+
+def check_free(root: str, broker_id: BrokerId, options: StorageOptions) -> None:
+    """Check, without writing, that `root` can be read and is no other broker's.
+
+    Raises:
+        InvalidRootError: It does not answer, or is a file.
+        DuplicateBrokerRegistrationError: It belongs to another broker.
+    """
+    if is_local(root) and os.path.exists(root) and not os.path.isdir(root):
+        raise InvalidRootError(f"{root} can't be a root: it is a file; give a folder")
+    try:
+        found = read_identity(root, options)
+    except KafkaStorageError as error:
+        raise InvalidRootError(
+            f"the root {root} can't be used: {error.message}; give a folder or bucket that"
+            " exists and can be written"
+        ) from error
+    if found is not None and found.broker_id != broker_id:
+        raise DuplicateBrokerRegistrationError(
+            f"the root {root} belongs to broker {found.broker_id} of cluster"
+            f" {found.cluster_id}: give each broker a root of its own"
+        )
+
+
+def _make_folder(root: str) -> None:
+    if not is_local(root):
+        return
+    try:
+        os.makedirs(root, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise InvalidRootError(
+            f"{root} can't be a root: {error.strerror}; give a folder that exists or can be made"
+        ) from None
+
+
+def test_conditional_puts(root: str, options: StorageOptions) -> None:
+    """Race commits for one version of a scratch table: exactly one may win, each time.
+
+    Raises:
+        InvalidRootError: Two won or nobody did: the file system or store is not safe.
+    """
+    scratch = f"{root}/_race-{uuid4().hex}"
+    schema = pa.schema([("base_offset", pa.int64())])
+    try:
+        DeltaLog.create(scratch, options, schema=schema, partition_by=[], configuration={})
+        with ThreadPoolExecutor(RACERS) as racers:
+            for version in range(RACES):
+                logs = [DeltaLog(scratch, options) for _ in range(RACERS)]
+                for log in logs:
+                    log.refresh()
+                wins = list(racers.map(_racer(version, schema), logs))
+                if sum(wins) != 1:
+                    raise InvalidRootError(
+                        f"the root {root} is not safe: {sum(wins)} of {RACERS} racing writers"
+                        " were told that they won; use a local disk with hard links, or a store"
+                        " whose conditional puts are atomic"
+                    )
+    except InvalidRootError:
+        raise
+    except KafkaOnSparkError as error:
+        raise InvalidRootError(
+            f"the root {root} can't be used: {error.message}; give a folder or bucket that"
+            " exists and can be written"
+        ) from error
+    finally:
+        _remove(scratch, options)
+
+
+def _racer(version: int, schema: pa.Schema) -> Callable[[DeltaLog], bool]:
+    def run(log: DeltaLog) -> bool:
+        try:
+            log.commit(version, operation="race", schema=schema, partition_by=[], counters={})
+        except CommitConflictError:
+            return False
+        return True
+
+    return run
+
+
+def _remove(scratch: str, options: StorageOptions) -> None:
+    # What a failed test leaves behind is named after itself and is no part of any log.
+    files = RootFiles(scratch, options)
+    try:
+        files.delete(scratch)
+    except KafkaStorageError:
+        return
+
+
+def probe_root(root: str, expected: DirectoryId, options: StorageOptions) -> None:
+    """Check that a broker's root answers, is its disk, and takes writes.
+
+    Raises:
+        KafkaStorageError: It does not answer, or takes no writes.
+        ReplicaLostError: It is another disk, or none.
+    """
+    check_directory(root, expected, options)
+    files = RootFiles(root, options)
+    path = f"{root}/_probe-{uuid4().hex}"
+    files.write(path, b"probe")
+    files.delete(path)

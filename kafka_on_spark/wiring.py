@@ -1,0 +1,185 @@
+"""One process's services, wired to Delta tables, files and a task runner.
+
+The only place that knows which adapter stands behind which port.
+"""
+
+import logging
+import os
+import random
+import socket
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.ports import ReplicaAddress, TaskRunner
+from kafka_on_spark.service.addresses import address_of
+from kafka_on_spark.service.appender import Appender, AppendThreads
+from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeOrder, ProbeResult
+from kafka_on_spark.service.making import MakeResult
+from kafka_on_spark.service.metadata_service import MetadataService
+from kafka_on_spark.service.producers import ProducerRuns
+from kafka_on_spark.service.replication import FetchOrder, FetchResult
+from kafka_on_spark.service.replication_round import ReplicationRound
+from kafka_on_spark.spark.task_runner import SparkTaskRunner, ThreadTaskRunner
+from kafka_on_spark.spark.tasks import fetch_task, make_task, probe_task, replica_store
+from kafka_on_spark.storage.clock import SystemClock
+from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.replica_log import DeltaReplicaStore
+from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.storage.segments import FileSegmentStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+THREADS: Final = 8
+"""Threads a pool: commits wait for disks and stores, not for the processor."""
+
+
+def new_uuid() -> str:
+    """Return a new id: 32 hexadecimal digits."""
+    return uuid4().hex
+
+
+@dataclass(slots=True, kw_only=True)
+class Services:
+    """What a Cluster is thin over.
+
+    Attributes:
+        options: Credentials of all roots.
+        clock: The system's.
+        metadata_log: The metadata table.
+        metadata: The image, and commits to it.
+        replicas: Open replicas of this process.
+        appender: Commits staged appends.
+        producers: Runs of producers that this process has begun.
+        runner: Where tasks run.
+        controller_id: A name for this process that no other has.
+    """
+
+    options: StorageOptions
+    clock: SystemClock
+    metadata_log: DeltaMetadataLog
+    metadata: MetadataService
+    replicas: DeltaReplicaStore
+    appender: Appender
+    producers: ProducerRuns
+    runner: TaskRunner
+    controller_id: str
+    _pools: tuple[ThreadPoolExecutor, ...]
+    _maintenance: ThreadPoolExecutor
+
+    @classmethod
+    def open(
+        cls, metadata_root: str, options: StorageOptions, spark: "SparkSession | None"
+    ) -> "Services":
+        """Return the services of the cluster at `metadata_root`.
+
+        Raises:
+            ClusterNotFoundError: There is none.
+            InvalidRequestError: `spark` is a Spark Connect session.
+        """
+        tasks = ThreadPoolExecutor(THREADS, thread_name_prefix="task")
+        partitions = ThreadPoolExecutor(THREADS, thread_name_prefix="partition")
+        fetches = ThreadPoolExecutor(THREADS, thread_name_prefix="fetch")
+        runner = ThreadTaskRunner(tasks) if spark is None else SparkTaskRunner(spark)
+        metadata_log = DeltaMetadataLog(metadata_root, options)
+        metadata_log.check()
+        clock = SystemClock()
+        metadata = MetadataService(
+            metadata_log,
+            clock,
+            random=random.random,
+            application_id=None if spark is None else spark.sparkContext.applicationId,
+        )
+        timeout_ms = metadata.catch_up().settings().integer("delivery.timeout.ms")
+        replicas = replica_store(options)
+        return cls(
+            options=options,
+            clock=clock,
+            metadata_log=metadata_log,
+            metadata=metadata,
+            replicas=replicas,
+            appender=Appender(
+                metadata,
+                replicas,
+                FileSegmentStore(options),
+                clock,
+                threads=AppendThreads(partitions, fetches),
+                random=random.random,
+            ),
+            producers=ProducerRuns(metadata, timeout_ms=timeout_ms),
+            runner=runner,
+            controller_id=f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}",
+            _pools=(tasks, partitions, fetches),
+            _maintenance=ThreadPoolExecutor(1, thread_name_prefix="maintenance"),
+        )
+
+    @property
+    def timeout_ms(self) -> int:
+        """How long an append or a command may take. Source: delivery.timeout.ms."""
+        return self.metadata.image.settings().integer("delivery.timeout.ms")
+
+    def replication_round(self) -> ReplicationRound:
+        """Return what plans and concludes rounds."""
+        return ReplicationRound(
+            self.metadata,
+            run_fetches=self._run_fetches,
+            run_makes=self._run_makes,
+            new_uuid=new_uuid,
+            timeout_ms=self.timeout_ms,
+        )
+
+    def controller_loop(self) -> ControllerLoop:
+        """Return a controllership that has not begun."""
+        return ControllerLoop(
+            self.metadata,
+            self.clock,
+            controller_id=self.controller_id,
+            run_probes=self._run_probes,
+            new_uuid=new_uuid,
+            timeout_ms=self.timeout_ms,
+        )
+
+    def _run_fetches(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
+        return self.runner.run(partial(fetch_task, options=self.options), orders)
+
+    def _run_makes(self, orders: Sequence[ReplicaAddress]) -> list[MakeResult]:
+        # Few tables are made faster here than a Spark job begins.
+        if len(orders) <= THREADS * 4:
+            return list(self._pools[0].map(partial(make_task, options=self.options), orders))
+        return self.runner.run(partial(make_task, options=self.options), orders)
+
+    def _run_probes(self, orders: Sequence[ProbeOrder]) -> list[ProbeResult]:
+        return self.runner.run(partial(probe_task, options=self.options), orders)
+
+    def maintain(self, image: MetadataImage, keys: Iterable[PartitionKey]) -> None:
+        """Have checkpoints made that are due, after the answer was given and not before."""
+        addresses = [
+            address_of(image, key, partition, broker_id)
+            for key in keys
+            if (partition := image.partition(key)) is not None
+            for broker_id in partition.isr
+            if partition.is_made(broker_id)
+        ]
+        self._maintenance.submit(self._maintain, addresses)
+
+    def _maintain(self, addresses: Sequence[ReplicaAddress]) -> None:
+        try:
+            self.metadata_log.maintain()
+            for address in addresses:
+                self.replicas.open(address).maintain()
+        except Exception:  # checkpoints save time only
+            log.warning("maintenance failed", exc_info=True)
+
+    def close(self) -> None:
+        """Finish what is due and let the threads go."""
+        self._maintenance.shutdown(wait=True)
+        for pool in self._pools:
+            pool.shutdown(wait=True)

@@ -1,0 +1,328 @@
+"""Tiny builders, so that a row of a table of cases fits on a line.
+
+Brokers are text ("2 1 3"), and so are logs: "0:aab 1:c" is epoch 0 with a batch `a` of two records
+and a batch `b` of one, then epoch 1 with a batch `c`. The same epoch and letter is the same append
+in whichever log it stands.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from kafka_on_spark.controller.reports import PartitionReport, ReplicaReport
+from kafka_on_spark.ids import (
+    LOST,
+    BrokerEpoch,
+    BrokerId,
+    DirectoryId,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    PartitionKey,
+    ProducerEpoch,
+    ReplicaUuid,
+    TopicId,
+)
+from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment, StagedBatch, segment_name
+from kafka_on_spark.log.state import ProducerCounter, ReplicaIdentity, ReplicaState
+from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
+from kafka_on_spark.metadata.image import MetadataImage, TopicImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.ports import ReplicaAddress
+
+TOPIC = "orders"
+TOPIC_ID = TopicId("11111111111111111111111111111111")
+KEY = PartitionKey(TOPIC_ID, 0)
+FIRST = "first replica"
+NOW_MS = 1_700_000_000_000
+
+
+def brokers(text: str) -> tuple[BrokerId, ...]:
+    """Read "2 1 3" as brokers."""
+    return tuple(BrokerId(int(word)) for word in text.split())
+
+
+def disk(broker_id: int) -> DirectoryId:
+    """Return the disk that a broker's replicas are made on."""
+    return DirectoryId(f"disk{broker_id}")
+
+
+def uuid_on(broker_id: int) -> ReplicaUuid:
+    """Return the uuid of the replica on a broker."""
+    return ReplicaUuid(f"uuid{broker_id}")
+
+
+def partition(
+    replicas: str,
+    isr: str | None = None,
+    leader: int | str | None = FIRST,
+    *,
+    elr: str = "",
+    lost: str = "",
+    unmade: str = "",
+    adding: str = "",
+    removing: str = "",
+    epoch: int = 5,
+    version: int = 9,
+    hw: int = 0,
+    hw_epoch: int | None = None,
+    leo: int | None = None,
+    start: int = 0,
+    unclean_generation: int = 0,
+) -> PartitionRegistration:
+    """Return a registration; every replica is made and in sync, and the first leads, unless said.
+
+    `version` is the partition epoch; `lost` and `unmade` name brokers.
+    """
+    everyone = brokers(replicas)
+    directories: dict[BrokerId, DirectoryId | None] = {each: disk(each) for each in everyone}
+    directories |= dict.fromkeys(brokers(lost), LOST)
+    directories |= dict.fromkeys(brokers(unmade), None)
+    return PartitionRegistration(
+        replicas=everyone,
+        replica_uuids=tuple(uuid_on(each) for each in everyone),
+        directories=tuple(directories[each] for each in everyone),
+        isr=frozenset(everyone if isr is None else brokers(isr)),
+        elr=frozenset(brokers(elr)),
+        leader=everyone[0] if leader == FIRST else leader,
+        leader_epoch=LeaderEpoch(epoch),
+        partition_epoch=PartitionEpoch(version),
+        adding_replicas=brokers(adding),
+        removing_replicas=brokers(removing),
+        high_watermark=Offset(hw),
+        high_watermark_epoch=hw_epoch,
+        log_end_offset=Offset(hw if leo is None else leo),
+        log_start_offset=Offset(start),
+        unclean_generation=unclean_generation,
+    )
+
+
+def broker(
+    broker_id: int, *, rack: str | None = None, state: BrokerState = BrokerState.ACTIVE
+) -> BrokerRegistration:
+    """Return a broker's registration."""
+    return BrokerRegistration(
+        broker_id=BrokerId(broker_id),
+        broker_epoch=BrokerEpoch(0),
+        root=f"memory://{broker_id}",
+        rack=rack,
+        directory_id=disk(broker_id),
+        state=state,
+    )
+
+
+def cluster_of(
+    ids: str, *, fenced: str = "", draining: str = "", racks: str = ""
+) -> dict[BrokerId, BrokerRegistration]:
+    """Return brokers by id; `racks` names a rack each, in order ("a a b")."""
+    states = dict.fromkeys(brokers(fenced), BrokerState.FENCED)
+    states |= dict.fromkeys(brokers(draining), BrokerState.DRAINING)
+    names = racks.split() or [None] * len(brokers(ids))
+    return {
+        each: broker(each, rack=rack, state=states.get(each, BrokerState.ACTIVE))
+        for each, rack in zip(brokers(ids), names, strict=True)
+    }
+
+
+def image_of(
+    *partitions: PartitionRegistration,
+    ids: str = "1 2 3",
+    fenced: str = "",
+    draining: str = "",
+    racks: str = "",
+    configs: Mapping[str, str] | None = None,
+    **fields: Any,
+) -> MetadataImage:
+    """Return an image of one topic with these partitions; `configs` are the topic's."""
+    topic = TopicImage(
+        name=TOPIC,
+        topic_id=TOPIC_ID,
+        partitions=dict(enumerate(partitions)),
+        configs=configs or {},
+    )
+    return MetadataImage(
+        offset=Offset(100),
+        brokers=cluster_of(ids, fenced=fenced, draining=draining, racks=racks),
+        topics={TOPIC_ID: topic},
+        topic_ids={TOPIC: TOPIC_ID},
+        **fields,
+    )
+
+
+def address(broker_id: int = 1, *, root: str | None = None, **fields: Any) -> ReplicaAddress:
+    """Return where the replica of partition 0 on a broker is."""
+    given = {
+        "root": root or f"memory://{broker_id}",
+        "topic": TOPIC,
+        "key": KEY,
+        "broker_id": BrokerId(broker_id),
+        "directory_id": disk(broker_id),
+        "replica_uuid": uuid_on(broker_id),
+    }
+    return ReplicaAddress(**(given | fields))
+
+
+def identity(broker_id: int = 1) -> ReplicaIdentity:
+    """Return what a table says of itself."""
+    return address(broker_id).identity
+
+
+def stamp(
+    sequence: int, *, producer: str = "p", epoch: int = 0, digest: int = 7
+) -> ProducerStamp:
+    """Return a producer's stamp."""
+    return ProducerStamp(
+        producer_id=producer,
+        producer_epoch=ProducerEpoch(epoch),
+        sequence=sequence,
+        payload_digest=digest,
+    )
+
+
+def segment(name: str, count: int = 1, *, epoch: int = 0) -> Segment:
+    """Return a segment file staged under `epoch`; the same name is the same file."""
+    return Segment(
+        path=segment_name(LeaderEpoch(epoch), name, f"digest{name}"),
+        size_bytes=100 * count,
+        record_count=count,
+        timestamp_min_us=NOW_MS * 1000,
+        timestamp_max_us=NOW_MS * 1000 + count - 1,
+    )
+
+
+def staged(
+    name: str,
+    counts: str = "1",
+    *,
+    epoch: int = 0,
+    producer: ProducerStamp | None = None,
+    is_log_append_time: bool = False,
+) -> StagedBatch:
+    """Return an append of segments with so many records each ("2 1" is two segments)."""
+    segments = tuple(
+        segment(f"{name}{epoch}x{place}", int(count), epoch=epoch)
+        for place, count in enumerate(counts.split())
+    )
+    return StagedBatch(
+        segments=segments,
+        partition_count=1,
+        producer=producer,
+        is_log_append_time=is_log_append_time,
+    )
+
+
+def batch(
+    name: str, base: int, counts: str = "1", *, epoch: int = 0, producer: ProducerStamp | None = None
+) -> Batch:
+    """Return the batch that `staged(name, counts)` becomes at offset `base`."""
+    before = staged(name, counts, epoch=epoch)
+    return Batch(
+        base_offset=Offset(base),
+        record_count=before.record_count,
+        leader_epoch=LeaderEpoch(epoch),
+        partition_count=1,
+        producer=producer,
+        appended_at_ms=NOW_MS,
+        segments=before.segments,
+    )
+
+
+def log(
+    text: str = "",
+    *,
+    base: int = 0,
+    start: int | None = None,
+    fence: int | str | None = FIRST,
+    stamps: Mapping[str, ProducerStamp] | None = None,
+    producers: Mapping[str, ProducerCounter] | None = None,
+    version: int = 0,
+) -> ReplicaState:
+    """Read "0:aab 1:c" as a replica's log that begins at `base`.
+
+    It is fenced at its last epoch (at 0 if empty), unless `fence` says otherwise. `stamps` are
+    the producers of batches, by letter.
+    """
+    batches: list[Batch] = []
+    end, epoch = base, 0
+    for word in text.split():
+        epoch = int(word.split(":")[0])
+        for letter, run in groupby(word.split(":")[1]):
+            made = batch(
+                letter,
+                end,
+                str(len(list(run))),
+                epoch=epoch,
+                producer=(stamps or {}).get(letter),
+            )
+            batches.append(made)
+            end = made.end_offset
+    return ReplicaState(
+        identity=identity(),
+        version=version,
+        log_start_offset=Offset(base if start is None else start),
+        log_end_offset=Offset(end),
+        leader_epoch=epoch if fence == FIRST else fence,
+        batches=tuple(batches),
+        producers=producers or {},
+    )
+
+
+def text_of(state: ReplicaState) -> str:
+    """Return a log as the text that `log` reads."""
+    words: list[str] = []
+    for epoch, run in groupby(state.batches, key=lambda each: each.leader_epoch):
+        letters = "".join(each.segments[0].uuid[0] * each.record_count for each in run)
+        words.append(f"{epoch}:{letters}")
+    return " ".join(words)
+
+
+def seen(
+    broker_id: int,
+    leo: int = 0,
+    *,
+    fence: int | None = 5,
+    last_epoch: int | None = 5,
+    is_matched: bool = True,
+    **fields: Any,
+) -> ReplicaReport:
+    """Return what was seen of a replica: fenced at the builders' epoch and like the leader's."""
+    given = {
+        "broker_id": BrokerId(broker_id),
+        "replica_uuid": uuid_on(broker_id),
+        "directory_id": disk(broker_id),
+        "fence": fence,
+        "log_end_offset": Offset(leo),
+        "last_epoch": last_epoch,
+        "is_matched": is_matched,
+    }
+    return ReplicaReport(**(given | fields))
+
+
+def report(
+    leader: ReplicaReport,
+    *followers: ReplicaReport,
+    epoch: int = 5,
+    version: int = 9,
+    epoch_start: int = 0,
+    uncommitted_since_ms: int | None = None,
+    key: PartitionKey = KEY,
+) -> PartitionReport:
+    """Return one round's look at a partition, at the builders' epochs."""
+    return PartitionReport(
+        key=key,
+        leader_epoch=LeaderEpoch(epoch),
+        partition_epoch=PartitionEpoch(version),
+        leader=leader,
+        epoch_start_offset=Offset(epoch_start),
+        uncommitted_since_ms=uncommitted_since_ms,
+        followers=followers,
+        now_ms=NOW_MS,
+    )
+
+
+def subsets(values: Sequence[BrokerId]) -> list[frozenset[BrokerId]]:
+    """Return every subset of a few brokers, the empty one first."""
+    chosen = [frozenset[BrokerId]()]
+    for value in values:
+        chosen += [each | {value} for each in chosen]
+    return chosen

@@ -1,0 +1,323 @@
+"""In-memory implementations of the ports, with faults that a test can order.
+
+They pass the same contract suites as the real adapters (tests/contract/). What a commit means is
+`ReplicaState.apply`, here as there; what is faked is the store under it and how it fails.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+from kafka_on_spark.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    CorruptLogError,
+    InconsistentClusterError,
+    KafkaStorageError,
+    ReplicaLostError,
+)
+from kafka_on_spark.ids import DirectoryId, Offset
+from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState, check_dense
+from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from kafka_on_spark.ports import Order, ReplicaAddress, Result
+
+
+class Fault(Enum):
+    """What happens to the next commit."""
+
+    LOST_BEFORE = "the put never arrives, and nobody can say so"
+    LOST_ANSWER = "the put arrives, its answer does not"
+    CONFLICT = "somebody else's empty commit takes the version first"
+    OFFLINE = "the store refuses, for this once"
+
+
+class FakeClock:
+    """A clock that moves only when somebody sleeps or `advance` is called."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self._started_at_ms = now_ms
+        self._elapsed_ms = 0.0
+        self.slept_ms: list[float] = []
+        self.on_sleep: Callable[[], None] = lambda: None
+
+    def now_ms(self) -> int:
+        return self._started_at_ms + int(self._elapsed_ms)
+
+    def monotonic_ms(self) -> int:
+        return int(self._elapsed_ms)
+
+    def sleep_ms(self, duration_ms: float) -> None:
+        assert duration_ms >= 0, duration_ms
+        self.slept_ms.append(duration_ms)
+        self.advance(duration_ms)
+        self.on_sleep()
+
+    def advance(self, duration_ms: float) -> None:
+        self._elapsed_ms += duration_ms
+
+
+class LocalRunner:
+    """A TaskRunner that runs each order here, `times` times: a task may run twice."""
+
+    def __init__(self, times: int = 1) -> None:
+        self._times = times
+
+    def run(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
+        return [[task(order) for _ in range(self._times)][-1] for order in orders]
+
+
+@dataclass(slots=True)
+class _Table:
+    """One replica: its identity and every change that was committed to it."""
+
+    identity: ReplicaIdentity
+    changes: list[LogChange] = field(default_factory=list)
+
+    def state(self) -> ReplicaState:
+        state = ReplicaState(identity=self.identity)
+        for change in self.changes:
+            state = state.apply(change)
+        return state
+
+
+@dataclass(slots=True)
+class MemoryRoot:
+    """One broker's disk, and what is about to go wrong with it.
+
+    Attributes:
+        directory_id: Which disk stands here now; None: none does (unmounted).
+        is_offline: Every call is refused.
+        faults: What happens to the next commits, one a commit.
+    """
+
+    directory_id: DirectoryId | None
+    is_offline: bool = False
+    faults: deque[Fault] = field(default_factory=deque)
+    tables: dict[str, _Table] = field(default_factory=dict)
+    files: dict[str, dict[str, bytes]] = field(default_factory=dict)
+
+    def check_answers(self) -> None:
+        if self.is_offline:
+            raise KafkaStorageError("the root does not answer")
+
+    def check_directory(self, address: ReplicaAddress) -> None:
+        self.check_answers()
+        if self.directory_id != address.directory_id:
+            raise ReplicaLostError("the root is not the disk it was")
+
+    def wipe(self) -> None:
+        """Lose everything on the disk, and its identity with it."""
+        self.directory_id = None
+        self.tables.clear()
+        self.files.clear()
+
+    def roll_back(self, commit_count: int) -> None:
+        """Restore every table from an older copy: its last commits are gone."""
+        for table in self.tables.values():
+            del table.changes[max(0, len(table.changes) - commit_count) :]
+
+
+class MemoryRoots:
+    """The disks of a cluster, by URL. A root that nobody added does not answer."""
+
+    def __init__(self, directories: dict[str, DirectoryId] | None = None) -> None:
+        self._roots = {url: MemoryRoot(each) for url, each in (directories or {}).items()}
+
+    def __getitem__(self, url: str) -> MemoryRoot:
+        return self._roots.setdefault(url, MemoryRoot(None, is_offline=True))
+
+    def add(self, url: str, directory_id: DirectoryId) -> MemoryRoot:
+        """Put a new, empty disk at `url`."""
+        self._roots[url] = MemoryRoot(directory_id)
+        return self._roots[url]
+
+
+def folder(address: ReplicaAddress) -> str:
+    """Return a replica's folder under its root: topic id and replica uuid are in it."""
+    return f"{address.key.topic_id}/{address.key.partition}-{address.replica_uuid}"
+
+
+class MemoryReplicaLog:
+    """A ReplicaLog in memory.
+
+    `checks_segments`: a commit may only name files that are there, as on a real disk.
+    """
+
+    def __init__(
+        self, roots: MemoryRoots, address: ReplicaAddress, *, checks_segments: bool
+    ) -> None:
+        self._roots = roots
+        self._address = address
+        self._checks_segments = checks_segments
+
+    def load(self) -> ReplicaState:
+        root = self._roots[self._address.root]
+        root.check_answers()
+        table = root.tables.get(folder(self._address))
+        if table is None:
+            raise ReplicaLostError("there is no table")
+        if table.identity != self._address.identity:
+            raise ReplicaLostError("the table is another replica's")
+        state = table.state()
+        check_dense(state)
+        return state
+
+    def commit(self, state: ReplicaState, change: LogChange) -> ReplicaState:
+        root = self._roots[self._address.root]
+        fault = root.faults.popleft() if root.faults else None
+        if root.is_offline or fault in (Fault.LOST_BEFORE, Fault.OFFLINE):
+            raise CommitOutcomeUnknownError("the store failed while committing")
+        table = root.tables.get(folder(self._address))
+        if table is None:
+            raise ReplicaLostError("there is no table")
+        if fault is Fault.CONFLICT:
+            now = table.state()
+            table.changes.append(_nothing(now))
+        if table.state().version != state.version:
+            raise CommitConflictError("version is taken", version=state.version + 1)
+        if self._checks_segments:
+            self._check_files(root, change)
+        table.changes.append(change)
+        if fault is Fault.LOST_ANSWER:
+            raise CommitOutcomeUnknownError("the store failed while committing")
+        return state.apply(change)
+
+    def _check_files(self, root: MemoryRoot, change: LogChange) -> None:
+        present = root.files.get(folder(self._address), {})
+        missing = [s.path for each in change.adds for s in each.segments if s.path not in present]
+        assert not missing, f"a commit names files that are not there: {missing}"
+
+    def maintain(self) -> None:
+        """Nothing is due in memory."""
+
+
+def _nothing(state: ReplicaState) -> LogChange:
+    return LogChange(
+        operation="nothing",
+        log_start_offset=state.log_start_offset,
+        log_end_offset=state.log_end_offset,
+        leader_epoch=state.leader_epoch,
+    )
+
+
+class MemoryReplicaStore:
+    """A ReplicaStore in memory."""
+
+    def __init__(self, roots: MemoryRoots, *, checks_segments: bool = False) -> None:
+        self._roots = roots
+        self._checks_segments = checks_segments
+
+    def open(self, address: ReplicaAddress) -> MemoryReplicaLog:
+        return MemoryReplicaLog(self._roots, address, checks_segments=self._checks_segments)
+
+    def make(self, address: ReplicaAddress) -> None:
+        root = self._roots[address.root]
+        root.check_directory(address)
+        made = root.tables.setdefault(folder(address), _Table(address.identity))
+        if made.identity != address.identity:
+            raise ReplicaLostError("the table is another replica's")
+
+
+class MemorySegmentStore:
+    """A SegmentStore in memory. A file is `segment.size_bytes` of its digest's text."""
+
+    def __init__(self, roots: MemoryRoots) -> None:
+        self._roots = roots
+        self.copied: list[str] = []
+
+    def put(self, address: ReplicaAddress, segment: Segment) -> None:
+        """Write a new segment, as a staging task does."""
+        root = self._roots[address.root]
+        root.check_directory(address)
+        root.files.setdefault(folder(address), {})[segment.path] = _content(segment)
+
+    def copy(
+        self,
+        source: ReplicaAddress,
+        target: ReplicaAddress,
+        segments: Sequence[Segment],
+        names: Sequence[str] | None = None,
+    ) -> None:
+        if not segments:
+            return
+        self._roots[target.root].check_directory(target)
+        present = self._roots[target.root].files.setdefault(folder(target), {})
+        for segment, name in zip(segments, names or [e.path for e in segments], strict=True):
+            if len(present.get(name, b"")) == segment.size_bytes:
+                continue
+            self._roots[source.root].check_answers()
+            found = self._roots[source.root].files.get(folder(source), {}).get(segment.path)
+            if found != _content(segment):
+                raise CorruptLogError("a segment is missing or not what its name says")
+            present[name] = found
+            self.copied.append(name)
+
+
+def _content(segment: Segment) -> bytes:
+    return (segment.digest.encode() * segment.size_bytes)[: segment.size_bytes]
+
+
+class MemoryMetadataLog:
+    """A MetadataLog in memory, with the same kinds of faults. Several services may share it."""
+
+    def __init__(self) -> None:
+        self.batches: list[MetadataBatch] = []
+        self.snapshots: dict[Offset, MetadataBatch] = {}
+        self.faults: deque[Fault] = deque()
+        self.is_offline = False
+
+    @property
+    def end_offset(self) -> Offset:
+        """The log's end, exclusive."""
+        return self.batches[-1].end_offset if self.batches else Offset(0)
+
+    def read(self, *, from_offset: Offset) -> list[MetadataBatch]:
+        self._check_answers()
+        if from_offset > self.end_offset:
+            raise InconsistentClusterError("the metadata log went back")
+        return [batch for batch in self.batches if batch.base_offset >= from_offset]
+
+    def append(
+        self, records: Sequence[Record], stamp: Stamp, *, expected_offset: Offset
+    ) -> MetadataBatch:
+        assert records, "an empty batch would be a version without a decision"
+        fault = self.faults.popleft() if self.faults else None
+        self._check_answers()
+        if fault is Fault.OFFLINE:
+            raise KafkaStorageError("the metadata root does not answer")
+        if fault is Fault.LOST_BEFORE:
+            raise CommitOutcomeUnknownError("the store failed while committing")
+        if fault is Fault.CONFLICT or self.end_offset != expected_offset:
+            raise CommitConflictError("the metadata log has moved on")
+        batch = MetadataBatch(base_offset=expected_offset, stamp=stamp, records=tuple(records))
+        self.batches.append(batch)
+        if fault is Fault.LOST_ANSWER:
+            raise CommitOutcomeUnknownError("the store failed while committing")
+        return batch
+
+    def _check_answers(self) -> None:
+        if self.is_offline:
+            raise KafkaStorageError("the metadata root does not answer")
+
+    def roll_back(self, commit_count: int) -> None:
+        """Restore the log from an older copy."""
+        del self.batches[max(0, len(self.batches) - commit_count) :]
+
+    def newest_snapshot(self) -> MetadataBatch | None:
+        self._check_answers()
+        return self.snapshots[max(self.snapshots)] if self.snapshots else None
+
+    def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
+        self._check_answers()
+        base_offset = Offset(end_offset - len(records))
+        batch = MetadataBatch(base_offset=base_offset, stamp=stamp, records=tuple(records))
+        self.snapshots.setdefault(end_offset, batch)
+
+
+def with_batches_changed(state: ReplicaState, place: int, **fields: object) -> ReplicaState:
+    """Return `state` with one batch changed, as bit rot or a bug would leave it."""
+    batches = list(state.batches)
+    batches[place] = replace(batches[place], **fields)
+    return replace(state, batches=tuple(batches))

@@ -1,0 +1,355 @@
+"""The launcher, in a copy of the project whose `.venv` is made of stubs: nothing is installed."""
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# Stands for spark-submit and for .venv's python: it says what it was called with.
+RECORDER = """#!/usr/bin/env bash
+pwd
+printf 'argument %s\\n' "$@"
+env | grep -E '^(JAVA_HOME|PYTHONPATH|PYSPARK_|SPARK_)' | sort
+"""
+JAVA = """#!/usr/bin/env bash
+echo 'openjdk version "{version}" 2025-04-15' >&2
+"""
+# fmt: off
+SYSTEM_TOOLS = [
+    "awk", "bash", "cat", "cmp", "cp", "df", "dirname", "env", "grep", "mkdir", "mv", "readlink",
+    "rm", "sed", "sort", "tee",
+]
+# fmt: on
+
+
+@dataclass
+class Started:
+    """What came of one start."""
+
+    code: int
+    lines: list[str]
+    error: str
+
+    @property
+    def arguments(self):
+        return [line.removeprefix("argument ") for line in self.lines if line.startswith("argu")]
+
+    @property
+    def environment(self):
+        return dict(line.split("=", 1) for line in self.lines if line.split("=")[0].isupper())
+
+    def value_of(self, option):
+        assert self.arguments.count(option) == 1, self.arguments
+        return self.arguments[self.arguments.index(option) + 1]
+
+
+class Project:
+    """A checkout in a folder of its own, set up."""
+
+    def __init__(self, folder):
+        self.root = folder / "a project"
+        self.venv = self.root / ".venv"
+        shutil.copytree(ROOT / "conf", self.root / "conf")
+        shutil.copy(ROOT / "spark-submit.sh", self.root)
+        self.script = self.root / "spark-submit.sh"
+        script(self.venv / "bin" / "python", RECORDER)
+        script(self.spark_home / "bin" / "spark-submit", RECORDER)
+        for name in ("a.jar", "b.jar"):
+            touch(self.venv / "ivy" / "jars" / name)
+        for name in ("requirements.lock", "delta-jars.conf"):
+            shutil.copy(self.root / "conf" / name, touch(self.venv / "finished" / name))
+        self.tools = folder / "tools"
+        self.java("17.0.15", self.tools)
+
+    @property
+    def spark_home(self):
+        return self.venv / "lib" / "python3.11" / "site-packages" / "pyspark"
+
+    @property
+    def jars(self):
+        return [str(self.venv / "ivy" / "jars" / name) for name in ("a.jar", "b.jar")]
+
+    def java(self, version, folder):
+        script(folder / "java", JAVA.format(version=version))
+
+    def start(self, *arguments, script=None, cwd=None, **environment):
+        """Run the launcher; PATH holds our stubs and the system's tools, and no Python."""
+        done = subprocess.run(
+            [script or self.script, *arguments],
+            env={"PATH": f"{self.tools}:{system_tools(self.root.parent)}"} | environment,
+            cwd=cwd or self.root,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        return Started(done.returncode, done.stdout.splitlines(), done.stderr)
+
+
+def touch(file):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch()
+    return file
+
+
+def script(file, text):
+    touch(file).write_text(text)
+    file.chmod(0o755)
+
+
+def system_tools(folder):
+    """A PATH with what the launcher calls, so that no Java or Python of this machine is on it."""
+    tools = folder / "system"
+    if not tools.exists():
+        tools.mkdir()
+        for name in SYSTEM_TOOLS:
+            (tools / name).symlink_to(shutil.which(name))
+    return tools
+
+
+@pytest.fixture
+def project(tmp_path):
+    return Project(tmp_path)
+
+
+def test_no_argument_shows_how_to_call_it(project):
+    started = project.start()
+
+    assert started.code == 1
+    assert started.error.startswith("Usage: ./spark-submit.sh")
+
+
+def test_job_and_its_arguments_reach_spark_submit_as_they_are(project):
+    started = project.start("--name", "x y", "job.py", "--jars", "", "--conf", "spark.jars=z")
+
+    assert started.code == 0
+    job = started.arguments.index("job.py")
+    assert started.arguments[job:] == ["job.py", "--jars", "", "--conf", "spark.jars=z"]
+    assert started.value_of("--name") == "x y"
+
+
+def test_pytest_runs_in_the_root_with_its_arguments(project, tmp_path):
+    started = project.start("pytest", "-k", "a b", cwd=tmp_path)
+
+    assert started.lines[0] == str(project.root)
+    assert started.arguments == ["-m", "pytest", "-k", "a b"]
+
+
+def test_python_runs_where_it_was_called(project, tmp_path):
+    started = project.start("python", "-c", "pass", cwd=tmp_path)
+
+    assert started.lines[0] == str(tmp_path)
+    assert started.arguments == ["-c", "pass"]
+
+
+@pytest.mark.parametrize("command", ["job.py", "pytest", "python"])
+def test_everything_runs_with_the_same_python_settings_and_path(project, command):
+    environment = project.start(
+        command, PYTHONPATH="/theirs", SPARK_HOME="/other/spark"
+    ).environment
+
+    python = str(project.venv / "bin" / "python")
+    assert environment["PYSPARK_PYTHON"] == environment["PYSPARK_DRIVER_PYTHON"] == python
+    assert environment["SPARK_HOME"] == str(project.spark_home)
+    assert environment["SPARK_CONF_DIR"] == str(project.root / "conf")
+    discovery = project.root / "kafka_on_spark" / "spark" / "discovery"
+    assert environment["PYTHONPATH"] == f"{project.root}:{discovery}:/theirs"
+
+
+def test_sessions_of_tests_get_the_jars_too(project):
+    options = project.start("pytest", PYSPARK_SUBMIT_ARGS="--name x pyspark-shell").environment
+
+    joined = ",".join(project.jars)
+    assert options["PYSPARK_SUBMIT_ARGS"] == f"--jars '{joined}' --name x pyspark-shell"
+
+
+def test_executors_python_is_the_users_if_they_name_one(project):
+    environment = project.start("job.py", PYSPARK_PYTHON="./env/bin/python").environment
+
+    assert environment["PYSPARK_PYTHON"] == "./env/bin/python"
+    assert environment["PYSPARK_DRIVER_PYTHON"] == str(project.venv / "bin" / "python")
+
+
+def test_it_can_be_called_by_a_link_from_another_folder(project, tmp_path):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "link").symlink_to("../a project/spark-submit.sh")
+
+    started = project.start("job.py", script="bin/link", cwd=tmp_path)
+
+    assert started.lines[0] == str(tmp_path)
+    assert started.environment["SPARK_CONF_DIR"] == str(project.root / "conf")
+
+
+# fmt: off
+USERS_JARS = [
+    pytest.param(["--jars", "mine.jar"],                         id="option"),
+    pytest.param(["--jars=mine.jar"],                            id="option with ="),
+    pytest.param(["--conf", "spark.jars=mine.jar"],              id="setting"),
+    pytest.param(["-c", "spark.jars=mine.jar"],                  id="setting, short"),
+    pytest.param(["--conf=spark.jars=mine.jar"],                 id="setting with ="),
+    pytest.param(["--verbose", "--jars", "mine.jar"],            id="after a switch"),
+    pytest.param(["--master", "local[1]", "--jars", "mine.jar"], id="after another option"),
+    pytest.param(["--properties-file", "theirs.conf"],           id="in a file"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("options", USERS_JARS)
+def test_users_jars_are_joined_with_ours(project, options):
+    (project.root / "theirs.conf").write_text("# theirs\nspark.jars   mine.jar\n")
+
+    started = project.start(*options, "job.py")
+
+    assert started.value_of("--jars").split(",") == [*project.jars, "mine.jar"]
+    assert not any(argument.startswith("spark.jars=") for argument in started.arguments)
+
+
+def test_users_settings_come_after_ours(project):
+    started = project.start("--conf", "spark.driver.memory=9g", "--master", "yarn", "job.py")
+
+    assert started.value_of("--conf") == "spark.driver.memory=9g"
+    assert started.value_of("--master") == "yarn"
+    assert "--load-spark-defaults" in started.arguments
+
+
+def test_users_settings_file_wins_and_ours_fills_in(project):
+    started = project.start("--properties-file", "theirs.conf", "job.py")
+
+    # Spark reads SPARK_CONF_DIR's file for what this one does not say.
+    assert started.value_of("--properties-file") == "theirs.conf"
+    assert "--load-spark-defaults" in started.arguments
+
+
+def test_users_settings_folder_wins_and_ours_fills_in(project, tmp_path):
+    theirs = touch(tmp_path / "theirs" / "spark-defaults.conf")
+    theirs.write_text("spark.master yarn\n")
+
+    started = project.start("job.py", SPARK_CONF_DIR=str(theirs.parent))
+
+    assert started.environment["SPARK_CONF_DIR"] == str(theirs.parent)
+    assert "spark.driver.memory=2g" in started.arguments
+    assert not any(argument.startswith("spark.master=") for argument in started.arguments)
+
+
+# fmt: off
+MASTERS = [
+    pytest.param([],                                       "127.0.0.1", id="none named"),
+    pytest.param(["--master", "local[2]"],                 "127.0.0.1", id="local"),
+    pytest.param(["--master", "spark://host:7077"],        None,        id="cluster"),
+    pytest.param(["--conf", "spark.master=k8s://host"],    None,        id="cluster as a setting"),
+    pytest.param(["--properties-file", "theirs.conf"],     None,        id="perhaps in a file"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("options, address", MASTERS)
+def test_only_a_local_session_keeps_to_this_machines_own_address(project, options, address):
+    assert project.start(*options, "job.py").environment.get("SPARK_LOCAL_IP") == address
+
+
+def test_users_java_is_taken_if_it_is_17_or_later(project, tmp_path):
+    project.java("21", tmp_path / "jdk" / "bin")
+
+    started = project.start("job.py", JAVA_HOME=str(tmp_path / "jdk"))
+
+    assert started.environment["JAVA_HOME"] == str(tmp_path / "jdk")
+
+
+@pytest.mark.parametrize("version", ["1.8.0_392", "11.0.22", None])
+def test_java_home_that_is_too_old_or_gone_gives_way_to_the_paths_java(project, tmp_path, version):
+    if version:
+        project.java(version, tmp_path / "jdk" / "bin")
+
+    started = project.start("job.py", JAVA_HOME=str(tmp_path / "jdk"))
+
+    assert started.code == 0
+    assert "JAVA_HOME" not in started.environment
+
+
+@pytest.mark.parametrize("version", ["1.8.0_392", None])
+def test_without_a_java_of_17_or_later_ours_is_taken(project, version):
+    (project.tools / "java").unlink()
+    if version:
+        project.java(version, project.tools)
+    shutil.copy(project.root / "conf" / "jre.lock", project.venv / "finished")
+
+    started = project.start("job.py")
+
+    assert started.environment["JAVA_HOME"] == str(project.venv / "jre")
+
+
+def test_no_fitting_python_is_one_sentence(project):
+    shutil.rmtree(project.venv)
+    script(project.tools / "python3.11", "#!/usr/bin/env bash\nexit 127\n")
+
+    started = project.start("job.py")
+
+    assert started.code == 1
+    assert started.error == (
+        "spark-submit.sh: found no Python 3.11 or later on the PATH: install one, or name it with"
+        " PYTHON=/path/to/python.\n"
+    )
+
+
+def test_named_python_that_does_not_fit_is_one_sentence(project):
+    shutil.rmtree(project.venv)
+
+    started = project.start("job.py", PYTHON="/no/such/python")
+
+    assert started.code == 1
+    assert started.error == (
+        "spark-submit.sh: PYTHON=/no/such/python is not Python 3.11 or later: name one that is, or"
+        " unset PYTHON.\n"
+    )
+
+
+# Stands for a Python that makes a .venv in which pip fails as `complaint` says.
+FAILING_PYTHON = """#!/usr/bin/env bash
+case "$*" in
+  "-m venv "*) mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
+  *" install "*) echo "{complaint}" >&2; exit 1 ;;
+esac
+"""
+
+
+# fmt: off
+COMPLAINTS = [
+    pytest.param("NewConnectionError: Temporary failure in name resolution", "check the connection",            id="no network"),
+    pytest.param("OSError: [Errno 28] No space left on device",              "a disk is full",                  id="disk full"),
+    pytest.param("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES",            "see {log}, and start again",      id="anything else"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("complaint, advice", COMPLAINTS)
+def test_failed_set_up_is_one_sentence_that_says_what_to_do(project, complaint, advice):
+    shutil.rmtree(project.venv)
+    script(project.tools / "python3.11", FAILING_PYTHON.format(complaint=complaint))
+
+    started = project.start("job.py")
+
+    assert started.code == 1
+    *progress, sentence = started.error.splitlines()
+    assert sentence.startswith("spark-submit.sh: pip could not install the packages")
+    assert advice.format(log=project.venv / "set-up.log") in sentence
+    assert len(progress) == 2, progress
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "delta-jars.conf"])
+def test_step_whose_file_has_changed_is_taken_again(project, name):
+    script(project.tools / "python3.11", FAILING_PYTHON.format(complaint="x"))
+    with (project.root / "conf" / name).open("a") as file:
+        file.write("# changed\n")
+
+    started = project.start("job.py")
+
+    step = {"requirements.lock": "Installing the packages", "delta-jars.conf": "Fetching Delta's"}
+    assert step[name] in started.error
+
+
+def test_finished_set_up_says_nothing(project):
+    assert project.start("job.py").error == ""

@@ -1,0 +1,99 @@
+"""Which settings a session is started with; no Spark is."""
+
+import os
+import sys
+
+import pytest
+
+from kafka_on_spark.spark import session
+from kafka_on_spark.spark.session import read_settings, session_settings
+
+DELTA = "io.delta.sql.DeltaSparkSessionExtension"
+
+
+@pytest.fixture(autouse=True)
+def started_by_nobody(monkeypatch):
+    for name in ("PYSPARK_GATEWAY_PORT", "SPARK_CONF_DIR", "SPARK_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def jars(monkeypatch, tmp_path):
+    folder = tmp_path / ".venv" / "ivy" / "jars"
+    folder.mkdir(parents=True)
+    (folder / "delta.jar").touch()
+    monkeypatch.setattr(session, "_CHECKOUT", tmp_path)
+    return folder
+
+
+def test_session_of_a_notebook_gets_the_settings_and_jars_of_the_launcher(jars):
+    settings = session_settings({})
+
+    assert settings["spark.sql.extensions"] == DELTA
+    assert settings["spark.jars"] == str(jars / "delta.jar")
+    assert "spark.jars.packages" not in settings
+
+
+def test_given_settings_win_and_truth_is_written_as_spark_reads_it(jars):
+    settings = session_settings({"spark.sql.extensions": "mine", "spark.ui.enabled": False})
+
+    assert settings["spark.sql.extensions"] == "mine"
+    assert settings["spark.ui.enabled"] == "false"
+
+
+def test_given_jars_are_joined_with_ours(jars):
+    settings = session_settings({"spark.jars": "mine.jar"})
+
+    assert settings["spark.jars"] == f"{jars / 'delta.jar'},mine.jar"
+
+
+def test_without_fetched_jars_sparks_resolver_is_told_what_to_fetch(monkeypatch, tmp_path):
+    monkeypatch.setattr(session, "_CHECKOUT", tmp_path)
+
+    settings = session_settings({"spark.jars.packages": "their:package:1"})
+
+    ours, theirs = settings["spark.jars.packages"].split(",")
+    assert ours.startswith("io.delta:delta-spark_")
+    assert theirs == "their:package:1"
+    assert settings["spark.jars.ivySettings"].startswith("file:///")
+    assert "spark.jars" not in settings
+
+
+def test_under_spark_submit_only_what_is_given_is_set(monkeypatch):
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+
+    assert session_settings({"spark.x": 1}) == {"spark.x": "1"}
+
+
+@pytest.mark.parametrize("variable, folder", [("SPARK_CONF_DIR", "."), ("SPARK_HOME", "conf")])
+def test_spark_configuration_of_the_users_own_wins(monkeypatch, tmp_path, variable, folder):
+    (tmp_path / folder).mkdir(exist_ok=True)
+    (tmp_path / folder / "spark-defaults.conf").write_text("spark.master yarn\n")
+    monkeypatch.setenv(variable, str(tmp_path))
+
+    settings = session_settings({})
+
+    assert "spark.master" not in settings  # Spark reads it from there by itself.
+    assert settings["spark.sql.extensions"] == DELTA
+
+
+def test_workers_find_the_checkout_and_the_data_source(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "/theirs")
+    monkeypatch.setattr(sys, "path", ["/theirs"])
+
+    session._put_packages_on_path()
+    once = os.environ["PYTHONPATH"]
+    session._put_packages_on_path()
+
+    root, discovery, theirs = once.split(os.pathsep)
+    assert theirs == "/theirs"
+    assert discovery.startswith(f"{root}{os.sep}kafka_on_spark")
+    assert os.environ["PYTHONPATH"] == once
+    assert sys.path == [root, discovery, "/theirs"]
+
+
+def test_settings_files_are_read_as_spark_reads_them(tmp_path):
+    file = tmp_path / "spark.conf"
+    file.write_text("# a comment\n\nspark.a  1 2\nspark.b=x=y\n  spark.c: z\nspark.empty\n")
+
+    assert read_settings(file) == {"spark.a": "1 2", "spark.b": "x=y", "spark.c": "z"}
