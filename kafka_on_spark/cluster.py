@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
 
-from kafka_on_spark.config import check_acks, read_cluster_toml
+from kafka_on_spark.config import read_cluster_toml
 from kafka_on_spark.controller import topics
 from kafka_on_spark.controller.brokers import elect_preferred, register_broker
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
-from kafka_on_spark.ids import BrokerId, Offset, PartitionKey, TopicId, TopicPartition
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.ids import BrokerId, TopicId, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.admin import run_command
-from kafka_on_spark.service.append_results import AppendPlan, AppendResult, append_result
+from kafka_on_spark.service.append_results import AppendResult
 from kafka_on_spark.service.controller_loop import ControllerReport
 from kafka_on_spark.service.creation import create_cluster
 from kafka_on_spark.service.descriptions import (
@@ -26,17 +26,16 @@ from kafka_on_spark.service.descriptions import (
     offsets_of,
 )
 from kafka_on_spark.service.history import HistoryEntry, partition_history
-from kafka_on_spark.service.reading import ReadOrder, plan_read
+from kafka_on_spark.service.reading import ReadOrder, partition_key, plan_reads
 from kafka_on_spark.service.replication_round import ReplicationReport
-from kafka_on_spark.service.stage_plan import StagedSegment, collect_parts, plan_stage
 from kafka_on_spark.spark.frames import check_frame, is_frame, stage_frame
-from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
+from kafka_on_spark.spark.services import Services, new_uuid
+from kafka_on_spark.storage.metadata_log import DeltaMetadataLog, metadata_table_uri
 from kafka_on_spark.storage.reader import read_rows, row_schema
 from kafka_on_spark.storage.records import check_table, input_batches, table_of
 from kafka_on_spark.storage.root_identity import check_free, prepare_root
 from kafka_on_spark.storage.roots import StorageOptions, normalize
 from kafka_on_spark.storage.staging import stage_records
-from kafka_on_spark.wiring import Services, new_uuid
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +46,8 @@ T = TypeVar("T")
 class Cluster:
     """A cluster, opened by one process. Threads may share it; close it, or use it in `with`."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, metadata_root: str, services: Services) -> None:
+        self._root = metadata_root
         self._services = services
         self._metadata = services.metadata
 
@@ -90,7 +90,7 @@ class Cluster:
             )
             for broker_id, root in roots.items()
         ]
-        cluster = cls(Services.open(url, options, spark))
+        cluster = cls(url, Services.open(url, options, spark))
         cluster._command(lambda image: create_cluster(image, cluster_id, identities, settings))
         return cluster
 
@@ -109,7 +109,8 @@ class Cluster:
             InvalidRequestError: `spark` is a Spark Connect session.
         """
         options = StorageOptions(storage_options)
-        return cls(Services.open(normalize(metadata_root), options, spark))
+        url = normalize(metadata_root)
+        return cls(url, Services.open(url, options, spark))
 
     def close(self) -> None:
         """Finish what is due (checkpoints) and let the threads go."""
@@ -134,7 +135,7 @@ class Cluster:
     @property
     def metadata_table(self) -> str:
         """URL of the metadata log, a Delta table: for SQL."""
-        return self._services.metadata_log.uri
+        return metadata_table_uri(self._root)
 
     def _command(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
         return run_command(
@@ -270,7 +271,7 @@ class Cluster:
                 f"can't hold a {kind!r} election: this version has 'preferred'"
             )
         image = self.image
-        keys = None if partitions is None else [_key(image, *each) for each in partitions]
+        keys = None if partitions is None else [partition_key(image, *each) for each in partitions]
         moved = self._command(
             lambda newest: elect_preferred(newest, "preferred leaders by request", keys)
         )
@@ -318,7 +319,8 @@ class Cluster:
         else:
             records = table_of(records)
             check_table(records)
-        plan = self.plan_append(
+        appends = self._services.appends
+        plan = appends.plan(
             topic,
             acks=acks,
             producer_id=producer_id,
@@ -327,99 +329,13 @@ class Cluster:
             expected_offsets=expected_offsets,
             timeout_ms=timeout_ms,
         )
+        options = self._services.options
         if is_spark:
-            rows = stage_frame(records, plan.order, self._services.options)  # type: ignore[arg-type]
+            rows = stage_frame(records, plan.order, options)  # type: ignore[arg-type]
         else:
             batches = input_batches(records.to_batches())  # type: ignore[attr-defined]
-            rows = stage_records(plan.order, batches, self._services.options)
-        return self.commit_append(plan, rows)
-
-    def plan_append(
-        self,
-        topic: str,
-        *,
-        acks: str | int = "all",
-        producer_id: str | None = None,
-        producer_epoch: int | None = None,
-        sequence: int | None = None,
-        expected_offsets: Mapping[int, int] | None = None,
-        timeout_ms: int | None = None,
-    ) -> AppendPlan:
-        """Return the plan of an append, whose tasks run elsewhere: for writers of engines.
-
-        Raises: as `append`, what can be known before the first write.
-        """
-        checked = check_acks(acks)
-        image = self.image
-        topic_image = image.topic(topic)
-        producer = self._services.producers.begin(producer_id, producer_epoch, sequence)
-        order = plan_stage(
-            image,
-            topic_image,
-            acks=checked,
-            has_producer=producer is not None,
-            now_ms=self._services.clock.now_ms(),
-        )
-        return AppendPlan(
-            topic_id=topic_image.topic_id,
-            order=order,
-            acks=checked,
-            producer=producer,
-            expected_offsets=dict(expected_offsets or {}),
-            timeout_ms=self._services.timeout_ms if timeout_ms is None else timeout_ms,
-        )
-
-    def commit_append(self, plan: AppendPlan, rows: Iterable[StagedSegment]) -> AppendResult:
-        """Commit what the tasks of `plan` have staged, `rows` in task order.
-
-        Raises: as `append`.
-        """
-        image = self.image
-        topic = image.topics.get(plan.topic_id)
-        if topic is None:
-            raise UnknownTopicOrPartitionError("the topic was deleted while it was appended to")
-        parts = collect_parts(
-            image,
-            topic,
-            plan.order,
-            rows,
-            producer=plan.producer,
-            expected_offsets=plan.expected_offsets,
-        )
-        self._services.replication_round().make_replicas([part.key for part in parts])
-        outcomes = self._services.appender.commit(parts, acks=plan.acks, timeout_ms=plan.timeout_ms)
-        self._services.maintain(image, [part.key for part in parts])
-        return append_result(topic.name, outcomes, is_waited_for=plan.acks != "0")
-
-    def plan_reads(
-        self,
-        topic: str,
-        start: Mapping[int, int] | None = None,
-        end: Mapping[int, int] | None = None,
-        *,
-        client_rack: str | None = None,
-    ) -> list[ReadOrder]:
-        """Return one order a partition that has committed records between `start` and `end`.
-
-        Raises:
-            UnknownTopicOrPartitionError: There is no such topic or partition.
-            OffsetOutOfRangeError: A start is outside of what is committed.
-        """
-        image = self.image
-        topic_image = image.topic(topic)
-        for number in {**(start or {}), **(end or {})}:
-            _key(image, topic, number)
-        orders = []
-        for number, partition in sorted(topic_image.partitions.items()):
-            first = Offset((start or {}).get(number, partition.log_start_offset))
-            last = Offset((end or {}).get(number, partition.high_watermark))
-            key = PartitionKey(topic_image.topic_id, number)
-            order = plan_read(
-                image, key, start_offset=first, end_offset=last, client_rack=client_rack
-            )
-            if order.start_offset < order.end_offset:
-                orders.append(order)
-        return orders
+            rows = stage_records(plan.order, batches, options)
+        return appends.commit(plan, rows)
 
     def read(
         self,
@@ -432,10 +348,10 @@ class Cluster:
         `start` and `end` are offsets by partition; without, all that is committed now.
 
         Raises:
-            UnknownTopicOrPartitionError, OffsetOutOfRangeError: As `plan_reads`.
+            UnknownTopicOrPartitionError, OffsetOutOfRangeError: As in `plan_reads`.
             KafkaStorageError: No replica can serve a range.
         """
-        batches = self._read_batches(self.plan_reads(topic, start, end))
+        batches = self._read_batches(plan_reads(self.image, topic, start, end))
         return pa.Table.from_batches(batches, schema=row_schema(has_headers=True))
 
     def _read_batches(self, orders: Sequence[ReadOrder]) -> Iterator[pa.RecordBatch]:
@@ -451,18 +367,8 @@ class Cluster:
         image = self.image
         topic_id = image.topic(topic).topic_id
         if partition is not None:
-            _key(image, topic, partition)
+            partition_key(image, topic, partition)
         return partition_history(self._metadata.history(), topic_id, partition)
-
-
-def _key(image: MetadataImage, topic: str, partition: int) -> PartitionKey:
-    topic_image = image.topic(topic)
-    if partition not in topic_image.partitions:
-        raise UnknownTopicOrPartitionError(
-            f"topic {topic!r} has no partition {partition}: it has 0 to"
-            f" {len(topic_image.partitions) - 1}"
-        )
-    return PartitionKey(topic_image.topic_id, partition)
 
 
 def _check_brokers(roots: Mapping[BrokerId, str], racks: Mapping[int, str]) -> None:

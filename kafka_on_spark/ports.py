@@ -141,6 +141,10 @@ class MetadataLog(Protocol):
         """
         ...
 
+    def maintain(self) -> None:
+        """Do what is due after an answer was given: a checkpoint. Never fails the caller."""
+        ...
+
     def newest_snapshot(self) -> MetadataBatch | None:
         """Return the newest readable snapshot as a batch that ends at its end offset."""
         ...

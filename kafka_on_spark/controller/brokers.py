@@ -15,6 +15,7 @@ from kafka_on_spark.ids import (
     BrokerEpoch,
     BrokerId,
     DirectoryId,
+    Keep,
     PartitionKey,
 )
 from kafka_on_spark.metadata.broker import BrokerState
@@ -120,17 +121,43 @@ def lost_change(
     if not isr:
         leader = None if partition.leader is not None else KEEP
         return PartitionChange(directories=directories, leader=leader)
-    change = PartitionChange(
-        directories=directories,
-        isr=isr if isr != partition.isr else KEEP,
-        elr=partition.elr - {broker_id} if broker_id in partition.elr else KEEP,
+    without = replace(
+        partition,
+        isr=isr,
+        elr=partition.elr - {broker_id},
+        leader=None if partition.leader == broker_id else partition.leader,
     )
-    if partition.leader != broker_id:
-        return change
-    without = replace(partition, isr=isr, leader=None, elr=partition.elr - {broker_id})
-    eligible = image.eligible_brokers() - {broker_id}
-    elected = elect_leader(without, eligible=eligible, election=Election.ONLINE)
-    return replace(change, leader=elected.leader)
+    change = _handed_over(partition, without, image.eligible_brokers() - {broker_id})
+    return replace(change, directories=directories)
+
+
+def _handed_over(
+    partition: PartitionRegistration,
+    without: PartitionRegistration,
+    eligible: frozenset[BrokerId],
+) -> PartitionChange:
+    """Return the change from `partition` to `without`, with a new leader if the old one left.
+
+    A leader from the ELR is all that is in sync then. Who was in sync before it has every
+    committed record as well, since the high watermark stood still: it is eligible (KIP-966).
+    """
+    leader: BrokerId | Keep | None = KEEP
+    isr, elr = without.isr, without.elr
+    if without.leader is None and (partition.leader is not None or partition is without):
+        leader = elect_leader(without, eligible=eligible, election=Election.ONLINE).leader
+    if isinstance(leader, int) and leader not in isr:
+        isr, elr = frozenset({leader}), _not_lost(without, (isr | elr) - {leader})
+    return PartitionChange(
+        isr=isr if isr != partition.isr else KEEP,
+        elr=elr if elr != partition.elr else KEEP,
+        leader=leader,
+    )
+
+
+def _not_lost(
+    partition: PartitionRegistration, replicas: frozenset[BrokerId]
+) -> frozenset[BrokerId]:
+    return frozenset(each for each in replicas if partition.directory_of(each) != LOST)
 
 
 def fence_broker(
@@ -179,12 +206,13 @@ def _leave_isr(
     # until it is found otherwise: an eligible leader replica (KIP-966).
     min_isr = image.settings(key.topic_id).integer("min.insync.replicas")
     joins_elr = len(rest) < min(min_isr, len(partition.replicas))
-    elr = partition.elr | {broker_id} if joins_elr else KEEP
-    if partition.leader != broker_id:
-        return PartitionChange(isr=rest, elr=elr)
-    without = replace(partition, isr=rest, leader=None)
-    elected = elect_leader(without, eligible=eligible, election=Election.ONLINE)
-    return PartitionChange(isr=rest, elr=elr, leader=elected.leader)
+    without = replace(
+        partition,
+        isr=rest,
+        elr=partition.elr | {broker_id} if joins_elr else partition.elr,
+        leader=None if partition.leader == broker_id else partition.leader,
+    )
+    return _handed_over(partition, without, eligible)
 
 
 def unfence_broker(
@@ -219,13 +247,9 @@ def elect_where_none(
     for key, partition in image.partitions():
         if partition.leader is not None:
             continue
-        result = elect_leader(partition, eligible=eligible, election=Election.ONLINE)
-        if result.leader is None:
+        change = _handed_over(partition, partition, eligible)
+        if change.leader is None:
             continue
-        change = PartitionChange(leader=result.leader)
-        if result.leader not in partition.isr:  # from the ELR: it is all that is in sync now
-            isr = frozenset({result.leader})
-            change = replace(change, isr=isr, elr=partition.elr - isr)
         records.append(change_record(image, key, partition, change, cause))
         elected.append(key)
     return ControllerResult(records, elected)

@@ -7,7 +7,7 @@ this file and nowhere else. Whoever is chosen here proves its log when it fences
 from dataclasses import dataclass
 from enum import Enum
 
-from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.ids import LOST, BrokerId
 from kafka_on_spark.metadata.partition import PartitionRegistration
 
 
@@ -44,7 +44,11 @@ def elect_leader(
     bounds every branch, the unclean one too: Kafka once forgot it for one kind of unclean
     election and elected a fenced broker (KAFKA-19522). A replica that was lost never leads.
     """
-    candidates = frozenset(each for each in partition.replicas if each in eligible)
+    candidates = frozenset(
+        each
+        for each in partition.replicas
+        if each in eligible and partition.directory_of(each) != LOST
+    )
     in_sync = partition.isr & candidates
     if election is Election.PREFERRED and partition.replicas[0] in in_sync:
         return ElectionResult(partition.replicas[0])

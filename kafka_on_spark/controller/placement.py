@@ -118,7 +118,8 @@ class _RackList:
 
     def place(self, replication_factor: int) -> tuple[BrokerId, ...]:
         """Return the replicas of the next partition; the first is on an active broker."""
-        if self._epoch == self._unfenced_count:
+        # With one active broker the epoch must rise: at the same one it is handed out once.
+        if self._epoch == self._unfenced_count and self._unfenced_count > 1:
             self._shuffle()
             self._epoch = 0
         if self._offset == len(self._names):

@@ -1,5 +1,6 @@
-"""For people who look: histories and pictures of a cluster, from its metadata alone.
+"""For people who look: tables, histories and pictures of a cluster, and whether replicas agree.
 
-Reading order: `history` (who led a partition, who was in sync, and why), `plots` (the same as
-pictures; needs the extra "plots"). Decides nothing and writes nothing.
+Reading order: `report` (text tables; a topic as a table), `history` (who led a partition, who was
+in sync, and why), `plots` (the same as a picture; needs the extra "plots"), `replicas` (opens
+every replica and compares). Decides nothing and writes nothing but pictures.
 """

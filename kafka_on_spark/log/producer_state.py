@@ -121,8 +121,6 @@ def counters_of(batches: Iterable[Batch]) -> dict[str, ProducerCounter]:
         stamp = batch.producer
         if stamp is None:
             continue
-        known = counters.get(stamp.producer_id, ProducerCounter(-1, -1))
-        counters[stamp.producer_id] = ProducerCounter(
-            max(known.sequence, stamp.sequence), max(known.producer_epoch, stamp.producer_epoch)
-        )
+        counter = ProducerCounter(stamp.sequence, stamp.producer_epoch)
+        counters[stamp.producer_id] = counter.at_least(counters.get(stamp.producer_id, counter))
     return counters

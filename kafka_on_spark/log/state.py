@@ -46,6 +46,12 @@ class ProducerCounter:
     sequence: int
     producer_epoch: int
 
+    def at_least(self, other: "ProducerCounter") -> "ProducerCounter":
+        """Return the counter that has passed both."""
+        return ProducerCounter(
+            max(self.sequence, other.sequence), max(self.producer_epoch, other.producer_epoch)
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaState:
@@ -160,12 +166,12 @@ class LogChange:
 def check_dense(state: ReplicaState) -> None:
     """Check that the batches of `state` run without gap or overlap to its end (I10).
 
-    The first batch may begin below the log start, and an emptied log knows its end.
+    The first batch may begin below the log start; an emptied log starts where it ends.
 
     Raises:
         CorruptLogError: They do not. The replica is bad.
     """
-    expected = state.batches[0].base_offset if state.batches else state.log_end_offset
+    expected = state.batches[0].base_offset if state.batches else state.log_start_offset
     if state.batches and expected > state.log_start_offset:
         raise CorruptLogError(
             "the log begins after its start", start=state.log_start_offset, first=expected

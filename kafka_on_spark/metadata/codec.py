@@ -115,9 +115,15 @@ def encode(records: Sequence[Record], stamp: Stamp) -> dict[str, list[Any] | Non
     if stamp.application_id is not None:
         columns["application_id"] = [stamp.application_id] * len(records)
     if stamp.controller_id is not None:
-        columns["controller_id"] = [stamp.controller_id] * len(records)
-        columns["controller_epoch"] = [stamp.controller_epoch] * len(records)
+        _fill(columns, "controller_id", stamp.controller_id, len(records))
+        _fill(columns, "controller_epoch", stamp.controller_epoch, len(records))
     return columns
+
+
+def _fill(columns: dict[str, list[Any] | None], name: str, value: Any, count: int) -> None:
+    """Put the stamp's value where no ControllerRecord has its own."""
+    own = columns[name] or [None] * count
+    columns[name] = [value if each is None else each for each in own]
 
 
 def _fields_of(record: Record) -> Iterable[tuple[str, Any]]:

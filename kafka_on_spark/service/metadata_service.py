@@ -133,6 +133,10 @@ class MetadataService:
         except Exception:  # a snapshot saves time only; the log has everything
             log.warning("no snapshot at offset %s", self._image.offset, exc_info=True)
 
+    def maintain(self) -> None:
+        """Do what is due after an answer was given: a checkpoint of the log."""
+        self._log.maintain()
+
     def history(self) -> list[MetadataBatch]:
         """Return every batch of the log, oldest first."""
         return self._log.read(from_offset=Offset(0))

@@ -5,9 +5,14 @@ partitions. It reads from any member of the ISR whose log proves itself; between
 and log end a request gets nothing, not an error.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafka_on_spark.errors import KafkaStorageError, OffsetOutOfRangeError
+from kafka_on_spark.errors import (
+    KafkaStorageError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -67,6 +72,52 @@ def plan_read(
             for broker_id in readers_choice(image, partition, client_rack)
         ),
     )
+
+
+def plan_reads(
+    image: MetadataImage,
+    topic: str,
+    start: Mapping[int, int] | None = None,
+    end: Mapping[int, int] | None = None,
+    *,
+    client_rack: str | None = None,
+) -> list[ReadOrder]:
+    """Return one order a partition that has committed records between `start` and `end`.
+
+    Raises:
+        UnknownTopicOrPartitionError: There is no such topic or partition.
+        OffsetOutOfRangeError: A start is outside of what is committed.
+    """
+    for number in {**(start or {}), **(end or {})}:
+        partition_key(image, topic, number)
+    orders = []
+    topic_image = image.topic(topic)
+    for number, partition in sorted(topic_image.partitions.items()):
+        order = plan_read(
+            image,
+            PartitionKey(topic_image.topic_id, number),
+            start_offset=Offset((start or {}).get(number, partition.log_start_offset)),
+            end_offset=Offset((end or {}).get(number, partition.high_watermark)),
+            client_rack=client_rack,
+        )
+        if order.start_offset < order.end_offset:
+            orders.append(order)
+    return orders
+
+
+def partition_key(image: MetadataImage, topic: str, partition: int) -> PartitionKey:
+    """Return the key of a partition that people named.
+
+    Raises:
+        UnknownTopicOrPartitionError: There is no such topic or partition.
+    """
+    topic_image = image.topic(topic)
+    if partition not in topic_image.partitions:
+        raise UnknownTopicOrPartitionError(
+            f"topic {topic!r} has no partition {partition}: it has 0 to"
+            f" {len(topic_image.partitions) - 1}"
+        )
+    return PartitionKey(topic_image.topic_id, partition)
 
 
 def readers_choice(

@@ -9,18 +9,21 @@ timed out may still land. Unknown is settled by committing the same again until 
 commit stands there (GROUND §1.2).
 
 delta-rs never flushes: on a local disk the commit file and its folder are flushed here before a
-commit counts, and whoever opens a table flushes what he has not seen flushed.
+commit counts, and whoever opens a table flushes what he has not seen flushed. What could not be
+flushed is never trusted again, even if a later try succeeds (FAULTS 41).
 """
 
-import json
+import errno
 import logging
+import os
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
@@ -36,10 +39,20 @@ from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     CorruptLogError,
+    KafkaOnSparkError,
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.storage.roots import RootFiles, StorageOptions, flush, is_local
+from kafka_on_spark.storage.delta_files import (
+    checkpoint_path,
+    checkpoint_version,
+    commit_path,
+    log_folder,
+    newest_paths,
+    read_counters,
+    write_id_of,
+)
+from kafka_on_spark.storage.roots import RootFiles, StorageOptions, flush, is_local, reason
 
 log = logging.getLogger(__name__)
 
@@ -49,14 +62,13 @@ CHECKPOINT_INTERVAL: Final = 10
 SETTLE_SECONDS: Final = 30.0
 """How long an unknown outcome is worked on before the caller is told so."""
 
+SETTLE_SECONDS_LOCAL: Final = 1.0
+"""The same on a local disk, which has no requests that are still under way."""
+
 # The default hooks list the whole log on every commit (GROUND §1.2 no. 11).
 _HOOKS_OFF: Final = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
-_FAILURES: Final = (DeltaError, OSError, ValueError)
-
-
-def commit_path(uri: str, version: int) -> str:
-    """Return the path of the commit file of `version`."""
-    return f"{uri}/_delta_log/{version:020d}.json"
+# After these from a flush, the system may drop what it had and call the next flush a success.
+_LOST: Final = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 
 
 class DeltaLog:
@@ -65,16 +77,19 @@ class DeltaLog:
     Attributes:
         uri: The table's folder.
         lock: Whoever uses the handle holds it.
+        version: The newest version that `refresh` found or `commit` made; -1 before either.
     """
 
     def __init__(self, uri: str, options: StorageOptions, *, is_flushed: bool = True) -> None:
         self.uri = uri
         self.lock = threading.RLock()
+        self.version = -1
         self._options = options
         self._files = RootFiles(uri, options)
-        self._is_flushed = is_flushed and is_local(uri)
+        self._is_local = is_local(uri)
+        self._is_flushed = is_flushed and self._is_local
+        self._lost: str | None = None
         self._table: DeltaTable | None = None
-        self._flushed_version = -1
         self._checkpoint_version = -1
 
     @classmethod
@@ -114,74 +129,97 @@ class DeltaLog:
             )
 
         made._commit(0, write_id, put)
+        if made._is_flushed:
+            made._flush([uri, os.path.dirname(uri), os.path.dirname(os.path.dirname(uri))])
         return made
 
     def refresh(self) -> int:
         """Bring the handle to the newest version; return it. What it has is flushed.
 
         Raises:
-            ReplicaLostError: There is no table.
-            CorruptLogError: The log can't be read as a Delta table.
+            ReplicaLostError: There is no table, or it went back.
+            CorruptLogError: The log can't be read as a Delta table, or could not be flushed.
             KafkaStorageError: The root does not answer.
         """
-        try:
-            if self._table is None:
-                self._table = DeltaTable(self.uri, storage_options=self._options.for_url(self.uri))
-            else:
-                self._table.update_incremental()
-        except TableNotFoundError as error:
+        if self._lost is not None:
+            raise CorruptLogError(f"the table at {self.uri} was not kept: {self._lost}")
+        if self._is_local and self._is_at(self.version) and self.is_newest():
+            return self.version
+        version = self._update()
+        if version < self.version or not self._files.size(commit_path(self.uri, version)):
+            # A kept handle of a table whose disk was taken away is updated without an error,
+            # and would count what is gone.
             self._table = None
-            raise ReplicaLostError(f"there is no table at {self.uri}") from error
-        except OSError as error:
-            self._table = None
-            raise KafkaStorageError(f"can't open the table at {self.uri}") from error
-        except (DeltaError, ValueError) as error:
-            self._table = None
-            raise CorruptLogError(f"the table at {self.uri} can't be read: {error}") from error
-        version = self._table.version()
-        self._check_still_there(version)
-        self._flush_commits(version)
+            raise ReplicaLostError(
+                f"the table at {self.uri} is gone or went back", version=version, seen=self.version
+            )
+        self._check_commits(version)
+        self.version = version
         return version
 
-    def _check_still_there(self, version: int) -> None:
-        """Check that the newest commit's file exists: a kept handle of a table whose disk was
-        taken away is updated without an error, and would count what is gone."""
-        if self._files.read(commit_path(self.uri, version)) is None:
+    def _update(self) -> int:
+        table, self._table = self._table, None
+        with self._reading():
+            if table is None:
+                table = self._open()
+            else:
+                table.update_incremental()
+        self._table = table
+        return table.version()
+
+    def _open(self) -> DeltaTable:
+        return DeltaTable(self.uri, storage_options=self._options.for_url(self.uri))
+
+    def _is_at(self, version: int) -> bool:
+        return self._table is not None and self._table.version() == version
+
+    def is_newest(self) -> bool:
+        """Return whether nobody has committed since `version`: one look for the next commit.
+
+        Raises:
+            ReplicaLostError: The commit of `version` is gone: the disk was taken away.
+            KafkaStorageError: The root does not answer.
+        """
+        if self._is_local and not self._files.size(commit_path(self.uri, self.version)):
             self._table = None
-            raise ReplicaLostError(f"there is no table at {self.uri}", version=version)
+            raise ReplicaLostError(f"there is no table at {self.uri}", version=self.version)
+        return self._files.size(commit_path(self.uri, self.version + 1)) is None
 
     @property
     def handle(self) -> DeltaTable:
-        """The open table."""
+        """The table as of the last `refresh`."""
         assert self._table is not None, "refresh first"
         return self._table
 
     def counter(self, name: str) -> int | None:
-        """Return the `txn` counter `name`."""
-        return self.handle.transaction_version(name)
+        """Return the `txn` counter `name`, as of the last `refresh`."""
+        with self._reading():
+            return self.handle.transaction_version(name)
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Say of an error of delta-rs whether the root failed or the table is damaged."""
+        try:
+            yield
+        except TableNotFoundError:
+            raise ReplicaLostError(f"there is no table at {self.uri}") from None
+        except OSError as error:
+            raise KafkaStorageError(
+                f"can't read the table at {self.uri}: {reason(error, self._options)}"
+            ) from self._options.shown(error)
+        except (DeltaError, ValueError) as error:
+            raise CorruptLogError(
+                f"the table at {self.uri} can't be read: {reason(error, self._options)}"
+            ) from self._options.shown(error)
 
     def counters(self) -> dict[str, int]:
-        """Return all `txn` counters. delta-rs finds them by name only, so the newest
-        checkpoint and the commits after it are read here; slow, and rarely needed."""
-        folder = f"{self.uri}/_delta_log"
-        checkpoints = [name for name in self._files.names(folder) if ".checkpoint." in name]
-        counters: dict[str, int] = {}
-        first = 0
-        if checkpoints:
-            content = self._files.read(f"{folder}/{max(checkpoints)}")
-            column = pq.read_table(pa.BufferReader(content), columns=["txn"]).column("txn")
-            counters = {txn["appId"]: txn["version"] for txn in column.drop_null().to_pylist()}
-            first = int(max(checkpoints)[:20]) + 1
-        for version in range(first, self.handle.version() + 1):
-            for line in (self._files.read(commit_path(self.uri, version)) or b"").splitlines():
-                txn = json.loads(line).get("txn")
-                if txn is not None:
-                    counters[txn["appId"]] = txn["version"]
-        return counters
+        """Return all `txn` counters; slow, since delta-rs finds them by name only."""
+        return read_counters(self._files, self.uri, self.handle.version())
 
     def active_files(self) -> pa.Table:
         """Return the table's files, one row each, as delta-rs flattens them."""
-        return pa.table(self.handle.get_add_actions(flatten=True))
+        with self._reading():
+            return pa.table(self.handle.get_add_actions(flatten=True))
 
     def commit(
         self,
@@ -201,83 +239,121 @@ class DeltaLog:
             CommitOutcomeUnknownError: It is nobody's yet, and ours may still land.
         """
         version = at_version + 1
-        if self.handle.version() != at_version:
+        if at_version != self.version:
             raise CommitConflictError("decided on an old version", version=version)
+        if not self._is_at(at_version):
+            # After a commit the handle stays where it was; what others committed since shows.
+            self.refresh()
+            if not self._is_at(at_version):
+                raise CommitConflictError("decided on an old version", version=version)
         write_id = uuid4().hex
-        delta_schema = Schema.from_arrow(schema)
+        table = self.handle
         properties = _properties(write_id, counters, operation)
 
         def put() -> None:
-            self.handle.create_write_transaction(
+            table.create_write_transaction(
                 [*adds, *removes],
                 "append",
-                delta_schema,
+                _delta_schema(schema),
                 partition_by=list(partition_by),
                 commit_properties=properties,
                 post_commithook_properties=_HOOKS_OFF,
             )
 
         self._commit(version, write_id, put)
-        if self.refresh() < version:
-            raise CommitOutcomeUnknownError("a commit is not seen again", version=version)
 
-    def _commit(self, version: int, write_id: str, put: Any) -> None:
+    def _commit(self, version: int, write_id: str, put: Callable[[], None]) -> None:
         try:
             put()
-        except _FAILURES as error:
+        except Exception as error:
+            # Of whatever type: delta-rs raises most of those there are, for most causes.
             self._settle(version, write_id, put, error)
-        self._flush_commits(version)
+        try:
+            if self._is_flushed:
+                self._flush([commit_path(self.uri, version), log_folder(self.uri)])
+            if self._is_local and version and not self._has_commit(version - 1):
+                raise ReplicaLostError(f"the disk under {self.uri} was taken away")
+        except KafkaOnSparkError as error:
+            raise CommitOutcomeUnknownError(
+                f"a commit may not have been kept: {error.message}", version=version
+            ) from error
+        self.version = version
 
-    def _settle(self, version: int, write_id: str, put: Any, error: Exception) -> None:
+    def _has_commit(self, version: int) -> bool:
+        return self._files.size(commit_path(self.uri, version)) is not None
+
+    def _settle(
+        self, version: int, write_id: str, put: Callable[[], None], error: Exception
+    ) -> None:
         """Return if our commit is the one at `version`; else raise what that means."""
+        cause = self._options.shown(error)
         found = self._write_id_at(version)
         if found is None:
-            found = self._settle_unknown(version, write_id, put, error)
+            found = self._settle_unknown(version, put)
+        if found is None:
+            raise CommitOutcomeUnknownError(
+                f"the store failed while committing to {self.uri}: {reason(error, self._options)}",
+                version=version,
+            ) from cause
         if found != write_id:
-            raise CommitConflictError("version is taken", version=version) from error
+            raise CommitConflictError("version is taken", version=version) from cause
 
-    def _settle_unknown(self, version: int, write_id: str, put: Any, error: Exception) -> str:
+    def _settle_unknown(self, version: int, put: Callable[[], None]) -> str | None:
         def again() -> str | None:
             try:
                 put()
-            except _FAILURES as failure:
-                log.debug("commit %s of %s: %s", version, self.uri, failure)
+            except Exception as error:
+                text = reason(error, self._options)
+                log.debug("commit %s of %s: %s", version, self.uri, text)
             return self._write_id_at(version)
 
         try:
-            settled: str = Retrying(
+            found: str | None = Retrying(
                 retry=retry_if_result(lambda found: found is None),
-                stop=stop_after_delay(SETTLE_SECONDS if not is_local(self.uri) else 1.0),
+                stop=stop_after_delay(SETTLE_SECONDS_LOCAL if self._is_local else SETTLE_SECONDS),
                 wait=wait_random_exponential(multiplier=0.05, max=2.0),
             )(again)
         except RetryError:
-            raise CommitOutcomeUnknownError(
-                f"the store failed while committing to {self.uri}", version=version
-            ) from error
-        return settled
+            return None
+        return found
 
     def _write_id_at(self, version: int) -> str | None:
-        """Return the write id of the commit at `version`, "" for one without, None for none."""
+        """Return the write id of the commit at `version`, "" for one without; None if there is
+        none or it can't be read."""
         try:
             content = self._files.read(commit_path(self.uri, version))
         except KafkaStorageError:
             return None
-        return None if not content else _write_id_of(content)
+        return None if content is None else write_id_of(content)
 
-    def _flush_commits(self, version: int) -> None:
-        """Flush the commit files up to `version` that this handle has not flushed."""
-        if not self._is_flushed or version <= self._flushed_version:
-            self._flushed_version = max(version, self._flushed_version)
+    def _check_commits(self, version: int) -> None:
+        """Check that the local commits up to `version` that this log has not seen are there, and
+        flush them: whoever wrote them may not have."""
+        if not self._is_local:
             return
-        log_folder = f"{self.uri}/_delta_log"
-        if self._flushed_version >= 0:
-            names = [f"{each:020d}.json" for each in range(self._flushed_version + 1, version + 1)]
+        if self.version >= 0:
+            new = range(self.version + 1, version + 1)
+            paths = [commit_path(self.uri, each) for each in new]
         else:
-            names = self._files.names(log_folder)
-            newest = max((each for each in names if ".checkpoint." in each), default="")
-            names = [each for each in names if each >= newest[:20] and not each.startswith("_")]
-        flush([*(f"{log_folder}/{name}" for name in names), log_folder])
-        self._flushed_version = version
+            paths = newest_paths(self._files, self.uri)
+            self._checkpoint_version = max(
+                (each for each in map(checkpoint_version, paths) if each is not None), default=-1
+            )
+        for path in paths:
+            if not self._files.size(path):
+                # delta-rs reads an emptied commit as one that changed nothing (FAULTS E9).
+                self._table = None
+                raise CorruptLogError("a commit is gone or empty", path=path)
+        if paths and self._is_flushed:
+            self._flush([*paths, log_folder(self.uri)])
+
+    def _flush(self, paths: Sequence[str]) -> None:
+        try:
+            flush(paths)
+        except KafkaStorageError as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno in _LOST:
+                self._lost = error.message
+            raise
 
     def checkpoint_if_due(self) -> None:
         """Make a checkpoint if one is due, and open the handle anew after it.
@@ -285,16 +361,26 @@ class DeltaLog:
         A kept handle gets slower with each commit since it was opened; opening it anew right
         after a checkpoint keeps both at 1-2 ms (GROUND §1.3). A failure costs speed only.
         """
-        version = self.handle.version()
-        due = version - version % CHECKPOINT_INTERVAL
+        due = self.version - self.version % CHECKPOINT_INTERVAL
         if due <= 0 or due <= self._checkpoint_version:
             return
         try:
+            # `version` stays: what others committed is nobody's here before a `refresh`.
+            version = self._update()
+            self._check_commits(version)
             self.handle.create_checkpoint()
             self._checkpoint_version = version
-            self._table = DeltaTable(self.uri, storage_options=self._options.for_url(self.uri))
-        except _FAILURES as error:
-            log.warning("no checkpoint of %s: %s", self.uri, error)
+            if self._is_flushed:
+                # A hint at a checkpoint that was not kept makes a table unreadable.
+                flush([checkpoint_path(self.uri, version), log_folder(self.uri)])
+            self._table = self._open()
+        except Exception as error:
+            log.warning("no checkpoint of %s: %s", self.uri, reason(error, self._options))
+
+
+@lru_cache(maxsize=8)
+def _delta_schema(schema: pa.Schema) -> Schema:
+    return Schema.from_arrow(schema)
 
 
 def _properties(
@@ -305,14 +391,3 @@ def _properties(
         max_commit_retries=0,
         app_transactions=[Transaction(name, value) for name, value in counters.items()],
     )
-
-
-def _write_id_of(content: bytes) -> str:
-    try:
-        for line in content.splitlines():
-            info = json.loads(line).get("commitInfo")
-            if info is not None:
-                return str(info.get("writeId", ""))
-    except ValueError:
-        return ""
-    return ""

@@ -62,6 +62,7 @@ class DeltaMetadataLog:
         self._files = RootFiles(metadata_root, options)
         self._delta = DeltaLog(self.uri, options)
         self._end_offset: Offset | None = None
+        self._version = -1  # at which the log ends there
 
     @classmethod
     def begin(cls, metadata_root: str, options: StorageOptions, cluster_id: str) -> str:
@@ -129,9 +130,10 @@ class DeltaMetadataLog:
                 )
 
     def _refresh(self) -> int:
-        version = self._delta.refresh()
+        self._end_offset = None
+        self._version = self._delta.refresh()
         self._end_offset = Offset(self._delta.counter("log-end-offset") or 0)
-        return version
+        return self._version
 
     def read(self, *, from_offset: Offset) -> list[MetadataBatch]:
         """Return the batches from `from_offset` on, oldest first.
@@ -140,6 +142,8 @@ class DeltaMetadataLog:
             InconsistentClusterError: The log ends before `from_offset`: it went back.
         """
         with self._delta.lock:
+            if from_offset == self._end_offset and self._delta.is_newest():
+                return []
             self._refresh()
             assert self._end_offset is not None
             if from_offset > self._end_offset:
@@ -200,7 +204,7 @@ class DeltaMetadataLog:
             end_offset = Offset(expected_offset + len(records))
             try:
                 self._delta.commit(
-                    self._delta.handle.version(),
+                    self._version,
                     operation="append",
                     schema=TABLE_SCHEMA,
                     partition_by=_HEADER,
@@ -211,6 +215,7 @@ class DeltaMetadataLog:
                 self._end_offset = None
                 raise
             self._end_offset = end_offset
+            self._version += 1
         return MetadataBatch(base_offset=expected_offset, stamp=stamp, records=tuple(records))
 
     def maintain(self) -> None:

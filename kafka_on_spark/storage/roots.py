@@ -6,25 +6,41 @@ table, a log line or an error: the class that carries them shows their names onl
 """
 
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 import fsspec
 
 from kafka_on_spark.errors import InvalidRootError, KafkaStorageError
 
-# Each of these switches the conditional put off (DESIGN §2, GROUND §1.4).
-_UNSAFE: Final = {
-    "allow_unsafe_rename": "true",
-    "aws_s3_allow_unsafe_rename": "true",
-    "mount_allow_unsafe_rename": "true",
-    "aws_s3_locking_provider": "dynamodb",
-    "aws_conditional_put": "disabled",
-    "conditional_put": "disabled",
+# What these may say; anything else switches the conditional put off (DESIGN §2, GROUND §1.4).
+_OFF: Final = frozenset({"", "0", "false", "off", "no", "n"})
+_SAFE: Final = {
+    "allow_unsafe_rename": _OFF,
+    "aws_s3_allow_unsafe_rename": _OFF,
+    "mount_allow_unsafe_rename": _OFF,
+    "aws_s3_locking_provider": frozenset({""}),
+    "aws_conditional_put": frozenset({"", "etag"}),
+    "conditional_put": frozenset({"", "etag"}),
 }
+# Both delta-rs and fsspec know these.
+_SCHEMES: Final = frozenset({"s3", "s3a", "gs", "az", "abfs", "abfss"})
+_SECRET: Final = re.compile("secret|token|password|sas|account_key|connection", re.IGNORECASE)
+_S3_CLIENT_NAMES: Final = {
+    "aws_endpoint": "endpoint_url",
+    "aws_endpoint_url": "endpoint_url",
+    "aws_default_region": "region_name",
+    "aws_region": "region_name",
+}
+_S3_TIMES: Final = {"timeout": "read_timeout", "connect_timeout": "connect_timeout"}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?) *(ms|s|m)")
+_TERMINAL: Final = re.compile(r"\x1b\[[0-9;]*m|↳")
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
 _S3_NAMES: Final = {
     "aws_access_key_id": "key",
     "aws_secret_access_key": "secret",
@@ -57,13 +73,29 @@ class StorageOptions:
         prefixes = [
             prefix
             for prefix, each in self._options.items()
-            if isinstance(each, Mapping) and url.startswith(prefix)
+            if isinstance(each, Mapping) and f"{url}/".startswith(f"{prefix.rstrip('/')}/")
         ]
         if prefixes:
             return {name: str(text) for name, text in self._options[max(prefixes, key=len)].items()}
         if any(isinstance(each, Mapping) for each in self._options.values()):
             return {}
         return {name: str(text) for name, text in self._options.items()}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Where it is unpickled, on an executor, the environment is another one: checked anew.
+        return type(self), (self._options,)
+
+    def redact(self, text: str) -> str:
+        """Return `text` without the secrets that these options hold."""
+        for scope in self._scopes():
+            for name, value in scope.items():
+                if _SECRET.search(name) and len(str(value)) > 7:
+                    text = text.replace(str(value), "[hidden]")
+        return text
+
+    def shown(self, error: BaseException) -> BaseException | None:
+        """Return `error` as the cause of another, or None if its text would tell a secret."""
+        return error if self.redact(str(error)) == str(error) else None
 
     def __repr__(self) -> str:
         return f"StorageOptions({', '.join(sorted(self._options))})"
@@ -82,10 +114,11 @@ def check_safe(options: Mapping[str, Any]) -> None:
         InvalidRootError: One does; two writers could both be told that they won.
     """
     for name, value in options.items():
-        if _UNSAFE.get(name.lower()) == str(value).lower():
+        allowed = _SAFE.get(name.lower())
+        if allowed is not None and str(value).strip().lower() not in allowed:
             raise InvalidRootError(
-                f"the storage setting {name}={value} switches conditional puts off, on which"
-                " every commit rests: remove it, also from the environment"
+                f"the storage setting {name} switches conditional puts off, on which every commit"
+                " rests: remove it, also from the environment"
             )
 
 
@@ -98,15 +131,20 @@ def normalize(root: str | os.PathLike[str]) -> str:
     text = os.fspath(root).rstrip("/") if root else ""
     if not text:
         raise InvalidRootError(f"{root!r} is not a root: give a folder or a URL such as s3://…")
-    scheme = urlsplit(text).scheme
-    if scheme == "file":
-        return os.path.abspath(urlsplit(text).path)
-    if len(scheme) <= 1:
+    parts = urlsplit(text)
+    if parts.scheme == "file":
+        return os.path.abspath(unquote(parts.path))
+    if len(parts.scheme) <= 1:
         return os.path.abspath(text)
-    if scheme not in fsspec.available_protocols():
+    if parts.password is not None or parts.query or parts.fragment:
         raise InvalidRootError(
-            f"{text!r} is not a root: the scheme {scheme!r} is unknown; give a folder or a URL"
-            " such as s3://…, gs://… or abfss://…"
+            f"a root of {parts.scheme}:// has more than a bucket and a path: give credentials as"
+            " storage options, since a root's URL is stored"
+        )
+    if parts.scheme not in _SCHEMES:
+        raise InvalidRootError(
+            f"{text!r} is not a root: the scheme {parts.scheme!r} is unknown; give a folder or a"
+            " URL such as s3://…, gs://… or abfss://…"
         )
     return text
 
@@ -136,24 +174,30 @@ def filesystem(url: str, options: StorageOptions) -> Any:
 def _fsspec_options(scheme: str, options: Mapping[str, str]) -> dict[str, Any]:
     if scheme not in ("s3", "s3a"):
         return dict(options)
+    given = {name.lower(): text for name, text in options.items()}
     result: dict[str, Any] = {"use_listings_cache": False}
-    client: dict[str, Any] = {}
-    for name, text in options.items():
-        lower = name.lower()
-        if lower in _S3_NAMES:
-            result[_S3_NAMES[lower]] = text
-        elif lower in ("aws_endpoint_url", "aws_endpoint"):
-            client["endpoint_url"] = text
-        elif lower in ("aws_region", "aws_default_region"):
-            client["region_name"] = text
-    if client:
-        result["client_kwargs"] = client
-    return result
+    result |= {ours: given[name] for name, ours in _S3_NAMES.items() if name in given}
+    client = {ours: given[name] for name, ours in _S3_CLIENT_NAMES.items() if name in given}
+    config: dict[str, Any] = {
+        ours: _seconds(given[name]) for name, ours in _S3_TIMES.items() if name in given
+    }
+    if "max_retries" in given:
+        config["retries"] = {"max_attempts": int(given["max_retries"])}
+    return result | {"client_kwargs": client, "config_kwargs": config}
+
+
+def _seconds(duration: str) -> float:
+    found = _DURATION.fullmatch(duration.strip())
+    if found is None:
+        raise InvalidRootError(f"{duration!r} is not a duration: give one such as '30s'")
+    return float(found[1]) * _SECONDS[found[2]]
 
 
 @dataclass(frozen=True, slots=True)
 class RootFiles:
     """The few file operations that are needed beside Delta's, on one root.
+
+    All raise KafkaStorageError if the root does not answer.
 
     Attributes:
         url: The root, normalized.
@@ -163,90 +207,92 @@ class RootFiles:
     url: str
     options: StorageOptions
 
-    def read(self, path: str) -> bytes | None:
-        """Return a file's bytes, or None if there is no such file.
-
-        Raises:
-            KafkaStorageError: The root does not answer.
-        """
+    @contextmanager
+    def _answering(self, verb: str, path: str) -> Iterator[None]:
+        # A store's client raises errors of its own, which are no OSErrors.
+        kinds = OSError if is_local(path) else Exception
         try:
-            if is_local(path):
-                return _read_local(path)
-            content: bytes = filesystem(path, self.options).cat_file(path)
-            return content
+            yield
+        except (FileNotFoundError, NotADirectoryError, FileExistsError, KafkaStorageError):
+            raise
+        except InvalidRootError:
+            raise
+        except kinds as error:
+            raise KafkaStorageError(
+                f"can't {verb} {path}: {reason(error, self.options)}"
+            ) from self.options.shown(error)
+
+    def read(self, path: str) -> bytes | None:
+        """Return a file's bytes, or None if there is no such file."""
+        try:
+            with self._answering("read", path):
+                if is_local(path):
+                    return _read_local(path)
+                content: bytes = filesystem(path, self.options).cat_file(path)
+                return content
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except OSError as error:
-            raise KafkaStorageError(f"can't read {path}: {_reason(error)}") from error
 
-    def write(self, path: str, content: bytes, *, is_flushed: bool = True) -> None:
-        """Write a file that nobody else writes; it is there as a whole or not at all.
-
-        Raises:
-            KafkaStorageError: The root does not answer, or is full.
-        """
+    def write(self, path: str, content: Any, *, is_flushed: bool = True) -> None:
+        """Write a file that nobody else writes; it is there as a whole or not at all."""
         try:
-            if is_local(path):
-                _write_local(path, content, is_flushed=is_flushed)
-            else:
-                filesystem(path, self.options).pipe_file(path, content)
-        except OSError as error:
-            raise KafkaStorageError(f"can't write {path}: {_reason(error)}") from error
+            with self._answering("write", path):
+                if is_local(path):
+                    _write_local(path, content, is_flushed=is_flushed)
+                else:
+                    filesystem(path, self.options).pipe_file(path, bytes(memoryview(content)))
+        except (FileNotFoundError, NotADirectoryError, FileExistsError) as error:
+            raise KafkaStorageError(f"can't write {path}: {error.strerror}") from error
 
     def write_if_absent(self, path: str, content: bytes) -> bool:
         """Write a file unless it exists; return whether this call wrote it.
 
-        Raises:
-            KafkaStorageError: The root does not answer.
+        On a local disk its folder is made, but not the folder's parent.
         """
         try:
-            if is_local(path):
-                return _link_local(path, content)
-            filesystem(path, self.options).pipe_file(path, content, mode="create")
+            with self._answering("write", path):
+                if is_local(path):
+                    return _link_local(path, content)
+                filesystem(path, self.options).pipe_file(path, content, mode="create")
         except FileExistsError:
             return False
-        except OSError as error:
-            raise KafkaStorageError(f"can't write {path}: {_reason(error)}") from error
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise KafkaStorageError(f"can't write {path}: {error.strerror}") from error
         return True
 
     def size(self, path: str) -> int | None:
-        """Return a file's size, or None if there is no such file.
-
-        Raises:
-            KafkaStorageError: The root does not answer.
-        """
+        """Return a file's size, or None if there is no such file."""
         try:
-            if is_local(path):
-                return os.stat(path, follow_symlinks=False).st_size
-            found: int = filesystem(path, self.options).info(path)["size"]
-            return found
+            with self._answering("look at", path):
+                if is_local(path):
+                    return os.stat(path, follow_symlinks=False).st_size
+                found: int = filesystem(path, self.options).info(path)["size"]
+                return found
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except OSError as error:
-            raise KafkaStorageError(f"can't look at {path}: {_reason(error)}") from error
 
     def delete(self, path: str) -> None:
         """Delete a file or folder of ours, such as a probe's; no error if it is gone."""
-        try:
+        with suppress(FileNotFoundError), self._answering("delete", path):
             filesystem(path, self.options).rm(path, recursive=True)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise KafkaStorageError(f"can't delete {path}: {_reason(error)}") from error
 
     def names(self, path: str) -> list[str]:
         """Return the names in a folder, sorted; none if there is no such folder."""
         try:
-            found = filesystem(path, self.options).ls(path, detail=False)
-        except FileNotFoundError:
+            with self._answering("list", path):
+                found = filesystem(path, self.options).ls(path, detail=False)
+        except (FileNotFoundError, NotADirectoryError):
             return []
-        except OSError as error:
-            raise KafkaStorageError(f"can't list {path}: {_reason(error)}") from error
         return sorted(each.rstrip("/").rsplit("/", 1)[-1] for each in found)
 
 
-def _reason(error: OSError) -> str:
-    return error.strerror or type(error).__name__
+def reason(error: BaseException, options: StorageOptions | None = None) -> str:
+    """Return what went wrong on one line, without terminal codes and secrets."""
+    if isinstance(error, OSError) and error.strerror:
+        text = error.strerror
+    else:
+        text = " ".join(_TERMINAL.sub("", str(error)).split()) or type(error).__name__
+    return text if options is None else options.redact(text)
 
 
 def _read_local(path: str) -> bytes:
@@ -256,24 +302,31 @@ def _read_local(path: str) -> bytes:
         return file.read()
 
 
-def _write_local(path: str, content: bytes, *, is_flushed: bool) -> None:
+def _write_local(path: str, content: Any, *, is_flushed: bool) -> None:
     temporary = _write_temporary(path, content, is_flushed=is_flushed)
     os.rename(temporary, path)
 
 
-def _write_temporary(path: str, content: bytes, *, is_flushed: bool) -> str:
+def _write_temporary(path: str, content: Any, *, is_flushed: bool) -> str:
     temporary = f"{os.path.dirname(path)}/_{uuid4().hex}.tmp"
     with open(temporary, "xb", buffering=0) as file:
-        view = memoryview(content)
-        while view:
-            view = view[file.write(view) :]
-        if is_flushed:
-            os.fsync(file.fileno())
+        try:
+            view = memoryview(content)
+            while view:
+                view = view[file.write(view) :]
+            if is_flushed:
+                os.fsync(file.fileno())
+        except BaseException:
+            # On a full disk its space is needed.
+            os.unlink(temporary)
+            raise
     return temporary
 
 
 def _link_local(path: str, content: bytes) -> bool:
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+    # Never more than one folder: a root that was taken away must not be made anew.
+    with suppress(FileExistsError):
+        os.mkdir(os.path.dirname(path))
     temporary = _write_temporary(path, content, is_flushed=True)
     try:
         os.link(temporary, path)
@@ -301,4 +354,4 @@ def flush(paths: Iterable[str]) -> None:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise KafkaStorageError(f"can't flush {path}: {_reason(error)}") from error
+            raise KafkaStorageError(f"can't flush {path}: {reason(error)}") from error

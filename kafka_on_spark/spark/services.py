@@ -9,7 +9,7 @@ import random
 import socket
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
@@ -18,6 +18,7 @@ from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import ReplicaAddress, TaskRunner
 from kafka_on_spark.service.addresses import address_of
+from kafka_on_spark.service.append_service import AppendService
 from kafka_on_spark.service.appender import Appender, AppendThreads
 from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeOrder, ProbeResult
 from kafka_on_spark.service.making import MakeResult
@@ -47,6 +48,23 @@ def new_uuid() -> str:
     return uuid4().hex
 
 
+def open_metadata(
+    metadata_root: str, options: StorageOptions, *, application_id: str | None = None
+) -> MetadataService:
+    """Return the metadata of the cluster at `metadata_root`, caught up.
+
+    Raises:
+        ClusterNotFoundError: There is none.
+    """
+    metadata_log = DeltaMetadataLog(metadata_root, options)
+    metadata_log.check()
+    metadata = MetadataService(
+        metadata_log, SystemClock(), random=random.random, application_id=application_id
+    )
+    metadata.catch_up()
+    return metadata
+
+
 @dataclass(slots=True, kw_only=True)
 class Services:
     """What a Cluster is thin over.
@@ -54,26 +72,24 @@ class Services:
     Attributes:
         options: Credentials of all roots.
         clock: The system's.
-        metadata_log: The metadata table.
+        producers: Runs of producers that this process has begun.
         metadata: The image, and commits to it.
         replicas: Open replicas of this process.
-        appender: Commits staged appends.
-        producers: Runs of producers that this process has begun.
+        appends: Plans appends, and commits what was staged.
         runner: Where tasks run.
         controller_id: A name for this process that no other has.
     """
 
     options: StorageOptions
     clock: SystemClock
-    metadata_log: DeltaMetadataLog
+    producers: ProducerRuns
     metadata: MetadataService
     replicas: DeltaReplicaStore
-    appender: Appender
-    producers: ProducerRuns
     runner: TaskRunner
     controller_id: str
     _pools: tuple[ThreadPoolExecutor, ...]
     _maintenance: ThreadPoolExecutor
+    appends: AppendService = field(init=False)
 
     @classmethod
     def open(
@@ -89,37 +105,43 @@ class Services:
         partitions = ThreadPoolExecutor(THREADS, thread_name_prefix="partition")
         fetches = ThreadPoolExecutor(THREADS, thread_name_prefix="fetch")
         runner = ThreadTaskRunner(tasks) if spark is None else SparkTaskRunner(spark)
-        metadata_log = DeltaMetadataLog(metadata_root, options)
-        metadata_log.check()
-        clock = SystemClock()
-        metadata = MetadataService(
-            metadata_log,
-            clock,
-            random=random.random,
+        metadata = open_metadata(
+            metadata_root,
+            options,
             application_id=None if spark is None else spark.sparkContext.applicationId,
         )
-        timeout_ms = metadata.catch_up().settings().integer("delivery.timeout.ms")
+        clock = SystemClock()
+        timeout_ms = metadata.image.settings().integer("delivery.timeout.ms")
+        producers = ProducerRuns(metadata, timeout_ms=timeout_ms)
         replicas = replica_store(options)
-        return cls(
+        appender = Appender(
+            metadata,
+            replicas,
+            FileSegmentStore(options),
+            clock,
+            threads=AppendThreads(partitions, fetches),
+            random=random.random,
+        )
+        services = cls(
             options=options,
             clock=clock,
-            metadata_log=metadata_log,
+            producers=producers,
             metadata=metadata,
             replicas=replicas,
-            appender=Appender(
-                metadata,
-                replicas,
-                FileSegmentStore(options),
-                clock,
-                threads=AppendThreads(partitions, fetches),
-                random=random.random,
-            ),
-            producers=ProducerRuns(metadata, timeout_ms=timeout_ms),
             runner=runner,
             controller_id=f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}",
             _pools=(tasks, partitions, fetches),
             _maintenance=ThreadPoolExecutor(1, thread_name_prefix="maintenance"),
         )
+        services.appends = AppendService(
+            metadata,
+            producers,
+            appender,
+            clock,
+            replication_round=services.replication_round,
+            maintain=services.maintain,
+        )
+        return services
 
     @property
     def timeout_ms(self) -> int:
@@ -172,7 +194,7 @@ class Services:
 
     def _maintain(self, addresses: Sequence[ReplicaAddress]) -> None:
         try:
-            self.metadata_log.maintain()
+            self.metadata.maintain()
             for address in addresses:
                 self.replicas.open(address).maintain()
         except Exception:  # checkpoints save time only

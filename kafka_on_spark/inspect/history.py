@@ -1,0 +1,83 @@
+"""The life of partitions as text: time, leader, leader epoch, ISR and cause; and of brokers.
+
+Broker events are read off the metadata log as any Delta reader sees it, because a partition's own
+history does not say when a broker went or came.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.inspect.report import broker_list, text_table
+from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.service.history import HistoryEntry
+
+COLUMNS: Final = ("time", "leader", "leader epoch", "ISR", "cause")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerEvent:
+    """A broker was fenced, came back, or is being drained.
+
+    Attributes:
+        time: When it was committed, UTC.
+        broker_id: Which one.
+        state: What it is from now on.
+        cause: Why, in words.
+    """
+
+    time: datetime
+    broker_id: BrokerId
+    state: BrokerState
+    cause: str | None
+
+
+def history_rows(entries: Sequence[HistoryEntry]) -> list[tuple[str, ...]]:
+    """Return entries as cells under COLUMNS; of several partitions, the partition comes first."""
+    is_one = len({(entry.topic, entry.partition) for entry in entries}) <= 1
+    return [
+        (
+            *(() if is_one else (f"{entry.topic}-{entry.partition}",)),
+            f"{entry.time:%H:%M:%S}.{entry.time.microsecond // 1000:03d}",
+            "none" if entry.leader is None else str(entry.leader),
+            str(entry.leader_epoch),
+            broker_list(entry.isr),
+            entry.cause or "",
+        )
+        for entry in entries
+    ]
+
+
+def history_text(entries: Sequence[HistoryEntry]) -> str:
+    """Return entries as a table, oldest first; times are UTC."""
+    rows = history_rows(entries)
+    is_one = not rows or len(rows[0]) == len(COLUMNS)
+    return text_table(COLUMNS if is_one else ("partition", *COLUMNS), rows)
+
+
+def broker_events(
+    metadata_table: str, storage_options: Mapping[str, Any] | None = None
+) -> list[BrokerEvent]:
+    """Return what happened to brokers after they were registered, oldest first.
+
+    `metadata_table` is `Cluster.metadata_table`.
+    """
+    options = {name: str(value) for name, value in (storage_options or {}).items()}
+    table = DeltaTable(metadata_table, storage_options=options or None).to_pyarrow_table(
+        columns=["base_offset", "record_type", "time", "broker_id", "broker_state", "cause"]
+    )
+    changes = table.filter(pc.equal(table.column("record_type"), "BrokerChangeRecord"))
+    return [
+        BrokerEvent(
+            time=row["time"],
+            broker_id=BrokerId(row["broker_id"]),
+            state=BrokerState(row["broker_state"]),
+            cause=row["cause"],
+        )
+        for row in changes.sort_by("base_offset").to_pylist()
+    ]

@@ -1,0 +1,104 @@
+"""An append from plan to acknowledgement, around tasks that run elsewhere.
+
+Between `plan` and `commit` lie the tasks that stage segments: of a Spark job, of a data
+source's writer, or this process's own.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from kafka_on_spark.config import check_acks
+from kafka_on_spark.errors import UnknownTopicOrPartitionError
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.ports import Clock
+from kafka_on_spark.service.append_results import AppendPlan, AppendResult, append_result
+from kafka_on_spark.service.appender import Appender
+from kafka_on_spark.service.metadata_service import MetadataService
+from kafka_on_spark.service.producers import ProducerRuns
+from kafka_on_spark.service.replication_round import ReplicationRound
+from kafka_on_spark.service.stage_plan import StagedSegment, collect_parts, plan_stage
+
+Maintain = Callable[[MetadataImage, Iterable[PartitionKey]], None]
+
+
+class AppendService:
+    """Plans appends and commits what was staged for them."""
+
+    def __init__(
+        self,
+        metadata: MetadataService,
+        producers: ProducerRuns,
+        appender: Appender,
+        clock: Clock,
+        *,
+        replication_round: Callable[[], ReplicationRound],
+        maintain: Maintain,
+    ) -> None:
+        self._metadata = metadata
+        self._producers = producers
+        self._appender = appender
+        self._clock = clock
+        self._replication_round = replication_round
+        self._maintain = maintain
+
+    def plan(
+        self,
+        topic: str,
+        *,
+        acks: str | int = "all",
+        producer_id: str | None = None,
+        producer_epoch: int | None = None,
+        sequence: int | None = None,
+        expected_offsets: Mapping[int, int] | None = None,
+        timeout_ms: int | None = None,
+    ) -> AppendPlan:
+        """Return the plan of an append.
+
+        Raises:
+            UnknownTopicOrPartitionError, InvalidRequestError, NotEnoughReplicasError,
+            ProducerFencedError: Nothing was written.
+        """
+        checked = check_acks(acks)
+        image = self._metadata.catch_up()
+        topic_image = image.topic(topic)
+        producer = self._producers.begin(producer_id, producer_epoch, sequence)
+        order = plan_stage(
+            image,
+            topic_image,
+            acks=checked,
+            has_producer=producer is not None,
+            now_ms=self._clock.now_ms(),
+        )
+        default_ms = image.settings(topic_image.topic_id).integer("delivery.timeout.ms")
+        return AppendPlan(
+            topic_id=topic_image.topic_id,
+            order=order,
+            acks=checked,
+            producer=producer,
+            expected_offsets=dict(expected_offsets or {}),
+            timeout_ms=default_ms if timeout_ms is None else timeout_ms,
+        )
+
+    def commit(self, plan: AppendPlan, rows: Iterable[StagedSegment]) -> AppendResult:
+        """Commit what the tasks of `plan` have staged, `rows` in task order.
+
+        Raises:
+            The refusal of a task, or the first partition's error (see `append_result`).
+        """
+        image = self._metadata.catch_up()
+        topic = image.topics.get(plan.topic_id)
+        if topic is None:
+            raise UnknownTopicOrPartitionError("the topic was deleted while it was appended to")
+        parts = collect_parts(
+            image,
+            topic,
+            plan.order,
+            rows,
+            producer=plan.producer,
+            expected_offsets=plan.expected_offsets,
+        )
+        keys = [part.key for part in parts]
+        self._replication_round().make_replicas(keys)
+        outcomes = self._appender.commit(parts, acks=plan.acks, timeout_ms=plan.timeout_ms)
+        self._maintain(self._metadata.image, keys)
+        return append_result(topic.name, outcomes, is_waited_for=plan.acks != "0")
