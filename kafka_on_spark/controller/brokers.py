@@ -136,15 +136,16 @@ def _handed_over(
     without: PartitionRegistration,
     eligible: frozenset[BrokerId],
 ) -> PartitionChange:
-    """Return the change from `partition` to `without`, with a new leader if the old one left.
+    """Return the change from `partition` to `without`, with a leader if one is missing and can be.
 
     A leader from the ELR is all that is in sync then. Who was in sync before it has every
     committed record as well, since the high watermark stood still: it is eligible (KIP-966).
     """
     leader: BrokerId | Keep | None = KEEP
     isr, elr = without.isr, without.elr
-    if without.leader is None and (partition.leader is not None or partition is without):
-        leader = elect_leader(without, eligible=eligible, election=Election.ONLINE).leader
+    if without.leader is None:
+        elected = elect_leader(without, eligible=eligible, election=Election.ONLINE).leader
+        leader = KEEP if elected == partition.leader else elected
     if isinstance(leader, int) and leader not in isr:
         isr, elr = frozenset({leader}), _not_lost(without, (isr | elr) - {leader})
     return PartitionChange(
@@ -248,7 +249,7 @@ def elect_where_none(
         if partition.leader is not None:
             continue
         change = _handed_over(partition, partition, eligible)
-        if change.leader is None:
+        if change.leader is KEEP:
             continue
         records.append(change_record(image, key, partition, change, cause))
         elected.append(key)

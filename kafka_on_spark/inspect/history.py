@@ -16,6 +16,7 @@ from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.inspect.report import broker_list, text_table
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.service.history import HistoryEntry
+from kafka_on_spark.storage.roots import StorageOptions
 
 COLUMNS: Final = ("time", "leader", "leader epoch", "ISR", "cause")
 
@@ -67,8 +68,8 @@ def broker_events(
 
     `metadata_table` is `Cluster.metadata_table`.
     """
-    options = {name: str(value) for name, value in (storage_options or {}).items()}
-    table = DeltaTable(metadata_table, storage_options=options or None).to_pyarrow_table(
+    options = StorageOptions(storage_options).for_url(metadata_table)
+    table = DeltaTable(metadata_table, storage_options=options).to_pyarrow_table(
         columns=["base_offset", "record_type", "time", "broker_id", "broker_state", "cause"]
     )
     changes = table.filter(pc.equal(table.column("record_type"), "BrokerChangeRecord"))

@@ -43,11 +43,8 @@ def append(
     found = find_append(state, staged)
     if found is not None:
         return found
-    if expected_offset is not None and expected_offset != state.log_end_offset:
-        raise UnexpectedOffsetError(
-            f"the log ends at {state.log_end_offset}, not at the expected {expected_offset}:"
-            " read what was appended since, and decide again"
-        )
+    if expected_offset is not None:
+        check_end(state, expected_offset)
     batch = with_offsets(
         staged, base_offset=state.log_end_offset, leader_epoch=leader_epoch, now_ms=now_ms
     )
@@ -207,6 +204,19 @@ def fence_producer(
         leader_epoch=state.leader_epoch,
         producers={producer_id: ProducerCounter(known.sequence, producer_epoch)},
     )
+
+
+def check_end(state: ReplicaState, expected_offset: Offset) -> None:
+    """Check that the log ends where a conditional append expects it to.
+
+    Raises:
+        UnexpectedOffsetError: It does not.
+    """
+    if expected_offset != state.log_end_offset:
+        raise UnexpectedOffsetError(
+            f"the log ends at {state.log_end_offset}, not at the expected {expected_offset}:"
+            " read what was appended since, and decide again"
+        )
 
 
 def check_fence(state: ReplicaState, leader_epoch: LeaderEpoch) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import Offset, TopicId
-from kafka_on_spark.service.appender import PartitionOutcome
+from kafka_on_spark.service.append_parts import PartitionOutcome
 from kafka_on_spark.service.stage_plan import ProducerRun, StageOrder
 
 

@@ -14,7 +14,7 @@ from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.append_results import AppendPlan, AppendResult, append_result
 from kafka_on_spark.service.appender import Appender
 from kafka_on_spark.service.metadata_service import MetadataService
-from kafka_on_spark.service.producers import ProducerRuns
+from kafka_on_spark.service.producers import ProducerRuns, check_not_fenced
 from kafka_on_spark.service.replication_round import ReplicationRound
 from kafka_on_spark.service.stage_plan import StagedSegment, collect_parts, plan_stage
 
@@ -97,6 +97,8 @@ class AppendService:
             producer=plan.producer,
             expected_offsets=plan.expected_offsets,
         )
+        if plan.producer is not None:
+            check_not_fenced(image.producers, plan.producer)
         keys = [part.key for part in parts]
         self._replication_round().make_replicas(keys)
         outcomes = self._appender.commit(parts, acks=plan.acks, timeout_ms=plan.timeout_ms)

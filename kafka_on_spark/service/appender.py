@@ -36,13 +36,17 @@ from kafka_on_spark.errors import (
     UnknownLeaderEpochError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
+from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey
 from kafka_on_spark.log.batch import Batch, Segment, StagedBatch, segment_name
+from kafka_on_spark.log.operations import check_end
+from kafka_on_spark.log.producer_state import find_append
+from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import Record
 from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaStore, SegmentStore
 from kafka_on_spark.service.addresses import address_of
+from kafka_on_spark.service.append_parts import PartitionOutcome, StagedPartition
 from kafka_on_spark.service.fetch_reports import merge_reports, partition_report, state_report
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.replicas import Appended, append, begin_leadership
@@ -60,43 +64,6 @@ _TRY_AGAIN: Final = (
     ReplicaLostError,
     UnknownLeaderEpochError,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StagedPartition:
-    """One partition's part of an append, after the executors are done.
-
-    Attributes:
-        key: The partition.
-        staged: Its files, in task order.
-        holders: Replicas whose folders have all the files.
-        expected_offset: Append only if the log ends there; None: wherever it ends.
-    """
-
-    key: PartitionKey
-    staged: StagedBatch
-    holders: tuple[ReplicaAddress, ...]
-    expected_offset: Offset | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionOutcome:
-    """What became of one partition's part of an append.
-
-    Attributes:
-        key: The partition.
-        base_offset: Offset of its first record; None if it failed, or if it is a duplicate
-            that retention has removed.
-        record_count: Records appended.
-        is_duplicate: They stood in the log before.
-        error: Why it is not acknowledged, or None. A RequestTimedOutError means unknown.
-    """
-
-    key: PartitionKey
-    base_offset: Offset | None
-    record_count: int
-    is_duplicate: bool = False
-    error: KafkaOnSparkError | None = None
 
 
 @dataclass(slots=True)
@@ -146,6 +113,7 @@ class Appender:
 
         What is ready is committed; a partition that waits goes into a later commit.
         """
+        self._check_all(parts, acks)
         pending = {part.key: _Pending(part) for part in parts}
         outcomes: dict[PartitionKey, PartitionOutcome] = {}
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
@@ -163,6 +131,27 @@ class Appender:
             pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
             self._metadata.catch_up()
         return [outcomes[part.key] for part in parts]
+
+    def _check_all(self, parts: Sequence[StagedPartition], acks: str) -> None:
+        """Refuse what can't be kept before the first commit, so that nothing is half done.
+
+        Raises:
+            NotEnoughReplicasError: acks=all, and a partition is under its minimum.
+            UnexpectedOffsetError: A log does not end where it was expected to.
+        """
+        image = self._metadata.image
+        for part in parts:
+            partition = image.partition(part.key)
+            if partition is None:
+                continue
+            if acks == "all" and is_under_min_isr(image, part.key.topic_id, partition):
+                raise self._too_few(image, part.key, partition, _Pending(part))
+            leader = partition.leader
+            if part.expected_offset is None or leader is None or not partition.is_made(leader):
+                continue
+            state = self._replicas.open(address_of(image, part.key, partition, leader)).load()
+            if find_append(state, part.staged) is None:
+                check_end(state, part.expected_offset)
 
     def _round(
         self,
@@ -224,6 +213,7 @@ class Appender:
         appended = append(
             replica,
             staged,
+            state,
             leader_epoch=state.leader_epoch or partition.leader_epoch,
             now_ms=self._clock.now_ms(),
             expected_offset=None if each.is_appended else each.part.expected_offset,
@@ -294,7 +284,7 @@ class Appender:
             return partition_report(key, partition, mine, appended.state, (), now_ms=now_ms)
         followers = [each for each in partition.isr if each != partition.leader]
         orders = [self._order(image, key, partition, leader, each) for each in followers]
-        results = self._fetch_all([order for order in orders if order is not None])
+        results = self._fetch_all([order for order in orders if order is not None], appended.state)
         own = partition_report(key, partition, mine, appended.state, (), now_ms=now_ms)
         return merge_reports([own, *results])[0]
 
@@ -316,9 +306,11 @@ class Appender:
             fetch_bytes_max=image.settings().integer("replica.fetch.max.bytes"),
         )
 
-    def _fetch_all(self, orders: Sequence[FetchOrder]) -> list[PartitionReport]:
+    def _fetch_all(
+        self, orders: Sequence[FetchOrder], leader_state: ReplicaState
+    ) -> list[PartitionReport]:
         def one(order: FetchOrder) -> PartitionReport:
-            return fetch(order, self._replicas, self._segments, self._clock).report
+            return fetch(order, self._replicas, self._segments, self._clock, leader_state).report
 
         return list(self._threads.fetches.map(one, orders))
 

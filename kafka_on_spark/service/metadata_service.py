@@ -10,7 +10,11 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.errors import CommitConflictError, RequestTimedOutError
+from kafka_on_spark.errors import (
+    CommitConflictError,
+    KafkaOnSparkError,
+    RequestTimedOutError,
+)
 from kafka_on_spark.ids import ControllerEpoch, Offset
 from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
 from kafka_on_spark.metadata.records import MetadataBatch, Stamp
@@ -32,6 +36,7 @@ class MetadataService:
     """The image of one process, and its commits to the metadata log.
 
     Threads may share it. `random` gives [0, 1): jitter between tries, nothing else.
+    `after_commit` is told of each commit, to have `maintain` called off the answer's path.
     """
 
     def __init__(
@@ -41,11 +46,13 @@ class MetadataService:
         *,
         random: Callable[[], float],
         application_id: str | None = None,
+        after_commit: Callable[[], None] = lambda: None,
     ) -> None:
         self._log = metadata_log
         self._clock = clock
         self._random = random
         self._application_id = application_id
+        self._after_commit = after_commit
         self._lock = threading.RLock()
         self._image = MetadataImage()
         self._snapshot_offset = 0
@@ -106,12 +113,13 @@ class MetadataService:
                     self.catch_up()
                 else:
                     self._image = image.replay(batch)
-                    self._snapshot_if_due()
-                    return result.response
+                    break
             if self._clock.monotonic_ms() > deadline_ms:
                 raise RequestTimedOutError("commits to the metadata log keep conflicting")
             self._clock.sleep_ms(pause_ms * self._random())
             pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
+        self._after_commit()
+        return result.response
 
     def _stamp(self, controller: tuple[str, ControllerEpoch] | None) -> Stamp:
         controller_id, controller_epoch = controller or (None, None)
@@ -122,20 +130,22 @@ class MetadataService:
             application_id=self._application_id,
         )
 
-    def _snapshot_if_due(self) -> None:
-        tail = self._image.offset - self._snapshot_offset
-        if tail < max(SNAPSHOT_RECORDS_MIN, self._snapshot_size):
-            return
-        records = snapshot_records(self._image)
-        self._snapshot_offset, self._snapshot_size = self._image.offset, len(records)
-        try:
-            self._log.write_snapshot(records, self._stamp(None), Offset(self._image.offset))
-        except Exception:  # a snapshot saves time only; the log has everything
-            log.warning("no snapshot at offset %s", self._image.offset, exc_info=True)
-
     def maintain(self) -> None:
-        """Do what is due after an answer was given: a checkpoint of the log."""
-        self._log.maintain()
+        """Do what is due after an answer was given: a snapshot, a checkpoint of the log.
+
+        A failure costs time only; the log has everything.
+        """
+        image = self._image
+        try:
+            if image.offset - self._snapshot_offset >= max(
+                SNAPSHOT_RECORDS_MIN, self._snapshot_size
+            ):
+                records = snapshot_records(image)
+                self._snapshot_offset, self._snapshot_size = image.offset, len(records)
+                self._log.write_snapshot(records, self._stamp(None), image.offset)
+            self._log.maintain()
+        except KafkaOnSparkError as error:
+            log.warning("no snapshot at offset %s: %s", image.offset, error)
 
     def history(self) -> list[MetadataBatch]:
         """Return every batch of the log, oldest first."""

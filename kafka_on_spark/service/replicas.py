@@ -98,19 +98,19 @@ def proves_complete(state: ReplicaState, partition: PartitionRegistration) -> bo
 def append(
     replica: ReplicaLog,
     staged: StagedBatch,
+    state: ReplicaState,
     *,
     leader_epoch: LeaderEpoch,
     now_ms: int,
     expected_offset: Offset | None = None,
 ) -> Appended:
-    """Append `staged` to a leader's table, or find where it stands already.
+    """Append `staged` to a leader's table last seen at `state`, or find where it stands.
 
     After a conflict the same files get the new log end; no byte is written again.
 
     Raises: as `operations.append` and the log.
     """
     for _ in range(ATTEMPTS_MAX):
-        state = replica.load()
         decided = operations.append(
             state,
             staged,
@@ -123,5 +123,5 @@ def append(
         try:
             return Appended(replica.commit(state, decided), decided.adds[0], is_duplicate=False)
         except CommitConflictError:
-            continue
+            state = replica.load()
     raise KafkaStorageError("commits to the leader keep conflicting", attempts=ATTEMPTS_MAX)

@@ -82,9 +82,16 @@ class _RefusedError(Exception):
 
 
 def fetch(
-    order: FetchOrder, replicas: ReplicaStore, segments: SegmentStore, clock: Clock
+    order: FetchOrder,
+    replicas: ReplicaStore,
+    segments: SegmentStore,
+    clock: Clock,
+    leader_state: ReplicaState | None = None,
 ) -> FetchResult:
-    """Bring `order.follower` up to its leader; return what was seen of both."""
+    """Bring `order.follower` up to its leader; return what was seen of both.
+
+    `leader_state`: what the caller has just seen of the leader, fenced at the order's epoch.
+    """
     leader_log = replicas.open(order.leader)
     follower_state: ReplicaState | None = None
     fetcher = _Fetcher(order, segments)
@@ -96,7 +103,8 @@ def fetch(
     except _RefusedError as refused:
         follower_report = refused.report
     try:
-        leader_state = fetcher.load_leader(leader_log)
+        if leader_state is None:
+            leader_state = fetcher.load_leader(leader_log)
     except _RefusedError as refused:
         return fetcher.result(refused.report, None, follower_report, clock)
     try:

@@ -5,7 +5,7 @@ Pure: texts in, values out. Keys come lower-cased, as Spark hands them to a Pyth
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kafka_on_spark.config import check_acks, unknown_name
@@ -64,7 +64,7 @@ class SourceOptions:
     is_data_loss_failed: bool
     has_headers: bool
     client_rack: str | None
-    storage: Mapping[str, str]
+    storage: Mapping[str, str] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class SinkOptions:
     acks: str
     producer_id: str | None
     sequence: int | None
-    storage: Mapping[str, str]
+    storage: Mapping[str, str] = field(repr=False)
 
 
 def parse_source(options: Mapping[str, str], *, is_stream: bool) -> SourceOptions:

@@ -22,7 +22,7 @@ from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.addresses import address_of
-from kafka_on_spark.service.appender import StagedPartition
+from kafka_on_spark.service.append_parts import StagedPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

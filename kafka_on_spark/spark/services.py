@@ -7,7 +7,7 @@ import logging
 import os
 import random
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -48,8 +48,24 @@ def new_uuid() -> str:
     return uuid4().hex
 
 
+def _run_later(threads: ThreadPoolExecutor, work: Callable[[], None]) -> None:
+    """Have `work` done after the answer was given; what it would do saves time only."""
+
+    def run() -> None:
+        try:
+            work()
+        except Exception:
+            log.warning("maintenance failed", exc_info=True)
+
+    threads.submit(run)
+
+
 def open_metadata(
-    metadata_root: str, options: StorageOptions, *, application_id: str | None = None
+    metadata_root: str,
+    options: StorageOptions,
+    *,
+    application_id: str | None = None,
+    after_commit: Callable[[], None] = lambda: None,
 ) -> MetadataService:
     """Return the metadata of the cluster at `metadata_root`, caught up.
 
@@ -59,7 +75,11 @@ def open_metadata(
     metadata_log = DeltaMetadataLog(metadata_root, options)
     metadata_log.check()
     metadata = MetadataService(
-        metadata_log, SystemClock(), random=random.random, application_id=application_id
+        metadata_log,
+        SystemClock(),
+        random=random.random,
+        application_id=application_id,
+        after_commit=after_commit,
     )
     metadata.catch_up()
     return metadata
@@ -105,10 +125,12 @@ class Services:
         partitions = ThreadPoolExecutor(THREADS, thread_name_prefix="partition")
         fetches = ThreadPoolExecutor(THREADS, thread_name_prefix="fetch")
         runner = ThreadTaskRunner(tasks) if spark is None else SparkTaskRunner(spark)
+        maintenance = ThreadPoolExecutor(1, thread_name_prefix="maintenance")
         metadata = open_metadata(
             metadata_root,
             options,
             application_id=None if spark is None else spark.sparkContext.applicationId,
+            after_commit=lambda: _run_later(maintenance, metadata.maintain),
         )
         clock = SystemClock()
         timeout_ms = metadata.image.settings().integer("delivery.timeout.ms")
@@ -131,7 +153,7 @@ class Services:
             runner=runner,
             controller_id=f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}",
             _pools=(tasks, partitions, fetches),
-            _maintenance=ThreadPoolExecutor(1, thread_name_prefix="maintenance"),
+            _maintenance=maintenance,
         )
         services.appends = AppendService(
             metadata,
@@ -190,15 +212,11 @@ class Services:
             for broker_id in partition.isr
             if partition.is_made(broker_id)
         ]
-        self._maintenance.submit(self._maintain, addresses)
+        _run_later(self._maintenance, partial(self._maintain, addresses))
 
     def _maintain(self, addresses: Sequence[ReplicaAddress]) -> None:
-        try:
-            self.metadata.maintain()
-            for address in addresses:
-                self.replicas.open(address).maintain()
-        except Exception:  # checkpoints save time only
-            log.warning("maintenance failed", exc_info=True)
+        for address in addresses:
+            self.replicas.open(address).maintain()
 
     def close(self) -> None:
         """Finish what is due and let the threads go."""

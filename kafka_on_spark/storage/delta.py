@@ -280,7 +280,7 @@ class DeltaLog:
         self.version = version
 
     def _has_commit(self, version: int) -> bool:
-        return self._files.size(commit_path(self.uri, version)) is not None
+        return bool(self._files.size(commit_path(self.uri, version)))
 
     def _settle(
         self, version: int, write_id: str, put: Callable[[], None], error: Exception
@@ -356,17 +356,20 @@ class DeltaLog:
             raise
 
     def checkpoint_if_due(self) -> None:
-        """Make a checkpoint if one is due, and open the handle anew after it.
+        """Make ready for the next commit: bring the handle up, make a checkpoint if one is due,
+        and open the handle anew after it.
 
         A kept handle gets slower with each commit since it was opened; opening it anew right
         after a checkpoint keeps both at 1-2 ms (GROUND §1.3). A failure costs speed only.
+        `version` stays: what others committed is nobody's here before a `refresh`.
         """
-        due = self.version - self.version % CHECKPOINT_INTERVAL
-        if due <= 0 or due <= self._checkpoint_version:
+        if self._table is None:
             return
+        due = self.version - self.version % CHECKPOINT_INTERVAL
         try:
-            # `version` stays: what others committed is nobody's here before a `refresh`.
-            version = self._update()
+            version = self.version if self._is_at(self.version) else self._update()
+            if due <= max(self._checkpoint_version, 0):
+                return
             self._check_commits(version)
             self.handle.create_checkpoint()
             self._checkpoint_version = version

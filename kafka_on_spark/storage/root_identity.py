@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Barrier
 from typing import Final
 from uuid import uuid4
 
@@ -25,7 +26,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import BrokerId, DirectoryId
 from kafka_on_spark.storage.delta import DeltaLog
-from kafka_on_spark.storage.roots import RootFiles, StorageOptions, is_local
+from kafka_on_spark.storage.roots import RootFiles, StorageOptions, flush, is_local
 
 META_PROPERTIES: Final = "meta.properties"
 RACERS: Final = 4
@@ -103,8 +104,8 @@ def prepare_root(
         InconsistentClusterIdError: It belongs to another cluster.
         DuplicateBrokerRegistrationError: It belongs to another broker.
     """
-    _make_folder(root)
     try:
+        _make_folder(root)
         found = read_identity(root, options)
         if found is None:
             test_conditional_puts(root, options)
@@ -159,6 +160,7 @@ def _make_folder(root: str) -> None:
         return
     try:
         os.makedirs(root, mode=0o700, exist_ok=True)
+        flush([os.path.dirname(root)])
     except OSError as error:
         raise InvalidRootError(
             f"{root} can't be a root: {error.strerror}; give a folder that exists or can be made"
@@ -166,7 +168,10 @@ def _make_folder(root: str) -> None:
 
 
 def test_conditional_puts(root: str, options: StorageOptions) -> None:
-    """Race commits for one version of a scratch table: exactly one may win, each time.
+    """Put one file twice, then race commits for one version of a scratch table, some times.
+
+    Exactly one may win, each time. The first catches a store that ignores the condition, the
+    races one that checks it and writes in two steps.
 
     Raises:
         InvalidRootError: Two won or nobody did: the file system or store is not safe.
@@ -175,12 +180,19 @@ def test_conditional_puts(root: str, options: StorageOptions) -> None:
     schema = pa.schema([("base_offset", pa.int64())])
     try:
         DeltaLog.create(scratch, options, schema=schema, partition_by=[], configuration={})
+        if not _is_second_put_refused(scratch, options):
+            raise InvalidRootError(
+                f"the root {root} is not safe: a file was written over that was to be written"
+                " only if it was absent; use a local disk with hard links, or a store that"
+                " honours conditional puts"
+            )
+        start = Barrier(RACERS)
         with ThreadPoolExecutor(RACERS) as racers:
             for version in range(RACES):
                 logs = [DeltaLog(scratch, options) for _ in range(RACERS)]
                 for log in logs:
                     log.refresh()
-                wins = list(racers.map(_racer(version, schema), logs))
+                wins = list(racers.map(_racer(version, schema, start), logs))
                 if sum(wins) != 1:
                     raise InvalidRootError(
                         f"the root {root} is not safe: {sum(wins)} of {RACERS} racing writers"
@@ -198,8 +210,17 @@ def test_conditional_puts(root: str, options: StorageOptions) -> None:
         _remove(scratch, options)
 
 
-def _racer(version: int, schema: pa.Schema) -> Callable[[DeltaLog], bool]:
+def _is_second_put_refused(scratch: str, options: StorageOptions) -> bool:
+    files = RootFiles(scratch, options)
+    path = f"{scratch}/put-twice"
+    # A lost answer may make the first look refused: what stands there tells.
+    files.write_if_absent(path, b"first")
+    return not files.write_if_absent(path, b"second") and files.read(path) == b"first"
+
+
+def _racer(version: int, schema: pa.Schema, start: Barrier) -> Callable[[DeltaLog], bool]:
     def run(log: DeltaLog) -> bool:
+        start.wait()
         try:
             log.commit(version, operation="race", schema=schema, partition_by=[], counters={})
         except CommitConflictError:

@@ -5,8 +5,9 @@ columns at a time; nothing goes record by record through Python. A task that run
 orphans and nothing else, because every file has a name of its own.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
@@ -142,10 +143,19 @@ class _Stager:
         self._write(full)
 
     def finish(self) -> list[StagedSegment]:
-        """Write what is left; return all that was staged, durable."""
+        """Write what is left; return all that was staged, durable.
+
+        A replica whose folder can't be flushed holds nothing; another one's files will do.
+        """
         self._write(list(self._bytes))
-        list(_folder_threads().map(flush_folder, self._folders))
-        return self._staged
+        failures = {
+            (address.key.partition, address.broker_id): failure
+            for address, failure in zip(
+                self._folders, _folder_threads().map(_flush, self._folders), strict=True
+            )
+            if failure is not None
+        }
+        return [_with_durable_holders(each, failures) for each in self._staged]
 
     def _write(self, numbers: Sequence[int]) -> None:
         """Encode the partitions one by one while the ones before are on their way."""
@@ -175,12 +185,24 @@ def _with_holders(
     holders = tuple(BrokerId(each) for each, failure in failures.items() if failure is None)
     if not holders:
         raise next(failure for failure in failures.values() if failure is not None)
-    return StagedSegment(
-        partition=staged.partition,
-        segment=staged.segment,
-        payload_digest=staged.payload_digest,
-        holders=holders,
-    )
+    return replace(staged, holders=holders)
+
+
+def _flush(address: ReplicaAddress) -> KafkaOnSparkError | None:
+    try:
+        flush_folder(address)
+    except KafkaOnSparkError as error:
+        return error
+    return None
+
+
+def _with_durable_holders(
+    staged: StagedSegment, failures: Mapping[tuple[int, BrokerId], KafkaOnSparkError]
+) -> StagedSegment:
+    durable = tuple(each for each in staged.holders if (staged.partition, each) not in failures)
+    if not durable:
+        raise failures[staged.partition, staged.holders[0]]
+    return replace(staged, holders=durable)
 
 
 @lru_cache(maxsize=1)

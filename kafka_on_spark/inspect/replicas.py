@@ -1,0 +1,146 @@
+"""Whether the replicas of a topic are equal below the high watermark, byte for byte.
+
+Opens every replica's table anew and reads every segment file: what a process remembers of them
+counts for nothing here.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.log.batch import Batch
+from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.ports import ReplicaAddress
+from kafka_on_spark.service.addresses import address_of
+from kafka_on_spark.storage.replica_log import DeltaReplicaLog
+from kafka_on_spark.storage.roots import RootFiles, StorageOptions
+from kafka_on_spark.storage.segments import check_segment, replica_folder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionComparison:
+    """What was found in all replicas of one partition.
+
+    Attributes:
+        partition: Its number.
+        replica_count: Replicas that were read.
+        batch_count: Batches below the high watermark, in the first replica.
+        read_bytes: Bytes of segments read, in all replicas.
+        differences: What is not as in the first replica, or can't be read; none if all is well.
+    """
+
+    partition: int
+    replica_count: int
+    batch_count: int
+    read_bytes: int
+    differences: tuple[str, ...]
+
+
+def compare_replicas(
+    image: MetadataImage, topic: str, storage_options: Mapping[str, Any] | None = None
+) -> list[PartitionComparison]:
+    """Return a comparison for each partition of `topic`.
+
+    Raises:
+        UnknownTopicOrPartitionError: There is no such topic.
+    """
+    options = StorageOptions(storage_options)
+    topic_image = image.topic(topic)
+    return [
+        _compare(image, PartitionKey(topic_image.topic_id, number), partition, options)
+        for number, partition in sorted(topic_image.partitions.items())
+    ]
+
+
+def _compare(
+    image: MetadataImage,
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    options: StorageOptions,
+) -> PartitionComparison:
+    if not any(partition.is_made(each) for each in partition.replicas):
+        return PartitionComparison(
+            partition=key.partition, replica_count=0, batch_count=0, read_bytes=0, differences=()
+        )
+    first: list[Batch] | None = None
+    replica_count = read_bytes = 0
+    differences: list[str] = []
+    for broker_id in partition.replicas:
+        name = f"{image.name_of(key)} on broker {broker_id}"
+        if not partition.is_made(broker_id):
+            differences.append(f"{name}: not made, or lost")
+            continue
+        address = address_of(image, key, partition, broker_id)
+        try:
+            state = DeltaReplicaLog(address, options).load()
+            batches = committed_batches(state, partition)
+            read_bytes += _read_files(address, batches, options)
+        except KafkaOnSparkError as error:
+            differences.append(f"{name}: {error}")
+            continue
+        replica_count += 1
+        if first is None:
+            first = batches
+        differences.extend(
+            f"{name}: {each}"
+            for each in (_shortfall(state, partition), differs(first, batches))
+            if each is not None
+        )
+    return PartitionComparison(
+        partition=key.partition,
+        replica_count=replica_count,
+        batch_count=len(first or ()),
+        read_bytes=read_bytes,
+        differences=tuple(differences),
+    )
+
+
+def committed_batches(state: ReplicaState, partition: PartitionRegistration) -> list[Batch]:
+    """Return the batches of a replica that hold committed records."""
+    return list(state.batches_between(partition.log_start_offset, partition.high_watermark))
+
+
+def _shortfall(state: ReplicaState, partition: PartitionRegistration) -> str | None:
+    if state.log_end_offset >= partition.high_watermark:
+        return None
+    return f"ends at {state.log_end_offset}, below the high watermark {partition.high_watermark}"
+
+
+def differs(first: Sequence[Batch], batches: Sequence[Batch]) -> str | None:
+    """Return where `batches` stop being what `first` are, in words; None if they are the same.
+
+    Header, order and files must agree: the digest of a file's bytes is in its name.
+    """
+    for expected, found in zip_longest(first, batches):
+        if expected is None or found is None:
+            present = expected or found
+            where = "lacks" if found is None else "has more:"
+            return f"{where} the batch at offset {present.base_offset}"
+        if _fingerprint(expected) != _fingerprint(found):
+            return f"another batch at offset {expected.base_offset}"
+    return None
+
+
+def _fingerprint(batch: Batch) -> tuple[object, ...]:
+    files = [(each.uuid, each.digest, each.record_count) for each in batch.segments]
+    return (batch.base_offset, batch.record_count, batch.leader_epoch, batch.producer, files)
+
+
+def _read_files(address: ReplicaAddress, batches: Sequence[Batch], options: StorageOptions) -> int:
+    """Read every segment and check it against its name; return the bytes read.
+
+    Raises:
+        CorruptLogError: A file is missing or not what its name says.
+    """
+    files = RootFiles(address.root, options)
+    folder = replica_folder(address)
+    segments = [segment for batch in batches for segment in batch.segments]
+    for segment in segments:
+        path = f"{folder}/{segment.path}"
+        check_segment(segment, files.read(path), path)
+    return sum(segment.size_bytes for segment in segments)

@@ -1,0 +1,45 @@
+"""One partition's part of an append: staged, and what became of it."""
+
+from dataclasses import dataclass
+
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.log.batch import StagedBatch
+from kafka_on_spark.ports import ReplicaAddress
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedPartition:
+    """One partition's part of an append, after the executors are done.
+
+    Attributes:
+        key: The partition.
+        staged: Its files, in task order.
+        holders: Replicas whose folders have all the files.
+        expected_offset: Append only if the log ends there; None: wherever it ends.
+    """
+
+    key: PartitionKey
+    staged: StagedBatch
+    holders: tuple[ReplicaAddress, ...]
+    expected_offset: Offset | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionOutcome:
+    """What became of one partition's part of an append.
+
+    Attributes:
+        key: The partition.
+        base_offset: Offset of its first record; None if it failed, or if it is a duplicate
+            that retention has removed.
+        record_count: Records appended.
+        is_duplicate: They stood in the log before.
+        error: Why it is not acknowledged, or None. A RequestTimedOutError means unknown.
+    """
+
+    key: PartitionKey
+    base_offset: Offset | None
+    record_count: int
+    is_duplicate: bool = False
+    error: KafkaOnSparkError | None = None
