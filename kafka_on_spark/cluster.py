@@ -133,6 +133,11 @@ class Cluster:
         return self._metadata.catch_up()
 
     @property
+    def root(self) -> str:
+        """URL of the metadata root: the option `cluster` of the data source."""
+        return self._root
+
+    @property
     def metadata_table(self) -> str:
         """URL of the metadata log, a Delta table: for SQL."""
         return metadata_table_uri(self._root)

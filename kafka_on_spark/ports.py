@@ -95,8 +95,7 @@ class ReplicaStore(Protocol):
         """Make an empty table, or find that an earlier try has made it.
 
         Raises:
-            KafkaStorageError: The root does not answer.
-            ReplicaLostError: The root is not the disk of the address.
+            KafkaStorageError: The root is not the disk of the address, or does not answer.
         """
         ...
 

@@ -167,9 +167,7 @@ def identity(broker_id: int = 1) -> ReplicaIdentity:
     return address(broker_id).identity
 
 
-def stamp(
-    sequence: int, *, producer: str = "p", epoch: int = 0, digest: int = 7
-) -> ProducerStamp:
+def stamp(sequence: int, *, producer: str = "p", epoch: int = 0, digest: int = 7) -> ProducerStamp:
     """Return a producer's stamp."""
     return ProducerStamp(
         producer_id=producer,
@@ -212,7 +210,12 @@ def staged(
 
 
 def batch(
-    name: str, base: int, counts: str = "1", *, epoch: int = 0, producer: ProducerStamp | None = None
+    name: str,
+    base: int,
+    counts: str = "1",
+    *,
+    epoch: int = 0,
+    producer: ProducerStamp | None = None,
 ) -> Batch:
     """Return the batch that `staged(name, counts)` becomes at offset `base`."""
     before = staged(name, counts, epoch=epoch)

@@ -105,7 +105,7 @@ class MemoryRoot:
     def check_directory(self, address: ReplicaAddress) -> None:
         self.check_answers()
         if self.directory_id != address.directory_id:
-            raise ReplicaLostError("the root is not the disk it was")
+            raise KafkaStorageError("the root is not the disk it was")
 
     def wipe(self) -> None:
         """Lose everything on the disk, and its identity with it."""
@@ -157,6 +157,7 @@ class MemoryReplicaLog:
         root.check_answers()
         table = root.tables.get(folder(self._address))
         if table is None:
+            root.check_directory(self._address)  # lost only if its disk is there
             raise ReplicaLostError("there is no table")
         if table.identity != self._address.identity:
             raise ReplicaLostError("the table is another replica's")
@@ -300,6 +301,9 @@ class MemoryMetadataLog:
     def _check_answers(self) -> None:
         if self.is_offline:
             raise KafkaStorageError("the metadata root does not answer")
+
+    def maintain(self) -> None:
+        """Nothing is due in memory."""
 
     def roll_back(self, commit_count: int) -> None:
         """Restore the log from an older copy."""

@@ -36,15 +36,26 @@ def change_record(
     change: PartitionChange,
     cause: str,
 ) -> PartitionChangeRecord:
-    """Return the record of `change`, with the epochs that it leads to."""
-    after = partition.merge(change)
+    """Return the record of `change`, with the epochs that it leads to; what it leads to holds."""
+    partition.merge(change)
+    return _record(image.topics[key.topic_id].name, key, partition, change, cause)
+
+
+def _record(
+    topic: str,
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    change: PartitionChange,
+    cause: str,
+) -> PartitionChangeRecord:
+    leader_epoch, partition_epoch = partition.epochs_after(change)
     return PartitionChangeRecord(
         topic_id=key.topic_id,
         partition=key.partition,
         change=change,
-        topic=image.topics[key.topic_id].name,
-        leader_epoch=after.leader_epoch,
-        partition_epoch=after.partition_epoch,
+        topic=topic,
+        leader_epoch=leader_epoch,
+        partition_epoch=partition_epoch,
         cause=cause,
     )
 
@@ -181,23 +192,42 @@ def fence_broker(
     ]
     eligible = image.eligible_brokers() - {broker_id}
     led = []
-    for key, partition in image.partitions():
-        if broker_id not in partition.isr:
-            continue
-        change = _leave_isr(image, key, partition, broker_id, eligible)
-        if change is None:
-            continue
-        records.append(change_record(image, key, partition, change, cause))
-        if partition.leader == broker_id:
-            led.append(key)
+    # Thousands of partitions have few shapes: each is decided once, and merged once to see that
+    # what it leads to holds, since the change touches nothing that is not part of the shape.
+    decided: dict[tuple[object, ...], PartitionChange | None] = {}
+    for topic in image.topics.values():
+        min_isr = image.settings(topic.topic_id).integer("min.insync.replicas")
+        for number, partition in topic.partitions.items():
+            if broker_id not in partition.isr:
+                continue
+            shape = (min_isr, *_shape(partition))
+            if shape not in decided:
+                decided[shape] = _leave_isr(partition, broker_id, min_isr, eligible)
+            change = decided[shape]
+            if change is None:
+                continue
+            key = PartitionKey(topic.topic_id, number)
+            records.append(_record(topic.name, key, partition, change, cause))
+            if partition.leader == broker_id:
+                led.append(key)
     return ControllerResult(records, led)
 
 
+def _shape(partition: PartitionRegistration) -> tuple[object, ...]:
+    """Return all that `_leave_isr` looks at."""
+    return (
+        partition.replicas,
+        partition.directories,
+        partition.isr,
+        partition.elr,
+        partition.leader,
+    )
+
+
 def _leave_isr(
-    image: MetadataImage,
-    key: PartitionKey,
     partition: PartitionRegistration,
     broker_id: BrokerId,
+    min_isr: int,
     eligible: frozenset[BrokerId],
 ) -> PartitionChange | None:
     rest = partition.isr - {broker_id}
@@ -205,7 +235,6 @@ def _leave_isr(
         return None if partition.leader is None else PartitionChange(leader=None)
     # Below min ISR the high watermark is frozen, so who leaves now has all committed records
     # until it is found otherwise: an eligible leader replica (KIP-966).
-    min_isr = image.settings(key.topic_id).integer("min.insync.replicas")
     joins_elr = len(rest) < min(min_isr, len(partition.replicas))
     without = replace(
         partition,
@@ -213,7 +242,9 @@ def _leave_isr(
         elr=partition.elr | {broker_id} if joins_elr else partition.elr,
         leader=None if partition.leader == broker_id else partition.leader,
     )
-    return _handed_over(partition, without, eligible)
+    change = _handed_over(partition, without, eligible)
+    partition.merge(change)
+    return change
 
 
 def unfence_broker(

@@ -6,7 +6,7 @@ append (DESIGN §3).
 
 from collections.abc import Callable, Mapping, Sequence
 
-from kafka_on_spark.config import check_settings
+from kafka_on_spark.config import SETTINGS, check_settings
 from kafka_on_spark.controller.placement import RandomBelow, place_partitions
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
@@ -159,12 +159,18 @@ def alter_configs(
         UnknownTopicOrPartitionError, InvalidConfigError.
     """
     topic_id = image.topic(name).topic_id
-    given = {setting: value for setting, value in configs.items() if value is not None}
-    checked: dict[str, str | None] = {**check_settings(given, topic_only=True)}
-    for setting in configs:
-        checked.setdefault(setting, None)
+    # A name to remove is checked like one to set, with the value that will hold again.
+    given = {
+        setting: SETTINGS[setting].default if value is None and setting in SETTINGS else value
+        for setting, value in configs.items()
+    }
     records = [
-        ConfigRecord(topic_id=topic_id, config_name=setting, config_value=value, cause=cause)
-        for setting, value in checked.items()
+        ConfigRecord(
+            topic_id=topic_id,
+            config_name=setting,
+            config_value=None if configs[setting] is None else text,
+            cause=cause,
+        )
+        for setting, text in check_settings(given, topic_only=True).items()
     ]
     return ControllerResult(records, None)

@@ -6,7 +6,9 @@ the table. This file alone knows the columns and the numbers that stand for "non
 them into Arrow.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final
 
 from kafka_on_spark.errors import CorruptLogError
@@ -86,7 +88,7 @@ _SEQUENCES: Final = frozenset(
 )
 
 # Records whose fields are columns of the same names and plain values.
-_PLAIN: Final[tuple[type, ...]] = (
+_PLAIN: Final[tuple[Any, ...]] = (
     ClusterRecord,
     TopicRecord,
     RemoveTopicRecord,
@@ -100,16 +102,25 @@ _PLAIN: Final[tuple[type, ...]] = (
 
 
 def encode(records: Sequence[Record], stamp: Stamp) -> dict[str, list[Any] | None]:
-    """Return the table's columns for `records`, one list a column; None: all null."""
+    """Return the table's columns for `records`, one list a column; None: all null.
+
+    A column at a time, since a failover has tens of thousands of records of one type.
+    """
     columns: dict[str, list[Any] | None] = dict.fromkeys(COLUMNS)
-    for place, record in enumerate(records):
-        for name, value in _fields_of(record):
-            if value is None:
+    start = 0
+    for kind, group in groupby(records, type):
+        run = list(group)
+        for name, get, to_wire in _FIELDS[kind]:
+            values = list(map(get, run))
+            if values.count(KEEP) == len(run):
                 continue
-            column = columns[name]
-            if column is None:
-                column = columns[name] = [None] * len(records)
-            column[place] = value
+            if to_wire is not None:
+                values = list(map(to_wire, values))
+            if values.count(None) < len(run):
+                column = columns[name] or [None] * len(records)
+                column[start : start + len(run)] = values
+                columns[name] = column
+        start += len(run)
     columns["record_type"] = [type(record).__name__ for record in records]
     columns["time"] = [stamp.time_ms * 1000] * len(records)
     if stamp.application_id is not None:
@@ -126,56 +137,65 @@ def _fill(columns: dict[str, list[Any] | None], name: str, value: Any, count: in
     columns[name] = [value if each is None else each for each in own]
 
 
-def _fields_of(record: Record) -> Iterable[tuple[str, Any]]:
-    if isinstance(record, _PLAIN):
-        return ((name, getattr(record, name)) for name in type(record).__slots__)
-    return _SPECIAL[type(record)](record)
+def _sorted(value: Any) -> Any:
+    return None if value is KEEP else sorted(value)
 
 
-def _controller_fields(record: ControllerRecord) -> Iterable[tuple[str, Any]]:
-    yield "cause", record.cause
-    yield "controller_id", record.controller_id
-    yield "controller_epoch", record.controller_epoch
-    yield "result", RESIGNED if record.is_resignation else None
+def _listed(value: Any) -> Any:
+    return None if value is KEEP else list(value)
 
 
-def _broker_fields(record: BrokerRecord | BrokerChangeRecord) -> Iterable[tuple[str, Any]]:
-    for name in type(record).__slots__:
-        value = getattr(record, name)
-        yield name, value.value if isinstance(value, BrokerState) else value
+def _leader(value: Any) -> Any:
+    return NO_LEADER if value is None else _kept(value)
 
 
-def _partition_fields(record: PartitionRecord) -> Iterable[tuple[str, Any]]:
-    for name in ("topic", "topic_id", "partition", "cause"):
-        yield name, getattr(record, name)
-    for name in _PARTITION_FIELDS:
-        yield name, _wire(name, getattr(record.registration, name))
+def _kept(value: Any) -> Any:
+    return None if value is KEEP else value
 
 
-def _change_fields(record: PartitionChangeRecord) -> Iterable[tuple[str, Any]]:
-    for name in ("topic", "topic_id", "partition", "leader_epoch", "partition_epoch", "cause"):
-        yield name, getattr(record, name)
-    change = record.change
-    for name in _CHANGE_FIELDS:
-        value = getattr(change, name)
-        if value is not KEEP:
-            yield name, _wire(name, value)
-
-
-def _wire(name: str, value: Any) -> Any:
+def _to_wire(name: str) -> Callable[[Any], Any]:
+    """Return what turns a field of a registration, or of a change to one, into its column."""
     if name in _SETS:
-        return sorted(value)
+        return _sorted
     if name in _SEQUENCES:
-        return list(value)
-    return NO_LEADER if name == "leader" and value is None else value
+        return _listed
+    return _leader if name == "leader" else _kept
 
 
-_SPECIAL: Final[Mapping[type, Callable[[Any], Iterable[tuple[str, Any]]]]] = {
-    ControllerRecord: _controller_fields,
-    BrokerRecord: _broker_fields,
-    BrokerChangeRecord: _broker_fields,
-    PartitionRecord: _partition_fields,
-    PartitionChangeRecord: _change_fields,
+Field = tuple[str, Callable[[Any], Any], Callable[[Any], Any] | None]
+"""A column's name, what gets its value off a record, and what turns that into the column's type."""
+
+
+def _same(*names: str) -> list[Field]:
+    """Return the fields whose columns have their names and plain values."""
+    return [(name, attrgetter(name), None) for name in names]
+
+
+def _broker_fields(cls: type[BrokerRecord | BrokerChangeRecord]) -> list[Field]:
+    plain = [name for name in cls.__slots__ if name != "broker_state"]
+    return [*_same(*plain), ("broker_state", attrgetter("broker_state.value"), None)]
+
+
+def _result_of(record: ControllerRecord) -> str | None:
+    return RESIGNED if record.is_resignation else None
+
+
+_FIELDS: Final[Mapping[type, Sequence[Field]]] = {
+    **{cls: _same(*cls.__slots__) for cls in _PLAIN},
+    ControllerRecord: [
+        *_same("cause", "controller_id", "controller_epoch"),
+        ("result", _result_of, None),
+    ],
+    BrokerRecord: _broker_fields(BrokerRecord),
+    BrokerChangeRecord: _broker_fields(BrokerChangeRecord),
+    PartitionRecord: [
+        *_same("topic", "topic_id", "partition", "cause"),
+        *((name, attrgetter(f"registration.{name}"), _to_wire(name)) for name in _PARTITION_FIELDS),
+    ],
+    PartitionChangeRecord: [
+        *_same("topic", "topic_id", "partition", "leader_epoch", "partition_epoch", "cause"),
+        *((name, attrgetter(f"change.{name}"), _to_wire(name)) for name in _CHANGE_FIELDS),
+    ],
 }
 
 

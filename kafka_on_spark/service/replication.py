@@ -12,6 +12,7 @@ from typing import Final
 from kafka_on_spark.controller.reports import PartitionReport, ReplicaReport
 from kafka_on_spark.errors import (
     CommitConflictError,
+    CorruptLogError,
     FencedLeaderEpochError,
     KafkaOnSparkError,
     KafkaStorageError,
@@ -19,7 +20,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.batch import Batch
+from kafka_on_spark.log.batch import Batch, Segment
 from kafka_on_spark.log.epochs import end_offset_for
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.log.truncation import divergence_offset
@@ -231,15 +232,13 @@ class _Fetcher:
     def _take_all(
         self, follower_log: ReplicaLog, follower: ReplicaState, leader: ReplicaState
     ) -> ReplicaState:
-        assert self._order.follower is not None
+        if not ends_alike(follower, leader):
+            # Under one epoch a difference is corruption, of either: nothing is cut or counted.
+            return follower
         missing = missing_batches(follower, leader)
         while missing:
             taken = first_batches(missing, self._order.fetch_bytes_max)
-            self._segments.copy(
-                self._order.leader,
-                self._order.follower,
-                [segment for batch in taken for segment in batch.segments],
-            )
+            self._copy([segment for batch in taken for segment in batch.segments])
             change = operations.append_fetched(follower, taken, leader_epoch=self._epoch)
             follower = follower_log.commit(follower, change)
             self.copied_bytes += sum(batch.size_bytes for batch in taken)
@@ -252,15 +251,23 @@ class _Fetcher:
                 follower = follower_log.commit(follower, advance)
         return follower
 
+    def _copy(self, segments: Sequence[Segment]) -> None:
+        """Have the files in the follower's folder; a damaged source is the leader's fault."""
+        assert self._order.follower is not None
+        try:
+            self._segments.copy(self._order.leader, self._order.follower, segments)
+        except CorruptLogError as error:
+            raise _RefusedError(failed_report(self._order.leader, error)) from error
+
     def report_follower(self, follower: ReplicaState, leader: ReplicaState) -> ReplicaReport:
         """Return what the follower's log says, compared with the leader's."""
         assert self._order.follower is not None
-        missing = missing_batches(follower, leader)
+        is_matched = ends_alike(follower, leader)
         return state_report(
             self._order.follower,
             follower,
-            is_matched=ends_alike(follower, leader),
-            missing=missing,
+            is_matched=is_matched,
+            missing=missing_batches(follower, leader) if is_matched else (),
         )
 
     def report_leader(self, leader: ReplicaState) -> ReplicaReport:

@@ -74,8 +74,7 @@ class DeltaReplicaLog:
         """Make the empty table at `address`; an earlier try's table will do.
 
         Raises:
-            ReplicaLostError: The root is not the disk of the address.
-            KafkaStorageError: The root does not answer.
+            KafkaStorageError: The root is not the disk of the address, or does not answer.
         """
         check_directory(address.root, address.directory_id, options)
         try:
@@ -95,12 +94,20 @@ class DeltaReplicaLog:
     def load(self) -> ReplicaState:
         """Return the newest state; what it counts is durable."""
         with self._delta.lock:
-            version = self._delta.refresh()
+            version = self._refresh()
             if self._state is None:
                 self._check_identity()
             if self._state is None or self._state.version != version:
                 self._state = self._read_state(version)
             return self._state
+
+    def _refresh(self) -> int:
+        """Bring the table up; one that is not there is lost only if its disk is there."""
+        try:
+            return self._delta.refresh()
+        except ReplicaLostError:
+            check_directory(self._address.root, self._address.directory_id, self._options)
+            raise
 
     def _check_identity(self) -> None:
         found = self._delta.handle.metadata().configuration

@@ -22,7 +22,6 @@ from kafka_on_spark.errors import (
     InvalidRootError,
     KafkaOnSparkError,
     KafkaStorageError,
-    ReplicaLostError,
 )
 from kafka_on_spark.ids import BrokerId, DirectoryId
 from kafka_on_spark.storage.delta import DeltaLog
@@ -79,13 +78,15 @@ def read_identity(root: str, options: StorageOptions) -> RootIdentity | None:
 def check_directory(root: str, directory_id: DirectoryId, options: StorageOptions) -> None:
     """Check that `root` is the disk that the image names.
 
+    Another disk or none is an absent one, not a lost one: it may be unmounted, and is welcome
+    as it was when it comes back (DESIGN §8).
+
     Raises:
-        ReplicaLostError: It is another one, or none.
-        KafkaStorageError: The root does not answer.
+        KafkaStorageError: It is another disk or none, or it does not answer.
     """
     found = read_identity(root, options)
     if found is None or found.directory_id != directory_id:
-        raise ReplicaLostError(
+        raise KafkaStorageError(
             f"{root} is not the disk it was",
             expected=directory_id,
             found=None if found is None else found.directory_id,
@@ -243,8 +244,7 @@ def probe_root(root: str, expected: DirectoryId, options: StorageOptions) -> Non
     """Check that a broker's root answers, is its disk, and takes writes.
 
     Raises:
-        KafkaStorageError: It does not answer, or takes no writes.
-        ReplicaLostError: It is another disk, or none.
+        KafkaStorageError: It does not answer, takes no writes, or is another disk.
     """
     check_directory(root, expected, options)
     files = RootFiles(root, options)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 from uuid import uuid4
 
 import fsspec
@@ -126,27 +126,36 @@ def normalize(root: str | os.PathLike[str]) -> str:
     """Return a root's URL in the one form that is stored: an absolute path, or scheme://…
 
     Raises:
-        InvalidRootError: It is empty, or has an unknown scheme.
+        InvalidRootError: It is empty, has an unknown scheme, or more than a bucket and a path.
     """
     text = os.fspath(root).rstrip("/") if root else ""
     if not text:
         raise InvalidRootError(f"{root!r} is not a root: give a folder or a URL such as s3://…")
     parts = urlsplit(text)
     if parts.scheme == "file":
-        return os.path.abspath(unquote(parts.path))
-    if len(parts.scheme) <= 1:
-        return os.path.abspath(text)
+        text = os.path.abspath(unquote(parts.path))
+    elif len(parts.scheme) <= 1:
+        text = os.path.abspath(text)
+    else:
+        _check_url(parts)
+    if "%" in text:
+        # delta-rs writes to such a path and reads from the decoded one.
+        raise InvalidRootError(f"{text!r} can't be a root: its name must be without '%'")
+    return text
+
+
+def _check_url(parts: SplitResult) -> None:
+    # Its text may hold a password: never said.
     if parts.password is not None or parts.query or parts.fragment:
         raise InvalidRootError(
             f"a root of {parts.scheme}:// has more than a bucket and a path: give credentials as"
             " storage options, since a root's URL is stored"
         )
-    if parts.scheme not in _SCHEMES:
+    if parts.scheme not in _SCHEMES or not parts.netloc:
         raise InvalidRootError(
-            f"{text!r} is not a root: the scheme {parts.scheme!r} is unknown; give a folder or a"
-            " URL such as s3://…, gs://… or abfss://…"
+            f"{parts.geturl()!r} is not a root: give a folder, or a URL such as s3://…, gs://… or"
+            " abfss://…"
         )
-    return text
 
 
 def is_local(url: str) -> bool:

@@ -177,8 +177,8 @@ def make_folder(address: ReplicaAddress, options: StorageOptions) -> None:
     """Make a local replica's folder, if its root is the disk that the address names.
 
     Raises:
-        ReplicaLostError: The root is another disk, or none: nothing is written there.
-        KafkaStorageError: The root does not answer.
+        KafkaStorageError: The root is another disk or none, where nothing is written, or it
+            does not answer.
     """
     folder = replica_folder(address)
     if not is_local(address.root) or os.path.isdir(folder):

@@ -184,8 +184,18 @@ def _with_holders(
 ) -> StagedSegment:
     holders = tuple(BrokerId(each) for each, failure in failures.items() if failure is None)
     if not holders:
-        raise next(failure for failure in failures.values() if failure is not None)
+        raise _reached_nobody(staged.partition, failures)
     return replace(staged, holders=holders)
+
+
+def _reached_nobody(
+    partition: int, failures: Mapping[int, KafkaOnSparkError | None]
+) -> KafkaStorageError:
+    reasons = "; ".join(f"broker {each}: {failure}" for each, failure in failures.items())
+    return KafkaStorageError(
+        f"the records of partition {partition} reached no root ({reasons}): run the controller,"
+        " so that another broker leads, and append again"
+    )
 
 
 def _flush(address: ReplicaAddress) -> KafkaOnSparkError | None:
@@ -201,7 +211,8 @@ def _with_durable_holders(
 ) -> StagedSegment:
     durable = tuple(each for each in staged.holders if (staged.partition, each) not in failures)
     if not durable:
-        raise failures[staged.partition, staged.holders[0]]
+        found = {each: failures[staged.partition, each] for each in staged.holders}
+        raise _reached_nobody(staged.partition, found)
     return replace(staged, holders=durable)
 
 

@@ -5,9 +5,11 @@ requests that change something take one lock, which makes it the atomic store th
 on (GROUND §1.4).
 """
 
+import io
 import logging
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -74,20 +76,29 @@ class FaultyS3:
         faults: Orders that are still open.
         struck: The faults that were met, in order.
         requests: Method and path of each request, in order.
+        before_put: What to do once, before the next commit is put.
         is_conditional: Whether ``If-None-Match`` is looked at.
+        is_atomic: Whether looking and writing are one step.
     """
 
     endpoint: str = ""
     faults: list[Fault] = field(default_factory=list)
     struck: list[Kind] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
+    before_put: Callable[[], Any] | None = None
     is_conditional: bool = True
+    is_atomic: bool = True
+    _put: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _app: Any = field(default_factory=lambda: DomainDispatcherApplication(create_backend_app))
 
     def order(self, kind: Kind, **which: Any) -> None:
         """Have the next matching request fail."""
         self.faults.append(Fault(kind, **which))
+
+    def recover(self) -> None:
+        """Have nothing fail any more."""
+        self.faults.clear()
 
     def options(self, **others: str) -> dict[str, str]:
         """Return the storage options of a client that gives up soon."""
@@ -99,6 +110,7 @@ class FaultyS3:
             "AWS_REGION": "us-east-1",
             "timeout": TIMEOUT,
             "connect_timeout": TIMEOUT,
+            "max_retries": "1",
             **others,
         }
 
@@ -118,9 +130,13 @@ class FaultyS3:
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         kind = self._take(environ)
+        if self.before_put and environ["REQUEST_METHOD"] == "PUT":
+            act, self.before_put = self.before_put, None
+            act()
         if kind is Kind.LATE:
             # The body has to be read before the client hangs up.
-            environ["wsgi.input"] = _Body(environ)
+            size = int(environ.get("CONTENT_LENGTH") or 0)
+            environ["wsgi.input"] = io.BytesIO(environ["wsgi.input"].read(size))
             time.sleep(HANG_SECONDS)
         if kind is Kind.SLOW:
             time.sleep(0.3)
@@ -130,6 +146,7 @@ class FaultyS3:
             time.sleep(HANG_SECONDS)
         if kind in (Kind.DROP_BEFORE, Kind.DROP_AFTER):
             environ["werkzeug.socket"].shutdown(2)
+            start("200 OK", [])
             return [b""]
         if kind in _STATUS:
             start(_STATUS[kind], [("Content-Length", "0")])
@@ -140,22 +157,17 @@ class FaultyS3:
     def _process(self, environ: dict[str, Any], answer: "_Answer") -> bytes:
         if not self.is_conditional:
             environ.pop("HTTP_IF_NONE_MATCH", None)
+        if not self.is_atomic and "HTTP_IF_NONE_MATCH" in environ:
+            if environ["PATH_INFO"] in self._put:
+                answer("412 Precondition Failed", [("Content-Length", "0")])
+                return b""
+            time.sleep(0.05)
+            self._put.add(environ["PATH_INFO"])
+            del environ["HTTP_IF_NONE_MATCH"]
         if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
             return b"".join(self._app(environ, answer))
         with self._lock:
             return b"".join(self._app(environ, answer))
-
-
-class _Body:
-    """A request's body, read in one go."""
-
-    def __init__(self, environ: dict[str, Any]) -> None:
-        import io
-
-        size = int(environ.get("CONTENT_LENGTH") or 0)
-        self._bytes = io.BytesIO(environ["wsgi.input"].read(size))
-        self.read = self._bytes.read
-        self.readline = self._bytes.readline
 
 
 class _Answer:
@@ -185,7 +197,5 @@ def faulty_s3() -> Iterator[FaultyS3]:
 
 
 def _make_bucket(store: FaultyS3) -> None:
-    import urllib.request
-
     request = urllib.request.Request(f"{store.endpoint}/{BUCKET}", method="PUT")
     urllib.request.urlopen(request).close()

@@ -64,9 +64,7 @@ def test_latest_epoch_with_records_is_not_the_fence(text, expected):
 def test_every_small_log_answers_with_what_its_records_say():
     """Up to two records in each of three epochs, and each fence: checked record by record."""
     checked = 0
-    for counts, fence_above, asked in product(
-        product(range(3), repeat=3), (0, 1, 2), range(6)
-    ):
+    for counts, fence_above, asked in product(product(range(3), repeat=3), (0, 1, 2), range(6)):
         text = " ".join(f"{e}:{'abc'[e] * n}" for e, n in enumerate(counts) if n)
         highest = max((epoch for epoch, n in enumerate(counts) if n), default=0)
         state = log(text, fence=highest + fence_above)

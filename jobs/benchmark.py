@@ -1,0 +1,85 @@
+"""Measures what DESIGN §16 bounds, each figure against a peer that is really run beside it.
+
+    ./spark-submit.sh jobs/benchmark.py [--only NAME ...] [--records N] [--runs N] [--json] [--dir DIR]
+
+Ours and the peer take turns, after one turn of each to warm up; a row says the medians and their
+ratio. The result is on standard output, progress on standard error.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from jobs.benchmarks.bench import Bench, machine, say
+from jobs.benchmarks.failover import failover, failover_1m
+from jobs.benchmarks.opening import opening
+from jobs.benchmarks.report import Row, as_json, as_text
+from jobs.benchmarks.small_append import small_append
+from jobs.benchmarks.throughput import append, append_keyless, read, replicate
+
+DEFAULT: dict[str, Callable[[Bench], list[Row]]] = {
+    # Those that need no Spark session go first: it would take its share of the machine.
+    "small": small_append,
+    "failover": failover,
+    "append": append,
+    "replicate": replicate,
+    "read": read,
+}
+LONGER: dict[str, Callable[[Bench], list[Row]]] = {
+    "append-keyless": append_keyless,
+    "failover-1m": failover_1m,
+    "open": opening,
+}
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """Return the command line's choices."""
+    parser = argparse.ArgumentParser(prog="benchmark.py", description=__doc__.splitlines()[0])
+    known = [*DEFAULT, *LONGER]
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=known,
+        metavar="NAME",
+        help=f"measure these only: {', '.join(known)} (the last {len(LONGER)} only when named)",
+    )
+    parser.add_argument("--records", type=_count, default=5_000_000, help="of a large append")
+    parser.add_argument("--runs", type=_count, default=3, help="turns of ours and of the peer")
+    parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
+    parser.add_argument("--dir", type=Path, help="on the disk to measure (default: the system's)")
+    return parser.parse_args(arguments)
+
+
+def _count(text: str) -> int:
+    number = int(text.replace(",", "").replace("_", ""))
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a count: give 1 or more")
+    return number
+
+
+def main(arguments: list[str]) -> None:
+    """Measure and print."""
+    chosen = parse(arguments)
+    if chosen.dir is not None:
+        chosen.dir.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="kafka_on_spark-benchmark-", dir=chosen.dir))
+    bench = Bench(folder, records=chosen.records, runs=chosen.runs)
+    rows: list[Row] = []
+    try:
+        for name, measure in (DEFAULT | LONGER).items():
+            if name in (chosen.only or DEFAULT):
+                say(f"{name}:")
+                rows.extend(measure(bench))
+    finally:
+        bench.close()
+    if chosen.json:
+        print(json.dumps(as_json(machine(), rows), ensure_ascii=False))
+    else:
+        print(as_text(machine(), rows))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

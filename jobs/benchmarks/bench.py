@@ -1,0 +1,140 @@
+"""What the measurements share: the session, the rows, a cluster, a clock, and the machine."""
+
+import os
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.spark.session import build_session
+
+BROKERS = 3
+PARTITIONS = 8
+
+
+class Bench:
+    """One run of the benchmark.
+
+    Attributes:
+        folder: On the disk that is measured; removed at the end.
+        records: Records of the large appends.
+        runs: Repetitions of each measurement, after one to warm up.
+        full_topic: A topic of the cluster that has `records` records, once there is one.
+    """
+
+    def __init__(self, folder: Path, *, records: int, runs: int) -> None:
+        self.folder = folder
+        self.records = records
+        self.runs = runs
+        self.full_topic: str | None = None
+        self._topics = 0
+
+    @cached_property
+    def spark(self) -> SparkSession:
+        """The session, made when it is first needed."""
+        spark = build_session("benchmark")
+        spark.sparkContext.setLogLevel("ERROR")
+        return spark
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """Three brokers on this disk, with Spark for tasks."""
+        return self.make_cluster("throughput", self.spark)
+
+    @property
+    def cluster_url(self) -> str:
+        """Where `cluster` is, for ``format("kafka_on_spark")``."""
+        return str(self.folder / "throughput" / "metadata")
+
+    def make_cluster(self, name: str, spark: SparkSession | None = None) -> Cluster:
+        """Return a new cluster of three brokers in a folder of its own."""
+        root = self.folder / name
+        brokers = {number: root / f"broker-{number}" for number in range(1, BROKERS + 1)}
+        for each in [root / "metadata", *brokers.values()]:
+            each.mkdir(parents=True)
+        return Cluster.create(root / "metadata", brokers=brokers, spark=spark)
+
+    def new_topic(self, replicas: int, partitions: int = PARTITIONS) -> str:
+        """Create a topic of the large cluster under a name that was never used."""
+        self._topics += 1
+        name = f"topic-{self._topics}"
+        self.cluster.create_topic(name, partitions=partitions, replication_factor=replicas)
+        return name
+
+    def drop_topic(self, name: str) -> None:
+        """Delete a topic and, since there is no cleaner yet, its files."""
+        self.cluster.delete_topic(name)
+        for folder in self.folder.glob(f"throughput/broker-*/{name}-*"):
+            shutil.rmtree(folder)
+
+    def frame(self, records: int) -> DataFrame:
+        """Return rows of an 8-byte key and a value of 100 bytes, 4 bits of entropy a byte."""
+        words = ",".join(f"lpad(hex(xxhash64(id, {word})), 16, '0')" for word in range(6))
+        return self.spark.range(records).selectExpr(
+            "lpad(cast(id as string), 8, '0') AS key",
+            f"concat({words}, substr(lpad(hex(xxhash64(id, 6)), 16, '0'), 1, 4)) AS value",
+        )
+
+    def alternate(
+        self,
+        ours: Callable[[int], float],
+        peers: Callable[[int], float],
+        runs: int | None = None,
+    ) -> tuple[list[float], list[float]]:
+        """Measure ours, peer, ours, peer, …; the first of each, run 0, warms up and is dropped."""
+        mine, theirs = [], []
+        for run in range((runs or self.runs) + 1):
+            mine.append(ours(run))
+            theirs.append(peers(run))
+            say(f"  run {run}: {mine[-1]:.3g} against {theirs[-1]:.3g}")
+        return mine[1:], theirs[1:]
+
+    def close(self) -> None:
+        """Let cluster, session and files go."""
+        if "cluster" in self.__dict__:
+            self.cluster.close()
+        if "spark" in self.__dict__:
+            self.spark.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """Return how long `work` takes; what was written before is on the disk when it begins."""
+    os.sync()
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def say(text: str) -> None:
+    """Tell people how far it is: standard output is for the result."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def machine() -> dict[str, Any]:
+    """Return what the figures were measured on, and with."""
+    return {
+        "cpu": _first_value("/proc/cpuinfo", "model name") or platform.processor(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("pyspark", "deltalake", "pyarrow")},
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+    }
+
+
+def _first_value(file: str, name: str) -> str | None:
+    if not Path(file).is_file():
+        return None
+    lines: Sequence[str] = Path(file).read_text(encoding="utf-8").splitlines()
+    return next((each.split(":", 1)[1].strip() for each in lines if each.startswith(name)), None)

@@ -1,0 +1,64 @@
+"""An append of one record from plain Python, against delta-rs writing one row."""
+
+import time
+from collections.abc import Callable
+
+import pyarrow as pa
+from deltalake import write_deltalake
+
+from jobs.benchmarks.bench import Bench, say
+from jobs.benchmarks.report import Budget, Row, percentile, row
+
+APPENDS = 300
+WARM_UP = 30
+VALUE = b"v" * 100
+
+
+def small_append(bench: Bench) -> list[Row]:
+    """Measure appends of one record, over many checkpoints; the slowest ones are rows, too."""
+    folder = bench.folder / "peer-rows.delta"
+    rows = pa.table({"key": [b"key"], "value": [VALUE]})
+    with bench.make_cluster("small") as cluster:
+        cluster.create_topic("small", partitions=1, replication_factor=3)
+        mine, theirs = [], []
+        for _ in range(WARM_UP + APPENDS):
+            mine.append(_ms(lambda: cluster.append("small", [(b"key", VALUE)], acks="all")))
+            theirs.append(_ms(lambda: write_deltalake(folder, rows, mode="append")))
+    mine, theirs = mine[WARM_UP:], theirs[WARM_UP:]
+    say(f"  {APPENDS} appends, medians of each tenth: {_tenths(mine)} ms")
+    name = "append of 1 record, 3 replicas, acks=all, flushed"
+    peer = "delta-rs appends one row (1 copy, not flushed)"
+    return [
+        row(
+            f"{name}: median",
+            mine,
+            "ms",
+            peer=peer,
+            peer_values=theirs,
+            budget=Budget(bound=25, on="value"),
+        ),
+        *(
+            row(
+                f"{name}: {label}",
+                [percentile(mine, share)],
+                "ms",
+                peer=peer,
+                peer_values=[percentile(theirs, share)],
+            )
+            for label, share in (("99 %", 0.99), ("slowest", 1.0))
+        ),
+    ]
+
+
+def _ms(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return 1000 * (time.perf_counter() - start)
+
+
+def _tenths(values: list[float]) -> str:
+    size = len(values) // 10
+    return " ".join(
+        f"{percentile(values[start : start + size], 0.5):.0f}"
+        for start in range(0, size * 10, size)
+    )

@@ -1,0 +1,158 @@
+"""See a replicated log lose a disk and lose nothing: ./spark-submit.sh jobs/quickstart.py
+
+Appends all flights out of New York in 2013 to a cluster of three brokers, takes the disk of one
+away in the middle, gives it back, and verifies from the tables that nothing is lost or doubled.
+"""
+
+import argparse
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from pyspark.sql import SparkSession
+
+from jobs.quickstart_console import Output
+from jobs.quickstart_flights import flight_count
+from jobs.quickstart_folder import Plan, QuickstartError, RunFolder, Wish
+from jobs.quickstart_steps import (
+    LOST_BROKER,
+    REPLICATION_FACTOR,
+    Run,
+    append_half,
+    begin_stream,
+    give_disk_back,
+    lose_disk,
+    open_cluster,
+    show_history,
+    show_topic,
+    verify,
+    wait_for_stream,
+)
+from kafka_on_spark import KafkaOnSparkError
+from kafka_on_spark.spark.session import build_session
+
+COMMAND = "./spark-submit.sh jobs/quickstart.py"
+PARTITIONS_MAX = 1000
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong in one sentence; 1 is the exit code of all that fails here."""
+        self.exit(1, f"{COMMAND}: {message}; --help lists the options\n")
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """Return the options."""
+    rows = flight_count()
+    parser = _Parser(prog=COMMAND, description=__doc__)
+    parser.add_argument("--dir", help="folder to work in, or to go on in (default: a fresh one)")
+    parser.add_argument("--rows", type=_between(2, rows), help=f"flights (default {rows}: all)")
+    parser.add_argument(
+        "--brokers",
+        type=_between(REPLICATION_FACTOR, 100),
+        help=f"brokers (default {REPLICATION_FACTOR}, which is the least)",
+    )
+    parser.add_argument(
+        "--partitions", type=_between(1, PARTITIONS_MAX), help="partitions (default 8)"
+    )
+    return parser.parse_args(arguments)
+
+
+def _between(low: int, high: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not (text.isdecimal() and low <= int(text) <= high):
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not allowed: give a whole number from {low} to {high}"
+            )
+        return int(text)
+
+    return read
+
+
+def main(arguments: list[str]) -> int:
+    """Run the steps; return the exit code."""
+    output = Output()
+    given = parse(arguments)
+    folder = None
+    try:
+        folder = RunFolder.take(
+            given.dir,
+            Wish(given.rows, given.brokers, given.partitions),
+            Plan(rows=flight_count(), brokers=REPLICATION_FACTOR, partitions=8),
+        )
+        log_to(folder.log)
+        return run_steps(folder, output)
+    except (QuickstartError, KafkaOnSparkError) as error:
+        output.failure(str(error))
+    except KeyboardInterrupt:
+        output.failure("it was interrupted")
+    except Exception as error:
+        if folder is None:
+            raise
+        logging.getLogger("kafka_on_spark").exception("the quickstart has failed")
+        output.failure(f"{type(error).__name__}, see {folder.log}")
+    if folder is not None:
+        output.say(f"go on with {COMMAND} --dir {folder.path}")
+    return 1
+
+
+def log_to(file: Path) -> None:
+    """Have what the package logs in a file: the steps say in words what matters."""
+    handler = logging.FileHandler(file, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logger = logging.getLogger("kafka_on_spark")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+
+
+def start_spark() -> SparkSession:
+    """Return a session that says nothing but errors, unless the user wants to hear more."""
+    spark = build_session("quickstart")
+    if spark.conf.get("spark.log.level", None) is None:
+        spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def run_steps(folder: RunFolder, output: Output) -> int:
+    """Do what is left of the steps; return 0 if all is as it should be."""
+    verb = "Going on" if folder.is_continued else "Working"
+    output.say(f"{verb} in {folder.path}; starting Spark, which takes some seconds")
+    spark = start_spark()
+    with output.step(f"A cluster of {folder.plan.brokers} brokers"):
+        cluster = open_cluster(spark, folder, output)
+        run = Run(spark, folder, cluster, output)
+        stream = begin_stream(run)
+    with output.step("Append the first half, acks=all"):
+        append_half(run, 0)
+    with output.step("Leaders, in-sync replicas and offsets"):
+        show_topic(run)
+    with output.step(f"Take broker {LOST_BROKER}'s disk away"):
+        lose_disk(run)
+    with output.step("Append the second half, while the disk is away"):
+        append_half(run, 1)
+        wait_for_stream(run, stream)
+    with output.step("Give the disk back"):
+        give_disk_back(run)
+    with output.step("Verify, from the tables"):
+        if stream is not None:
+            stream.stop()
+        problems = verify(run)
+        show_history(run)
+    cluster.close()
+    spark.stop()
+    output.summary()
+    if problems:
+        raise QuickstartError(f"{len(problems)} checks found something wrong, see above")
+    output.say(
+        f"\nBroker {LOST_BROKER} lost its disk; no record was lost or doubled.\n"
+        f"Everything is kept in {folder.path}: the picture is {folder.picture.name}, and\n"
+        f'Cluster.open("{folder.metadata_root}") opens the cluster.'
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,45 @@
+"""Clusters of three disks in plain Python: one that tests share, and new ones that they break."""
+
+from itertools import count
+
+import pytest
+
+from tests.cluster.disks import new_disks
+
+_NUMBERS = count()
+
+
+@pytest.fixture(scope="session")
+def shared_disks():
+    """A cluster that no test harms."""
+    with new_disks() as disks:
+        yield disks
+
+
+@pytest.fixture
+def cluster(shared_disks):
+    return shared_disks.cluster
+
+
+@pytest.fixture
+def new_topic(cluster):
+    """Makes topics of names that no other test has."""
+
+    def make(**arguments):
+        name = f"topic-{next(_NUMBERS)}"
+        cluster.create_topic(name, **{"replication_factor": 3, **arguments})
+        return name
+
+    return make
+
+
+@pytest.fixture
+def topic(new_topic):
+    return new_topic()
+
+
+@pytest.fixture
+def disks():
+    """A cluster of its own, whose brokers can be broken."""
+    with new_disks() as disks:
+        yield disks

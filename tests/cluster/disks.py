@@ -1,0 +1,140 @@
+"""Brokers' disks as folders that can be taken away, given back, wiped and set back in time."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from deltalake import DeltaTable
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.spark.tasks import replica_store
+from tests.cluster.folders import quick_folder
+
+FAST = {
+    # One pass of the controller fences a broker whose root is away.
+    "broker.session.timeout.ms": "60",
+    # A test waits for what it expects, not for a default of minutes.
+    "delivery.timeout.ms": "5000",
+    # Leaders move back when a test asks for it.
+    "leader.imbalance.per.broker.percentage": "100",
+}
+
+
+@dataclass
+class Disks:
+    """A cluster's folders.
+
+    Attributes:
+        base: Where they are.
+        cluster: The cluster on them.
+        opened: Every handle that was opened, to be closed at the end.
+    """
+
+    base: Path
+    opened: list[Cluster] = field(default_factory=list)
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.opened[0]
+
+    @property
+    def metadata_root(self) -> Path:
+        return self.base / "meta"
+
+    def root(self, broker_id: int) -> Path:
+        return self.base / f"broker-{broker_id}"
+
+    def create(self, brokers: int = 3, **arguments) -> Cluster:
+        configs = {**FAST, **arguments.pop("configs", {})}
+        roots = {number: self.root(number) for number in range(1, brokers + 1)}
+        self.opened.append(Cluster.create(self.metadata_root, roots, configs=configs, **arguments))
+        return self.cluster
+
+    def open(self) -> Cluster:
+        """Open the cluster as another process would: nothing kept."""
+        replica_store.cache_clear()
+        self.opened.append(Cluster.open(self.metadata_root))
+        return self.opened[-1]
+
+    def close(self) -> None:
+        for each in self.opened:
+            each.close()
+
+    def take_away(self, *broker_ids: int) -> None:
+        for each in broker_ids:
+            self.root(each).rename(self.base / f"away-{each}")
+
+    def give_back(self, *broker_ids: int) -> None:
+        for each in broker_ids:
+            (self.base / f"away-{each}").rename(self.root(each))
+
+    def folder(self, broker_id: int, topic: str, partition: int = 0) -> Path:
+        """Return the folder of a replica as the metadata names it now."""
+        image = self.cluster.image
+        topic_id = image.topic(topic).topic_id
+        registration = image.partition(PartitionKey(topic_id, partition))
+        uuid = registration.uuid_of(broker_id)
+        return self.root(broker_id) / f"{topic}-{topic_id}" / f"{partition}-{uuid}"
+
+    def values_on(self, broker_id: int, topic: str, partition: int = 0) -> list[bytes]:
+        """Return what a replica holds, committed or not, as any Delta reader sees it."""
+        table = DeltaTable(str(self.folder(broker_id, topic, partition))).to_pyarrow_table()
+        rows = table.select(["base_offset", "offset_delta", "value"]).to_pylist()
+        ordered = sorted(rows, key=lambda row: row["base_offset"] + row["offset_delta"])
+        return [row["value"] for row in ordered]
+
+    def set_aside(self, folder: Path) -> Path:
+        """Copy a folder as it is now; return the copy."""
+        copy = self.base / f"copy-of-{folder.name}"
+        shutil.copytree(folder, copy)
+        return copy
+
+    def restore(self, copy: Path, folder: Path) -> None:
+        """Put an older copy in a folder's place."""
+        shutil.rmtree(folder)
+        shutil.copytree(copy, folder)
+
+
+@contextmanager
+def new_disks(brokers: int = 3, **arguments) -> Iterator[Disks]:
+    """Give a new cluster on disks of its own."""
+    with quick_folder() as folder:
+        disks = Disks(folder)
+        disks.create(brokers, **arguments)
+        try:
+            yield disks
+        finally:
+            disks.close()
+
+
+def partition_of(cluster: Cluster, topic: str, partition: int = 0):
+    """Return a partition's registration."""
+    return cluster.image.topic(topic).partitions[partition]
+
+
+def isr_of(cluster: Cluster, topic: str, partition: int = 0) -> list[int]:
+    """Return who is in sync."""
+    return sorted(partition_of(cluster, topic, partition).isr)
+
+
+def values_of(cluster: Cluster, topic: str) -> list[bytes]:
+    """Return the committed values, by partition and offset."""
+    return cluster.read(topic).column("value").to_pylist()
+
+
+def records(*values: bytes, key: bytes = b"key") -> list[tuple[bytes, bytes]]:
+    """Return records of one key."""
+    return [(key, value) for value in values]
+
+
+def files_below(*folders: Path) -> dict[str, int]:
+    """Return every file and its size: whether anything was written."""
+    return {
+        str(path): path.stat().st_size
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file()
+    }

@@ -1,0 +1,174 @@
+"""Making, closing and opening clusters: one log of metadata, and snapshots that equal it."""
+
+import pytest
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.errors import (
+    DuplicateBrokerRegistrationError,
+    InconsistentClusterIdError,
+    InvalidRequestError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.root_identity import prepare_root
+from kafka_on_spark.storage.roots import StorageOptions
+from tests.cluster.disks import FAST, Disks, files_below, records, values_of
+from tests.cluster.folders import quick_folder
+
+OPTIONS = StorageOptions()
+
+
+@pytest.fixture
+def folder():
+    with quick_folder() as folder:
+        yield folder
+
+
+def replayed(disks):
+    """Return the image that the log alone gives, without a snapshot."""
+    log = DeltaMetadataLog(str(disks.metadata_root), OPTIONS)
+    return MetadataImage().replay(*log.read(from_offset=0))
+
+
+def test_a_cluster_that_was_closed_opens_with_all_that_it_had(disks):
+    with disks.open() as cluster:
+        cluster.create_topic("orders", replication_factor=3, configs={"min.insync.replicas": 2})
+        cluster.append("orders", records(b"a"))
+        before = cluster.image
+
+    with disks.open() as again:
+        assert again.image == before
+        assert values_of(again, "orders") == [b"a"]
+        assert again.describe_topic("orders").configs == {"min.insync.replicas": "2"}
+
+
+def test_another_process_sees_what_one_has_decided(disks):
+    other = disks.open()
+
+    disks.cluster.create_topic("orders", replication_factor=3)
+    disks.cluster.alter_topic_configs("orders", {"max.message.bytes": 5000})
+    assert other.describe_topic("orders").configs == {"max.message.bytes": "5000"}
+    other.alter_topic_configs("orders", {"max.message.bytes": None})
+    other.delete_topic("orders")
+
+    with pytest.raises(UnknownTopicOrPartitionError):
+        disks.cluster.offsets("orders")
+    assert disks.cluster.image == other.image
+
+
+def test_a_cluster_of_a_thousand_records_opens_from_a_snapshot_with_the_equal_image(disks):
+    disks.cluster.create_topic("large", partitions=1100, replication_factor=2)
+    disks.cluster.create_topic("orders", replication_factor=3)
+    disks.cluster.append("orders", records(b"a"), producer_id="p", sequence=0)
+    disks.cluster.append("orders", records(b"b"), acks=1)
+    disks.cluster.delete_topic("large")
+    disks.cluster.close()
+    (snapshot,) = (disks.metadata_root / "snapshots").glob("*.parquet")
+    assert int(snapshot.name.split("-")[0]) >= 1100
+    whole = replayed(disks)
+
+    # What the snapshot holds is not read again: the log's first file may be gone.
+    first = min(disks.metadata_root.glob("__cluster_metadata-0/*.parquet"))
+    first.rename(disks.base / "first.parquet")
+
+    with disks.open() as again:
+        assert again.image == whole
+        assert values_of(again, "orders") == [b"a"]
+        again.append("orders", records(b"c"))
+        assert values_of(again, "orders") == [b"a", b"b", b"c"]
+
+
+def test_a_damaged_snapshot_costs_time_and_nothing_else(disks):
+    disks.cluster.create_topic("large", partitions=1100, replication_factor=1)
+    disks.cluster.close()
+    (snapshot,) = (disks.metadata_root / "snapshots").glob("*.parquet")
+    content = bytearray(snapshot.read_bytes())
+    content[100:200] = bytes(100)
+    snapshot.write_bytes(content)
+
+    assert disks.open().image == replayed(disks)
+
+
+def test_a_cluster_is_not_made_where_there_is_one(disks):
+    before = files_below(disks.base)
+
+    with pytest.raises(InvalidRequestError, match="already: open it, or give an empty root"):
+        Cluster.create(disks.metadata_root, {1: disks.base / "new"})
+
+    assert files_below(disks.base) == before
+    assert disks.open().image.brokers.keys() == {1, 2, 3}
+
+
+# fmt: off
+TAKEN = [
+    pytest.param({7: "broker-2"},                DuplicateBrokerRegistrationError, "belongs to broker 2",           id="under another id"),
+    pytest.param({2: "broker-2"},                InconsistentClusterIdError,       "belongs to cluster",            id="under the same id"),
+    pytest.param({1: "a", 2: "a/../a"},          InvalidRequestError,              "two brokers have the same root", id="given twice"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("roots, error, sentence", TAKEN)
+def test_a_cluster_is_not_made_on_a_root_in_use(disks, roots, error, sentence):
+    before = files_below(disks.root(1), disks.root(2), disks.root(3), disks.metadata_root)
+
+    with pytest.raises(error, match=sentence):
+        Cluster.create(
+            disks.base / "other", {number: disks.base / name for number, name in roots.items()}
+        )
+
+    after = files_below(disks.root(1), disks.root(2), disks.root(3), disks.metadata_root)
+    assert after == before
+
+
+def test_a_creation_that_was_cut_off_before_its_commit_is_continued(folder):
+    disks = Disks(folder)
+    cluster_id = DeltaMetadataLog.begin(str(disks.metadata_root), OPTIONS, "c" * 32)
+    prepared = prepare_root(str(disks.root(1)), cluster_id, 1, OPTIONS)
+
+    cluster = disks.create()
+
+    assert cluster.image.cluster_id == cluster_id
+    assert cluster.image.brokers[1].directory_id == prepared.directory_id
+    cluster.create_topic("orders", replication_factor=3)
+    cluster.append("orders", records(b"a"))
+    assert values_of(cluster, "orders") == [b"a"]
+    disks.close()
+
+
+def test_a_creation_that_was_refused_can_be_repeated_with_better_input(folder):
+    disks = Disks(folder)
+    (disks.base / "broker-2").write_text("a file")
+    with pytest.raises(Exception, match="it is a file"):
+        disks.create()
+    (disks.base / "broker-2").unlink()
+
+    cluster = disks.create()
+
+    assert sorted(cluster.image.brokers) == [1, 2, 3]
+    disks.close()
+
+
+def test_racks_and_settings_are_recorded(folder):
+    disks = Disks(folder)
+
+    cluster = disks.create(racks={1: "a", 2: "b", 3: "b"}, configs={"num.partitions": 4})
+
+    assert {number: each.rack for number, each in cluster.image.brokers.items()} == {
+        1: "a", 2: "b", 3: "b"
+    }  # fmt: skip
+    cluster.create_topic("orders", replication_factor=2)
+    assert len(cluster.offsets("orders")) == 4
+    settings = cluster.image.settings()
+    assert {name: settings.text(name) for name in FAST} == FAST
+    disks.close()
+
+
+def test_a_fourth_broker_takes_part_in_new_topics(disks):
+    disks.cluster.register_broker(4, disks.root(4), rack="d")
+
+    disks.cluster.create_topic("orders", replication_factor=4)
+    disks.cluster.append("orders", records(b"a"))
+
+    assert disks.values_on(4, "orders") == [b"a"]

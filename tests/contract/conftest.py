@@ -1,0 +1,135 @@
+"""The two sides of each contract: the fake, and the real adapter on a local root."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kafka_on_spark.ids import BrokerId, LeaderEpoch
+from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.replica_log import DeltaReplicaStore
+from kafka_on_spark.storage.root_identity import prepare_root
+from kafka_on_spark.storage.roots import RootFiles, StorageOptions
+from kafka_on_spark.storage.segments import (
+    RECORD_SCHEMA,
+    FileSegmentStore,
+    new_segment,
+    put_segment,
+    replica_folder,
+)
+from tests import builders, fakes
+
+OPTIONS = StorageOptions()
+
+
+@dataclass
+class Disks:
+    """Brokers' roots on one side of a contract, and the stores on them."""
+
+    addresses: dict[int, Any]
+    replicas: Any
+    segments: Any
+    reopened: Any  # a store without anything kept
+    put: Any  # (address, name, count) → Segment
+    damage: Any  # (address, segment): other bytes of the same size
+    content: Any  # (address, name) → bytes or None
+    roots: Any = None
+
+
+def memory_disks():
+    urls = {number: f"memory://{number}" for number in (1, 2)}
+    roots = fakes.MemoryRoots({url: builders.disk(number) for number, url in urls.items()})
+    segments = fakes.MemorySegmentStore(roots)
+
+    def put(address, name, count):
+        segment = builders.segment(name, count)
+        segments.put(address, segment)
+        return segment
+
+    def damage(address, segment):
+        files = roots[address.root].files[fakes.folder(address)]
+        files[segment.path] = b"x" * segment.size_bytes
+
+    return Disks(
+        addresses={number: builders.address(number) for number in urls},
+        replicas=fakes.MemoryReplicaStore(roots),
+        segments=segments,
+        reopened=lambda: fakes.MemoryReplicaStore(roots),
+        put=put,
+        damage=damage,
+        content=lambda address, name: (
+            roots[address.root].files.get(fakes.folder(address), {}).get(name)
+        ),
+        roots=roots,
+    )
+
+
+@pytest.fixture(scope="session")
+def prepared_roots(tmp_path_factory):
+    """Two brokers' roots, prepared once: the race for their safety takes a second."""
+    roots = {}
+    for number in (1, 2):
+        root = str(tmp_path_factory.mktemp("roots") / str(number))
+        roots[number] = (root, prepare_root(root, "a-cluster", BrokerId(number), OPTIONS))
+    return roots
+
+
+def real_disks(prepared, topic):
+    """Every test has a topic of its own, so that tests can share the roots."""
+    addresses = {
+        number: builders.address(number, root=root, topic=topic, directory_id=found.directory_id)
+        for number, (root, found) in prepared.items()
+    }
+
+    def put(address, name, count):
+        records = pa.Table.from_pylist(
+            [
+                {"timestamp": place, "key": None, "value": name.encode(), "headers": None}
+                for place in range(count)
+            ],
+            schema=RECORD_SCHEMA,
+        )
+        segment, content = new_segment(records, LeaderEpoch(0))
+        assert put_segment([address], segment, content, OPTIONS) == {address.broker_id: None}
+        return segment
+
+    def path(address, name):
+        return f"{replica_folder(address)}/{name}"
+
+    def damage(address, segment):
+        files = RootFiles(address.root, OPTIONS)
+        files.write(path(address, segment.path), b"x" * segment.size_bytes)
+
+    return Disks(
+        addresses=addresses,
+        replicas=DeltaReplicaStore(OPTIONS),
+        segments=FileSegmentStore(OPTIONS),
+        reopened=lambda: DeltaReplicaStore(OPTIONS),
+        put=put,
+        damage=damage,
+        content=lambda address, name: RootFiles(address.root, OPTIONS).read(path(address, name)),
+    )
+
+
+@pytest.fixture(params=["memory", "delta"])
+def disks(request, prepared_roots):
+    if request.param == "memory":
+        return memory_disks()
+    return real_disks(prepared_roots, f"t{abs(hash(request.node.name))}")
+
+
+@pytest.fixture
+def delta_disks(request, prepared_roots):
+    return real_disks(prepared_roots, f"t{abs(hash(request.node.name))}")
+
+
+@pytest.fixture(params=["memory", "delta"])
+def metadata_logs(request, tmp_path):
+    """Return a function that opens the one metadata log again and again."""
+    if request.param == "memory":
+        only = fakes.MemoryMetadataLog()
+        return lambda: only
+    root = str(tmp_path / "metadata")
+    DeltaMetadataLog.create(root, OPTIONS, "a-cluster")
+    return lambda: DeltaMetadataLog(root, OPTIONS)

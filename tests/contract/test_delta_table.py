@@ -1,0 +1,180 @@
+"""A replica is a plain Delta table: whoever reads Delta reads it, at every version."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from kafka_on_spark.errors import CorruptLogError, ReplicaLostError
+from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.batch import StagedBatch
+from kafka_on_spark.service.replicas import commit_decided
+from kafka_on_spark.storage.replica_log import TABLE_SCHEMA, identity_of
+from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.storage.segments import RECORD_SCHEMA, new_segment, put_segment, replica_folder
+from tests.builders import NOW_MS, stamp
+
+OPTIONS = StorageOptions()
+
+
+@pytest.fixture
+def replica(delta_disks):
+    delta_disks.replicas.make(delta_disks.addresses[1])
+    return delta_disks.replicas.open(delta_disks.addresses[1])
+
+
+@pytest.fixture
+def uri(delta_disks):
+    return replica_folder(delta_disks.addresses[1])
+
+
+def lead(replica, epoch, cut=None):
+    return commit_decided(
+        replica,
+        lambda state: operations.adopt(state, leader_epoch=epoch, truncate_to=cut, floor=Offset(0)),
+    )
+
+
+def write(replica, address, *segments, epoch=0, producer=None):
+    """Stage one segment for each list of values, and append them as one batch."""
+    made = []
+    for values in segments:
+        rows = [
+            {
+                "timestamp": NOW_MS * 1000 + place,
+                "key": b"k",
+                "value": value,
+                "headers": [{"key": "h", "value": b"v"}],
+            }
+            for place, value in enumerate(values)
+        ]
+        segment, content = new_segment(
+            pa.Table.from_pylist(rows, RECORD_SCHEMA), LeaderEpoch(epoch)
+        )
+        assert put_segment([address], segment, content, OPTIONS) == {address.broker_id: None}
+        made.append(segment)
+    staged = StagedBatch(segments=tuple(made), partition_count=3, producer=producer)
+    return commit_decided(
+        replica,
+        lambda state: operations.append(
+            state, staged, leader_epoch=LeaderEpoch(epoch), now_ms=NOW_MS
+        ),
+    )
+
+
+def records(uri, version=None):
+    """Read offsets and values as any Delta reader would."""
+    table = DeltaTable(uri, version=version).to_pyarrow_table()
+    return sorted(
+        (base + delta, value)
+        for base, delta, value in zip(
+            *(table.column(name).to_pylist() for name in ("base_offset", "offset_delta", "value")),
+            strict=True,
+        )
+    )
+
+
+def test_any_delta_reader_sees_offsets_and_header(replica, uri, delta_disks):
+    lead(replica, 0)
+    write(
+        replica,
+        delta_disks.addresses[1],
+        [b"a", b"b"],
+        [b"c"],
+        producer=stamp(4, epoch=2, digest=-5),
+    )
+    write(replica, delta_disks.addresses[1], [b"d"])
+
+    table = DeltaTable(uri)
+    rows = table.to_pyarrow_table().sort_by(
+        [("base_offset", "ascending"), ("offset_delta", "ascending")]
+    )
+
+    assert records(uri) == [(0, b"a"), (1, b"b"), (2, b"c"), (3, b"d")]
+    assert (table.protocol().min_reader_version, table.protocol().min_writer_version) == (1, 2)
+    assert set(rows.column_names) == set(TABLE_SCHEMA.names)
+    assert rows.select(["batch_base_offset", "batch_record_count", "partition_count"]).to_pylist()[
+        2
+    ] == {
+        "batch_base_offset": 0,
+        "batch_record_count": 3,
+        "partition_count": 3,
+    }
+    assert rows.column("sequence").to_pylist() == [4, 4, 4, None]
+    assert rows.column("payload_digest").to_pylist() == [-5, -5, -5, None]
+    assert rows.column("headers").to_pylist()[0] == [{"key": "h", "value": b"v"}]
+    assert rows.column("timestamp").cast(pa.int64()).to_pylist()[1] == NOW_MS * 1000 + 1
+
+
+def test_table_travels_in_time(replica, uri, delta_disks):
+    lead(replica, 0)
+    write(replica, delta_disks.addresses[1], [b"a"])
+    write(replica, delta_disks.addresses[1], [b"b"])
+    lead(replica, 1, cut=Offset(1))
+    write(replica, delta_disks.addresses[1], [b"c"], epoch=1)
+
+    history = [[value for _, value in records(uri, version)] for version in range(6)]
+
+    assert history == [[], [], [b"a"], [b"a", b"b"], [b"a"], [b"a", b"c"]]
+
+
+def test_statistics_are_the_offset_index_and_the_time_index(replica, uri, delta_disks):
+    lead(replica, 0)
+    write(replica, delta_disks.addresses[1], [b"a", b"b"], [b"c"])
+
+    files = pa.table(DeltaTable(uri).get_add_actions(flatten=True)).sort_by("partition.base_offset")
+
+    assert files.column("num_records").to_pylist() == [2, 1]
+    assert files.column("partition.base_offset").to_pylist() == [0, 2]
+    assert files.column("max.timestamp").cast(pa.int64()).to_pylist() == [
+        NOW_MS * 1000 + 1,
+        NOW_MS * 1000,
+    ]
+
+
+def test_configuration_says_which_replica_it_is(replica, uri, delta_disks):
+    configuration = DeltaTable(uri).metadata().configuration
+
+    assert identity_of(configuration) == delta_disks.addresses[1].identity
+    assert configuration["kos.format.version"] == "1"
+
+
+def test_every_commit_says_its_operation(replica, uri, delta_disks):
+    lead(replica, 0)
+    write(replica, delta_disks.addresses[1], [b"a"])
+
+    commits = sorted((Path(uri) / "_delta_log").glob("*.json"))
+    infos = [
+        json.loads(line)["commitInfo"]
+        for commit in commits
+        for line in commit.read_text().splitlines()
+        if "commitInfo" in line
+    ]
+
+    assert [info["op"] for info in infos] == ["create", "adopt", "append"]
+    assert len({info["writeId"] for info in infos}) == 3
+
+
+def test_lost_file_of_a_batch_makes_the_replica_corrupt(replica, uri, delta_disks):
+    """The commit still names both segments; one `add` alone would be a torn batch."""
+    lead(replica, 0)
+    write(replica, delta_disks.addresses[1], [b"a"], [b"b"])
+    newest = Path(uri) / "_delta_log" / f"{2:020d}.json"
+    lines = newest.read_text().splitlines()
+    torn = [line for line in lines if '"base_offset":"1"' not in line]
+    assert len(torn) == len(lines) - 1
+    newest.write_text("\n".join(torn))
+
+    with pytest.raises(CorruptLogError):
+        delta_disks.reopened().open(delta_disks.addresses[1]).load()
+
+
+def test_table_that_was_taken_away_under_a_kept_handle_is_lost(replica, uri):
+    lead(replica, 0)
+    Path(uri).rename(f"{uri}-away")
+
+    with pytest.raises(ReplicaLostError):
+        replica.load()

@@ -1,0 +1,92 @@
+"""What every MetadataLog does, the fake and the one on Delta alike."""
+
+import pytest
+
+from kafka_on_spark.errors import CommitConflictError, InconsistentClusterError
+from kafka_on_spark.ids import ControllerEpoch, Offset
+from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord, Stamp
+
+STAMP = Stamp(time_ms=1_700_000_000_123)
+CONTROLLER = Stamp(
+    time_ms=5, controller_id="c1", controller_epoch=ControllerEpoch(3), application_id="local-1"
+)
+
+
+def settings(*names):
+    return tuple(
+        ConfigRecord(topic_id=None, config_name=name, config_value="1", cause="a test")
+        for name in names
+    )
+
+
+def test_new_log_is_empty(metadata_logs):
+    assert metadata_logs().read(from_offset=Offset(0)) == []
+    assert metadata_logs().newest_snapshot() is None
+
+
+def test_batches_are_read_as_they_were_appended(metadata_logs):
+    log = metadata_logs()
+    first = log.append((ClusterRecord(cluster_id="c"),), STAMP, expected_offset=Offset(0))
+    second = log.append(settings("a", "b", "c"), CONTROLLER, expected_offset=Offset(1))
+
+    assert (second.base_offset, second.end_offset) == (1, 4)
+    for reader in (log, metadata_logs()):
+        assert reader.read(from_offset=Offset(0)) == [first, second]
+        assert reader.read(from_offset=Offset(1)) == [second]
+        assert reader.read(from_offset=Offset(4)) == []
+
+
+def test_append_below_the_end_is_a_conflict_and_changes_nothing(metadata_logs):
+    winner, loser = metadata_logs(), metadata_logs()
+    loser.read(from_offset=Offset(0))
+    won = winner.append(settings("a"), STAMP, expected_offset=Offset(0))
+
+    with pytest.raises(CommitConflictError):
+        loser.append(settings("b"), STAMP, expected_offset=Offset(0))
+
+    assert loser.read(from_offset=Offset(0)) == [won]
+
+
+def test_append_above_the_end_is_a_conflict(metadata_logs):
+    with pytest.raises(CommitConflictError):
+        metadata_logs().append(settings("a"), STAMP, expected_offset=Offset(3))
+
+
+def test_loser_can_go_on_at_the_new_end(metadata_logs):
+    winner, loser = metadata_logs(), metadata_logs()
+    loser.read(from_offset=Offset(0))
+    won = winner.append(settings("a", "b"), STAMP, expected_offset=Offset(0))
+    with pytest.raises(CommitConflictError):
+        loser.append(settings("c"), STAMP, expected_offset=Offset(0))
+
+    after = loser.append(settings("c"), STAMP, expected_offset=Offset(2))
+
+    assert winner.read(from_offset=Offset(0)) == [won, after]
+
+
+def test_log_that_went_back_stops_everything(metadata_logs):
+    log = metadata_logs()
+    log.append(settings("a"), STAMP, expected_offset=Offset(0))
+
+    with pytest.raises(InconsistentClusterError):
+        log.read(from_offset=Offset(2))
+
+
+def test_newest_snapshot_ends_at_its_end_offset(metadata_logs):
+    log = metadata_logs()
+    log.write_snapshot(settings("a"), STAMP, Offset(7))
+    log.write_snapshot(settings("b", "c"), STAMP, Offset(12))
+    log.write_snapshot(settings("a"), STAMP, Offset(9))
+
+    newest = metadata_logs().newest_snapshot()
+
+    assert (newest.end_offset, newest.records) == (12, settings("b", "c"))
+
+
+def test_snapshot_that_is_there_is_not_written_again(metadata_logs):
+    log = metadata_logs()
+    log.write_snapshot(settings("a"), STAMP, Offset(7))
+
+    log.write_snapshot(settings("b"), STAMP, Offset(7))
+
+    assert metadata_logs().newest_snapshot().records == settings("a")

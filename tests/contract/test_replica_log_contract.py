@@ -1,0 +1,240 @@
+"""What every ReplicaLog and ReplicaStore does, the fake and the one on Delta alike."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.errors import CommitConflictError, KafkaStorageError, ReplicaLostError
+from kafka_on_spark.ids import DirectoryId, Offset, PartitionKey
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.producer_state import AppendedBefore
+from kafka_on_spark.log.state import ProducerCounter
+from tests.builders import NOW_MS, batch, disk, staged, stamp, text_of, uuid_on
+
+
+@pytest.fixture
+def address(disks):
+    return disks.addresses[1]
+
+
+@pytest.fixture
+def replica(disks, address):
+    disks.replicas.make(address)
+    return disks.replicas.open(address)
+
+
+def adopt(state, epoch, *, cut=None):
+    return operations.adopt(state, leader_epoch=epoch, truncate_to=cut, floor=Offset(0))
+
+
+def append(state, batch_):
+    return operations.append(state, batch_, leader_epoch=state.leader_epoch, now_ms=NOW_MS)
+
+
+def run(replica, *decisions):
+    """Commit one decision after the other; return the state after the last."""
+    for decide in decisions:
+        state = replica.load()
+        change = decide(state)
+        after = replica.commit(state, change)
+        assert after == state.apply(change)
+    return after
+
+
+def lead(epoch):
+    return lambda state: adopt(state, epoch)
+
+
+def write(name, counts="1", producer=None):
+    return lambda state: append(
+        state, staged(name, counts, epoch=state.leader_epoch, producer=producer)
+    )
+
+
+def assert_reopens_as(disks, address, expected):
+    assert disks.reopened().open(address).load() == expected
+
+
+def test_new_table_is_an_empty_log_without_a_fence(replica, address):
+    state = replica.load()
+
+    assert state.identity == address.identity
+    assert (state.version, state.log_start_offset, state.log_end_offset) == (0, 0, 0)
+    assert (state.leader_epoch, state.batches, dict(state.producers)) == (None, (), {})
+
+
+def test_making_twice_is_fine_and_keeps_what_is_there(disks, replica, address):
+    after = run(replica, lead(0), write("a"))
+
+    disks.replicas.make(address)
+
+    assert_reopens_as(disks, address, after)
+
+
+def test_every_operation_is_read_back_as_it_was_committed(disks, replica, address):
+    fetched = [batch("f", 7, "2 1", epoch=2), batch("g", 10, epoch=2, producer=stamp(6))]
+    steps = [
+        ("", lead(0)),
+        ("0:a", write("a")),
+        ("0:abbb", write("b", "2 1", stamp(4, epoch=1, digest=-(2**63)))),
+        ("0:abbbccc", write("c", "1 1 1")),
+        ("0:abbbccc", lead(2)),
+        (
+            "0:abbbccc 2:fffg",
+            lambda state: operations.append_fetched(state, fetched, leader_epoch=2),
+        ),
+        ("0:abbb", lambda state: adopt(state, 3, cut=Offset(4))),
+        ("0:bbb", lambda state: operations.advance_log_start(state, Offset(2))),
+        ("0:bbb", lambda state: operations.fence_producer(state, "q", 5, leader_epoch=3)),
+        ("", lambda state: operations.advance_log_start(state, Offset(4))),
+    ]
+    for expected, decide in steps:
+        after = run(replica, decide)
+
+        assert text_of(after) == expected
+        assert_reopens_as(disks, address, after)
+    assert after.version == len(steps)
+    assert after.producers == {"p": ProducerCounter(4, 1), "q": ProducerCounter(-1, 5)}
+
+
+def test_new_start_is_one_commit_with_the_leaders_producers(disks, replica, address):
+    counters = {"p": ProducerCounter(2**40, 3), "q / é": ProducerCounter(0, 0)}
+    before = run(replica, lead(1), write("a", "2"), write("b"))
+
+    after = run(
+        replica,
+        lambda state: operations.truncate_fully_and_start_at(
+            state, Offset(40), leader_epoch=2, producers=counters
+        ),
+    )
+
+    assert after.version == before.version + 1
+    assert (after.log_start_offset, after.log_end_offset, after.batches) == (40, 40, ())
+    assert (after.leader_epoch, dict(after.producers)) == (2, counters)
+    assert_reopens_as(disks, address, after)
+
+
+def test_emptied_log_may_go_on_with_a_batch_from_below_its_start(disks, replica, address):
+    start_at = Offset(40)
+
+    after = run(
+        replica,
+        lambda state: operations.truncate_fully_and_start_at(
+            state, start_at, leader_epoch=0, producers={}
+        ),
+        lambda state: operations.append_fetched(state, [batch("a", 38, "3 1")], leader_epoch=0),
+    )
+
+    assert (after.log_start_offset, after.log_end_offset) == (40, 42)
+    assert_reopens_as(disks, address, after)
+
+
+def test_fence_and_truncation_are_one_commit(replica):
+    before = run(replica, lead(0), write("a"), write("b"))
+
+    after = run(replica, lambda state: adopt(state, 1, cut=Offset(1)))
+
+    assert after.version == before.version + 1
+    assert (text_of(after), after.leader_epoch, after.log_end_offset) == ("0:a", 1, 1)
+
+
+def test_truncated_offsets_are_given_again(disks, replica, address):
+    run(
+        replica,
+        lead(0),
+        write("a"),
+        write("b", "1 2"),
+        lambda state: adopt(state, 1, cut=Offset(1)),
+    )
+
+    after = run(replica, write("c", "2"))
+
+    assert text_of(after) == "0:a 1:cc"
+    assert_reopens_as(disks, address, after)
+
+
+def test_counters_of_producers_survive_checkpoints(disks, replica, address):
+    run(
+        replica, lead(0), write("a", producer=stamp(4)), write("b", producer=stamp(5, producer="q"))
+    )
+    run(replica, lambda state: operations.advance_log_start(state, Offset(2)))
+    for name in "cdefghijklmn":
+        after = run(replica, write(name))
+        replica.maintain()
+
+    again = disks.reopened().open(address).load()
+
+    assert again == after
+    assert again.producers == {"p": ProducerCounter(4, 0), "q": ProducerCounter(5, 0)}
+    assert append(again, staged("z", producer=stamp(4))) == AppendedBefore(None)
+
+
+def test_commit_decided_on_an_old_state_is_a_conflict_and_changes_nothing(disks, replica, address):
+    old = run(replica, lead(0))
+    newest = run(replica, write("a"))
+
+    with pytest.raises(CommitConflictError):
+        replica.commit(old, append(old, staged("b")))
+
+    assert_reopens_as(disks, address, newest)
+
+
+def test_two_handles_of_one_table_never_both_win(disks, replica, address):
+    """The zombie's append falls to the new leader's fence, though neither heard of the other."""
+    run(replica, lead(0))
+    zombie = disks.reopened().open(address)
+    state = zombie.load()
+
+    newest = run(replica, lead(1))
+    with pytest.raises(CommitConflictError):
+        zombie.commit(state, append(state, staged("a")))
+
+    assert zombie.load() == newest
+
+
+def test_kept_handle_sees_what_another_committed(disks, replica, address):
+    other = disks.reopened().open(address)
+    other.load()
+
+    after = run(replica, lead(0), write("a", "1 1"), write("b"))
+
+    assert other.load() == after
+
+
+def test_missing_table_is_a_lost_replica(disks, address):
+    with pytest.raises(ReplicaLostError):
+        disks.replicas.open(replace(address, replica_uuid=uuid_on(9))).load()
+
+
+# fmt: off
+OTHERS = [
+    pytest.param({"key": PartitionKey("0" * 32, 0)},      id="topic-id"),
+    pytest.param({"key": PartitionKey("1" * 32, 4)},      id="partition"),
+    pytest.param({"replica_uuid": uuid_on(9)},            id="replica-uuid"),
+    pytest.param({"directory_id": DirectoryId("other")},  id="disk"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("fields", OTHERS)
+def test_another_identity_is_never_served(disks, replica, address, fields):
+    run(replica, lead(0), write("a"))
+
+    with pytest.raises(ReplicaLostError):
+        disks.reopened().open(replace(address, **fields)).load()
+
+
+def test_replica_is_not_made_on_another_disk(disks, address):
+    other = replace(address, directory_id=disk(9), replica_uuid=uuid_on(9))
+
+    with pytest.raises(KafkaStorageError):
+        disks.replicas.make(other)
+    with pytest.raises(KafkaStorageError):
+        disks.replicas.open(other).load()
+
+
+def test_replica_is_not_made_where_there_is_no_root(disks, address):
+    nowhere = replace(address, root=f"{address.root}-unmounted")
+
+    with pytest.raises((ReplicaLostError, KafkaStorageError)):
+        disks.replicas.make(nowhere)

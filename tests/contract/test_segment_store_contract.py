@@ -1,0 +1,88 @@
+"""What every SegmentStore does, the fake and the one on files alike."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
+from tests.builders import disk
+
+
+@pytest.fixture
+def source(disks):
+    return disks.addresses[1]
+
+
+@pytest.fixture
+def target(disks):
+    return disks.addresses[2]
+
+
+def test_segments_are_copied_byte_for_byte(disks, source, target):
+    segments = [disks.put(source, "a", 2), disks.put(source, "b", 1)]
+
+    disks.segments.copy(source, target, segments)
+
+    for segment in segments:
+        copied = disks.content(target, segment.path)
+        assert copied == disks.content(source, segment.path)
+        assert len(copied) == segment.size_bytes
+
+
+def test_segments_are_copied_under_the_names_that_are_given(disks, source, target):
+    segment = disks.put(source, "a", 2)
+    name = f"7-{segment.uuid}-{segment.digest}.parquet"
+
+    disks.segments.copy(source, target, [segment], [name])
+
+    assert disks.content(target, name) == disks.content(source, segment.path)
+    assert disks.content(target, segment.path) is None
+
+
+def test_what_is_there_is_not_copied_again(disks, source, target):
+    """Its source may be gone: a follower that has the file needs nobody."""
+    segment = disks.put(source, "a", 2)
+    disks.segments.copy(source, target, [segment])
+    disks.damage(source, segment)
+
+    disks.segments.copy(source, target, [segment])
+
+    assert disks.content(target, segment.path) != disks.content(source, segment.path)
+
+
+def test_nothing_to_copy_asks_no_root(disks, source, target):
+    disks.segments.copy(replace(source, root="/nowhere"), replace(target, root="/nowhere"), [])
+
+
+def test_damaged_source_is_corrupt_and_never_spreads(disks, source, target):
+    segment = disks.put(source, "a", 2)
+    disks.damage(source, segment)
+
+    with pytest.raises(CorruptLogError):
+        disks.segments.copy(source, target, [segment])
+
+    assert disks.content(target, segment.path) is None
+
+
+def test_missing_source_is_corrupt(disks, source, target):
+    missing = replace(disks.put(source, "a", 2), path="0-missing-00.parquet")
+
+    with pytest.raises(CorruptLogError):
+        disks.segments.copy(source, target, [missing])
+
+
+def test_nothing_is_written_to_another_disk(disks, source, target):
+    segment = disks.put(source, "a", 2)
+    other = replace(target, directory_id=disk(9), replica_uuid="uuid9")
+
+    with pytest.raises(KafkaStorageError):
+        disks.segments.copy(source, other, [segment])
+
+    assert disks.content(other, segment.path) is None
+
+
+def test_root_that_is_not_there_is_refused(disks, source, target):
+    segment = disks.put(source, "a", 2)
+
+    with pytest.raises((ReplicaLostError, KafkaStorageError)):
+        disks.segments.copy(source, replace(target, root=f"{target.root}-unmounted"), [segment])

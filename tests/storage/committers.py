@@ -1,0 +1,58 @@
+"""Processes that commit, and say what they were told."""
+
+import random
+import time
+
+from kafka_on_spark.errors import CommitConflictError
+from kafka_on_spark.storage import delta
+from tests.storage.tables import commit, opened
+
+
+def contend(arguments):
+    """Win `wins` commits against others; return (version, write id) of what this process was told.
+
+    The write id stands in `_write_ids`, which is what is compared with the log.
+    """
+    uri, seed, wins = arguments
+    noted = note_write_ids()
+    dice = random.Random(seed)
+    log = opened(uri)
+    won, lost = [], 0
+    while len(won) < wins:
+        version = log.refresh()
+        try:
+            commit(log, version)
+        except CommitConflictError:
+            lost += 1
+            time.sleep(dice.random() * 0.03)
+            continue
+        won.append((version + 1, noted[-1]))
+        log.checkpoint_if_due()
+        # A pause lets the others in: what is tested is racing, not starving.
+        time.sleep(dice.random() * 0.02)
+    return won, lost
+
+
+def note_write_ids():
+    """Return a list that grows by the write id of each commit that is begun."""
+    noted = []
+    make = delta._properties
+
+    def make_and_note(write_id, *others):
+        noted.append(write_id)
+        return make(write_id, *others)
+
+    delta._properties = make_and_note
+    return noted
+
+
+def commit_for_ever(uri, acknowledgements):
+    """Commit, and send each acknowledged version and write id, until killed."""
+    noted = note_write_ids()
+    log = opened(uri)
+    acknowledgements.send("ready")
+    while True:
+        version = log.refresh()
+        commit(log, version)
+        acknowledgements.send((version + 1, noted[-1]))
+        log.checkpoint_if_due()

@@ -1,0 +1,156 @@
+"""Making, deleting and configuring topics: what is committed, and what is refused before."""
+
+from itertools import count
+
+import pytest
+
+from kafka_on_spark.controller.topics import alter_configs, create_topic, delete_topic
+from kafka_on_spark.errors import (
+    InvalidConfigError,
+    InvalidPartitionsError,
+    InvalidReplicaAssignmentError,
+    InvalidReplicationFactorError,
+    InvalidTopicError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.metadata.records import (
+    ConfigRecord,
+    MetadataBatch,
+    PartitionRecord,
+    RemoveTopicRecord,
+    Stamp,
+    TopicRecord,
+)
+from tests.builders import TOPIC, TOPIC_ID, image_of, partition
+
+IMAGE = image_of(partition("1 2"), ids="1 2 3 4", fenced="4")
+
+
+def create(name="payments", *, image=IMAGE, assignment=None, partitions=2, factor=2, configs=None):
+    numbers = count(1)
+    return create_topic(
+        image,
+        name,
+        partition_count=partitions,
+        replication_factor=factor,
+        replica_assignment=assignment,
+        configs=configs or {},
+        new_uuid=lambda: f"{next(numbers):032x}",
+        random_below=lambda bound: 0,
+        cause="create_topic by a test",
+    )
+
+
+def replay(result, image=IMAGE):
+    return image.replay(
+        MetadataBatch(
+            base_offset=image.offset, stamp=Stamp(time_ms=1), records=tuple(result.records)
+        )
+    )
+
+
+def test_topic_is_one_decision_of_records_in_replay_order():
+    result = create(configs={"min.insync.replicas": 2})
+
+    kinds = [type(each) for each in result.records]
+    assert kinds == [TopicRecord, ConfigRecord, PartitionRecord, PartitionRecord]
+    assert {each.cause for each in result.records} == {"create_topic by a test"}
+    after = replay(result)
+    assert after.topic("payments").topic_id == result.response
+    assert after.topic("payments").configs == {"min.insync.replicas": "2"}
+    assert list(after.topic("payments").partitions) == [0, 1]
+
+
+def test_every_replica_has_a_uuid_of_its_own_and_no_directory():
+    partitions = replay(create(partitions=3)).topic("payments").partitions.values()
+
+    uuids = [uuid for each in partitions for uuid in each.replica_uuids]
+    assert len(set(uuids)) == 6
+    assert all(each.directories == (None, None) for each in partitions)
+
+
+def test_new_partition_is_in_its_first_epochs_with_its_active_replicas_in_sync():
+    result = create(assignment={0: [4, 2, 3], 1: [1, 2, 3]})
+
+    first, second = replay(result).topic("payments").partitions.values()
+    assert (first.replicas, first.isr, first.leader) == ((4, 2, 3), {2, 3}, 2)
+    assert (second.isr, second.leader) == ({1, 2, 3}, 1)
+    assert (first.leader_epoch, first.partition_epoch, first.high_watermark) == (0, 0, 0)
+    assert first.high_watermark_epoch is None
+
+
+def test_explicit_assignment_may_name_partitions_in_any_order():
+    result = create(assignment={1: [2], 0: [1]})
+
+    assert [each.replicas for each in replay(result).topic("payments").partitions.values()] == [
+        (1,),
+        (2,),
+    ]
+
+
+# fmt: off
+REFUSED = [
+    pytest.param({"name": TOPIC},                                    TopicAlreadyExistsError,       "exists",        id="name-is-taken"),
+    pytest.param({"name": "a b"},                                    InvalidTopicError,             "a b",           id="name-is-not-allowed"),
+    pytest.param({"partitions": 0},                                  InvalidPartitionsError,        "0 partitions",  id="no-partitions"),
+    pytest.param({"partitions": 1_000_001},                          InvalidPartitionsError,        "1000001",       id="too-many-partitions"),
+    pytest.param({"factor": 0},                                      InvalidReplicationFactorError, "at least 1",    id="no-replicas"),
+    pytest.param({"factor": 5},                                      InvalidReplicationFactorError, "brokers, 4",    id="more-replicas-than-brokers"),
+    pytest.param({"configs": {"retention": 1}},                      InvalidConfigError,            "retention",     id="unknown-setting"),
+    pytest.param({"configs": {"num.partitions": 1}},                 InvalidConfigError,            "cluster",       id="setting-of-the-cluster"),
+    pytest.param({"configs": {"min.insync.replicas": 0}},            InvalidConfigError,            "'0'",           id="value-not-allowed"),
+    # Explicit assignments.
+    pytest.param({"assignment": {}},                                 InvalidReplicaAssignmentError, "no gap",        id="empty-assignment"),
+    pytest.param({"assignment": {0: [1], 2: [1]}},                   InvalidReplicaAssignmentError, "no gap",        id="gap"),
+    pytest.param({"assignment": {1: [1]}},                           InvalidReplicaAssignmentError, "from 0",        id="not-from-zero"),
+    pytest.param({"assignment": {0: [1, 2], 1: [1]}},                InvalidReplicaAssignmentError, "same number",   id="uneven"),
+    pytest.param({"assignment": {0: []}},                            InvalidReplicaAssignmentError, "same number",   id="no-replicas-assigned"),
+    pytest.param({"assignment": {0: [1, 1]}},                        InvalidReplicaAssignmentError, "once at most",  id="a-broker-twice"),
+    pytest.param({"assignment": {0: [1, 9]}},                        InvalidReplicaAssignmentError, "1, 2, 3, 4",    id="unknown-broker"),
+    pytest.param({"assignment": {0: [4]}},                           InvalidReplicaAssignmentError, "fenced",        id="fenced-brokers-only"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("fields, error, words", REFUSED)
+def test_topic_is_refused(fields, error, words):
+    with pytest.raises(error, match=words):
+        create(**fields)
+
+
+def test_deleting_is_one_record():
+    result = delete_topic(IMAGE, TOPIC, cause="why")
+
+    assert result.records == [RemoveTopicRecord(topic_id=TOPIC_ID, cause="why")]
+    assert replay(result).topics == {}
+
+
+@pytest.mark.parametrize(
+    "decide",
+    [
+        lambda: delete_topic(IMAGE, "nobody", cause=""),
+        lambda: alter_configs(IMAGE, "nobody", {}, cause=""),
+    ],
+)
+def test_unknown_topic_is_refused(decide):
+    with pytest.raises(UnknownTopicOrPartitionError, match="nobody"):
+        decide()
+
+
+def test_settings_are_set_and_removed():
+    before = image_of(
+        partition("1"), configs={"segment.bytes": "2000000", "min.insync.replicas": "2"}
+    )
+
+    result = alter_configs(
+        before, TOPIC, {"min.insync.replicas": 1, "segment.bytes": None}, cause="why"
+    )
+
+    assert replay(result, before).topic(TOPIC).configs == {"min.insync.replicas": "1"}
+
+
+@pytest.mark.parametrize("value", ["1", None])
+def test_unknown_setting_is_refused_also_when_it_is_to_be_removed(value):
+    with pytest.raises(InvalidConfigError, match=r"min\.insync\.replicas"):
+        alter_configs(IMAGE, TOPIC, {"min.insync.replica": value}, cause="why")

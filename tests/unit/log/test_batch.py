@@ -1,0 +1,72 @@
+"""Segments and batches: what their names and headers say, and when two are the same append."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.log.batch import Segment, StagedBatch, segment_name
+from tests.builders import batch, segment, staged, stamp
+
+ONE = batch("a", 4, "2 1", epoch=3, producer=stamp(1))
+
+# fmt: off
+SAME = [  # other batch                                       same
+    pytest.param(ONE,                                         True,  id="itself"),
+    pytest.param(replace(ONE, producer=None),                 True,  id="what-follows-from-the-files-is-not-asked"),
+    pytest.param(replace(ONE, base_offset=5),                 False, id="another-offset"),
+    pytest.param(replace(ONE, leader_epoch=4),                False, id="another-epoch"),
+    pytest.param(batch("b", 4, "2 1", epoch=3),               False, id="other-files"),
+    pytest.param(replace(ONE, segments=ONE.segments[:1]),     False, id="fewer-files"),
+    pytest.param(replace(ONE, segments=ONE.segments[::-1]),   False, id="files-in-another-order"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("other, expected", SAME)
+def test_copies_of_one_append_are_the_same(other, expected):
+    assert ONE.is_same_as(other) is expected
+
+
+def test_same_file_under_another_epochs_name_is_the_same_append():
+    renamed = [replace(each, path=segment_name(7, each.uuid, each.digest)) for each in ONE.segments]
+
+    assert ONE.is_same_as(replace(ONE, segments=tuple(renamed)))
+
+
+def test_batch_ends_after_its_records_and_is_as_large_as_its_segments():
+    assert (ONE.end_offset, ONE.size_bytes) == (7, 300)
+
+
+def test_name_of_a_segment_says_epoch_uuid_and_digest():
+    named = replace(segment("u"), path=segment_name(12, "ab12", "ff00"))
+
+    assert named.path == "12-ab12-ff00.parquet"
+    assert (named.epoch_in_name, named.uuid, named.digest) == (12, "ab12", "ff00")
+
+
+# fmt: off
+IMPOSSIBLE = [
+    pytest.param(lambda: segment("a", 0),                                               id="segment-without-records"),
+    pytest.param(lambda: replace(segment("a"), path="part-0.parquet"),                  id="a-file-that-is-no-segment"),
+    pytest.param(lambda: StagedBatch(segments=(), partition_count=1),                   id="append-without-segments"),
+    pytest.param(lambda: replace(staged("a"), segments=2 * staged("a").segments),       id="a-file-twice"),
+    pytest.param(lambda: stamp(-1),                                                     id="negative-sequence"),
+    pytest.param(lambda: stamp(0, digest=2**63),                                        id="digest-beyond-64-bits"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("make", IMPOSSIBLE)
+def test_impossible_value_is_a_bug_of_ours(make):
+    with pytest.raises(AssertionError):
+        make()
+
+
+def test_segment_is_a_plain_value():
+    assert segment("a", 2) == Segment(
+        path="0-a-digesta.parquet",
+        size_bytes=200,
+        record_count=2,
+        timestamp_min_us=1_700_000_000_000_000,
+        timestamp_max_us=1_700_000_000_000_001,
+    )

@@ -1,0 +1,139 @@
+"""Idempotence (KIP-98, DESIGN §3): the ladder of answers, then every small history."""
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from kafka_on_spark.errors import (
+    CorruptLogError,
+    DuplicateSequenceError,
+    OutOfOrderSequenceError,
+    ProducerFencedError,
+)
+from kafka_on_spark.log.producer_state import AppendedBefore, counters_of, find_append
+from kafka_on_spark.log.state import ProducerCounter
+from tests.builders import batch, log, staged, stamp
+
+NEW = None
+GONE = AppendedBefore(None)
+# One producer's appends 3 and 5 (a later run), another's in between.
+TWO = {"a": stamp(3), "b": stamp(9, producer="q", epoch=4), "c": stamp(5, epoch=1)}
+COUNTED = {"p": ProducerCounter(sequence=4, producer_epoch=1)}
+
+
+# fmt: off
+CASES = [  # log     stamps producers  sent                                expected
+    # New: the producer was never seen, or its sequence is above the last; it may skip.
+    pytest.param("",      {},  {},      stamp(0),                            NEW,                     id="first-append"),
+    pytest.param("",      {},  {},      stamp(7),                            NEW,                     id="first-append-may-begin-anywhere"),
+    pytest.param("0:abc", TWO, {},      stamp(6, epoch=1),                   NEW,                     id="next"),
+    pytest.param("0:abc", TWO, {},      stamp(90, epoch=1),                  NEW,                     id="skipping-is-allowed"),
+    pytest.param("0:abc", TWO, {},      stamp(6, epoch=9),                   NEW,                     id="newer-run"),
+    pytest.param("0:abc", TWO, {},      stamp(1, producer="r"),              NEW,                     id="other-producer"),
+    # Found: a retry, by whatever run, gets its first offsets back.
+    pytest.param("0:abc", TWO, {},      stamp(5, epoch=1),                   2,                       id="retry"),
+    pytest.param("0:abc", TWO, {},      stamp(3, epoch=1),                   0,                       id="retry-of-an-older-one-by-the-newer-run"),
+    pytest.param("0:abc", TWO, {},      stamp(9, producer="q", epoch=5),     1,                       id="retry-by-the-next-run"),
+    # Found with other records: a bug of the caller's.
+    pytest.param("0:abc", TWO, {},      stamp(5, epoch=1, digest=8),         DuplicateSequenceError,  id="other-payload"),
+    pytest.param("0:abc", TWO, {},      stamp(3, epoch=1, digest=8),         DuplicateSequenceError,  id="other-payload-of-an-older-one"),
+    # Not found and not above the last.
+    pytest.param("0:abc", TWO, {},      stamp(4, epoch=1),                   OutOfOrderSequenceError, id="between"),
+    pytest.param("0:abc", TWO, {},      stamp(0, epoch=1),                   OutOfOrderSequenceError, id="below-all"),
+    # Fenced by a newer run, also for what it appended itself.
+    pytest.param("0:abc", TWO, {},      stamp(6, epoch=0),                   ProducerFencedError,     id="zombie"),
+    pytest.param("0:abc", TWO, {},      stamp(3, epoch=0),                   ProducerFencedError,     id="zombie-retries-its-own"),
+    # What retention left: at or below it a duplicate whose offsets are unknown.
+    pytest.param("",      {},  COUNTED, stamp(4, epoch=1),                   GONE,                    id="counter-at"),
+    pytest.param("",      {},  COUNTED, stamp(2, epoch=1),                   GONE,                    id="counter-below"),
+    pytest.param("",      {},  COUNTED, stamp(5, epoch=1),                   NEW,                     id="counter-above"),
+    pytest.param("",      {},  COUNTED, stamp(5, epoch=0),                   ProducerFencedError,     id="counter-fences"),
+    pytest.param("0:c",   TWO, COUNTED, stamp(5, epoch=1),                   0,                       id="batch-before-counter"),
+    pytest.param("0:c",   TWO, COUNTED, stamp(3, epoch=1),                   GONE,                    id="counter-after-batch"),
+    pytest.param("0:c",   TWO, COUNTED, stamp(6, epoch=1),                   NEW,                     id="above-batch-and-counter"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("text, stamps, producers, sent, expected", CASES)
+def test_append_of_a_producer(text, stamps, producers, sent, expected):
+    state = log(text, stamps=stamps, producers=producers)
+    append = staged("z", producer=sent)
+
+    if isinstance(expected, type):
+        with pytest.raises(expected):
+            find_append(state, append)
+        return
+    if isinstance(expected, int):
+        expected = AppendedBefore(state.batches[state.batch_index_at(expected)])
+
+    assert find_append(state, append) == expected
+
+
+def test_same_files_are_a_duplicate_also_without_a_producer():
+    state = log("0:ab")
+
+    assert find_append(state, staged("b")) == AppendedBefore(state.batches[1])
+    assert find_append(state, staged("c")) is None
+
+
+def test_same_files_are_found_under_the_epoch_that_goes_on_with_them():
+    """Staged under epoch 0, committed under epoch 2: the name still says 0."""
+    went_on = replace(batch("b", 1), leader_epoch=2)
+    state = replace(
+        log("0:a"), batches=(*log("0:a").batches, went_on), log_end_offset=2, leader_epoch=2
+    )
+
+    assert find_append(state, staged("b")) == AppendedBefore(went_on)
+
+
+@pytest.mark.parametrize("sent", ["2 1", "1 1 1"])
+def test_part_of_an_append_in_the_log_is_corruption(sent):
+    whole = staged("a", sent)
+    part = replace(batch("a", 0, sent), segments=whole.segments[:1], record_count=1)
+    state = replace(log(), batches=(part,), log_end_offset=1)
+
+    with pytest.raises(CorruptLogError):
+        find_append(state, whole)
+
+
+def test_counters_are_the_highest_of_each_producer():
+    batches = [
+        batch("a", 0, producer=stamp(3, epoch=1)),
+        batch("b", 1, producer=stamp(8, epoch=2)),
+        batch("c", 2, producer=stamp(1, producer="q")),
+        batch("d", 3),
+    ]
+
+    assert counters_of(batches) == {"p": ProducerCounter(8, 2), "q": ProducerCounter(1, 0)}
+
+
+def answer(state, sent):
+    try:
+        found = find_append(state, staged("z", producer=sent))
+    except (DuplicateSequenceError, OutOfOrderSequenceError, ProducerFencedError) as error:
+        return type(error)
+    return found and found.batch and found.batch.base_offset
+
+
+def test_every_small_history_of_a_producer_is_idempotent():
+    """Up to three appends with any rising sequences and runs, each possible append after them."""
+    checked = 0
+    for steps in product(product((1, 2), (0, 1)), repeat=3):
+        stamps, sequence, epoch = {}, -1, 0
+        for letter, (by, run) in zip("abc", steps, strict=True):
+            sequence, epoch = sequence + by, epoch + run
+            stamps[letter] = stamp(sequence, epoch=epoch)
+        state = log("0:abc", stamps=stamps)
+        places = {each.sequence: place for place, each in enumerate(stamps.values())}
+        for sent, run, digest in product(range(8), range(5), (7, 8)):
+            checked += 1
+            found = answer(state, stamp(sent, epoch=run, digest=digest))
+            if run < epoch:
+                assert found is ProducerFencedError
+            elif sent in places:
+                assert found == (places[sent] if digest == 7 else DuplicateSequenceError)
+            else:
+                assert found is (OutOfOrderSequenceError if sent < sequence else None)
+    assert checked == 5120

@@ -1,0 +1,69 @@
+"""A log that does not add up is corrupt; questions about offsets are answered from batches."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.errors import CorruptLogError
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.log.state import check_dense
+from tests.builders import batch, log
+from tests.fakes import with_batches_changed
+
+GOOD = log("0:aab 1:cc")
+
+# fmt: off
+CASES = [
+    pytest.param(with_batches_changed(GOOD, 0, record_count=3),                 id="torn-first-batch"),
+    pytest.param(with_batches_changed(GOOD, 2, record_count=1),                 id="batch-with-more-records-than-it-says"),
+    pytest.param(with_batches_changed(GOOD, 1, base_offset=1),                  id="overlap"),
+    pytest.param(replace(GOOD, batches=GOOD.batches[::2]),                      id="gap"),
+    pytest.param(replace(GOOD, batches=GOOD.batches[1:]),                       id="first-batch-missing"),
+    pytest.param(replace(GOOD, batches=GOOD.batches[:-1]),                      id="last-batch-missing"),
+    pytest.param(replace(GOOD, batches=()),                                     id="all-batches-missing"),
+    pytest.param(replace(GOOD, log_end_offset=Offset(6)),                       id="end-above"),
+    pytest.param(replace(GOOD, log_end_offset=Offset(4)),                       id="end-inside-a-batch"),
+    pytest.param(replace(log(base=4), log_start_offset=Offset(5)),              id="start-above-end"),
+    pytest.param(replace(GOOD, batches=(batch("a", 0, "2"), *GOOD.batches)),    id="batch-twice"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("state", CASES)
+def test_log_that_does_not_add_up_is_corrupt(state):
+    with pytest.raises(CorruptLogError):
+        check_dense(state)
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"base": 9}, {"text": "0:aab 1:cc"}, {"text": "0:aab", "start": 1}]
+)
+def test_log_that_adds_up_is_not(given):
+    check_dense(log(**given))
+
+
+def test_epoch_at_every_offset():
+    state = log("0:aab 1:cc", base=10)
+
+    assert [state.epoch_at(each) for each in range(9, 16)] == [None, 0, 0, 0, 1, 1, None]
+
+
+def test_batches_between_are_those_that_hold_any_of_the_range():
+    """Every range of a log of three batches, against the batches' own offsets."""
+    state, checked = log("0:aab 1:cc", base=1), 0
+    for start in range(8):
+        for end in range(start + 1, 8):
+            checked += 1
+            assert state.batches_between(start, end) == tuple(
+                each for each in state.batches if each.base_offset < end and each.end_offset > start
+            )
+    assert checked == 28
+
+
+def test_batches_from_an_offset_inside_a_batch_are_refused():
+    state = log("0:aab 1:cc")
+
+    assert state.has_batches_from(Offset(2)) == state.batches[1:]
+    assert state.has_batches_from(Offset(5)) == ()
+    with pytest.raises(CorruptLogError):
+        state.has_batches_from(Offset(1))

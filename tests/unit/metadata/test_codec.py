@@ -1,0 +1,218 @@
+"""Records as rows and back, through the very Parquet files of the metadata log."""
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_on_spark.errors import CorruptLogError
+from kafka_on_spark.ids import KEEP, LOST
+from kafka_on_spark.metadata import records as kinds
+from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.codec import COLUMNS, decode, decode_stamp, encode
+from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
+from kafka_on_spark.metadata.records import Stamp
+from kafka_on_spark.storage.metadata_log import FILE_SCHEMA, _encode_file, rows_of
+from tests.builders import TOPIC_ID, brokers, disk, partition, uuid_on
+
+STAMP = Stamp(time_ms=1_700_000_000_123)
+
+numbers = st.integers(0, 2**62)
+small = st.integers(0, 2**31 - 1)
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+maybe_text = st.none() | texts
+maybe_number = st.none() | numbers
+cause = {"cause": maybe_text}
+states = st.sampled_from(BrokerState)
+FIVE = brokers("1 2 3 4 5")
+
+
+@st.composite
+def registrations(draw):
+    replicas = tuple(draw(st.lists(small, min_size=1, max_size=4, unique=True)))
+    isr = draw(st.frozensets(st.sampled_from(replicas)))
+    rest = sorted(set(replicas) - isr)
+    high_watermark = draw(numbers)
+    return PartitionRegistration(
+        replicas=replicas,
+        replica_uuids=tuple(draw(texts) for _ in replicas),
+        directories=tuple(draw(st.sampled_from([None, LOST, disk(1)])) for _ in replicas),
+        isr=isr,
+        elr=draw(st.frozensets(st.sampled_from(rest))) if rest else frozenset(),
+        leader=draw(st.sampled_from([None, *isr])),
+        leader_epoch=draw(numbers),
+        partition_epoch=draw(numbers),
+        adding_replicas=tuple(draw(st.lists(st.sampled_from(replicas), unique=True))),
+        removing_replicas=tuple(draw(st.lists(st.sampled_from(replicas), unique=True))),
+        high_watermark=high_watermark,
+        high_watermark_epoch=draw(maybe_number),
+        log_end_offset=draw(numbers),
+        log_start_offset=draw(st.integers(0, high_watermark)),
+        unclean_generation=draw(small),
+    )
+
+
+def keep_or(values):
+    return st.just(KEEP) | values
+
+
+sets = st.frozensets(small, max_size=3)
+orders = st.lists(small, max_size=3, unique=True).map(tuple)
+changes = st.builds(
+    PartitionChange,
+    isr=keep_or(sets),
+    elr=keep_or(sets),
+    leader=keep_or(st.none() | small),
+    replicas=keep_or(orders),
+    replica_uuids=keep_or(st.lists(texts, max_size=3).map(tuple)),
+    directories=keep_or(st.lists(st.none() | texts, max_size=3).map(tuple)),
+    adding_replicas=keep_or(orders),
+    removing_replicas=keep_or(orders),
+    high_watermark=keep_or(numbers),
+    high_watermark_epoch=keep_or(numbers),
+    unclean_generation=keep_or(small),
+)
+place = {"topic_id": texts, "partition": small}
+STRATEGIES = {
+    kinds.ClusterRecord: {"cluster_id": texts},
+    kinds.ControllerRecord: {"controller_id": texts, "controller_epoch": numbers, "is_resignation": st.booleans()},
+    kinds.BrokerRecord: {
+        "broker_id": small, "broker_epoch": numbers, "root": texts, "rack": maybe_text,
+        "directory_id": texts, "broker_state": states,
+    },
+    kinds.BrokerChangeRecord: {"broker_id": small, "broker_epoch": numbers, "broker_state": states},
+    kinds.TopicRecord: {"topic": texts, "topic_id": texts},
+    kinds.RemoveTopicRecord: {"topic_id": texts},
+    kinds.PartitionRecord: {**place, "topic": texts, "registration": registrations()},
+    kinds.PartitionChangeRecord: {
+        **place, "change": changes, "topic": texts, "leader_epoch": numbers, "partition_epoch": numbers,
+    },
+    kinds.HighWatermarkRecord: {
+        **place, "leader_epoch": numbers, "partition_epoch": numbers, "high_watermark": maybe_number,
+        "high_watermark_epoch": maybe_number, "log_end_offset": numbers, "log_start_offset": maybe_number,
+    },
+    kinds.ConfigRecord: {"topic_id": maybe_text, "config_name": texts, "config_value": maybe_text},
+    kinds.ProducerRecord: {"producer_id": texts, "producer_epoch": numbers},
+    kinds.OffsetCommitRecord: {**place, "group": texts, "offset": numbers, "leader_epoch": maybe_number},
+    kinds.AdminRequestRecord: {"request": texts},
+    kinds.AdminResultRecord: {"request": texts, "result": texts},
+}  # fmt: skip
+records = st.one_of([st.builds(kind, **fields, **cause) for kind, fields in STRATEGIES.items()])
+
+
+def through_parquet(given, stamp=STAMP):
+    content = _encode_file(given, stamp)
+    return rows_of(pq.read_table(pa.BufferReader(content)))
+
+
+def test_every_record_type_has_a_strategy():
+    assert set(STRATEGIES) == set(kinds.Record.__args__)
+    assert len(STRATEGIES) == 14
+
+
+@pytest.mark.parametrize("kind", STRATEGIES, ids=lambda kind: kind.__name__)
+def test_every_type_comes_back_as_it_was(kind):
+    @settings(max_examples=25, deadline=None)
+    @given(st.builds(kind, **STRATEGIES[kind], **cause))
+    def check(record):
+        [row] = through_parquet([record])
+        assert decode(row) == record
+
+    check()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(records, min_size=1, max_size=8))
+def test_batch_of_any_records_comes_back_in_order(batch):
+    assert [decode(row) for row in through_parquet(batch)] == batch
+
+
+# fmt: off
+CHANGES = [
+    pytest.param(PartitionChange(),                                                         id="all-kept"),
+    pytest.param(PartitionChange(leader=None),                                              id="leader-none"),
+    pytest.param(PartitionChange(leader=0),                                                 id="leader-zero"),
+    pytest.param(PartitionChange(isr=frozenset(), elr=frozenset()),                         id="sets-emptied"),
+    pytest.param(PartitionChange(adding_replicas=(), removing_replicas=()),                 id="lists-emptied"),
+    pytest.param(PartitionChange(directories=(None, LOST, disk(3))),                        id="directories-none-and-lost"),
+    pytest.param(PartitionChange(replicas=brokers("3 1 2"), replica_uuids=(uuid_on(3),)),   id="order-is-kept"),
+    pytest.param(PartitionChange(high_watermark=0, unclean_generation=1),                   id="high-watermark-zero"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_keep_none_and_empty_are_three_things(change):
+    record = kinds.PartitionChangeRecord(
+        topic_id=TOPIC_ID, partition=0, change=change, topic="t", leader_epoch=1, partition_epoch=2
+    )
+    other = replace(record, change=PartitionChange(isr=frozenset(FIVE), directories=(disk(1),)))
+
+    assert [decode(row) for row in through_parquet([other, record, other])] == [
+        other,
+        record,
+        other,
+    ]
+
+
+STAMPS = [
+    STAMP,
+    Stamp(time_ms=0, controller_id="c", controller_epoch=0, application_id="app"),
+    Stamp(time_ms=5, application_id="app"),
+]
+
+
+@pytest.mark.parametrize("stamp", STAMPS)
+def test_stamp_stands_in_every_row(stamp):
+    rows = through_parquet(
+        [kinds.ClusterRecord(cluster_id="c"), kinds.TopicRecord(topic="t", topic_id="i")], stamp
+    )
+
+    assert [decode_stamp(row) for row in rows] == [stamp, stamp]
+
+
+def test_stamp_does_not_overwrite_a_controllers_record():
+    record = kinds.ControllerRecord(controller_id="old", controller_epoch=2, is_resignation=True)
+    stamp = Stamp(time_ms=1, controller_id="new", controller_epoch=3)
+
+    first, second = through_parquet([kinds.TopicRecord(topic="t", topic_id="i"), record], stamp)
+
+    assert decode(second) == record
+    assert decode_stamp(first) == stamp
+
+
+def test_columns_are_those_of_the_table_for_every_type():
+    registration = kinds.PartitionRecord(
+        topic="t", topic_id="i", partition=0, registration=partition("1 2")
+    )
+
+    columns = encode([registration], STAMP)
+
+    assert list(columns) == list(COLUMNS)
+    assert FILE_SCHEMA.names == ["offset_delta", *COLUMNS]
+    assert columns["isr"] == [[1, 2]]
+    assert columns["elr"] == [[]]
+
+
+def row(**fields):
+    return dict.fromkeys(COLUMNS) | fields
+
+
+# fmt: off
+BAD_ROWS = [
+    pytest.param(row(record_type="VoterRecord"),                                    id="type-of-a-newer-version"),
+    pytest.param(row(record_type=None),                                             id="no-type"),
+    pytest.param(row(record_type="BrokerRecord", broker_state="asleep"),            id="unknown-state"),
+    pytest.param(row(record_type="PartitionRecord"),                                id="fields-missing"),
+    pytest.param({"record_type": "TopicRecord"},                                    id="columns-missing"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("bad", BAD_ROWS)
+def test_row_that_is_no_record_is_corruption(bad):
+    with pytest.raises(CorruptLogError):
+        decode(bad)

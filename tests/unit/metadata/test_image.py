@@ -1,0 +1,248 @@
+"""Replay: what each record type does to an image, and that a snapshot rebuilds it."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_on_spark.errors import UnknownTopicOrPartitionError
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.metadata import records as kinds
+from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.image import (
+    ControllerLease,
+    GroupOffset,
+    MetadataImage,
+    snapshot_records,
+)
+from kafka_on_spark.metadata.partition import PartitionChange
+from kafka_on_spark.metadata.records import MetadataBatch, Stamp
+from tests.builders import KEY, TOPIC, TOPIC_ID, broker, disk, image_of, partition
+
+STAMP = Stamp(time_ms=77)
+OTHER_ID = "2" * 32
+FENCED, ACTIVE = BrokerState.FENCED, BrokerState.ACTIVE
+
+
+def batch(image, *records, stamp=STAMP):
+    return MetadataBatch(base_offset=image.offset, stamp=stamp, records=records)
+
+
+def replay(image, *records):
+    return image.replay(batch(image, *records))
+
+
+def high_watermark(hw, *, leo=9, epoch=5, version=9, hw_epoch=5, start=None, key=KEY):
+    return kinds.HighWatermarkRecord(
+        topic_id=key.topic_id, partition=key.partition, leader_epoch=epoch, partition_epoch=version,
+        high_watermark=hw, high_watermark_epoch=hw_epoch, log_end_offset=leo, log_start_offset=start,
+    )  # fmt: skip
+
+
+def change(key=KEY, **fields):
+    return kinds.PartitionChangeRecord(
+        topic_id=key.topic_id, partition=key.partition, change=PartitionChange(**fields),
+        topic=TOPIC, leader_epoch=0, partition_epoch=0,
+    )  # fmt: skip
+
+
+def broker_record(broker_id, *, epoch=0, state=ACTIVE, root=None):
+    return kinds.BrokerRecord(
+        broker_id=broker_id, broker_epoch=epoch, root=root or f"memory://{broker_id}", rack=None,
+        directory_id=disk(broker_id), broker_state=state,
+    )  # fmt: skip
+
+
+def config(name, value, topic_id=None):
+    return kinds.ConfigRecord(topic_id=topic_id, config_name=name, config_value=value)
+
+
+def request(text):
+    return kinds.AdminRequestRecord(request=text)
+
+
+def offset_commit(offset, topic_id=TOPIC_ID):
+    return kinds.OffsetCommitRecord(
+        group="g", topic_id=topic_id, partition=0, offset=offset, leader_epoch=None
+    )
+
+
+BEFORE = image_of(partition("1 2 3", hw=4, hw_epoch=3, leo=6))
+ONE = BEFORE.topics[TOPIC_ID].partitions[0]
+GONE = PartitionKey(OTHER_ID, 0)
+SAVED = {("g", KEY): GroupOffset(offset=5, leader_epoch=None)}
+
+
+def with_partition(changed, number=0):
+    topic = BEFORE.topics[TOPIC_ID]
+    partitions = {**topic.partitions, number: changed}
+    return {"topics": {TOPIC_ID: replace(topic, partitions=partitions)}}
+
+
+# fmt: off
+CASES = [  # record                                              fields that differ afterwards
+    pytest.param([kinds.ClusterRecord(cluster_id="c")],          {"cluster_id": "c"},                                          id="cluster"),
+    pytest.param([kinds.ControllerRecord(controller_id="x", controller_epoch=2)], {"controller": ControllerLease(controller_id="x", controller_epoch=2, offset=101)}, id="claim"),
+    pytest.param([kinds.ControllerRecord(controller_id="x", controller_epoch=2, is_resignation=True)], {"controller": ControllerLease(controller_id=None, controller_epoch=2, offset=101)}, id="resignation-keeps-the-epoch"),
+    pytest.param([broker_record(4)],                             {"brokers": {**BEFORE.brokers, 4: broker(4)}},                id="broker-registers"),
+    pytest.param([broker_record(1, epoch=1, root="r")],          {"brokers": {**BEFORE.brokers, 1: replace(broker(1), broker_epoch=1, root="r")}}, id="broker-registers-another-disk"),
+    pytest.param([kinds.BrokerChangeRecord(broker_id=2, broker_epoch=0, broker_state=FENCED)], {"brokers": {**BEFORE.brokers, 2: broker(2, state=FENCED)}}, id="broker-is-fenced"),
+    pytest.param([kinds.BrokerChangeRecord(broker_id=2, broker_epoch=1, broker_state=FENCED)], {},                             id="change-of-another-incarnation-is-ignored"),
+    pytest.param([kinds.BrokerChangeRecord(broker_id=9, broker_epoch=0, broker_state=FENCED)], {},                             id="change-of-an-unknown-broker-is-ignored"),
+    pytest.param([kinds.RemoveTopicRecord(topic_id=TOPIC_ID)],   {"topics": {}, "topic_ids": {}},                              id="topic-removed"),
+    pytest.param([kinds.RemoveTopicRecord(topic_id=OTHER_ID)],   {},                                                           id="unknown-topic-removed"),
+    pytest.param([kinds.PartitionRecord(topic=TOPIC, topic_id=TOPIC_ID, partition=1, registration=partition("2"))], with_partition(partition("2"), 1), id="partition-added"),
+    pytest.param([kinds.PartitionRecord(topic=TOPIC, topic_id=OTHER_ID, partition=1, registration=partition("2"))], {},                     id="partition-of-an-unknown-topic"),
+    pytest.param([change(leader=2)],                             with_partition(ONE.merge(PartitionChange(leader=2))),         id="partition-changes"),
+    pytest.param([change(leader=2), change(isr=frozenset({2}))], with_partition(replace(ONE, leader=2, isr=frozenset({2}), leader_epoch=6, partition_epoch=11)), id="partition-changes-twice"),
+    pytest.param([change(GONE, leader=2)],                       {},                                                           id="change-of-an-unknown-topic"),
+    pytest.param([change(PartitionKey(TOPIC_ID, 7), leader=2)],  {},                                                           id="change-of-an-unknown-partition"),
+    # High watermarks: valid only if nothing changed since their author looked.
+    pytest.param([high_watermark(8)],                            with_partition(replace(ONE, high_watermark=8, high_watermark_epoch=5, log_end_offset=9)), id="high-watermark-moves"),
+    pytest.param([high_watermark(None, hw_epoch=None)],          with_partition(replace(ONE, log_end_offset=9)),               id="only-the-log-end"),
+    pytest.param([high_watermark(3)],                            with_partition(replace(ONE, log_end_offset=9)),               id="high-watermark-never-falls"),
+    pytest.param([high_watermark(4, hw_epoch=9)],                with_partition(replace(ONE, log_end_offset=9)),               id="equal-keeps-its-epoch"),
+    pytest.param([high_watermark(8, epoch=4)],                   {},                                                           id="high-watermark-of-an-older-leadership"),
+    pytest.param([high_watermark(8, version=8)],                 {},                                                           id="high-watermark-decided-on-an-older-isr"),
+    pytest.param([change(isr=frozenset({1})), high_watermark(8)], with_partition(ONE.merge(PartitionChange(isr=frozenset({1})))), id="isr-changed-just-before"),
+    pytest.param([high_watermark(8, start=2)],                   with_partition(replace(ONE, high_watermark=8, high_watermark_epoch=5, log_end_offset=9, log_start_offset=2)), id="log-start-moves"),
+    pytest.param([high_watermark(8, key=GONE)],                  {},                                                           id="high-watermark-of-an-unknown-topic"),
+    pytest.param([config("min.insync.replicas", "2")],           {"configs": {"min.insync.replicas": "2"}},                    id="cluster-setting"),
+    pytest.param([config("a", "2"), config("a", None)],          {},                                                           id="setting-removed"),
+    pytest.param([config("a", "2", TOPIC_ID)],                   {"topics": {TOPIC_ID: replace(BEFORE.topics[TOPIC_ID], configs={"a": "2"})}}, id="topic-setting"),
+    pytest.param([config("a", "2", OTHER_ID)],                   {},                                                           id="setting-of-an-unknown-topic"),
+    pytest.param([config("a", "2", TOPIC_ID), change(leader=2), config("b", "3", TOPIC_ID)], {"topics": {TOPIC_ID: replace(BEFORE.topics[TOPIC_ID], configs={"a": "2", "b": "3"}, partitions={0: ONE.merge(PartitionChange(leader=2))})}}, id="settings-and-partitions-together"),
+    pytest.param([kinds.ProducerRecord(producer_id="p", producer_epoch=3)], {"producers": {"p": 3}},                           id="producer-run"),
+    pytest.param([offset_commit(5)],                             {"groups": SAVED},                                            id="group-offset"),
+    pytest.param([offset_commit(9), offset_commit(5)],           {"groups": SAVED},                                            id="group-may-go-back"),
+    pytest.param([offset_commit(5, OTHER_ID)],                   {},                                                           id="group-offset-of-an-unknown-topic"),
+    pytest.param([offset_commit(5), kinds.RemoveTopicRecord(topic_id=TOPIC_ID)], {"topics": {}, "topic_ids": {}},              id="group-offsets-go-with-their-topic"),
+    pytest.param([request("a"), request("b")],                   {"requests": (request("a"), request("b"))},                   id="requests-wait-in-order"),
+    pytest.param([request("a"), request("b"), kinds.AdminResultRecord(request="a", result="ok")], {"requests": (request("b"),)}, id="answered-request-waits-no-more"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("records, changed", CASES)
+def test_replay(records, changed):
+    after = replay(BEFORE, *records)
+
+    # The lease notes the end of its batch, so that a renewal is a sign of life.
+    expected = replace(BEFORE, offset=100 + len(records), time_ms=77, **changed)
+    assert after == expected
+
+
+@pytest.mark.parametrize("records, changed", CASES)
+def test_replay_leaves_the_old_image_as_it_was(records, changed):
+    copy = image_of(partition("1 2 3", hw=4, hw_epoch=3, leo=6))
+
+    replay(BEFORE, *records)
+
+    assert copy == BEFORE
+
+
+@pytest.mark.parametrize("records, changed", CASES)
+def test_records_in_one_batch_or_in_many_lead_to_the_same(records, changed):
+    one_by_one = BEFORE
+    for record in records:
+        one_by_one = replay(one_by_one, record)
+
+    assert one_by_one == replay(BEFORE, *records)
+
+
+def test_topic_created_again_has_nothing_of_its_namesake():
+    after = replay(
+        replay(BEFORE, config("a", "2", TOPIC_ID), offset_commit(5)),
+        kinds.RemoveTopicRecord(topic_id=TOPIC_ID),
+        kinds.TopicRecord(topic=TOPIC, topic_id=OTHER_ID),
+        kinds.PartitionRecord(
+            topic=TOPIC, topic_id=OTHER_ID, partition=0, registration=partition("3")
+        ),
+        change(leader=2),  # late, and about the old one
+    )
+
+    assert after.topic(TOPIC).topic_id == OTHER_ID
+    assert after.topic(TOPIC).partitions == {0: partition("3")}
+    assert (dict(after.topic(TOPIC).configs), dict(after.groups)) == ({}, {})
+
+
+def test_late_removal_of_a_namesake_leaves_the_new_topic_its_name():
+    created = replay(BEFORE, kinds.TopicRecord(topic=TOPIC, topic_id=OTHER_ID))
+
+    after = replay(created, kinds.RemoveTopicRecord(topic_id=TOPIC_ID))
+
+    assert after.topic(TOPIC).topic_id == OTHER_ID
+
+
+def test_batch_must_continue_the_image():
+    with pytest.raises(AssertionError):
+        BEFORE.replay(MetadataBatch(base_offset=99, stamp=STAMP, records=(request("a"),)))
+
+
+def test_unknown_topic_is_said_with_the_known_ones():
+    with pytest.raises(UnknownTopicOrPartitionError, match="orders"):
+        BEFORE.topic("order")
+
+
+@pytest.mark.parametrize("records, changed", CASES)
+def test_snapshot_rebuilds_the_image(records, changed):
+    image = replay(BEFORE, *records)
+
+    assert_snapshot_rebuilds(image)
+
+
+def assert_snapshot_rebuilds(image):
+    records = tuple(snapshot_records(image))
+    start = MetadataImage(offset=image.offset - len(records))
+    again = start.replay(
+        MetadataBatch(base_offset=start.offset, stamp=Stamp(time_ms=image.time_ms), records=records)
+    )
+    # The lease's place is where it was seen last, which a snapshot does not keep.
+    if image.controller is not None:
+        again = replace(again, controller=replace(again.controller, offset=image.controller.offset))
+    assert again == image
+
+
+# Without those that only some other record before them makes possible.
+FREE = [
+    record
+    for case in CASES
+    for record in case.values[0]
+    if not isinstance(record, kinds.PartitionChangeRecord) or record.change.leader == 2
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(FREE), max_size=25))
+def test_snapshot_after_any_records_rebuilds_the_image(records):
+    image = BEFORE
+    for record in records:
+        image = replay(image, record)
+
+    assert_snapshot_rebuilds(image)
+
+
+def test_settings_of_a_topic_are_over_those_of_the_cluster():
+    image = image_of(partition("1"), configs={"min.insync.replicas": "2"})
+    image = replay(image, config("min.insync.replicas", "3"), config("segment.bytes", "2000000"))
+
+    assert image.settings(TOPIC_ID).integer("min.insync.replicas") == 2
+    assert image.settings().integer("min.insync.replicas") == 3
+    assert image.settings(TOPIC_ID).integer("segment.bytes") == 2_000_000
+    assert image.settings(TOPIC_ID).integer("retention.bytes") == -1
+
+
+def test_eligible_brokers_are_neither_fenced_nor_draining():
+    image = image_of(partition("1"), ids="1 2 3", fenced="2", draining="3")
+
+    assert image.eligible_brokers() == {1}
+    assert [image.is_eligible(each) for each in (1, 2, 3, 4)] == [True, False, False, False]
+
+
+def test_partitions_are_asked_for_by_key():
+    assert BEFORE.partition(KEY) == ONE
+    assert BEFORE.partition(GONE) is None
+    assert BEFORE.partition(PartitionKey(TOPIC_ID, 7)) is None
+    assert str(BEFORE.name_of(KEY)) == "orders-0"
+    assert list(BEFORE.partitions()) == [(KEY, ONE)]

@@ -1,0 +1,180 @@
+"""Catch up, decide, commit: races, lost answers, snapshots."""
+
+from functools import partial
+
+import pytest
+
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import (
+    CommitOutcomeUnknownError,
+    InconsistentClusterError,
+    KafkaStorageError,
+    RequestTimedOutError,
+)
+from kafka_on_spark.ids import ControllerEpoch
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import ProducerRecord, TopicRecord
+from kafka_on_spark.service.metadata_service import SNAPSHOT_RECORDS_MIN, MetadataService
+from tests.fakes import FakeClock, Fault, MemoryMetadataLog
+
+
+@pytest.fixture
+def log():
+    return MemoryMetadataLog()
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def open_service(log, clock):
+    return partial(MetadataService, log, clock, random=lambda: 1.0)
+
+
+def create_topic(name, *, before_commit=lambda: None):
+    def decide(image):
+        before_commit()
+        if name in image.topic_ids:
+            return ControllerResult([], "already exists")
+        return ControllerResult([TopicRecord(topic=name, topic_id=f"id of {name}")], "created")
+
+    return decide
+
+
+def submit(service, decide, *, timeout_ms=1000, **fields):
+    return service.submit(decide, timeout_ms=timeout_ms, **fields)
+
+
+def test_decision_is_committed_and_replayed_before_its_response(open_service, log):
+    service = open_service()
+
+    assert submit(service, create_topic("orders")) == "created"
+
+    assert set(service.image.topic_ids) == {"orders"}
+    assert submit(service, create_topic("orders")) == "already exists"
+    assert len(log.batches) == 1
+
+
+def test_stamp_says_who_when_and_where(log, clock):
+    service = MetadataService(log, clock, random=lambda: 0.0, application_id="local-7")
+
+    submit(service, create_topic("orders"), controller=("c1", ControllerEpoch(4)))
+    submit(service, create_topic("payments"))
+
+    first, second = (each.stamp for each in log.batches)
+    assert (first.controller_id, first.controller_epoch, first.application_id) == (
+        "c1",
+        4,
+        "local-7",
+    )
+    assert (second.controller_id, second.controller_epoch) == (None, None)
+    assert first.time_ms == clock.now_ms()
+
+
+def test_loser_of_a_race_decides_again_on_what_the_winner_wrote(open_service, log):
+    rivals = [lambda: submit(open_service(), create_topic("orders"))]
+
+    response = submit(
+        open_service(), create_topic("orders", before_commit=lambda: rivals and rivals.pop()())
+    )
+
+    assert response == "already exists"
+    assert len(log.batches) == 1
+
+
+def test_loser_of_a_race_about_something_else_commits_after_it(open_service):
+    rivals = [lambda: submit(open_service(), create_topic("payments"))]
+    service = open_service()
+
+    response = submit(
+        service, create_topic("orders", before_commit=lambda: rivals and rivals.pop()())
+    )
+
+    assert response == "created"
+    assert set(service.image.topic_ids) == {"orders", "payments"}
+
+
+def test_endless_conflict_ends_with_the_time_and_pauses_grow_between_tries(
+    open_service, log, clock
+):
+    log.faults.extend([Fault.CONFLICT] * 1000)
+
+    with pytest.raises(RequestTimedOutError):
+        submit(open_service(), create_topic("orders"), timeout_ms=1000)
+
+    assert log.batches == []
+    assert clock.slept_ms[:4] == [1, 2, 4, 8]
+    assert max(clock.slept_ms) == 200
+    assert 1000 <= clock.monotonic_ms() <= 1000 + 200
+
+
+@pytest.mark.parametrize("fault, is_there", [(Fault.LOST_BEFORE, False), (Fault.LOST_ANSWER, True)])
+def test_unknown_outcome_is_never_tried_again_by_itself(open_service, log, fault, is_there):
+    service = open_service()
+    log.faults.append(fault)
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        submit(service, create_topic("orders"))
+
+    assert service.image == MetadataImage()
+    assert ("orders" in service.catch_up().topic_ids) is is_there
+    assert submit(service, create_topic("orders")) == ("already exists" if is_there else "created")
+    assert len(log.batches) == 1
+
+
+def test_refusal_of_a_decision_commits_nothing(open_service, log):
+    def refuse(image):
+        raise KafkaStorageError("no")
+
+    with pytest.raises(KafkaStorageError):
+        submit(open_service(), refuse)
+
+    assert log.batches == []
+
+
+def test_log_that_went_back_stops_the_process(open_service, log):
+    service = open_service()
+    submit(service, create_topic("orders"))
+    log.roll_back(1)
+
+    with pytest.raises(InconsistentClusterError):
+        service.catch_up()
+
+
+def fill(service, count):
+    records = [ProducerRecord(producer_id=f"p{each}", producer_epoch=0) for each in range(count)]
+    submit(service, lambda image: ControllerResult(records, None))
+
+
+def test_process_starts_from_the_snapshot_and_the_tail(open_service, log):
+    service = open_service()
+    fill(service, SNAPSHOT_RECORDS_MIN)
+    service.maintain()
+    submit(service, create_topic("orders"))
+    expected = service.image
+    del log.batches[0]  # so that nothing but the snapshot can know
+
+    assert open_service().catch_up() == expected
+
+
+def test_snapshots_are_made_when_the_tail_has_grown_to_the_images_size(open_service, log):
+    service = open_service()
+    for count in (SNAPSHOT_RECORDS_MIN - 1, 1, 400, 600, 2000):
+        fill(service, count)
+        service.maintain()
+        service.maintain()
+
+    assert sorted(log.snapshots) == [1000, 2000, 4000]
+
+
+def test_snapshot_that_fails_costs_time_only(open_service, log):
+    service = open_service()
+    fill(service, SNAPSHOT_RECORDS_MIN)
+    log.is_offline = True
+
+    service.maintain()
+    log.is_offline = False
+
+    assert open_service().catch_up() == service.image

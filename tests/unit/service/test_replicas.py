@@ -1,0 +1,199 @@
+"""One operation on one table: load, decide, commit, and again after a conflict."""
+
+import pytest
+
+from kafka_on_spark.errors import (
+    CommitOutcomeUnknownError,
+    FencedLeaderEpochError,
+    KafkaStorageError,
+    ReplicaLostError,
+    UnexpectedOffsetError,
+)
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.log import operations
+from kafka_on_spark.service import replicas
+from tests.builders import NOW_MS, address, batch, disk, partition, staged, stamp, text_of
+from tests.fakes import Fault, MemoryReplicaStore, MemoryRoots
+
+HERE = address(1)
+
+
+@pytest.fixture
+def roots():
+    return MemoryRoots({HERE.root: disk(1)})
+
+
+@pytest.fixture
+def replica(roots):
+    store = MemoryReplicaStore(roots)
+    store.make(HERE)
+    return store.open(HERE)
+
+
+def lead(replica, epoch=0, **fields):
+    return replicas.begin_leadership(replica, partition("1", epoch=epoch, **fields))
+
+
+def append(replica, batch_, state=None, **fields):
+    return replicas.append(
+        replica, batch_, state or replica.load(), leader_epoch=0, now_ms=NOW_MS, **fields
+    )
+
+
+def test_leader_begins_by_fencing_its_table(replica):
+    state = lead(replica, 3)
+
+    assert (state.leader_epoch, state.version) == (3, 1)
+    assert replica.load() == state
+
+
+def test_leadership_that_has_begun_is_not_begun_again(replica):
+    first = lead(replica, 3)
+
+    assert lead(replica, 3) == first
+
+
+def test_older_leadership_is_refused(replica):
+    lead(replica, 3)
+
+    with pytest.raises(FencedLeaderEpochError):
+        lead(replica, 2)
+
+
+# fmt: off
+UNPROVEN = [  # register that a log of "0:ab" can't prove
+    pytest.param({"hw": 3, "hw_epoch": 0},             id="shorter-than-the-high-watermark"),
+    pytest.param({"hw": 2, "hw_epoch": 1},             id="another-epoch-below-it"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("register", UNPROVEN)
+@pytest.mark.parametrize("epoch", [1, 0])
+def test_leader_that_lacks_committed_records_does_not_begin(replica, register, epoch):
+    """Nor go on: the proof is asked also of a table that is fenced already."""
+    lead(replica)
+    append(replica, staged("a"))
+    before = append(replica, staged("b")).state
+
+    with pytest.raises(ReplicaLostError):
+        lead(replica, epoch, **register)
+
+    assert replica.load() == before
+
+
+def test_append_says_where_it_stands(replica):
+    lead(replica)
+    first = append(replica, staged("a", "2"))
+    second = append(replica, staged("b"))
+
+    assert (first.batch, first.is_duplicate) == (batch("a", 0, "2"), False)
+    assert (second.batch, second.is_duplicate) == (batch("b", 2), False)
+    assert second.state == replica.load()
+
+
+def test_loser_of_a_race_takes_the_new_end_with_the_same_files(replica):
+    old = lead(replica)
+    append(replica, staged("a", "2"))
+
+    late = append(replica, staged("b"), old)
+
+    assert late.batch == batch("b", 2)
+    assert text_of(replica.load()) == "0:aab"
+
+
+def test_loser_of_a_race_against_itself_finds_its_own_append(replica):
+    """The twin of a task, or a retry of an unknown outcome: decided in the commit, once."""
+    old = lead(replica)
+    won = append(replica, staged("a", producer=stamp(4)), old)
+
+    again = append(replica, staged("z", producer=stamp(4)), old)
+
+    assert (again.batch, again.is_duplicate) == (won.batch, True)
+    assert text_of(replica.load()) == "0:a"
+
+
+def test_loser_of_a_race_against_a_new_leader_is_fenced(replica):
+    old = lead(replica)
+    lead(replica, 1)
+
+    with pytest.raises(FencedLeaderEpochError):
+        append(replica, staged("a"), old)
+
+    assert replica.load().batches == ()
+
+
+def test_expected_offset_is_asked_again_after_a_lost_race(replica):
+    old = lead(replica)
+    append(replica, staged("a"))
+
+    with pytest.raises(UnexpectedOffsetError):
+        append(replica, staged("b"), old, expected_offset=Offset(0))
+
+
+@pytest.mark.parametrize("fault, is_there", [(Fault.LOST_BEFORE, False), (Fault.LOST_ANSWER, True)])
+def test_unknown_outcome_is_said_and_the_same_append_again_is_there_once(
+    roots, replica, fault, is_there
+):
+    lead(replica)
+    roots[HERE.root].faults.append(fault)
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        append(replica, staged("a"))
+    again = append(replica, staged("a"))
+
+    assert again.is_duplicate is is_there
+    assert text_of(replica.load()) == "0:a"
+
+
+@pytest.mark.parametrize("count", [1, 5, 31])
+def test_conflicts_are_tried_again(roots, replica, count):
+    lead(replica)
+    roots[HERE.root].faults.extend([Fault.CONFLICT] * count)
+
+    assert append(replica, staged("a")).batch == batch("a", 0)
+
+
+def test_endless_conflict_is_bounded(roots, replica):
+    lead(replica)
+    roots[HERE.root].faults.extend([Fault.CONFLICT] * 1000)
+
+    with pytest.raises(KafkaStorageError, match="keep conflicting"):
+        append(replica, staged("a"))
+    with pytest.raises(KafkaStorageError, match="keep conflicting"):
+        lead(replica, 1)
+
+    assert len(roots[HERE.root].faults) == 1000 - 2 * replicas.ATTEMPTS_MAX
+
+
+def test_decision_that_is_nothing_commits_nothing(replica):
+    before = lead(replica)
+
+    after = replicas.commit_decided(
+        replica, lambda state: operations.advance_log_start(state, Offset(0))
+    )
+
+    assert after == before
+
+
+@pytest.mark.parametrize("happen", ["offline", "wiped", "other-disk"])
+def test_table_that_is_not_there_is_said(roots, replica, happen):
+    root = roots[HERE.root]
+    if happen == "offline":
+        root.is_offline = True
+    else:
+        root.wipe()
+    if happen == "other-disk":
+        root.directory_id = disk(9)
+
+    with pytest.raises(KafkaStorageError if happen == "offline" else ReplicaLostError):
+        lead(replica)
+
+
+def test_table_that_went_back_lacks_what_was_committed(roots, replica):
+    lead(replica)
+    append(replica, staged("a"))
+    roots[HERE.root].roll_back(1)
+
+    with pytest.raises(ReplicaLostError):
+        lead(replica, 1, hw=1, hw_epoch=0)

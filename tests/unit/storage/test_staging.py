@@ -1,0 +1,270 @@
+"""Records into staged segments: how they are split, digested, bounded and written."""
+
+from itertools import groupby, pairwise
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+from kafka_on_spark.errors import InvalidRecordError, MessageTooLargeError
+from kafka_on_spark.ids import BrokerId, LeaderEpoch
+from kafka_on_spark.service.stage_plan import PartitionTarget, StageOrder
+from kafka_on_spark.storage.hashing import partitions_of_keys, record_digests, sum_digests
+from kafka_on_spark.storage.root_identity import prepare_root
+from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.storage.segments import RECORD_SCHEMA, digest_of, read_segment, replica_folder
+from kafka_on_spark.storage.staging import INPUT_SCHEMA, check_sizes, stage_records
+from tests.builders import KEY, address
+
+OPTIONS = StorageOptions()
+NOW_US = 1_700_000_000_000_000
+
+
+@pytest.fixture(scope="module")
+def roots(tmp_path_factory):
+    found = {}
+    for number in (1, 2):
+        root = str(tmp_path_factory.mktemp("root") / str(number))
+        found[number] = (root, prepare_root(root, "c", BrokerId(number), OPTIONS).directory_id)
+    return found
+
+
+@pytest.fixture
+def order(roots, request):
+    """Return a function that makes an order for so many partitions, in folders of this test."""
+
+    def make(partition_count=3, *, leaderless=(), **fields):
+        targets = tuple(
+            None
+            if number in leaderless
+            else PartitionTarget(
+                leader_epoch=LeaderEpoch(4),
+                replicas=tuple(
+                    address(
+                        broker_id,
+                        root=root,
+                        topic=f"t{abs(hash(request.node.name))}",
+                        key=KEY._replace(partition=number),
+                        directory_id=directory_id,
+                    )
+                    for broker_id, (root, directory_id) in roots.items()
+                ),
+            )
+            for number in range(partition_count)
+        )
+        given = {
+            "has_producer": False, "now_us": NOW_US,
+            "record_bytes_max": 10_000, "segment_bytes_max": 10**9,
+        }  # fmt: skip
+        return StageOrder(targets=targets, **(given | fields))
+
+    return make
+
+
+def batch(*rows):
+    blank = {"timestamp": 1, "key": None, "value": b"v", "headers": None, "partition": None}
+    return pa.RecordBatch.from_pylist([blank | row for row in rows], INPUT_SCHEMA)
+
+
+def keyed(count, seed=0, keys=7):
+    random = Random(seed)
+    return [
+        {"key": b"key%d" % random.randrange(keys), "value": b"%d" % place} for place in range(count)
+    ]
+
+
+def contents(order, staged, column="value"):
+    """Read what was staged back: by partition, the records in segment order."""
+    found = {}
+    for each in staged:
+        table = read_segment(order.targets[each.partition].replicas[0], each.segment, OPTIONS)
+        found.setdefault(each.partition, []).extend(table.column(column).to_pylist())
+    return found
+
+
+def test_records_go_where_kafkas_partitioner_sends_their_keys(order):
+    rows, stage = keyed(100), order()
+
+    staged = stage_records(stage, [batch(*rows)], OPTIONS)
+
+    numbers = partitions_of_keys(pa.array([row["key"] for row in rows], pa.binary()), 3).tolist()
+    expected = {
+        number: [row["value"] for row, mine in zip(rows, numbers, strict=True) if mine == number]
+        for number in set(numbers)
+    }
+    assert contents(stage, staged) == expected
+
+
+def test_order_of_a_key_is_input_order_across_batches_and_segments(order):
+    rows, stage = keyed(300), order(segment_bytes_max=2000)
+    parts = [batch(*rows[start : start + 50]) for start in range(0, 300, 50)]
+
+    staged = stage_records(stage, parts, OPTIONS)
+
+    assert len(staged) > 3
+    for number, values in contents(stage, staged).items():
+        assert values == sorted(values, key=int), number
+    assert sum(each.segment.record_count for each in staged) == 300
+
+
+def test_given_partition_wins_over_key_and_the_rest_goes_by_key(order):
+    stage = order()
+    rows = [
+        {"key": b"k", "partition": 2, "value": b"a"},
+        {"key": b"k", "value": b"b"},
+        {"partition": 0, "value": b"c"},
+    ]
+
+    found = contents(stage, stage_records(stage, [batch(*rows)], OPTIONS))
+
+    [by_key] = partitions_of_keys(pa.array([b"k"], pa.binary()), 3).tolist()
+    assert b"a" in found[2]
+    assert b"c" in found[0]
+    assert b"b" in found[by_key]
+
+
+@pytest.mark.parametrize("number", [-1, 3, 2**31 - 1])
+def test_partition_outside_the_topic_is_refused_by_code(order, number):
+    staged = stage_records(order(), [batch({}, {"partition": number})], OPTIONS)
+
+    assert [(each.error_code, each.segment, each.partition) for each in staged] == [
+        (InvalidRecordError.code, None, -1)
+    ]
+    assert f"{number} is not in the range [0, 3)" in staged[0].error
+
+
+def test_keyless_records_of_a_batch_stay_together_and_the_next_batch_goes_on(order):
+    stage = order()
+    parts = [batch(*({"value": b"%d" % turn} for _ in range(4))) for turn in range(3)]
+
+    found = contents(stage, stage_records(stage, parts, OPTIONS, task_number=1))
+
+    assert found == {1: [b"0"] * 4, 2: [b"1"] * 4, 0: [b"2"] * 4}
+
+
+def test_keyless_records_avoid_partitions_without_a_leader(order):
+    stage = order(leaderless=(0, 2))
+
+    found = contents(stage, stage_records(stage, [batch({}), batch({}), batch({})], OPTIONS))
+
+    assert found == {1: [b"v"] * 3}
+
+
+def test_keyless_records_of_a_producer_split_alike_however_they_come(order):
+    """A retry may have other tasks and batches; what decides is in the record."""
+    rows = [{"value": b"%d" % place} for place in range(60)]
+    stage = order(has_producer=True)
+    splits = []
+    for cuts, task in (([0, 60], 0), ([0, 7, 31, 60], 5)):
+        parts = [batch(*rows[a:b]) for a, b in pairwise(cuts)]
+        staged = stage_records(stage, parts, OPTIONS, task_number=task)
+        splits.append((contents(stage, staged), digests(staged)))
+
+    assert splits[0] == splits[1]
+    assert len(splits[0][0]) == 3
+
+
+def digests(staged):
+    return {
+        number: sum(each.payload_digest for each in group) % 2**64
+        for number, group in groupby(
+            sorted(staged, key=lambda each: each.partition), lambda each: each.partition
+        )
+    }
+
+
+@pytest.mark.parametrize("timestamp", [7, None])
+def test_digests_of_the_segments_add_up_to_that_of_the_records(order, timestamp):
+    """As they were given: a retry fills in another time."""
+    rows = [{**row, "timestamp": timestamp} for row in keyed(200, seed=4)]
+    stage = order(partition_count=1, has_producer=True, segment_bytes_max=1500)
+    parts = [batch(*rows[start : start + 20]) for start in range(0, 200, 20)]
+
+    staged = stage_records(stage, parts, OPTIONS)
+
+    whole = batch(*rows).select(RECORD_SCHEMA.names)
+    expected = sum_digests(record_digests(whole)) % 2**64
+    assert len(staged) > 1
+    assert digests(staged) == {0: expected}
+
+
+def test_without_a_producer_nothing_is_digested(order):
+    staged = stage_records(order(), [batch(*keyed(10))], OPTIONS)
+
+    assert {each.payload_digest for each in staged} == {0}
+
+
+def test_missing_timestamps_are_now_and_given_ones_stay(order):
+    stage = order(partition_count=1)
+
+    staged = stage_records(stage, [batch({"timestamp": None}, {"timestamp": 7})], OPTIONS)
+
+    [times] = contents(stage, staged, "timestamp").values()
+    assert pa.array(times, pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist() == [NOW_US, 7]
+    [segment] = [each.segment for each in staged]
+    assert (segment.timestamp_min_us, segment.timestamp_max_us) == (7, NOW_US)
+
+
+def test_segments_are_named_for_their_epoch_and_bytes_and_stand_on_every_root(order):
+    stage = order(partition_count=1)
+
+    [staged] = stage_records(stage, [batch({}, {})], OPTIONS)
+
+    assert staged.holders == (1, 2)
+    assert staged.segment.epoch_in_name == 4
+    for replica in stage.targets[0].replicas:
+        with open(f"{replica_folder(replica)}/{staged.segment.path}", "rb") as file:
+            content = file.read()
+        assert len(content) == staged.segment.size_bytes
+        assert digest_of(content) == staged.segment.digest
+
+
+def test_task_that_runs_twice_writes_other_files(order):
+    stage = order(partition_count=1)
+
+    first, second = (stage_records(stage, [batch({})], OPTIONS)[0].segment for _ in range(2))
+
+    assert first.uuid != second.uuid
+    assert first.digest == second.digest
+
+
+def test_no_records_no_segments(order):
+    assert stage_records(order(), [], OPTIONS) == []
+    assert stage_records(order(), [batch({}).slice(0, 0)], OPTIONS) == []
+
+
+# fmt: off
+SIZES = [  # record                                                          bytes
+    pytest.param({"key": b"kkk", "value": b"v" * 97},                        100, id="key-and-value"),
+    pytest.param({"key": None, "value": b"v" * 100},                         100, id="value"),
+    pytest.param({"key": b"k" * 100, "value": None},                         100, id="tombstone"),
+    pytest.param({"value": b"v" * 90, "headers": [{"key": "hé", "value": b"1234567"}]}, 100, id="headers-count-in-bytes"),
+    pytest.param({"value": b"v" * 98, "headers": [{"key": "h", "value": None}, {"key": "i", "value": b""}]}, 100, id="headers-without-values"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("row, size", SIZES)
+def test_record_may_have_exactly_as_many_bytes_as_allowed(row, size):
+    records = batch({}, row, {"headers": []}, row)
+
+    check_sizes(records, size)
+    check_sizes(records.slice(2), size)
+    with pytest.raises(MessageTooLargeError, match=f"{size} bytes"):
+        check_sizes(records, size - 1)
+
+
+def test_too_large_a_record_is_refused_by_code(order):
+    staged = stage_records(
+        order(record_bytes_max=50), [batch({}), batch({"value": b"v" * 60})], OPTIONS
+    )
+
+    assert [(each.error_code, each.segment) for each in staged] == [
+        (MessageTooLargeError.code, None)
+    ]
+
+
+def test_records_for_a_partition_without_a_leader_are_refused_by_code(order):
+    [staged] = stage_records(order(leaderless=(1,)), [batch({"partition": 1})], OPTIONS)
+
+    assert staged.error == "partition 1 has no leader"

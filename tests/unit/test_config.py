@@ -1,0 +1,88 @@
+"""Settings: unknown names, values, and which layer decides."""
+
+import pytest
+
+from kafka_on_spark.config import SETTINGS, Settings, check_acks, check_settings
+from kafka_on_spark.errors import InvalidConfigError, InvalidRequestError
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_default_is_allowed(name):
+    checked = check_settings({name: SETTINGS[name].default}, topic_only=False)
+
+    assert checked == {name: SETTINGS[name].default}
+
+
+# fmt: off
+UNKNOWN = [
+    pytest.param("min.insync.replica",      "did you mean 'min.insync.replicas'",     id="letter-missing"),
+    pytest.param("min_insync_replicas",     "did you mean 'min.insync.replicas'",     id="other-separators"),
+    pytest.param("uncleanLeaderElection",   "did you mean 'unclean.leader.election",  id="another-spelling"),
+    pytest.param("Retention.Ms",            "did you mean 'retention.ms'",            id="capitals"),
+    pytest.param("zzz",                     "known are broker.heartbeat",             id="nothing-near"),
+    pytest.param("",                        "known are",                              id="empty"),
+]
+VALUES = [  # name                           value      text or None: refused
+    pytest.param("min.insync.replicas",      2,         "2",             id="number"),
+    pytest.param("min.insync.replicas",      "2",       "2",             id="text"),
+    pytest.param("min.insync.replicas",      0,         None,            id="below-the-least"),
+    pytest.param("min.insync.replicas",      "two",     None,            id="no-number"),
+    pytest.param("min.insync.replicas",      1.5,       None,            id="fraction"),
+    pytest.param("min.insync.replicas",      None,      None,            id="none"),
+    pytest.param("min.insync.replicas",      2**63,     None,            id="above-the-most"),
+    pytest.param("segment.bytes",            2**31,     None,            id="above-its-own-most"),
+    pytest.param("retention.ms",             -1,        "-1",            id="for-ever"),
+    pytest.param("unclean.leader.election.enable", True, "true",         id="bool"),
+    pytest.param("unclean.leader.election.enable", "False", "False",     id="capital-as-kafka-allows"),
+    pytest.param("unclean.leader.election.enable", "yes", None,          id="no-truth-value"),
+    pytest.param("cleanup.policy",           "compact", "compact",       id="one-of"),
+    pytest.param("cleanup.policy",           "keep",    None,            id="none-of"),
+    pytest.param("message.timestamp.type",   "createtime", None,         id="capitals-count-in-values"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("name, words", UNKNOWN)
+def test_unknown_name_is_an_error_that_names_the_nearest(name, words):
+    with pytest.raises(InvalidConfigError, match=words):
+        check_settings({name: "1"}, topic_only=False)
+
+
+@pytest.mark.parametrize("name, value, expected", VALUES)
+def test_value(name, value, expected):
+    if expected is None:
+        with pytest.raises(InvalidConfigError, match="it takes"):
+            check_settings({name: value}, topic_only=True)
+        return
+    assert check_settings({name: value}, topic_only=True) == {name: expected}
+
+
+def test_setting_of_the_cluster_is_refused_for_a_topic():
+    assert check_settings({"num.partitions": 3}, topic_only=False) == {"num.partitions": "3"}
+    with pytest.raises(InvalidConfigError, match="belongs to the cluster"):
+        check_settings({"num.partitions": 3}, topic_only=True)
+
+
+def test_nearest_layer_decides():
+    cluster = Settings(({"min.insync.replicas": "2", "segment.bytes": "2000000"},))
+    topic = cluster.over({"min.insync.replicas": "3"})
+    call = topic.over({"unclean.leader.election.enable": "TRUE"}, {"min.insync.replicas": "9"})
+
+    assert [each.integer("min.insync.replicas") for each in (cluster, topic, call)] == [2, 3, 9]
+    assert call.integer("segment.bytes") == 2_000_000
+    assert call.boolean("unclean.leader.election.enable") is True
+    assert topic.boolean("unclean.leader.election.enable") is False
+    assert Settings().text("cleanup.policy") == "delete"
+
+
+@pytest.mark.parametrize(
+    "given, expected", [("all", "all"), (-1, "all"), ("-1", "all"), (1, "1"), ("0", "0")]
+)
+def test_acks(given, expected):
+    assert check_acks(given) == expected
+
+
+@pytest.mark.parametrize("given", [2, "none", None, "", True])
+def test_other_acks_are_refused(given):
+    with pytest.raises(InvalidRequestError, match="acks"):
+        check_acks(given)
