@@ -7,14 +7,20 @@ that sees a higher epoch than its own stops (DESIGN §7).
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import NotControllerError
 from kafka_on_spark.ids import ControllerEpoch
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.records import ControllerRecord
 
 
 def claim(
-    image: MetadataImage, controller_id: str, cause: str
-) -> ControllerResult[ControllerEpoch]:
-    """Decide that `controller_id` controls the cluster under the next epoch."""
+    image: MetadataImage, controller_id: str, cause: str, *, seen: ControllerLease | None
+) -> ControllerResult[ControllerEpoch | None]:
+    """Decide that `controller_id` controls the cluster under the next epoch.
+
+    `seen` is the lease that the claimant has watched come to its end. If another stands there
+    now, somebody was faster: None, and nothing is claimed.
+    """
+    if image.controller != seen:
+        return ControllerResult([], None)
     epoch = next_controller_epoch(image)
     record = ControllerRecord(controller_id=controller_id, controller_epoch=epoch, cause=cause)
     return ControllerResult([record], epoch)

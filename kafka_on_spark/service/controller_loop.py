@@ -8,6 +8,7 @@ that sees a higher one stops.
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from kafka_on_spark.controller import lease
@@ -22,7 +23,7 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import NO_ERROR
 from kafka_on_spark.ids import BrokerId, ControllerEpoch, DirectoryId, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.records import ControllerRecord
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.making import renew_lost
@@ -144,6 +145,23 @@ class ControllerLoop:
 
     def _claim(self) -> None:
         """Take the next controller epoch once nobody renews the lease any more."""
+        cause = f"{self._controller_id} claims the controllership"
+        while True:
+            seen = self._wait_for_lease()
+            epoch = self._metadata.submit(
+                partial(lease.claim, controller_id=self._controller_id, cause=cause, seen=seen),
+                timeout_ms=self._timeout_ms,
+            )
+            if epoch is not None:
+                break
+        self._epoch = epoch
+        log.info("controller %s, epoch %s", self._controller_id, self._epoch)
+
+    def _wait_for_lease(self) -> ControllerLease | None:
+        """Return the newest lease once it was resigned or not renewed for as long as it lasts.
+
+        Timed by this process's own clock: no clock of another's is asked.
+        """
         image = self._metadata.catch_up()
         seen = image.controller
         since_ms = self._clock.monotonic_ms()
@@ -155,12 +173,7 @@ class ControllerLoop:
             image = self._metadata.catch_up()
             if image.controller != seen:
                 seen, since_ms = image.controller, self._clock.monotonic_ms()
-        cause = f"{self._controller_id} claims the controllership"
-        self._epoch = self._metadata.submit(
-            lambda newest: lease.claim(newest, self._controller_id, cause),
-            timeout_ms=self._timeout_ms,
-        )
-        log.info("controller %s, epoch %s", self._controller_id, self._epoch)
+        return seen
 
     def _renew(self) -> None:
         record = ControllerRecord(

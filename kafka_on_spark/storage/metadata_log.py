@@ -179,7 +179,13 @@ class DeltaMetadataLog:
         content = self._files.read(path)
         if content is None:
             raise CorruptLogError("a file of the metadata log is missing", path=path)
-        rows = rows_of(pq.read_table(pa.BufferReader(content), page_checksum_verification=True))
+        try:
+            table = pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
+        except (pa.ArrowException, OSError) as error:
+            raise CorruptLogError(
+                f"a file of the metadata log can't be read: {error}", path=path
+            ) from error
+        rows = rows_of(table)
         return MetadataBatch(
             base_offset=base_offset,
             stamp=decode_stamp(rows[0]),

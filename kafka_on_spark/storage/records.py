@@ -6,12 +6,20 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.errors import InvalidRecordError, InvalidRequestError
 from kafka_on_spark.service.columns import NULL_KIND, check_columns
 from kafka_on_spark.storage.segments import HEADERS, TIMESTAMP
 from kafka_on_spark.storage.staging import INPUT_SCHEMA
 
-BATCH_ROWS_MAX: Final = 65_536
+# What a list's records may hold, for people.
+_IN_LISTS: Final = {
+    "key": "bytes, a str or None",
+    "value": "bytes, a str or None",
+    "headers": "pairs of a str and bytes",
+    "timestamp": "a datetime with a time zone",
+    "partition": "a whole number",
+}
+_NOT_CONVERTIBLE: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 class Record(NamedTuple):
@@ -59,17 +67,36 @@ def _table_of_list(records: list[Any]) -> pa.Table:
         for name in ("key", "value"):
             if isinstance(row.get(name), str):
                 row[name] = row[name].encode()
-    types: dict[str, pa.DataType] = {field.name: field.type for field in INPUT_SCHEMA}
-    columns = []
-    for name in names:
-        values = [row.get(name) for row in rows]
-        try:
-            columns.append(pa.array(values, types.get(name)))
-        except (pa.ArrowException, TypeError, ValueError) as error:
-            raise InvalidRequestError(
-                f"column {name!r} holds a value of a wrong type: {error}"
-            ) from None
-    return pa.table(dict(zip(names, columns, strict=True)))
+    return pa.table({name: _array(name, [row.get(name) for row in rows]) for name in names})
+
+
+def _array(name: str, values: list[Any]) -> pa.Array:
+    if name not in _IN_LISTS:
+        return pa.nulls(len(values))  # an unknown column is refused by its name
+    for value in values:
+        if isinstance(value, datetime) and value.tzinfo is None:
+            raise _wrong_type(name, value)
+    data_type = INPUT_SCHEMA.field(name).type
+    try:
+        return pa.array(values, data_type)
+    except _NOT_CONVERTIBLE:
+        raise _wrong_type(name, next(each for each in values if not _fits(each, data_type))) from (
+            None
+        )
+
+
+def _fits(value: object, data_type: pa.DataType) -> bool:
+    try:
+        pa.array([value], data_type)
+    except _NOT_CONVERTIBLE:
+        return False
+    return True
+
+
+def _wrong_type(name: str, value: object) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"{name!r} can't be {value!r:.60}, a {type(value).__name__}: give {_IN_LISTS[name]}"
+    )
 
 
 def _row(record: object) -> dict[str, Any]:
@@ -86,7 +113,13 @@ def _row(record: object) -> dict[str, Any]:
 def _headers(given: Any) -> list[dict[str, Any]] | None:
     if given is None:
         return None
-    pairs = given.items() if isinstance(given, dict) else given
+    if not isinstance(given, Iterable):
+        raise _wrong_type("headers", given)
+    pairs = list(given.items() if isinstance(given, dict) else given)
+    for each in pairs:
+        is_pair = isinstance(each, tuple | list) and len(each) == 2
+        if not is_pair and not (isinstance(each, dict) and each.keys() == {"key", "value"}):
+            raise _wrong_type("headers", given)
     return [
         dict(each) if isinstance(each, dict) else {"key": each[0], "value": each[1]}
         for each in pairs
@@ -118,11 +151,18 @@ def _is_headers(data_type: pa.DataType) -> bool:
     if not (pa.types.is_list(data_type) or pa.types.is_large_list(data_type)):
         return False
     each = data_type.value_type
-    return pa.types.is_struct(each) and [field.name for field in each] == ["key", "value"]
+    if not pa.types.is_struct(each) or [field.name for field in each] != ["key", "value"]:
+        return False
+    key, value = (_kind(field.type) for field in each)
+    return key in ("string", NULL_KIND) and value in ("binary", NULL_KIND)
 
 
 def input_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield `batches` with exactly the columns of INPUT_SCHEMA, missing ones null."""
+    """Yield `batches` with exactly the columns of INPUT_SCHEMA, missing ones null.
+
+    Raises:
+        InvalidRecordError: A value is out of its column's range.
+    """
     for batch in batches:
         columns = [_column(batch, field) for field in INPUT_SCHEMA]
         yield pa.RecordBatch.from_arrays(columns, schema=INPUT_SCHEMA)
@@ -132,7 +172,15 @@ def _column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
     place = batch.schema.get_field_index(field.name)
     if place < 0:
         return pa.nulls(batch.num_rows, field.type)
-    column = batch.column(place)
+    try:
+        return _cast(batch.column(place), field)
+    except pa.ArrowException as error:
+        raise InvalidRecordError(
+            f"a record's {field.name} can't be stored as {field.type}: {error}"
+        ) from None
+
+
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     if column.type == field.type:
         return column
     if pa.types.is_timestamp(column.type) and field.type == TIMESTAMP:

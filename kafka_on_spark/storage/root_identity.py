@@ -109,6 +109,7 @@ def prepare_root(
         _make_folder(root)
         found = read_identity(root, options)
         if found is None:
+            _put_and_delete(root, options)
             test_conditional_puts(root, options)
             mine = RootIdentity(cluster_id, broker_id, DirectoryId(uuid4().hex))
             RootFiles(root, options).write_if_absent(f"{root}/{META_PROPERTIES}", mine.encode())
@@ -247,6 +248,10 @@ def probe_root(root: str, expected: DirectoryId, options: StorageOptions) -> Non
         KafkaStorageError: It does not answer, takes no writes, or is another disk.
     """
     check_directory(root, expected, options)
+    _put_and_delete(root, options)
+
+
+def _put_and_delete(root: str, options: StorageOptions) -> None:
     files = RootFiles(root, options)
     path = f"{root}/_probe-{uuid4().hex}"
     files.write(path, b"probe")

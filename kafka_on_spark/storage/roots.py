@@ -251,7 +251,7 @@ class RootFiles:
                 else:
                     filesystem(path, self.options).pipe_file(path, bytes(memoryview(content)))
         except (FileNotFoundError, NotADirectoryError, FileExistsError) as error:
-            raise KafkaStorageError(f"can't write {path}: {error.strerror}") from error
+            raise KafkaStorageError(f"can't write {path}: {reason(error)}") from error
 
     def write_if_absent(self, path: str, content: bytes) -> bool:
         """Write a file unless it exists; return whether this call wrote it.
@@ -266,7 +266,7 @@ class RootFiles:
         except FileExistsError:
             return False
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise KafkaStorageError(f"can't write {path}: {error.strerror}") from error
+            raise KafkaStorageError(f"can't write {path}: {reason(error)}") from error
         return True
 
     def size(self, path: str) -> int | None:

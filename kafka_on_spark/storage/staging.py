@@ -46,6 +46,10 @@ BUFFERED_BYTES_MAX: Final = 192 * 1024 * 1024
 """Records held before they are written: with a few encoded segments and Arrow's own copies a
 worker stays well under 1 GiB."""
 
+YEAR_1_US: Final = -62_135_596_800_000_000
+YEAR_10000_US: Final = 253_402_300_800_000_000
+"""What a table's statistics can say of a timestamp."""
+
 INPUT_SCHEMA: Final = pa.schema([*RECORD_SCHEMA, pa.field("partition", pa.int32())])
 """Records as they come: `timestamp` null means now, `partition` null means by key."""
 
@@ -100,6 +104,7 @@ class _Stager:
 
     def _with_timestamps(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         column = batch.column("timestamp")
+        _check_years(column)
         if column.null_count == 0:
             return batch
         now = pa.scalar(self._order.now_us, pa.int64()).cast(TIMESTAMP)
@@ -233,6 +238,17 @@ def _check_range(numbers: npt.NDArray[Any], partition_count: int) -> None:
         raise InvalidRecordError(
             f"invalid partition given with record: {outside[0]} is not in the range"
             f" [0, {partition_count}); leave `partition` null to have it chosen by key"
+        )
+
+
+def _check_years(timestamps: pa.Array) -> None:
+    if timestamps.null_count == len(timestamps):
+        return
+    span = pc.min_max(timestamps.cast(pa.int64()))
+    if span["min"].as_py() < YEAR_1_US or span["max"].as_py() >= YEAR_10000_US:
+        raise InvalidRecordError(
+            "a record's timestamp is not in the years 1 to 9999: give microseconds since 1970 as a"
+            " timestamp, or leave `timestamp` null"
         )
 
 

@@ -277,9 +277,6 @@ def test_a_read_is_served_by_another_replica_before_the_controller_has_noticed(d
         values_of(cluster, "orders")
 
 
-@pytest.mark.xfail(
-    reason="a table on a root that is away is reported as lost, not as absent (DeltaReplicaLog)"
-)
 def test_a_follower_whose_disk_was_away_for_an_append_keeps_its_replica(disks, cluster):
     # DESIGN §8: no meta.properties on the root, so the broker is absent and its replica not bad.
     folder = disks.folder(3, "orders")

@@ -159,8 +159,8 @@ class FaultyS3:
             environ.pop("HTTP_IF_NONE_MATCH", None)
         if not self.is_atomic and "HTTP_IF_NONE_MATCH" in environ:
             if environ["PATH_INFO"] in self._put:
-                answer("412 Precondition Failed", [("Content-Length", "0")])
-                return b""
+                answer("412 Precondition Failed", [("Content-Type", "application/xml")])
+                return b"<Error><Code>PreconditionFailed</Code></Error>"
             time.sleep(0.05)
             self._put.add(environ["PATH_INFO"])
             del environ["HTTP_IF_NONE_MATCH"]

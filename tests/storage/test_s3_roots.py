@@ -8,7 +8,6 @@ from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
 from kafka_on_spark.metadata.records import ConfigRecord, Stamp
-from kafka_on_spark.service.replicas import append, commit_decided
 from kafka_on_spark.storage import root_identity
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.replica_log import DeltaReplicaStore
@@ -58,12 +57,11 @@ def record(value):
 
 
 def lead(replica):
-    commit_decided(
-        replica,
-        lambda state: operations.adopt(
-            state, leader_epoch=LeaderEpoch(0), truncate_to=None, floor=Offset(0)
-        ),
+    state = replica.load()
+    change = operations.adopt(
+        state, leader_epoch=LeaderEpoch(0), truncate_to=None, floor=Offset(0)
     )
+    replica.commit(state, change)
 
 
 def records(*values):
@@ -153,7 +151,9 @@ def test_replica_is_made_appended_to_copied_and_read(root, options):
     assert put_segment([leader], segment, content, options) == {1: None}
 
     staged = StagedBatch(segments=(segment,), partition_count=1, producer=None)
-    append(replica, staged, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS)
+    before = replica.load()
+    change = operations.append(before, staged, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS)
+    replica.commit(before, change)
     replica.maintain()
 
     state = DeltaReplicaStore(options).open(leader).load()

@@ -24,12 +24,18 @@ CLAIMS = [  # before      epoch
 
 @pytest.mark.parametrize("before, epoch", CLAIMS)
 def test_claim_takes_the_next_epoch(before, epoch):
-    result = claim(before, "me", "why")
+    result = claim(before, "me", "why", seen=before.controller)
 
     assert result.records == [
         ControllerRecord(controller_id="me", controller_epoch=epoch, cause="why")
     ]
     assert result.response == next_controller_epoch(before) == epoch
+
+
+def test_claim_of_a_lease_that_somebody_else_took_meanwhile_is_none():
+    result = claim(image(5), "me", "why", seen=image(4).controller)
+
+    assert (result.records, result.response) == ([], None)
 
 
 @pytest.mark.parametrize("newest, may_go_on", [(None, True), (3, True), (4, True), (5, False)])

@@ -1,0 +1,40 @@
+"""What every refusal must be: one sentence with its words, and nothing written."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kafka_on_spark import Cluster
+
+
+def written(base: Path) -> dict[str, int]:
+    """Return the files of a cluster, without checkpoints, which come after an answer."""
+    return {
+        str(path.relative_to(base)): path.stat().st_size
+        for path in base.rglob("*")
+        if path.is_file() and "checkpoint" not in path.name and path.parent.name != "snapshots"
+    }
+
+
+@contextmanager
+def refused(
+    cluster: Cluster, base: Path, error: type[Exception] | tuple[type[Exception], ...], *words: str
+) -> Iterator[None]:
+    """Check that what is done inside is refused in a sentence that has `words`."""
+    offset, before = cluster.image.offset, written(base)
+    with pytest.raises(error) as caught:
+        yield
+    check_sentence(str(caught.value), *words)
+    assert cluster.image.offset == offset
+    assert written(base) == before
+
+
+def check_sentence(text: str, *words: str) -> None:
+    """Check that `text` is one line, has no stack, and names `words`."""
+    assert "\n" not in text.strip()
+    for trace in ("Traceback", "py4j", "An error occurred while calling"):
+        assert trace not in text
+    for word in words:
+        assert word in text, (word, text)

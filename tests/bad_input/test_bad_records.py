@@ -1,0 +1,148 @@
+"""Records, columns and arguments of an append that can't be kept."""
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from kafka_on_spark.errors import (
+    InvalidRecordError,
+    InvalidRequestError,
+    MessageTooLargeError,
+    NotEnoughReplicasError,
+)
+from kafka_on_spark.storage.records import Record
+from tests.bad_input.refusals import check_sentence
+from tests.cluster.disks import new_disks
+
+NAIVE = datetime(2013, 7, 1)  # noqa: DTZ001
+LATE = pa.array([10_000 * 365 * 86_400 * 1_000_000], pa.timestamp("us", tz="UTC"))
+INT_HEADERS = pa.array([[{"key": 1, "value": 2}]])
+
+
+def table(**columns):
+    return pa.table({"value": [b"v"], **columns})
+
+
+# fmt: off
+COLUMNS = [
+    pytest.param(pa.table({"key": [b"k"]}),                ["Required attribute 'value' not found", "given: key"],                          id="no value"),
+    pytest.param(pa.table({}),                             ["Required attribute 'value' not found", "no columns"],                          id="no column"),
+    pytest.param([{"key": b"k"}],                          ["Required attribute 'value' not found", "given: key"],                          id="no value in mappings"),
+    pytest.param(table(kye=[b"k"]),                        ["unknown column 'kye'", "did you mean 'key'?"],                                 id="unknown column"),
+    pytest.param([{"value": b"v", "header": []}],          ["unknown column 'header'", "did you mean 'headers'?"],                          id="unknown name in mappings"),
+    pytest.param(pa.table({"value": [1]}),                 ["value attribute unsupported type int", "must be a(n) string or binary"],       id="value of numbers"),
+    pytest.param(table(key=[1.5]),                         ["key attribute unsupported type double", "must be a(n) string or binary"],      id="key of numbers"),
+    pytest.param(table(partition=["0"]),                   ["partition attribute unsupported type string", "must be a(n) int"],             id="partition of texts"),
+    pytest.param(table(topic=[1]),                         ["topic attribute unsupported type int", "must be a(n) string"],                 id="topic of numbers"),
+    pytest.param(table(timestamp=[5]),                     ["timestamp attribute unsupported type int", "must be a(n) timestamp"],          id="timestamp of numbers"),
+    pytest.param(table(timestamp=[NAIVE]),                 ["timestamp attribute unsupported type timestamp[us]"],                          id="timestamp without a zone"),
+    pytest.param(table(headers=[b"h"]),                    ["headers attribute unsupported type binary", "array<struct<key:string,value:binary>>"], id="headers of bytes"),
+    pytest.param(table(headers=INT_HEADERS),               ["headers attribute unsupported type list", "array<struct<key:string,value:binary>>"], id="headers of numbers"),
+    pytest.param([(b"k", 5)],                              ["'value'", "int"],                                                              id="a number in a list"),
+    pytest.param([(Decimal(1), b"v")],                     ["'key'", "Decimal"],                                                            id="a decimal in a list"),
+    pytest.param([Record(b"k", b"v", partition="first")],  ["'partition'", "first"],                                                        id="a text for a partition"),
+    pytest.param([Record(b"k", b"v", partition=2**40)],    ["'partition'"],                                                                 id="more than an int"),
+    pytest.param([Record(b"k", b"v", timestamp="today")],  ["'timestamp'", "today"],                                                        id="a text for a timestamp"),
+    pytest.param([Record(b"k", b"v", timestamp=NAIVE)],    ["'timestamp'", "time zone"],                                                    id="a timestamp without a zone"),
+    pytest.param([Record(b"k", b"v", headers="abc")],      ["'headers'"],                                                                   id="headers that are a text"),
+    pytest.param([Record(b"k", b"v", headers=[("a",)])],   ["'headers'"],                                                                   id="a header without a value"),
+    pytest.param([Record(b"k", b"v", headers=[(1, b"")])], ["'headers'"],                                                                   id="a header's name that is a number"),
+    pytest.param([b"value"],                               ["b'value'", "(key, value, headers, timestamp, partition)"],                     id="bytes in a list"),
+    pytest.param([(b"k",)],                                ["(b'k',)", "(key, value, headers, timestamp, partition)"],                      id="too few"),
+    pytest.param([(1, 2, 3, 4, 5, 6)],                     ["(1, 2, 3, 4, 5, 6)", "(key, value, headers, timestamp, partition)"],           id="too many"),
+    pytest.param("text",                                   ["can't append a str", "a DataFrame, an Arrow table, or a list"],                id="a text"),
+    pytest.param(None,                                     ["can't append a NoneType", "a DataFrame, an Arrow table, or a list"],           id="nothing"),
+    pytest.param(5,                                        ["can't append a int", "a DataFrame, an Arrow table, or a list"],                id="a number"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("given, words", COLUMNS)
+def test_columns_and_types(cluster, refused, given, words):
+    with refused(InvalidRequestError, *words):
+        cluster.append("orders", given)
+
+
+RANGE = "is not in the range [0, 3)"
+# fmt: off
+RECORDS = [
+    pytest.param([Record(b"k", b"v", partition=3)],               InvalidRecordError,   ["3 " + RANGE, "leave `partition` null"],            id="partition too high"),
+    pytest.param([Record(b"k", b"v", partition=-1)],              InvalidRecordError,   ["-1 " + RANGE, "leave `partition` null"],           id="partition below 0"),
+    pytest.param([Record(b"k", b"v"), Record(b"k", b"v", partition=9)], InvalidRecordError, ["9 " + RANGE],                                  id="one of many"),
+    pytest.param(table(partition=pa.array([2**40])),              InvalidRecordError,   ["partition"],                                       id="partition beyond an int"),
+    pytest.param(table(timestamp=LATE),                           InvalidRecordError,   ["timestamp"],                                       id="a timestamp after the year 9999"),
+    pytest.param([(b"k", b"v" * 1001)],                           MessageTooLargeError, ["1002 bytes", "max.message.bytes=1000", "raise"],   id="value too large"),
+    pytest.param([(b"k" * 1001, None)],                           MessageTooLargeError, ["1001 bytes", "max.message.bytes=1000"],            id="key too large"),
+    pytest.param([Record(b"k", b"v", [("h", b"x" * 999)])],       MessageTooLargeError, ["1002 bytes", "max.message.bytes=1000"],            id="headers too large"),
+    pytest.param([(b"a", b"v"), (b"b", b"v" * 5000), (b"c", b"")], MessageTooLargeError, ["5001 bytes"],                                     id="one of many too large"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("given, error, words", RECORDS)
+def test_records(cluster, refused, given, error, words):
+    with refused(error, *words):
+        cluster.append("orders", given)
+
+
+def test_a_record_just_as_large_as_allowed_is_taken(cluster):
+    result = cluster.append("orders", [(b"k" * 500, b"v" * 500)])
+
+    assert result.record_count == 1
+
+
+@pytest.mark.parametrize("acks", ["most", 2, None, True])
+def test_acks(cluster, refused, acks):
+    with refused(InvalidRequestError, f"acks can't be {acks!r}", "'all', 1 or 0"):
+        cluster.append("orders", [(b"k", b"v")], acks=acks)
+
+
+@pytest.mark.xfail(reason="checked when the records are staged already (collect_parts)")
+def test_expected_offsets_of_a_partition_that_does_not_exist(cluster, refused):
+    with refused(InvalidRecordError, "names partition 7", "partitions 0 to 2"):
+        cluster.append("orders", [(b"k", b"v")], expected_offsets={7: 0})
+
+
+@pytest.mark.parametrize(
+    "producer",
+    [
+        pytest.param({}, id="without a producer"),
+        pytest.param(
+            {"producer_id": "p", "sequence": 0},
+            id="with a producer",
+            marks=pytest.mark.xfail(reason="the run's ProducerRecord is committed before the check"),
+        ),
+    ],
+)
+def test_too_few_replicas_in_sync(producer):
+    with new_disks() as disks:
+        disks.cluster.create_topic(
+            "orders", replica_assignment={0: [1, 2, 3]}, configs={"min.insync.replicas": 2}
+        )
+        disks.cluster.append("orders", [(b"k", b"v")])
+        disks.take_away(2, 3)
+        disks.cluster.run_controller()
+        before = disks.cluster.image.offset
+
+        with pytest.raises(NotEnoughReplicasError) as caught:
+            disks.cluster.append("orders", [(b"k", b"w")], **producer)
+
+        check_sentence(
+            str(caught.value),
+            "partition orders-0 has 1 replicas in sync",
+            "acks=all needs 2 (min.insync.replicas)",
+            "bring brokers back, or append with acks=1",
+        )
+        assert disks.values_on(1, "orders") == [b"v"]
+        assert disks.cluster.image.offset == before
+
+
+def test_a_timestamp_of_any_year_that_a_datetime_has_is_taken(cluster):
+    moments = [datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)]
+    cluster.create_topic("years", replication_factor=3)
+
+    cluster.append("years", [Record(b"k", b"v", timestamp=each) for each in moments])
+
+    assert cluster.read("years").column("timestamp").to_pylist() == moments

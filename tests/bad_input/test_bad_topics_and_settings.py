@@ -1,0 +1,139 @@
+"""Topics that can't be made or don't exist, and settings that nobody knows."""
+
+import pytest
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.errors import (
+    InvalidConfigError,
+    InvalidPartitionsError,
+    InvalidReplicaAssignmentError,
+    InvalidReplicationFactorError,
+    InvalidRequestError,
+    InvalidTopicError,
+    OffsetOutOfRangeError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
+
+CHARACTERS = "use only ASCII letters, digits, '.', '_' and '-'"
+# fmt: off
+NAMES = [
+    pytest.param("",        ["''", "give a non-empty string"],           id="empty"),
+    pytest.param(".",       ["'.'", "can't be '.' or '..'"],             id="dot"),
+    pytest.param("..",      ["'..'", "can't be '.' or '..'"],            id="two dots"),
+    pytest.param("a" * 250, ["has 250 characters", "use at most 249"],   id="too long"),
+    pytest.param("a b",     ["'a b'", CHARACTERS],                       id="space"),
+    pytest.param("a/b",     ["'a/b'", CHARACTERS],                       id="slash"),
+    pytest.param("../a",    ["'../a'", CHARACTERS],                      id="way out"),
+    pytest.param("a:b",     ["'a:b'", CHARACTERS],                       id="colon"),
+    pytest.param("a\n",     [r"'a\n'", CHARACTERS],                      id="line break"),
+    pytest.param("a\0",     [r"'a\x00'", CHARACTERS],                    id="zero byte"),
+    pytest.param("größe",   ["'größe'", CHARACTERS],                     id="letters beyond ASCII"),
+    pytest.param("١",       ["'١'", CHARACTERS],                         id="digits beyond ASCII"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("name, words", NAMES)
+def test_a_topic_name_that_kafka_refuses(cluster, refused, name, words):
+    with refused(InvalidTopicError, *words):
+        cluster.create_topic(name)
+
+
+# fmt: off
+TOPICS = [
+    pytest.param({"name": "orders"},                                 TopicAlreadyExistsError,       ["'orders'", "choose another name"],                     id="there already"),
+    pytest.param({"partitions": 0},                                  InvalidPartitionsError,        ["0 partitions", "from 1 to"],                           id="no partition"),
+    pytest.param({"partitions": -3},                                 InvalidPartitionsError,        ["-3 partitions", "from 1 to"],                          id="fewer than none"),
+    pytest.param({"partitions": 10**7},                              InvalidPartitionsError,        ["10000000 partitions", "from 1 to"],                    id="too many partitions"),
+    pytest.param({"replication_factor": 4},                          InvalidReplicationFactorError, ["factor 4", "brokers, 3", "register more brokers"],     id="more replicas than brokers"),
+    pytest.param({"replication_factor": 0},                          InvalidReplicationFactorError, ["factor 0", "at least 1"],                              id="no replica"),
+    pytest.param({"replica_assignment": {0: [1, 9]}},                InvalidReplicaAssignmentError, ["[1, 9]", "registered: [1, 2, 3]"],                     id="an unknown broker"),
+    pytest.param({"replica_assignment": {0: [1, 1]}},                InvalidReplicaAssignmentError, ["[1, 1]", "once at most"],                              id="a broker twice"),
+    pytest.param({"replica_assignment": {0: [1, 2], 1: [3]}},        InvalidReplicaAssignmentError, ["[1, 2] replicas", "the same number"],                  id="uneven"),
+    pytest.param({"replica_assignment": {1: [1, 2]}},                InvalidReplicaAssignmentError, ["partitions [1]", "from 0 on"],                         id="a gap"),
+    pytest.param({"replica_assignment": {}},                         InvalidReplicaAssignmentError, ["name each from 0 on"],                                 id="an empty assignment"),
+    pytest.param({"configs": {"min.insync.replica": 2}},             InvalidConfigError,            ["'min.insync.replica'", "'min.insync.replicas'?"],      id="a setting that is spelled wrong"),
+    pytest.param({"configs": {"max.message.bytes": "big"}},          InvalidConfigError,            ["'max.message.bytes'", "'big'", "whole number"],        id="a text for a number"),
+    pytest.param({"configs": {"min.insync.replicas": 0}},            InvalidConfigError,            ["'min.insync.replicas'", "'0'", "from 1"],              id="out of range"),
+    pytest.param({"configs": {"cleanup.policy": "keep"}},            InvalidConfigError,            ["'keep'", "delete or compact"],                         id="none of the allowed"),
+    pytest.param({"configs": {"broker.session.timeout.ms": 1}},      InvalidConfigError,            ["belongs to the cluster, not to a topic"],              id="a cluster's setting"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("arguments, error, words", TOPICS)
+def test_a_topic_that_cannot_be_made(cluster, refused, arguments, error, words):
+    with refused(error, *words):
+        cluster.create_topic(**{"name": "new", **arguments})
+
+
+# fmt: off
+CALLS = [
+    pytest.param(lambda cluster: cluster.append("order", [("k", "v")]),                     id="append"),
+    pytest.param(lambda cluster: cluster.read("order"),                                     id="read"),
+    pytest.param(lambda cluster: cluster.delete_topic("order"),                             id="delete"),
+    pytest.param(lambda cluster: cluster.alter_topic_configs("order", {}),                  id="alter"),
+    pytest.param(lambda cluster: cluster.describe_topic("order"),                           id="describe"),
+    pytest.param(lambda cluster: cluster.offsets("order"),                                  id="offsets"),
+    pytest.param(lambda cluster: cluster.history("order"),                                  id="history"),
+    pytest.param(lambda cluster: cluster.replicate(["order"]),                              id="replicate"),
+    pytest.param(lambda cluster: cluster.elect_leaders("preferred", [("order", 0)]),        id="elect"),
+]
+PARTITIONS = [
+    pytest.param(lambda cluster: cluster.read("orders", start={3: 0}),                      id="start of a read"),
+    pytest.param(lambda cluster: cluster.read("orders", end={-1: 0}),                       id="end of a read"),
+    pytest.param(lambda cluster: cluster.history("orders", 3),                              id="history"),
+    pytest.param(lambda cluster: cluster.elect_leaders("preferred", [("orders", 3)]),       id="elect"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_topic_that_does_not_exist_is_not_made_by_itself(cluster, refused, call):
+    with refused(UnknownTopicOrPartitionError, "'order'"):
+        call(cluster)
+
+
+@pytest.mark.parametrize("call", PARTITIONS)
+def test_a_partition_that_does_not_exist(cluster, refused, call):
+    with refused(UnknownTopicOrPartitionError, "'orders'", "it has 0 to 2"):
+        call(cluster)
+
+
+@pytest.mark.parametrize("start", [-1, 10**6])
+def test_a_read_from_where_nothing_is_committed(cluster, refused, start):
+    with refused(OffsetOutOfRangeError, str(start), "log start 0", "high watermark"):
+        cluster.read("orders", start={0: start})
+
+
+def test_an_election_of_another_kind(cluster, refused):
+    with refused(InvalidRequestError, "'unfair'", "'preferred'"):
+        cluster.elect_leaders("unfair")
+
+
+def test_settings_of_an_existing_topic(cluster, refused):
+    with refused(InvalidConfigError, "'retention.m'", "did you mean 'retention.ms'?"):
+        cluster.alter_topic_configs("orders", {"retention.m": 5})
+
+
+# fmt: off
+CLUSTERS = [
+    pytest.param({"configs": {"broker.session.timeout": 1}}, InvalidConfigError,  ["'broker.session.timeout'", "'broker.session.timeout.ms'?"], id="unknown setting"),
+    pytest.param({"configs": {"num.partitions": "0"}},       InvalidConfigError,  ["'num.partitions'", "'0'", "from 1"],                        id="out of range"),
+    pytest.param({"brokers": {}},                            InvalidRequestError, ["give at least one id and root"],                            id="no broker"),
+    pytest.param({"brokers": {-1: "new"}},                   InvalidRequestError, ["broker id -1", "0 or more"],                                id="negative id"),
+    pytest.param({"racks": {9: "a"}},                        InvalidRequestError, ["broker 9, which is not in brokers"],                        id="rack of nobody"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("arguments, error, words", CLUSTERS)
+def test_a_cluster_that_cannot_be_made(disks, refused, monkeypatch, arguments, error, words):
+    monkeypatch.chdir(disks.base)
+
+    with refused(error, *words):
+        Cluster.create("new-meta", **{"brokers": {1: "new"}, **arguments})
+
+    assert not (disks.base / "new").exists()
+    assert not (disks.base / "new-meta").exists()
