@@ -36,7 +36,6 @@ from kafka_on_spark.metadata.records import (
     PartitionChangeRecord,
     PartitionRecord,
     ProducerRecord,
-    Record,
     RemoveTopicRecord,
     Stamp,
     TopicRecord,
@@ -345,68 +344,3 @@ _REPLAY: Final[Mapping[type, Callable[[_Draft, Any], None]]] = {
     AdminRequestRecord: _admin_request,
     AdminResultRecord: _admin_result,
 }
-
-
-def snapshot_records(image: MetadataImage) -> list[Record]:
-    """Return the records that rebuild `image` from nothing, high watermarks folded in.
-
-    The controller's lease comes last: its offset is a sign of life, not a place in the log.
-    """
-    records: list[Record] = []
-    if image.cluster_id is not None:
-        records.append(ClusterRecord(cluster_id=image.cluster_id))
-    records.extend(
-        BrokerRecord(
-            broker_id=broker.broker_id,
-            broker_epoch=broker.broker_epoch,
-            root=broker.root,
-            rack=broker.rack,
-            directory_id=broker.directory_id,
-            broker_state=broker.state,
-        )
-        for broker in image.brokers.values()
-    )
-    records.extend(_config_records(None, image.configs))
-    for topic in image.topics.values():
-        records.append(TopicRecord(topic=topic.name, topic_id=topic.topic_id))
-        records.extend(_config_records(topic.topic_id, topic.configs))
-        records.extend(
-            PartitionRecord(
-                topic=topic.name,
-                topic_id=topic.topic_id,
-                partition=number,
-                registration=partition,
-            )
-            for number, partition in topic.partitions.items()
-        )
-    records.extend(
-        ProducerRecord(producer_id=producer_id, producer_epoch=producer_epoch)
-        for producer_id, producer_epoch in image.producers.items()
-    )
-    records.extend(
-        OffsetCommitRecord(
-            group=group,
-            topic_id=key.topic_id,
-            partition=key.partition,
-            offset=position.offset,
-            leader_epoch=position.leader_epoch,
-        )
-        for (group, key), position in image.groups.items()
-    )
-    records.extend(image.requests)
-    if image.controller is not None:
-        records.append(_lease_record(image.controller))
-    return records
-
-
-def _config_records(topic_id: TopicId | None, configs: Mapping[str, str]) -> Iterable[ConfigRecord]:
-    for name, value in configs.items():
-        yield ConfigRecord(topic_id=topic_id, config_name=name, config_value=value)
-
-
-def _lease_record(lease: ControllerLease) -> ControllerRecord:
-    return ControllerRecord(
-        controller_id=lease.controller_id or "",
-        controller_epoch=lease.controller_epoch,
-        is_resignation=lease.controller_id is None,
-    )

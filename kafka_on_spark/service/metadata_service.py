@@ -16,8 +16,9 @@ from kafka_on_spark.errors import (
     RequestTimedOutError,
 )
 from kafka_on_spark.ids import ControllerEpoch, Offset
-from kafka_on_spark.metadata.image import MetadataImage, snapshot_records
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import MetadataBatch, Stamp
+from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.ports import Clock, MetadataLog
 
 log = logging.getLogger(__name__)

@@ -32,7 +32,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.reading import ReadOrder
 from kafka_on_spark.service.source_options import SourceOptions, parse_source
-from kafka_on_spark.service.stream_offsets import StreamOffset, latest, plan, resolve
+from kafka_on_spark.service.stream_offsets import StreamOffset, checked, latest, plan, resolve
 from kafka_on_spark.spark.services import open_metadata
 from kafka_on_spark.spark.sink import BatchWriter, StreamWriter
 from kafka_on_spark.spark.tasks import replica_store
@@ -136,8 +136,10 @@ class _Reading:
         )
         return [PartitionRange(order) for order in orders]
 
-    def rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield a task's rows."""
+    def rows(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """Return a task's rows; without any partition Spark asks for those of None."""
+        if partition is None:
+            return iter(())
         assert isinstance(partition, PartitionRange)
         return read_rows(
             partition.order,
@@ -214,17 +216,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the committed ends, or `start` itself if nothing of the query has moved."""
-        if self._available_now is not None:
-            end = self._available_now.to_json()
-            is_done = _positions(end) == _positions(start)
-            return start if is_done else end
-        offset = latest(
-            self._image(),
-            StreamOffset.from_json(start),
-            self._options.topics,
-            is_data_loss_failed=self._options.is_data_loss_failed,
-        )
-        return start if offset is None else offset.to_json()
+        image = self._image()
+        is_failed = self._options.is_data_loss_failed
+        since = StreamOffset.from_json(start)
+        if self._available_now is None:
+            offset = latest(image, since, self._options.topics, is_data_loss_failed=is_failed)
+            return start if offset is None else offset.to_json()
+        read_to = checked(image, since, is_data_loss_failed=is_failed).to_json()
+        end = self._available_now.to_json()
+        return start if _positions(end) == _positions(read_to) else end
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Return the committed ends for the query's progress."""

@@ -203,7 +203,7 @@ class DeltaLog:
             yield
         except TableNotFoundError:
             raise ReplicaLostError(f"there is no table at {self.uri}") from None
-        except OSError as error:
+        except (OSError, RuntimeError) as error:
             raise KafkaStorageError(
                 f"can't read the table at {self.uri}: {reason(error, self._options)}"
             ) from self._options.shown(error)
@@ -243,7 +243,10 @@ class DeltaLog:
             raise CommitConflictError("decided on an old version", version=version)
         if not self._is_at(at_version):
             # After a commit the handle stays where it was; what others committed since shows.
-            self.refresh()
+            try:
+                self.refresh()
+            except KafkaOnSparkError as error:
+                raise CommitConflictError("not seen before the commit", version=version) from error
             if not self._is_at(at_version):
                 raise CommitConflictError("decided on an old version", version=version)
         write_id = uuid4().hex

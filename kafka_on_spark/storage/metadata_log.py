@@ -5,13 +5,13 @@ people can query the table. Snapshots are Parquet files of the same columns besi
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from deltalake.transaction import AddAction
+from deltalake.transaction import AddAction, RemoveAction
 
 from kafka_on_spark.errors import (
     ClusterNotFoundError,
@@ -23,9 +23,14 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.metadata.codec import COLUMNS, decode, decode_stamp, encode
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.storage.delta import DeltaLog
+from kafka_on_spark.storage.metadata_files import (
+    FILE_SCHEMA,
+    decode_file,
+    encode_file,
+    merge_files,
+)
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions, flush, is_local
 
 log = logging.getLogger(__name__)
@@ -33,18 +38,11 @@ log = logging.getLogger(__name__)
 TABLE_NAME: Final = "__cluster_metadata-0"
 FORMAT_VERSION: Final = "1"
 EPOCH: Final = 0  # the quorum's, while there is one voter
-_TYPES: Final[Mapping[str, pa.DataType]] = {
-    "string": pa.string(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "long": pa.int64(),
-    "integer": pa.int32(),
-    "list<integer>": pa.list_(pa.field("element", pa.int32())),
-    "list<string>": pa.list_(pa.field("element", pa.string())),
-}
+MERGED_FILES_MIN: Final = 256
+"""Small files that are merged at once; a commit slows by about 1 ms with as many (GROUND §1.3)."""
+
+SMALL_FILE_RECORDS: Final = 1000
 _HEADER: Final = ("base_offset", "epoch")
-FILE_SCHEMA: Final = pa.schema(
-    [("offset_delta", pa.int32()), *((name, _TYPES[kind]) for name, kind in COLUMNS.items())]
-)
 TABLE_SCHEMA: Final = pa.schema([("base_offset", pa.int64()), ("epoch", pa.int32()), *FILE_SCHEMA])
 
 
@@ -62,6 +60,7 @@ class DeltaMetadataLog:
         self._files = RootFiles(metadata_root, options)
         self._delta = DeltaLog(self.uri, options)
         self._end_offset: Offset | None = None
+        self._commits_since_merge = 0
         self._version = -1  # at which the log ends there
 
     @classmethod
@@ -157,40 +156,22 @@ class DeltaMetadataLog:
         return self._read_files(files, from_offset)
 
     def _read_files(self, files: pa.Table, from_offset: Offset) -> list[MetadataBatch]:
-        bases = files.column("partition.base_offset").to_pylist()
-        paths = files.column("path").to_pylist()
-        wanted = sorted((base, path) for base, path in zip(bases, paths, strict=True))
-        batches = [
-            batch
-            for base, path in wanted
-            if base >= from_offset
-            for batch in (self._read_file(f"{self.uri}/{path}", Offset(base)),)
-        ]
         expected = from_offset
-        for batch in batches:
-            if batch.base_offset != expected:
-                raise CorruptLogError(
-                    "a gap in the metadata log", expected=expected, found=batch.base_offset
-                )
-            expected = batch.end_offset
+        batches = []
+        for file in _placed(files):
+            if file.end_offset <= from_offset:
+                continue
+            path = f"{self.uri}/{file.path}"
+            for batch in decode_file(self._files.read(path), path):
+                if batch.base_offset < from_offset:
+                    continue
+                if batch.base_offset != expected:
+                    raise CorruptLogError(
+                        "a gap in the metadata log", expected=expected, found=batch.base_offset
+                    )
+                batches.append(batch)
+                expected = batch.end_offset
         return batches
-
-    def _read_file(self, path: str, base_offset: Offset) -> MetadataBatch:
-        content = self._files.read(path)
-        if content is None:
-            raise CorruptLogError("a file of the metadata log is missing", path=path)
-        try:
-            table = pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
-        except (pa.ArrowException, OSError) as error:
-            raise CorruptLogError(
-                f"a file of the metadata log can't be read: {error}", path=path
-            ) from error
-        rows = rows_of(table)
-        return MetadataBatch(
-            base_offset=base_offset,
-            stamp=decode_stamp(rows[0]),
-            records=tuple(decode(row) for row in rows),
-        )
 
     def append(
         self, records: Sequence[Record], stamp: Stamp, *, expected_offset: Offset
@@ -203,7 +184,7 @@ class DeltaMetadataLog:
                 version = self._refresh()
                 if self._end_offset != expected_offset:
                     raise CommitConflictError("the metadata log has moved on", version=version)
-            content = _encode_file(records, stamp)
+            content = encode_file(records, stamp, expected_offset)
             self._files.write(f"{self.uri}/{path}", content)
             if is_local(self.uri):
                 flush([self.uri])
@@ -214,7 +195,16 @@ class DeltaMetadataLog:
                     operation="append",
                     schema=TABLE_SCHEMA,
                     partition_by=_HEADER,
-                    adds=[_add_action(path, content.size, len(records), expected_offset, stamp)],
+                    adds=[
+                        _add_action(
+                            path,
+                            content.size,
+                            len(records),
+                            expected_offset,
+                            stamp.time_ms,
+                            data_change=True,
+                        )
+                    ],
                     counters={"log-end-offset": end_offset, "leader-epoch": EPOCH},
                 )
             except BaseException:
@@ -225,9 +215,53 @@ class DeltaMetadataLog:
         return MetadataBatch(base_offset=expected_offset, stamp=stamp, records=tuple(records))
 
     def maintain(self) -> None:
-        """Make a checkpoint if one is due."""
+        """Make a checkpoint if one is due; merge small files when there are many."""
         with self._delta.lock:
             self._delta.checkpoint_if_due()
+            self._commits_since_merge += 1
+            if self._commits_since_merge < MERGED_FILES_MIN:
+                return
+            self._commits_since_merge = 0
+            self._merge()
+
+    def _merge(self) -> None:
+        """Write the small files behind the newest as one, rows and order unchanged.
+
+        The log is kept whole, it *is* the history; but each file makes every commit slower. A
+        commit like any other: whoever was faster wins, and this one tries again later.
+        """
+        self._refresh()
+        assert self._end_offset is not None
+        small = _longest_small_run(_placed(self._delta.active_files()))
+        if len(small) < MERGED_FILES_MIN // 2:
+            return
+        paths = [f"{self.uri}/{file.path}" for file in small]
+        content, count = merge_files([(self._files.read(path), path) for path in paths])
+        path = f"{small[0].base_offset:020d}-{uuid4().hex}.parquet"
+        self._files.write(f"{self.uri}/{path}", content)
+        if is_local(self.uri):
+            flush([self.uri])
+        try:
+            self._delta.commit(
+                self._version,
+                operation="merge",
+                schema=TABLE_SCHEMA,
+                partition_by=_HEADER,
+                adds=[
+                    _add_action(
+                        path,
+                        content.size,
+                        count,
+                        small[0].base_offset,
+                        small[-1].time_ms,
+                        data_change=False,
+                    )
+                ],
+                removes=[_remove_action(file) for file in small],
+                counters={"log-end-offset": self._end_offset},
+            )
+        finally:
+            self._end_offset = None
 
     def newest_snapshot(self) -> MetadataBatch | None:
         """Return the newest readable snapshot as a batch that ends at its end offset."""
@@ -241,57 +275,76 @@ class DeltaMetadataLog:
         return None
 
     def _read_snapshot(self, name: str) -> MetadataBatch:
-        end_offset = int(name.split("-")[0])
-        batch = self._read_file(f"{self._root}/snapshots/{name}", Offset(0))
-        return MetadataBatch(
-            base_offset=Offset(end_offset - len(batch.records)),
-            stamp=batch.stamp,
-            records=batch.records,
-        )
+        path = f"{self._root}/snapshots/{name}"
+        batches = decode_file(self._files.read(path), path)
+        if len(batches) != 1 or batches[0].end_offset != int(name.split("-")[0]):
+            raise CorruptLogError("a snapshot is not what its name says", path=path)
+        return batches[0]
 
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
         """Write the records that rebuild the image at `end_offset`, unless they are there."""
         path = f"{self._root}/snapshots/{end_offset:020d}-{EPOCH:010d}.parquet"
-        self._files.write_if_absent(path, _encode_file(records, stamp).to_pybytes())
+        content = encode_file(records, stamp, end_offset - len(records))
+        self._files.write_if_absent(path, content.to_pybytes())
 
 
-def _encode_file(records: Sequence[Record], stamp: Stamp) -> pa.Buffer:
-    columns = encode(records, stamp)
-    arrays = [pa.array(range(len(records)), pa.int32())]
-    for name, kind in COLUMNS.items():
-        values = columns[name]
-        if values is None:
-            arrays.append(pa.nulls(len(records), _TYPES[kind]))
-        else:
-            arrays.append(pa.array(values, _TYPES[kind]))
-    sink = pa.BufferOutputStream()
-    pq.write_table(
-        pa.Table.from_arrays(arrays, schema=FILE_SCHEMA),
-        sink,
-        compression="zstd",
-        write_page_checksum=True,
-        store_schema=False,
-        write_statistics=False,
+@dataclass(frozen=True, slots=True)
+class _File:
+    """One file of the table: where its rows stand in the log."""
+
+    base_offset: int
+    size: int
+    path: str
+    size_bytes: int
+    time_ms: int
+
+    @property
+    def end_offset(self) -> int:
+        return self.base_offset + self.size
+
+
+def _placed(files: pa.Table) -> list[_File]:
+    names = (
+        "partition.base_offset",
+        "num_records",
+        "path",
+        "size_bytes",
+        "modification_time",
     )
-    return sink.getvalue()
+    columns = [files.column(name).to_pylist() for name in names]
+    rows = (_File(*row) for row in zip(*columns, strict=True))
+    return sorted(rows, key=lambda file: file.base_offset)
 
 
-def _add_action(path: str, size: int, count: int, base_offset: int, stamp: Stamp) -> AddAction:
+def _longest_small_run(files: list[_File]) -> list[_File]:
+    """Return the most small files that lie side by side."""
+    runs: list[list[_File]] = [[]]
+    for file in files:
+        if file.size < SMALL_FILE_RECORDS:
+            runs[-1].append(file)
+        else:
+            runs.append([])
+    return max(runs, key=len)
+
+
+def _partition_values(base_offset: int) -> dict[str, str | None]:
+    return {"base_offset": str(base_offset), "epoch": str(EPOCH)}
+
+
+def _add_action(
+    path: str, size_bytes: int, count: int, base_offset: int, time_ms: int, *, data_change: bool
+) -> AddAction:
     return AddAction(
         path=path,
-        size=size,
-        partition_values={"base_offset": str(base_offset), "epoch": str(EPOCH)},
-        modification_time=stamp.time_ms,
-        data_change=True,
+        size=size_bytes,
+        partition_values=_partition_values(base_offset),
+        modification_time=time_ms,
+        data_change=data_change,
         stats=f'{{"numRecords":{count}}}',
     )
 
 
-def rows_of(table: pa.Table) -> list[dict[str, Any]]:
-    """Return a metadata table's rows in offset order, `time` as µs since 1970 UTC."""
-    table = table.sort_by("offset_delta") if table.num_rows > 1 else table
-    place = table.column_names.index("time")
-    table = table.set_column(place, "time", table.column("time").cast(pa.int64()))
-    columns: list[Iterable[Any]] = [column.to_pylist() for column in table.columns]
-    names = table.column_names
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+def _remove_action(file: _File) -> RemoveAction:
+    return RemoveAction(
+        file.path, False, file.time_ms, file.size_bytes, _partition_values(file.base_offset)
+    )

@@ -264,7 +264,14 @@ class RootFiles:
                     return _link_local(path, content)
                 filesystem(path, self.options).pipe_file(path, content, mode="create")
         except FileExistsError:
-            return False
+            # Its own first try, if the answer to that was lost: what stands there tells.
+            return not is_local(path) and self.read(path) == content
+        except KafkaStorageError:
+            # Not every store says that it refused for the condition.
+            found = None if is_local(path) else self.read(path)
+            if found is None:
+                raise
+            return found == content
         except (FileNotFoundError, NotADirectoryError) as error:
             raise KafkaStorageError(f"can't write {path}: {reason(error)}") from error
         return True

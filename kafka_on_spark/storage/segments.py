@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, Final
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -61,7 +62,7 @@ def replica_folder(address: ReplicaAddress) -> str:
 
 def encode_segment(records: pa.Table) -> pa.Buffer:
     """Return `records` (RECORD_SCHEMA) as the bytes of a segment, in their order."""
-    deltas = pa.array(range(records.num_rows), pa.int32())
+    deltas = pa.array(np.arange(records.num_rows, dtype=np.int32))
     table = records.add_column(0, SEGMENT_SCHEMA.field(0), deltas)
     sink = pa.BufferOutputStream()
     pq.write_table(

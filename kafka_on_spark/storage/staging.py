@@ -297,7 +297,9 @@ def _split(
     if (numbers == first).all():
         yield first, records, digests
         return
-    order = np.argsort(numbers, kind="stable")
+    # Of 16 bits, numpy sorts by radix: several times faster than the stable sort of 32.
+    is_narrow = int(numbers.max()) <= np.iinfo(np.int16).max
+    order = np.argsort(numbers.astype(np.int16) if is_narrow else numbers, kind="stable")
     ordered = numbers[order]
     records = records.take(pa.array(order))
     digests = None if digests is None else digests[order]

@@ -79,7 +79,7 @@ def test_without_a_controller_an_append_to_a_lost_leader_is_unknown_and_a_retry_
 def test_with_acks_1_an_append_to_a_lost_leader_is_refused_at_once(disks, cluster):
     disks.take_away(1)
 
-    with pytest.raises(KafkaStorageError, match="reached no root .*: run the controller"):
+    with pytest.raises(KafkaStorageError, match=r"reached no root .*: run the controller"):
         cluster.append("orders", records(b"b"), acks=1)
 
     cluster.run_controller()

@@ -88,16 +88,7 @@ def damaged(content):
     return content[:100] + bytes(100) + content[200:]
 
 
-@pytest.mark.parametrize(
-    "harm",
-    [
-        cut_short,
-        pytest.param(
-            damaged,
-            marks=pytest.mark.xfail(reason="pyarrow's OSError is not caught (newest_snapshot)"),
-        ),
-    ],
-)
+@pytest.mark.parametrize("harm", [cut_short, damaged])
 def test_a_bad_snapshot_costs_time_and_nothing_else(disks, harm):
     disks.cluster.create_topic("large", partitions=1100, replication_factor=1)
     disks.cluster.close()

@@ -62,7 +62,6 @@ def remove(path):
     pytest.param(halve,     0, id="first commit half-written"),
     pytest.param(remove,    0, id="first commit removed"),
 ])
-# fmt: on
 def test_damaged_log_can_not_be_opened(log, uri, damage, version):
     damage(commit_file(uri, version))
 
@@ -127,7 +126,6 @@ def test_emptied_file_after_the_last_commit_is_neither_counted_nor_committed_ove
     pytest.param(halve,  "checkpoint.parquet", id="checkpoint half-written"),
     pytest.param(remove, "checkpoint.parquet", id="checkpoint removed"),
 ])
-# fmt: on
 def test_damaged_checkpoint_is_said_aloud(log, uri, damage, name):
     """FAULTS 39: the commits are there, but half a history is never taken for the whole."""
     commit_times(log, 7)

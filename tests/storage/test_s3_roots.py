@@ -140,6 +140,16 @@ def test_file_is_written_only_if_it_is_absent(root, files):
     assert files.read(f"{root}/file") == b"first"
 
 
+@pytest.mark.parametrize("kind", [Kind.ERROR_AFTER, Kind.DROP_AFTER, Kind.CONFLICT_AFTER])
+def test_file_whose_answer_was_lost_was_written(root, files, store, kind):
+    store.order(kind, suffix="/file")
+
+    assert files.write_if_absent(f"{root}/file", b"first")
+
+    assert store.struck.pop() is kind
+    assert files.read(f"{root}/file") == b"first"
+
+
 def test_replica_is_made_appended_to_copied_and_read(root, options):
     leader, follower = prepared(f"{root}/1", options), prepared(f"{root}/2", options, 2)
     replicas = DeltaReplicaStore(options)

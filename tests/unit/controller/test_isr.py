@@ -91,6 +91,7 @@ LEAVING = [  # what is seen of broker 3, in the ISR                             
     pytest.param(seen(3, 12, missing_since_ms=JUST_NOW, missing_bytes=101),            "100", True,  id="too-many-bytes-behind"),
     pytest.param(seen(3, 12, missing_since_ms=JUST_NOW, missing_bytes=100),            "100", False, id="as-many-bytes-behind-as-allowed"),
     pytest.param(seen(3, 12, missing_since_ms=JUST_NOW, missing_bytes=10**9),          None, False, id="no-limit-of-bytes"),
+    pytest.param(seen(3, 12, missing_since_ms=JUST_NOW, missing_bytes=1), "0", True, id="no-bytes-behind-are-allowed"),
     # Not to be counted: as if its log ended at the high watermark (uncommitted since LATE).
     pytest.param(seen(3, 20, fence=4),                                                 None, True,  id="not-fenced-at-this-leadership"),
     pytest.param(seen(3, 20, is_matched=False),                                        None, True,  id="not-the-leaders-log"),

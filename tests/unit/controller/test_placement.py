@@ -49,6 +49,17 @@ def test_with_racks_neighbours_are_in_different_racks():
     assert placed == [(0, 2, 4), (3, 5, 1), (4, 0, 2)]
 
 
+def test_rack_without_an_active_broker_gives_its_turn_to_the_next():
+    placed = place_partitions(
+        cluster_of("0 1 2", fenced="1", racks="a b c").values(),
+        partition_count=2,
+        replication_factor=2,
+        random_below=draws([]),
+    )
+
+    assert placed == [(0, 1), (2, 1)]
+
+
 def test_one_broker_takes_any_number_of_partitions():
     """Its turn comes again though nobody else had one (Kafka: `numUnfencedBrokers > 1`)."""
     assert place("7", partitions=5, factor=1) == [(7,)] * 5

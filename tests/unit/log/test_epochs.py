@@ -54,6 +54,7 @@ def test_batches_of_one_epoch_are_one_entry():
     entries = epoch_entries(log("1:abc 3:dd", fence=4))
 
     assert [(each.leader_epoch, each.start_offset) for each in entries] == [(1, 0), (3, 3), (4, 5)]
+    assert epoch_entries(log("1:abc 3:dd", fence=3)) == entries[:2]
 
 
 @pytest.mark.parametrize("text, expected", [("", None), ("1:a", 1), ("1:a 4:b", 4)])

@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +13,7 @@ from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.codec import COLUMNS, decode, decode_stamp, encode
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import Stamp
-from kafka_on_spark.storage.metadata_log import FILE_SCHEMA, _encode_file, rows_of
+from kafka_on_spark.storage.metadata_files import FILE_SCHEMA, _read, _rows_of, encode_file
 from tests.builders import TOPIC_ID, brokers, disk, partition, uuid_on
 
 STAMP = Stamp(time_ms=1_700_000_000_123)
@@ -104,8 +102,8 @@ records = st.one_of([st.builds(kind, **fields, **cause) for kind, fields in STRA
 
 
 def through_parquet(given, stamp=STAMP):
-    content = _encode_file(given, stamp)
-    return rows_of(pq.read_table(pa.BufferReader(content)))
+    content = encode_file(given, stamp, 40).to_pybytes()
+    return _rows_of(_read(content, "file"))
 
 
 def test_every_record_type_has_a_strategy():
@@ -192,7 +190,7 @@ def test_columns_are_those_of_the_table_for_every_type():
     columns = encode([registration], STAMP)
 
     assert list(columns) == list(COLUMNS)
-    assert FILE_SCHEMA.names == ["offset_delta", *COLUMNS]
+    assert FILE_SCHEMA.names == ["offset_delta", "batch_base_offset", *COLUMNS]
     assert columns["isr"] == [[1, 2]]
     assert columns["elr"] == [[]]
 

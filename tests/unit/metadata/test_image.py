@@ -14,10 +14,10 @@ from kafka_on_spark.metadata.image import (
     ControllerLease,
     GroupOffset,
     MetadataImage,
-    snapshot_records,
 )
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, Stamp
+from kafka_on_spark.metadata.snapshot import snapshot_records
 from tests.builders import KEY, TOPIC, TOPIC_ID, broker, disk, image_of, partition
 
 STAMP = Stamp(time_ms=77)

@@ -1,0 +1,88 @@
+"""Short words for what tests of the data source do."""
+
+from pathlib import Path
+
+from pyspark.sql import functions
+
+ROW = ("key", "value", "partition", "offset")
+
+
+def source(spark, disks, topics, **options):
+    """Return a batch of topics."""
+    return _with(spark.read, {"cluster": disks.metadata_root, "subscribe": topics, **options})
+
+
+def stream(spark, disks, topics, **options):
+    """Return a stream of topics."""
+    return _with(spark.readStream, {"cluster": disks.metadata_root, "subscribe": topics, **options})
+
+
+def _with(reader, options):
+    reader = reader.format("kafka_on_spark")
+    for name, value in options.items():
+        reader = reader.option(name, str(value))
+    return reader.load()
+
+
+def sink(frame, disks, topic, **options):
+    """Return the writer of a batch to a topic."""
+    writer = frame.write.format("kafka_on_spark").mode("append")
+    for name, value in {"cluster": disks.metadata_root, "topic": topic, **options}.items():
+        writer = writer.option(name, str(value))
+    return writer
+
+
+def numbered(spark, count, keys=7, slices=3):
+    """Return `count` rows of some keys, in `slices` tasks; a value is its place in the frame."""
+    frame = spark.range(0, count, numPartitions=slices)
+    key = functions.concat(functions.lit("key-"), functions.col("id") % keys)
+    return frame.select(key.alias("key"), frame.id.cast("string").alias("value"))
+
+
+def rows_of(frame):
+    """Return (key, value, partition, offset) of each row, by partition and offset."""
+    rows = [(bytes_of(r.key), bytes_of(r.value), r.partition, r.offset) for r in frame.collect()]
+    return sorted(rows, key=lambda row: row[2:])
+
+
+def rows_in(table):
+    """Return the same of what Cluster.read returned."""
+    return [tuple(row[name] for name in ROW) for row in table.select(ROW).to_pylist()]
+
+
+def bytes_of(value):
+    """Return what Spark gives as a bytearray."""
+    return None if value is None else bytes(value)
+
+
+class Batches:
+    """Takes a stream's batches in this process, as `foreachBatch` hands them over."""
+
+    def __init__(self):
+        self.values = []  # of each batch, by partition and offset
+        self.numbers = []
+
+    def __call__(self, frame, number):
+        rows = sorted(frame.collect(), key=lambda row: (row.partition, row.offset))
+        self.numbers.append(number)
+        self.values.append([bytes_of(row.value) for row in rows])
+
+    @property
+    def seen(self):
+        return [value for batch in self.values for value in batch]
+
+    def start(self, frame, checkpoint: Path, **trigger):
+        """Start a query into these batches."""
+        writer = frame.writeStream.foreachBatch(self).option("checkpointLocation", str(checkpoint))
+        return (writer.trigger(**trigger) if trigger else writer).start()
+
+    def run(self, frame, checkpoint: Path):
+        """Run a query over what is there now, to its end."""
+        query = self.start(frame, checkpoint, availableNow=True)
+        assert query.awaitTermination(60)
+
+
+def sentence_of(error: BaseException) -> str:
+    """Return the last line of our own error in what Spark shows of a failure."""
+    lines = [line for line in str(error).splitlines() if "kafka_on_spark.errors." in line]
+    return lines[-1].split("kafka_on_spark.errors.", 1)[1]

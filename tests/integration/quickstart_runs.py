@@ -1,0 +1,77 @@
+"""Runs the quickstart as users do, in processes of its own, and kills it where a test wants."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from jobs.quickstart_folder import Plan, QuickstartError, RunFolder, Wish
+
+ROOT = Path(__file__).parents[2]
+WAIT_S_MAX = 240.0
+
+
+class QuickstartProcess:
+    """One run: launcher, JVM and Python, which is a process group."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder = folder
+        self._output = folder.with_name(f"{folder.name}-output-{time.monotonic_ns()}.txt")
+        command = ["./spark-submit.sh", "--conf", "spark.ui.enabled=false", "jobs/quickstart.py"]
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")
+        }
+        with self._output.open("wb") as output:
+            self._process = subprocess.Popen(
+                [*command, "--dir", str(folder), *options],
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def output(self) -> str:
+        return self._output.read_text(encoding="utf-8", errors="replace")
+
+    def finish(self) -> int:
+        """Wait for the end; return the exit code."""
+        try:
+            return self._process.wait(WAIT_S_MAX)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"no end after {WAIT_S_MAX} s:\n{self.output}") from None
+
+    def kill(self) -> None:
+        """Kill -9 all of it, and wait until it is gone: then nobody holds the folder."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for _ in range(200):
+            try:
+                RunFolder.take(str(self.folder), Wish(None, None, None), Plan(0, 0, 0)).close()
+            except QuickstartError:
+                time.sleep(0.05)
+            else:
+                return
+        raise AssertionError("the folder of a killed run is still taken")
+
+    def kill_in_append(self, sequence: int) -> None:
+        """Kill it once the first of the append's partitions stands in its leader's log."""
+        mark = f'"sequence":"{sequence}"'.encode()
+        read: set[Path] = set()
+        deadline = time.monotonic() + WAIT_S_MAX
+        while time.monotonic() < deadline:
+            for file in self.folder.glob("broker-*/flights-*/*/_delta_log/*.json"):
+                if file in read:
+                    continue
+                read.add(file)
+                if mark in file.read_bytes():
+                    self.kill()
+                    return
+            assert self._process.poll() is None, f"it ended before append {sequence}: {self.output}"
+            time.sleep(0.002)
+        self.kill()
+        raise AssertionError(f"append {sequence} was not reached:\n{self.output}")

@@ -1,0 +1,72 @@
+"""The picture says in words, places and shapes what its colours say."""
+
+import sys
+
+import pytest
+
+from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.inspect.history import BrokerEvent
+from kafka_on_spark.inspect.plots import LANES_MAX, isr_history_figure, plot_isr_history
+from kafka_on_spark.metadata.broker import BrokerState
+from tests.unit.inspect.histories import LOSS_AND_RETURN, at, entry
+
+EVENTS = [
+    BrokerEvent(at(10), BrokerId(1), BrokerState.FENCED, "probe failed"),
+    BrokerEvent(at(18), BrokerId(1), BrokerState.ACTIVE, "answers again"),
+]
+
+
+def words_of(figure) -> list[str]:
+    [axes] = figure.axes
+    return [text.get_text() for text in axes.texts]
+
+
+def test_partitions_brokers_leaderships_and_events_have_their_names_in_the_picture():
+    figure = isr_history_figure(LOSS_AND_RETURN, events=EVENTS, end=at(30))
+
+    [axes] = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["1", "2", "3"]
+    assert {"orders-0", "broker 1 fenced", "broker 1 back"} <= set(words_of(figure))
+    assert {"leads, epoch 0", "leads, epoch 1", "leads, epoch 2"} <= set(words_of(figure))
+    assert axes.get_xlabel() == "time (UTC)"
+
+
+def test_leader_follower_and_absent_differ_in_shape_and_not_only_in_colour():
+    figure = isr_history_figure(LOSS_AND_RETURN, end=at(30))
+
+    [axes] = figure.axes
+    leading = [bar for bar in axes.patches if bar.get_height() > 0.8]
+    following = [bar for bar in axes.patches if bar.get_height() < 0.5]
+    dotted = [line for line in axes.lines if line.get_linestyle() == ":"]
+    assert (len(leading), len(following), len(dotted)) == (3, 4, 1)
+    assert not any(bar.get_hatch() for bar in leading)
+    assert len({bar.get_hatch() for bar in following}) == 3  # another one each broker
+
+
+def test_picture_is_written_as_png(tmp_path):
+    plot_isr_history(LOSS_AND_RETURN, tmp_path / "picture.png", events=EVENTS)
+
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_history_of_one_moment_is_drawn_too(tmp_path):
+    plot_isr_history([entry(0, 1, 0, "1 2 3")], tmp_path / "picture.png")
+
+    assert (tmp_path / "picture.png").stat().st_size > 0
+
+
+def test_more_lanes_than_can_be_read_are_left_out_and_the_title_says_so():
+    entries = [entry(0, 1, 0, "1", partition=each, replicas="1") for each in range(LANES_MAX + 5)]
+
+    figure = isr_history_figure(entries)
+
+    [axes] = figure.axes
+    assert len(axes.get_yticklabels()) == LANES_MAX
+    assert f"the first {LANES_MAX} of {LANES_MAX + 5} partitions" in axes.get_title(loc="left")
+
+
+def test_missing_matplotlib_is_one_sentence_that_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+
+    with pytest.raises(ImportError, match=r"pip install 'kafka_on_spark\[plots\]'"):
+        plot_isr_history(LOSS_AND_RETURN, tmp_path / "picture.png")

@@ -1,0 +1,115 @@
+"""Which folders a quickstart works in, and which it refuses, in a sentence."""
+
+import json
+
+import pytest
+
+from jobs.quickstart_flights import APPENDS_PER_HALF, appends_of
+from jobs.quickstart_folder import Plan, QuickstartError, RunFolder, Wish
+
+DEFAULT = Plan(rows=1000, brokers=3, partitions=8)
+NOTHING = Wish(None, None, None)
+
+
+@pytest.fixture
+def take():
+    folders = []
+
+    def take_folder(path, wish=NOTHING):
+        folders.append(RunFolder.take(str(path), wish, DEFAULT))
+        return folders[-1]
+
+    yield take_folder
+    for folder in folders:
+        folder.close()
+
+
+def test_new_folder_is_made_with_what_was_asked_for_and_defaults(take, tmp_path):
+    folder = take(tmp_path / "a" / "b", Wish(20, None, 4))
+
+    assert folder.plan == Plan(rows=20, brokers=3, partitions=4)
+    assert not folder.is_continued
+    assert json.loads((tmp_path / "a" / "b" / "quickstart.json").read_text())["rows"] == 20
+
+
+def test_folder_that_was_begun_is_continued_with_its_own_plan(take, tmp_path):
+    take(tmp_path, Wish(20, None, 4)).close()
+
+    folder = RunFolder.take(str(tmp_path), Wish(20, None, None), DEFAULT)
+
+    assert folder.plan == Plan(rows=20, brokers=3, partitions=4)
+    assert folder.is_continued
+
+
+def test_other_options_than_it_was_begun_with_are_refused(tmp_path):
+    RunFolder.take(str(tmp_path), Wish(20, None, None), DEFAULT).close()
+
+    with pytest.raises(QuickstartError, match="begun with --rows 20, not 30: continue"):
+        RunFolder.take(str(tmp_path), Wish(30, None, None), DEFAULT)
+
+
+def test_folder_of_something_else_is_refused_and_left_as_it_is(tmp_path):
+    (tmp_path / "letter.txt").write_text("dear")
+
+    with pytest.raises(QuickstartError, match="holds something else"):
+        RunFolder.take(str(tmp_path), NOTHING, DEFAULT)
+
+    assert [each.name for each in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_file_in_the_place_of_the_folder_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+
+    with pytest.raises(QuickstartError, match="can't be used"):
+        RunFolder.take(str(tmp_path / "file"), NOTHING, DEFAULT)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"rows": 3}', '"text"'])
+def test_plan_that_is_not_one_is_refused(tmp_path, text):
+    (tmp_path / "quickstart.json").write_text(text)
+
+    with pytest.raises(QuickstartError, match="is not a quickstart's"):
+        RunFolder.take(str(tmp_path), NOTHING, DEFAULT)
+
+
+def test_folder_in_which_another_run_works_is_refused(take, tmp_path):
+    take(tmp_path)
+
+    with pytest.raises(QuickstartError, match="another quickstart works in"):
+        RunFolder.take(str(tmp_path), NOTHING, DEFAULT)
+
+
+def test_without_a_name_each_run_has_a_fresh_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    one, other = (RunFolder.take(None, NOTHING, DEFAULT) for _ in range(2))
+
+    assert one.path != other.path
+    assert one.path.parent == tmp_path
+    one.close()
+    other.close()
+
+
+def test_disk_that_is_taken_away_comes_back_as_it_was(take, tmp_path):
+    folder = take(tmp_path)
+    folder.broker_root(1).mkdir()
+    (folder.broker_root(1) / "meta.properties").write_text("mine")
+
+    folder.take_away(1)
+
+    assert folder.is_away(1)
+    assert not folder.broker_root(1).exists()
+
+    folder.give_back(1)
+
+    assert not folder.is_away(1)
+    assert (folder.broker_root(1) / "meta.properties").read_text() == "mine"
+
+
+@pytest.mark.parametrize("rows", [2, 3, 7, 8, 9, 20_001])
+def test_appends_are_all_rows_in_order_and_the_halves_have_as_many_appends(rows):
+    appends = appends_of(rows)
+
+    assert [row for append in appends for row in append] == list(range(rows))
+    assert len(appends) == 2 * APPENDS_PER_HALF
+    assert sum(len(append) for append in appends[:APPENDS_PER_HALF]) == rows // 2
