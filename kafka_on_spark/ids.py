@@ -74,7 +74,7 @@ TOPIC_NAME_LENGTH_MAX: Final = 249
 _TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
-def check_topic_name(name: str) -> None:
+def check_topic_name(name: object) -> None:
     """Check `name` by Kafka's rule, before any path is made of it.
 
     Source: org.apache.kafka.common.internals.Topic.validate.
@@ -82,7 +82,7 @@ def check_topic_name(name: str) -> None:
     Raises:
         InvalidTopicError: The name is empty, ".", "..", too long, or has other characters.
     """
-    if not name:
+    if not isinstance(name, str) or not name:
         raise InvalidTopicError(f"topic name {name!r} is not allowed: give a non-empty string")
     if name in (".", ".."):
         raise InvalidTopicError(f"topic name {name!r} is not allowed: it can't be '.' or '..'")

@@ -14,15 +14,15 @@ from kafka_on_spark.log.state import ProducerCounter, ReplicaState
 def surviving_counters(state: ReplicaState, log_start_offset: Offset) -> dict[str, ProducerCounter]:
     """Return the counters to write when the log start moves to `log_start_offset`.
 
-    A producer that still has a batch in the log needs none: the batch says it. A counter that
-    stands there already never goes back: it may be the fence of a run that appended nothing.
+    Also of a producer that still has a batch in the log: that one may lie above the high
+    watermark and be cut off, and what was removed must not be forgotten with it. A counter
+    that stands there already never goes back: it may be the fence of a run that appended
+    nothing.
     """
     removed = [batch for batch in state.batches if batch.end_offset <= log_start_offset]
-    kept = counters_of(batch for batch in state.batches if batch.end_offset > log_start_offset)
     return {
         producer_id: counter.at_least(state.producers.get(producer_id, counter))
         for producer_id, counter in counters_of(removed).items()
-        if producer_id not in kept
     }
 
 

@@ -136,9 +136,9 @@ class _Reading:
         )
         return [PartitionRange(order) for order in orders]
 
-    def rows(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """Return a task's rows; without any partition Spark asks for those of None."""
-        if partition is None:
+    def rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Return a task's rows; where no task was planned, Spark asks for those of None."""
+        if partition.value is None:
             return iter(())
         assert isinstance(partition, PartitionRange)
         return read_rows(

@@ -87,7 +87,12 @@ def _read(content: bytes | None, path: str) -> pa.Table:
         raise CorruptLogError(
             f"a file of the metadata log can't be read: {error}", path=path
         ) from error
-    if table.num_rows == 0 or "batch_base_offset" not in table.column_names:
+    # Only pages have checksums: a damaged name in the footer would read as a column left out.
+    is_ours = all(
+        each.name in FILE_SCHEMA.names and each.type == FILE_SCHEMA.field(each.name).type
+        for each in table.schema
+    )
+    if table.num_rows == 0 or "batch_base_offset" not in table.column_names or not is_ours:
         raise CorruptLogError("not a file of a metadata log", path=path)
     return table
 

@@ -73,6 +73,8 @@ def encode_segment(records: pa.Table) -> pa.Buffer:
         use_dictionary=False,
         column_encoding=_ENCODINGS,
         write_page_checksum=True,
+        # Nobody skips pages by a value's bytes, and comparing them takes a seventh of the time.
+        write_statistics=["offset_delta", "timestamp", "key"],
         store_schema=False,
     )
     return sink.getvalue()

@@ -216,7 +216,9 @@ def _with_durable_holders(
 ) -> StagedSegment:
     durable = tuple(each for each in staged.holders if (staged.partition, each) not in failures)
     if not durable:
-        found = {each: failures[staged.partition, each] for each in staged.holders}
+        found: dict[int, KafkaOnSparkError | None] = {
+            each: failures[staged.partition, each] for each in staged.holders
+        }
         raise _reached_nobody(staged.partition, found)
     return replace(staged, holders=durable)
 

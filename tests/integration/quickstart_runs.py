@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from jobs.quickstart_folder import Plan, QuickstartError, RunFolder, Wish
@@ -47,7 +48,8 @@ class QuickstartProcess:
 
     def kill(self) -> None:
         """Kill -9 all of it, and wait until it is gone: then nobody holds the folder."""
-        os.killpg(self._process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         for _ in range(200):
             try:
@@ -60,6 +62,12 @@ class QuickstartProcess:
 
     def kill_in_append(self, sequence: int) -> None:
         """Kill it once the first of the append's partitions stands in its leader's log."""
+        try:
+            self._wait_for_append(sequence)
+        finally:
+            self.kill()
+
+    def _wait_for_append(self, sequence: int) -> None:
         mark = f'"sequence":"{sequence}"'.encode()
         read: set[Path] = set()
         deadline = time.monotonic() + WAIT_S_MAX
@@ -68,10 +76,10 @@ class QuickstartProcess:
                 if file in read:
                     continue
                 read.add(file)
-                if mark in file.read_bytes():
-                    self.kill()
-                    return
+                # The file's disk may have been taken away just now.
+                with suppress(FileNotFoundError):
+                    if mark in file.read_bytes():
+                        return
             assert self._process.poll() is None, f"it ended before append {sequence}: {self.output}"
             time.sleep(0.002)
-        self.kill()
         raise AssertionError(f"append {sequence} was not reached:\n{self.output}")

@@ -14,9 +14,7 @@ SCHEMA = pa.schema([("base_offset", pa.int64())])
 
 
 def create(uri, options=OPTIONS, **others):
-    return DeltaLog.create(
-        uri, options, schema=SCHEMA, partition_by=[], configuration={}, **others
-    )
+    return DeltaLog.create(uri, options, schema=SCHEMA, partition_by=[], configuration={}, **others)
 
 
 def opened(uri, options=OPTIONS, **others):

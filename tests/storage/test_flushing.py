@@ -115,7 +115,9 @@ def test_table_that_leaves_flushing_to_the_system_is_not_flushed(uri, flushed):
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
 @pytest.mark.parametrize("ending", [".json", "_delta_log"])
-def test_commit_that_could_not_be_flushed_is_unknown_and_never_trusted(log, failing, ending, number):
+def test_commit_that_could_not_be_flushed_is_unknown_and_never_trusted(
+    log, failing, ending, number
+):
     failing(ending, number)
 
     with pytest.raises(CommitOutcomeUnknownError):

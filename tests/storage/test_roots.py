@@ -218,7 +218,9 @@ def test_root_of_somebody_else_is_refused_and_left_alone(root, others, error):
     assert (root / META_PROPERTIES).read_bytes() == before
 
 
-@pytest.mark.parametrize("content", [b"", b"broker.id=x\ncluster.id=a\ndirectory.id=b", b"\xff\xfe", b"version=1"])
+@pytest.mark.parametrize(
+    "content", [b"", b"broker.id=x\ncluster.id=a\ndirectory.id=b", b"\xff\xfe", b"version=1"]
+)
 def test_root_whose_identity_is_garbage_is_refused_and_left_alone(root, content):
     (root / META_PROPERTIES).write_bytes(content)
 
@@ -250,7 +252,13 @@ def make_folder_for_identity(root):
 
 @pytest.mark.parametrize(
     "place",
-    [make_file, make_below_file, make_link_to_identity, make_folder_for_identity, lambda _: "/proc/kafka"],
+    [
+        make_file,
+        make_below_file,
+        make_link_to_identity,
+        make_folder_for_identity,
+        lambda _: "/proc/kafka",
+    ],
 )
 def test_place_that_can_not_be_a_root_is_refused_in_one_sentence(root, place):
     given = str(place(root))
@@ -308,7 +316,13 @@ def test_link_is_never_followed(root):
 
 def test_bytes_of_any_kind_are_written_whole(root):
     files = RootFiles(str(root), OPTIONS)
-    for content in (b"", b"bytes", pa.py_buffer(b"arrow"), memoryview(b"view"), bytearray(5_000_000)):
+    for content in (
+        b"",
+        b"bytes",
+        pa.py_buffer(b"arrow"),
+        memoryview(b"view"),
+        bytearray(5_000_000),
+    ):
         files.write(f"{root}/file", content)
 
         assert files.read(f"{root}/file") == bytes(content)

@@ -58,9 +58,7 @@ def record(value):
 
 def lead(replica):
     state = replica.load()
-    change = operations.adopt(
-        state, leader_epoch=LeaderEpoch(0), truncate_to=None, floor=Offset(0)
-    )
+    change = operations.adopt(state, leader_epoch=LeaderEpoch(0), truncate_to=None, floor=Offset(0))
     replica.commit(state, change)
 
 
