@@ -1,6 +1,7 @@
 """Measures what DESIGN §16 bounds, each figure against a peer that is really run beside it.
 
-    ./spark-submit.sh jobs/benchmark.py [--only NAME ...] [--records N] [--runs N] [--json] [--dir DIR]
+    ./spark-submit.sh jobs/benchmark.py [--only NAME ...] [--records N] [--runs N]
+                                        [--json] [--dir DIR]
 
 Ours and the peer take turns, after one turn of each to warm up; a row says the medians and their
 ratio. The result is on standard output, progress on standard error.

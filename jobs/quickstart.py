@@ -127,6 +127,7 @@ def run_steps(folder: RunFolder, output: Output) -> int:
         stream = begin_stream(run)
     with output.step("Append the first half, acks=all"):
         append_half(run, 0)
+        wait_for_stream(run, stream)
     with output.step("Leaders, in-sync replicas and offsets"):
         show_topic(run)
     with output.step(f"Take broker {LOST_BROKER}'s disk away"):
@@ -143,6 +144,15 @@ def run_steps(folder: RunFolder, output: Output) -> int:
         show_history(run)
     cluster.close()
     spark.stop()
+    return conclude(folder, output, problems)
+
+
+def conclude(folder: RunFolder, output: Output, problems: list[str]) -> int:
+    """Print how it went; return 0 if all is as it should be.
+
+    Raises:
+        QuickstartError: It is not.
+    """
     output.summary()
     if problems:
         raise QuickstartError(f"{len(problems)} checks found something wrong, see above")

@@ -41,7 +41,7 @@ class Bench:
     @cached_property
     def spark(self) -> SparkSession:
         """The session, made when it is first needed."""
-        spark = build_session("benchmark")
+        spark = build_session("benchmark", **{"spark.ui.enabled": False})
         spark.sparkContext.setLogLevel("ERROR")
         return spark
 

@@ -5,15 +5,14 @@ import shutil
 import sys
 import time
 
+from jobs.benchmarks.bench import Bench, say
+from jobs.benchmarks.report import Budget, Row, row
 from kafka_on_spark.controller.brokers import fence_broker
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.spark.services import open_metadata
 from kafka_on_spark.storage.roots import StorageOptions
-
-from jobs.benchmarks.bench import Bench, say
-from jobs.benchmarks.report import Budget, Row, row
 
 TIMEOUT_MS = 600_000
 

@@ -3,6 +3,8 @@
 import time
 from uuid import uuid4
 
+from jobs.benchmarks.bench import Bench, say
+from jobs.benchmarks.report import Budget, Row, row
 from kafka_on_spark.ids import (
     BrokerId,
     DirectoryId,
@@ -19,9 +21,6 @@ from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.storage.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.root_identity import prepare_root
 from kafka_on_spark.storage.roots import StorageOptions
-
-from jobs.benchmarks.bench import Bench, say
-from jobs.benchmarks.report import Budget, Row, row
 
 COMMITS = 10_000
 RETAINED = 10

@@ -5,7 +5,8 @@ indivisible: committed, fetched and cut as a whole. Its header travels with it f
 follower, which is what makes an append idempotent across leaders.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from kafka_on_spark.ids import LeaderEpoch, Offset, ProducerEpoch
 
@@ -84,12 +85,15 @@ class StagedBatch:
         producer: None without idempotence.
         is_log_append_time: Records' timestamps are the time of the commit
             (message.timestamp.type=LogAppendTime), not their own.
+        renamed_from: Epoch of the files' first names, where the append went on under a later
+            leadership and stages them anew; None: their names say it.
     """
 
     segments: tuple[Segment, ...]
     partition_count: int
     producer: ProducerStamp | None = None
     is_log_append_time: bool = False
+    renamed_from: LeaderEpoch | None = None
 
     def __post_init__(self) -> None:
         assert self.segments, "an append without records has no batch"
@@ -100,6 +104,21 @@ class StagedBatch:
     def record_count(self) -> int:
         """Records in all segments."""
         return sum(segment.record_count for segment in self.segments)
+
+    @property
+    def first_epoch(self) -> LeaderEpoch:
+        """The first leadership that may have appended these files."""
+        if self.renamed_from is not None:
+            return self.renamed_from
+        return min(segment.epoch_in_name for segment in self.segments)
+
+    def renamed(self, leader_epoch: LeaderEpoch) -> Self:
+        """Return the append with its files under names of `leader_epoch`."""
+        segments = tuple(
+            replace(each, path=segment_name(leader_epoch, each.uuid, each.digest))
+            for each in self.segments
+        )
+        return replace(self, segments=segments, renamed_from=self.first_epoch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,10 +49,8 @@ def find_append(state: ReplicaState, staged: StagedBatch) -> AppendedBefore | No
 
 def _find_files(state: ReplicaState, staged: StagedBatch) -> Batch | None:
     wanted = {segment.uuid for segment in staged.segments}
-    # A file is staged under the epoch at that time, so it is in no batch of an older one.
-    staged_at = min(segment.epoch_in_name for segment in staged.segments)
     for batch in reversed(state.batches):
-        if batch.leader_epoch < staged_at:
+        if batch.leader_epoch < staged.first_epoch:
             return None
         found = wanted & {segment.uuid for segment in batch.segments}
         if found and len(found) < len(wanted):

@@ -11,7 +11,7 @@ acknowledges lost records (FAULTS b.5).
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from kafka_on_spark.controller.high_watermark import (
@@ -37,7 +37,7 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey
-from kafka_on_spark.log.batch import Batch, Segment, StagedBatch, segment_name
+from kafka_on_spark.log.batch import Batch, Segment, StagedBatch
 from kafka_on_spark.log.operations import check_end
 from kafka_on_spark.log.producer_state import find_append
 from kafka_on_spark.log.state import ReplicaState
@@ -241,16 +241,15 @@ class Appender:
         self, part: StagedPartition, leader: ReplicaAddress, leader_epoch: LeaderEpoch
     ) -> StagedBatch:
         """Have the files in the leader's folder, under names of its epoch (DESIGN §2)."""
-        segments = part.staged.segments
-        named = tuple(
-            replace(each, path=segment_name(leader_epoch, each.uuid, each.digest))
-            for each in segments
-        )
         is_there = any(each.replica_uuid == leader.replica_uuid for each in part.holders)
-        if is_there and named == segments:
+        segments = part.staged.segments
+        if is_there and all(each.epoch_in_name == leader_epoch for each in segments):
             return part.staged
-        self._copy_from_any(part.holders, leader, segments, [each.path for each in named])
-        return replace(part.staged, segments=named)
+        renamed = part.staged.renamed(leader_epoch)
+        self._copy_from_any(
+            part.holders, leader, segments, [each.path for each in renamed.segments]
+        )
+        return renamed
 
     def _copy_from_any(
         self,

@@ -177,6 +177,7 @@ def latest(
             is gone or another's (unless data loss is passed over).
     """
     start = checked(image, start, is_data_loss_failed=is_data_loss_failed)
+    topics = readable_topics(image, topics, is_data_loss_failed=is_data_loss_failed)
     ends = {
         name: {
             number: int(partition.high_watermark)
@@ -187,6 +188,13 @@ def latest(
     if ends == {name: dict(each) for name, each in start.positions.items()}:
         return None
     return _stream_offset(image, ends)
+
+
+def readable_topics(
+    image: MetadataImage, topics: Iterable[str], *, is_data_loss_failed: bool
+) -> list[str]:
+    """Return `topics`; with data loss passed over, without those that are gone."""
+    return [name for name in topics if is_data_loss_failed or name in image.topic_ids]
 
 
 def checked(

@@ -32,7 +32,14 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.reading import ReadOrder
 from kafka_on_spark.service.source_options import SourceOptions, parse_source
-from kafka_on_spark.service.stream_offsets import StreamOffset, checked, latest, plan, resolve
+from kafka_on_spark.service.stream_offsets import (
+    StreamOffset,
+    checked,
+    latest,
+    plan,
+    readable_topics,
+    resolve,
+)
 from kafka_on_spark.spark.services import open_metadata
 from kafka_on_spark.spark.sink import BatchWriter, StreamWriter
 from kafka_on_spark.spark.tasks import replica_store
@@ -212,7 +219,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix the end of an AvailableNow query: what is committed now."""
         image = self._image()
-        self._available_now = resolve(image, self._options.topics, "latest", "endingOffsets")
+        topics = readable_topics(
+            image,
+            self._options.topics,
+            is_data_loss_failed=self._options.is_data_loss_failed,
+        )
+        self._available_now = resolve(image, topics, "latest", "endingOffsets")
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the committed ends, or `start` itself if nothing of the query has moved."""

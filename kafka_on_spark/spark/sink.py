@@ -122,7 +122,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Commit a batch under its number; a batch that was committed before is found."""
-        staged = [each for each in messages if isinstance(each, Staged)]
+        staged = [each for each in messages if isinstance(each, Staged) and each.rows]
+        if not staged:
+            return  # a batch without records, perhaps without a task
         query_id = next((each.query_id for each in staged if each.query_id), None)
         if query_id is None:
             raise InvalidRequestError(

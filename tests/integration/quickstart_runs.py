@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
+from glob import glob
 from pathlib import Path
 
 from jobs.quickstart_folder import Plan, QuickstartError, RunFolder, Wish
@@ -69,16 +70,15 @@ class QuickstartProcess:
 
     def _wait_for_append(self, sequence: int) -> None:
         mark = f'"sequence":"{sequence}"'.encode()
-        read: set[Path] = set()
+        commits = f"{self.folder}/broker-*/flights-*/*/_delta_log/*.json"
+        read: set[str] = set()
         deadline = time.monotonic() + WAIT_S_MAX
         while time.monotonic() < deadline:
-            for file in self.folder.glob("broker-*/flights-*/*/_delta_log/*.json"):
-                if file in read:
-                    continue
+            # Not Path.glob, which raises where a folder is renamed under it; so may reading.
+            for file in set(glob(commits)) - read:
                 read.add(file)
-                # The file's disk may have been taken away just now.
                 with suppress(FileNotFoundError):
-                    if mark in file.read_bytes():
+                    if mark in Path(file).read_bytes():
                         return
             assert self._process.poll() is None, f"it ended before append {sequence}: {self.output}"
             time.sleep(0.002)

@@ -137,3 +137,11 @@ def test_every_small_history_of_a_producer_is_idempotent():
             else:
                 assert found is (OutOfOrderSequenceError if sent < sequence else None)
     assert checked == 5120
+
+
+def test_append_that_goes_on_under_a_later_leadership_is_found_where_an_earlier_one_put_it():
+    """Without a producer the files' ids are all there is, and their names say the new epoch."""
+    state = log("0:a 1:b")
+
+    assert find_append(state, staged("a").renamed(2)) == AppendedBefore(state.batches[0])
+    assert find_append(state, staged("z").renamed(2)) is None
