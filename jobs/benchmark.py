@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from jobs.benchmarks.bench import Bench, machine, say
+from jobs.benchmarks.bench import Bench, machine, part_streams, say
 from jobs.benchmarks.failover import failover, failover_1m
 from jobs.benchmarks.opening import opening
 from jobs.benchmarks.report import Row, as_json, as_text
@@ -64,6 +64,7 @@ def _count(text: str) -> int:
 def main(arguments: list[str]) -> None:
     """Measure and print."""
     chosen = parse(arguments)
+    part_streams(is_result_alone=chosen.json)
     if chosen.dir is not None:
         chosen.dir.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="kafka_on_spark-benchmark-", dir=chosen.dir))

@@ -56,17 +56,13 @@ class RunFolder:
         """
         path = Path(given or tempfile.mkdtemp(prefix="quickstart-")).absolute()
         lock = _lock_folder(path)
-        begun = _read_plan(path)
-        if begun is None:
-            if any(path.iterdir()):
-                raise QuickstartError(
-                    f"--dir {path} holds something else: name a new or an empty folder"
-                )
-            plan = _filled(wish, default)
-            _write_plan(path, plan)
-        else:
-            plan = begun
+        try:
+            begun = _read_plan(path)
+            plan = _begin(path, wish, default) if begun is None else begun
             _check_wish(path, wish, plan)
+        except QuickstartError:
+            os.close(lock)
+            raise
         return cls(path, plan, lock, is_continued=begun is not None)
 
     def close(self) -> None:
@@ -148,6 +144,14 @@ def _read_plan(path: Path) -> Plan | None:
         raise QuickstartError(
             f"{path / PLAN_FILE} is not a quickstart's: name a new or an empty folder with --dir"
         ) from None
+
+
+def _begin(path: Path, wish: Wish, default: Plan) -> Plan:
+    if any(path.iterdir()):
+        raise QuickstartError(f"--dir {path} holds something else: name a new or an empty folder")
+    plan = _filled(wish, default)
+    _write_plan(path, plan)
+    return plan
 
 
 def _write_plan(path: Path, plan: Plan) -> None:

@@ -6,6 +6,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
@@ -113,6 +114,21 @@ def seconds(work: Callable[[], Any]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
+
+
+def part_streams(*, is_result_alone: bool) -> None:
+    """Give standard error a way of its own again: spark-submit joins a job's two streams.
+
+    Where the launcher's can't be found, it is dropped if the result must stand alone.
+    """
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return
+    for path in [f"/proc/{os.getppid()}/fd/2", os.devnull][: 1 + is_result_alone]:
+        with suppress(OSError):
+            descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+            os.dup2(descriptor, sys.stderr.fileno())
+            os.close(descriptor)
+            return
 
 
 def say(text: str) -> None:

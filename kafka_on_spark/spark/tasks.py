@@ -50,5 +50,5 @@ def probe_task(order: ProbeOrder, options: StorageOptions) -> ProbeResult:
         probe_root(order.root, order.directory_id, options)
     except KafkaOnSparkError as error:
         code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
-        return ProbeResult(order.broker_id, code, str(error))
+        return ProbeResult(order.broker_id, code, error.message)
     return ProbeResult(order.broker_id, NO_ERROR)

@@ -63,10 +63,12 @@ def stage_records(
 ) -> list[StagedSegment]:
     """Write a task's records (INPUT_SCHEMA) as segments; a refusal is one row with its code."""
     stager = _Stager(order, options)
+    # Keyless records go elsewhere with each append, and where they went when a task runs again.
+    first_turn = task_number + order.now_us // 1000
     try:
         for number, batch in enumerate(batches):
             if batch.num_rows:
-                stager.add(batch, task_number + number)
+                stager.add(batch, first_turn + number)
         return stager.finish()
     except ProtocolError as refusal:
         return [

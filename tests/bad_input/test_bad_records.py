@@ -112,7 +112,9 @@ def test_expected_offsets_of_a_partition_that_does_not_exist(cluster, refused):
         pytest.param(
             {"producer_id": "p", "sequence": 0},
             id="with a producer",
-            marks=pytest.mark.xfail(reason="the run's ProducerRecord is committed before the check"),
+            marks=pytest.mark.xfail(
+                reason="the run's ProducerRecord is committed before the check"
+            ),
         ),
     ],
 )

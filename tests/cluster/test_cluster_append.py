@@ -125,6 +125,15 @@ def test_keyless_records_all_arrive(cluster, new_topic):
     ]  # fmt: skip
 
 
+def test_keyless_records_of_one_append_stay_together_and_of_many_are_spread(cluster, new_topic):
+    topic = new_topic(partitions=3)
+
+    results = [cluster.append(topic, [(None, b"1"), (None, b"2")]) for _ in range(15)]
+
+    assert {len(result.partitions) for result in results} == {1}
+    assert len({number for result in results for number in result.partitions}) > 1
+
+
 def test_keyless_records_of_a_producer_are_split_by_their_values_so_that_a_retry_splits_alike(
     cluster, new_topic
 ):

@@ -160,6 +160,18 @@ def test_a_conditional_append_elsewhere_appends_nothing(cluster, new_topic, expe
     assert values_of(cluster, topic) == [b"a"]
 
 
+@pytest.mark.xfail(reason="only partitions that get records are checked (_check_all)")
+def test_what_is_expected_of_a_partition_without_records_counts_too(cluster, new_topic):
+    topic = new_topic(partitions=2)
+    cluster.append(topic, [Record(None, b"a", partition=1)])
+    only_first = [Record(None, b"b", partition=0)]
+
+    with pytest.raises(UnexpectedOffsetError, match="ends at 1, not at the expected 0"):
+        cluster.append(topic, only_first, expected_offsets={0: 0, 1: 0})
+
+    assert values_of(cluster, topic) == [b"a"]
+
+
 def test_of_racing_conditional_appends_one_wins_and_the_others_are_told(disks):
     disks.cluster.create_topic("orders", replication_factor=3)
     clusters = [disks.cluster, *(Cluster.open(disks.metadata_root) for _ in range(3))]

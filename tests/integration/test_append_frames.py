@@ -11,7 +11,6 @@ from kafka_on_spark.errors import (
     MessageTooLargeError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.storage.hashing import partitions_of_keys
 from tests.bad_input.refusals import refused
 from tests.cluster.disks import isr_of, new_disks, values_of
 from tests.integration.frames import numbered, rows_in, source
@@ -70,7 +69,6 @@ def test_keys_of_a_frame_go_where_keys_of_a_list_go(spark, cluster, topic):
     frames, lists = ({row[0]: row[2] for row in rows if row[1] == value} for value in (b"v", b"w"))
     assert frames == lists
     assert len(frames) == 40
-    assert partitions_of_keys is not None
 
 
 def test_every_column_of_a_frame_is_kept(spark, cluster, topic):
@@ -151,10 +149,8 @@ FRAMES = [
 def test_a_bad_frame_is_one_sentence_and_nothing_is_written(
     spark, disks, cluster, columns, error, words
 ):
-    with refused(cluster, disks.base, error, *words) as caught:
+    with refused(cluster, disks.base, error, *words):
         cluster.append("refuses", spark.sql(f"select {columns}"))
-
-    assert caught is None or "py4j" not in str(caught)
 
 
 def test_a_frame_for_a_topic_that_does_not_exist(spark, disks, cluster):

@@ -144,9 +144,7 @@ def test_option_names_may_have_any_case(spark, disks):
 def test_a_topic_without_records_is_an_empty_frame(spark, disks):
     disks.cluster.create_topic("empty", partitions=3)
 
-    assert_df_equality(
-        source(spark, disks, "empty"), spark.createDataFrame([], StructType(KAFKA))
-    )
+    assert_df_equality(source(spark, disks, "empty"), spark.createDataFrame([], StructType(KAFKA)))
 
 
 def test_filters_and_columns_are_sparks(spark, disks):

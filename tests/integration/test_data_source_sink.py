@@ -118,9 +118,7 @@ def test_for_each_batch_with_its_number_as_sequence_is_exactly_once(
 
     def append(frame, number):
         rows = frame.select("key", "value")
-        results.append(
-            disks.cluster.append(copy, rows, producer_id="my-query", sequence=number)
-        )
+        results.append(disks.cluster.append(copy, rows, producer_id="my-query", sequence=number))
 
     def start():
         frame = stream(spark, disks, topic, startingOffsets="earliest")

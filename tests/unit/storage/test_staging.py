@@ -134,7 +134,7 @@ def test_partition_outside_the_topic_is_refused_by_code(order, number):
 
 
 def test_keyless_records_of_a_batch_stay_together_and_the_next_batch_goes_on(order):
-    stage = order()
+    stage = order(now_us=3000)  # each append begins elsewhere: one on, each millisecond
     parts = [batch(*({"value": b"%d" % turn} for _ in range(4))) for turn in range(3)]
 
     found = contents(stage, stage_records(stage, parts, OPTIONS, task_number=1))

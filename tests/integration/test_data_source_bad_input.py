@@ -1,0 +1,173 @@
+"""Bad options, columns and records through `format(…)`: the last line is the sentence."""
+
+import json
+
+import pytest
+from pyspark.errors import PySparkException
+
+from tests.bad_input.refusals import check_sentence, written
+from tests.cluster.disks import new_disks
+from tests.integration.frames import numbered, sentence_of, sink, source
+
+pytestmark = pytest.mark.integration
+
+CANARY = "canary-Tq6mWz8P"
+
+
+@pytest.fixture(scope="module")
+def disks():
+    with new_disks() as disks:
+        disks.cluster.create_topic(
+            "orders", partitions=2, replication_factor=3, configs={"max.message.bytes": 1000}
+        )
+        disks.cluster.append("orders", [("k", "v")])
+        disks.cluster.create_topic("under", replica_assignment={0: [2, 3, 1]})
+        yield disks
+
+
+def check_refused(disks, call, *words):
+    """Check that `call` is refused in a sentence with `words`, and nothing is written."""
+    offset, before = disks.cluster.image.offset, written(disks.base)
+
+    with pytest.raises(PySparkException) as caught:
+        call()
+
+    check_sentence(sentence_of(caught.value), *words)
+    assert CANARY not in str(caught.value)
+    assert disks.cluster.image.offset == offset
+    assert written(disks.base) == before
+
+
+def at(**offsets):
+    return json.dumps({"orders": {name.removeprefix("p"): each for name, each in offsets.items()}})
+
+
+# fmt: off
+READS = [
+    pytest.param({"cluster": ""},                                     ["Option 'cluster' must be specified"],                                id="no cluster"),
+    pytest.param({"cluster": "/no/such/folder"},                      ["no cluster at /no/such/folder", "check the path"],                   id="a cluster that isn't there"),
+    pytest.param({"subscribe": " , "},                                ["No topics to subscribe to", "' , '"],                                id="no topic"),
+    pytest.param({"subscribe": "order"},                              ["UnknownTopicOrPartitionError", "'order'"],                           id="unknown topic"),
+    pytest.param({"startingOffset": "earliest"},                      ["unknown option 'startingoffset'", "'startingOffsets'?"],             id="unknown option"),
+    pytest.param({"startingOffsets": "latest"},                       ["starting offset can't be latest for batch queries"],                 id="latest start"),
+    pytest.param({"endingOffsets": "earliest"},                       ["ending offset can't be earliest for batch queries"],                 id="earliest end"),
+    pytest.param({"startingOffsets": at(p0=-1, p1=0)},                ["startingOffsets for orders-0 can't be latest"],                      id="-1 as start"),
+    pytest.param({"endingOffsets": at(p0=1, p1=-2)},                  ["endingOffsets for orders-1 can't be earliest"],                      id="-2 as end"),
+    pytest.param({"startingOffsets": "first"},                        ["'startingOffsets': Expected e.g.", "got first"],                     id="no JSON"),
+    pytest.param({"startingOffsets": at(p0=-3, p1=0)},                ["'startingOffsets': Expected e.g.", "-3"],                            id="below -2"),
+    pytest.param({"startingOffsets": at(p0=0)},                       ["you must specify all TopicPartitions", "Assigned: ['orders-0', 'orders-1']"], id="a partition is missing"),
+    pytest.param({"startingOffsets": at(p0=0, p1=0, p2=0)},           ["you must specify all TopicPartitions", "'orders-2'"],                id="a partition too many"),
+    pytest.param({"startingOffsets": at(p0=0, p1=9)},                 ["orders-1 would be read from 9 to", "high watermark"],                id="start after the end"),
+    pytest.param({"failOnDataLoss": "maybe"},                         ["'failOnDataLoss' can't be 'maybe'", "true or false"],               id="no flag"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("options, words", READS)
+def test_a_batch_that_cannot_be_read(spark, disks, options, words):
+    check_refused(disks, lambda: source(spark, disks, "orders", **options).count(), *words)
+
+
+def test_a_read_without_a_subscription(spark, disks):
+    reader = spark.read.format("kafka_on_spark").option("cluster", str(disks.metadata_root))
+
+    check_refused(disks, lambda: reader.load().count(), "must be specified", "subscribe")
+
+
+def test_a_schema_of_ones_own(spark, disks):
+    reader = spark.read.format("kafka_on_spark").schema("key string, value string")
+    reader = reader.option("cluster", str(disks.metadata_root)).option("subscribe", "orders")
+
+    check_refused(
+        disks,
+        lambda: reader.load().count(),
+        "has a fixed schema and cannot be set with a custom one",
+    )
+
+
+def test_a_stream_with_an_end_fails_before_it_starts(spark, disks, tmp_path):
+    reader = spark.readStream.format("kafka_on_spark").option("endingOffsets", "latest")
+    frame = reader.option("cluster", str(disks.metadata_root)).option("subscribe", "orders").load()
+
+    def start():
+        query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+        query.trigger(availableNow=True).start().awaitTermination(60)
+
+    check_refused(disks, start, "ending offset not valid in streaming queries")
+
+
+LARGE = "repeat('v', 2000)"
+# fmt: off
+WRITES = [
+    pytest.param("'v' as valeu",                      {},                       ["Required attribute 'value' not found", "given: valeu"],           id="no value"),
+    pytest.param("'v' as value, 'k' as kye",          {},                       ["unknown column 'kye'", "did you mean 'key'?"],                   id="unknown column"),
+    pytest.param("5 as value",                        {},                       ["value attribute unsupported type int", "string or binary"],      id="wrong type"),
+    pytest.param("'v' as value",                      {"topic": "order"},       ["UnknownTopicOrPartitionError", "'order'"],                       id="unknown topic"),
+    pytest.param("'v' as value",                      {"topics": "orders"},     ["unknown option 'topics'", "did you mean 'topic'?"],              id="unknown option"),
+    pytest.param("'v' as value",                      {"acks": "most"},         ["acks can't be 'most'", "'all', 1 or 0"],                         id="acks"),
+    pytest.param("'v' as value",                      {"producer_id": "p"},     ["needs a sequence from 0 on"],                                    id="no sequence"),
+    pytest.param("'v' as value",                      {"producer_id": "p", "sequence": "x"}, ["'sequence' can't be 'x'", "a whole number"],        id="a text for a sequence"),
+    pytest.param("'v' as value",                      {"cluster": "/no/such/folder"}, ["no cluster at /no/such/folder", "check the path"],         id="a cluster that isn't there"),
+    pytest.param("'v' as value, 2 as partition",      {},                       ["2 is not in the range [0, 2)"],                                  id="partition out of range"),
+    pytest.param(f"{LARGE} as value",                 {},                       ["2000 bytes", "max.message.bytes=1000"],                          id="too large"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("columns, options, words", WRITES)
+def test_a_batch_that_cannot_be_written(spark, disks, columns, options, words):
+    given = {"topic": "orders", **options}
+    writer = sink(spark.sql(f"select {columns}"), disks, **given)
+
+    check_refused(disks, writer.save, *words)
+
+
+def test_a_write_without_a_topic(spark, disks):
+    writer = numbered(spark, 1).write.format("kafka_on_spark").mode("append")
+
+    check_refused(
+        disks,
+        lambda: writer.option("cluster", str(disks.metadata_root)).save(),
+        "topic option required when no 'topic' attribute is present",
+    )
+
+
+def test_a_log_is_not_overwritten(spark, disks):
+    writer = sink(numbered(spark, 1), disks, "orders").mode("overwrite")
+
+    check_refused(disks, writer.save, "save mode overwrite is not allowed", "use mode append")
+
+
+def test_too_few_replicas_in_sync(spark, disks):
+    disks.cluster.alter_topic_configs("under", {"min.insync.replicas": 3})
+    disks.cluster.append("under", [("k", "v")])
+    disks.take_away(1)
+    disks.cluster.run_controller()
+
+    try:
+        check_refused(
+            disks,
+            sink(numbered(spark, 1), disks, "under").save,
+            "partition under-0 has 2 replicas in sync",
+            "acks=all needs 3 (min.insync.replicas)",
+        )
+    finally:
+        disks.give_back(1)
+        disks.cluster.run_controller()
+        disks.cluster.replicate()
+
+
+def test_a_secret_of_the_storage_options_is_shown_nowhere(spark, disks, capfd):
+    secret = {"storage.aws_secret_access_key": CANARY, "storage.aws_session_token": CANARY}
+    frame = source(spark, disks, "orders", **secret)
+    sink(numbered(spark, 3), disks, "orders", **secret).save()
+
+    assert frame.count() > 3
+    frame.explain("extended")
+    check_refused(disks, lambda: source(spark, disks, "none", **secret).count(), "'none'")
+    refused = sink(spark.sql("select 5 as value"), disks, "orders", **secret)
+    check_refused(disks, refused.save, "unsupported type int")
+    output = capfd.readouterr()
+    assert CANARY not in output.out + output.err
+    files = [path for path in disks.base.rglob("*") if path.is_file()]
+    assert [path for path in files if CANARY.encode() in path.read_bytes()] == []

@@ -1,0 +1,191 @@
+"""A replica and the metadata log are plain Delta tables: any engine reads them, to any version."""
+
+import pandas as pd
+import pyarrow.dataset as ds
+import pytest
+from chispa import assert_df_equality
+from deltalake import DeltaTable
+from pyspark.sql import functions
+
+from tests.cluster.disks import new_disks, records
+
+pytestmark = pytest.mark.integration
+
+VALUES = [b"%d" % number for number in range(12)]
+
+
+@pytest.fixture(scope="module")
+def disks():
+    """A topic of 12 appends, over a failover and back; records 3 and 4 were cut on broker 1."""
+    with new_disks() as disks:
+        cluster = disks.cluster
+        cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
+        for value in VALUES[:3]:
+            cluster.append("orders", records(value), producer_id="p", sequence=int(value))
+        disks.take_away(2, 3)
+        cluster.append("orders", records(b"cut", b"cut too"), acks=1)
+        disks.take_away(1)
+        disks.give_back(2, 3)
+        cluster.run_controller()
+        for value in VALUES[3:]:
+            cluster.append("orders", records(value))
+        disks.give_back(1)
+        cluster.run_controller()
+        cluster.replicate()
+        cluster.elect_leaders("preferred")
+        cluster.append("orders", records(b"last"))
+        yield disks
+
+
+def delta(spark, path, **options):
+    reader = spark.read.format("delta")
+    for name, value in options.items():
+        reader = reader.option(name, str(value))
+    return reader.load(str(path))
+
+
+def in_order(table):
+    rows = table.to_pylist()
+    return sorted((row["base_offset"] + row["offset_delta"], row["value"]) for row in rows)
+
+
+EXPECTED = list(enumerate([*VALUES, b"last"]))
+
+
+@pytest.mark.parametrize("broker_id", [1, 2, 3])
+def test_every_replica_is_the_same_table_for_delta_spark(spark, disks, broker_id):
+    frame = delta(spark, disks.folder(broker_id, "orders"))
+
+    offset = (functions.col("base_offset") + functions.col("offset_delta")).alias("offset")
+    rows = frame.select(offset, "value").orderBy("offset").collect()
+    assert [(row.offset, bytes(row.value)) for row in rows] == EXPECTED
+    assert frame.columns == [
+        "base_offset", "batch_base_offset", "batch_record_count", "partition_count",
+        "leader_epoch", "producer_id", "producer_epoch", "sequence", "payload_digest",
+        "offset_delta", "timestamp", "key", "value", "headers",
+    ]  # fmt: skip
+
+
+def test_a_replica_needs_reader_version_1_and_writer_version_2(spark, disks):
+    path = disks.folder(1, "orders")
+
+    detail = spark.sql(f"describe detail delta.`{path}`").collect()[0]
+
+    assert (detail.minReaderVersion, detail.minWriterVersion) == (1, 2)
+    protocol = DeltaTable(str(path)).protocol()
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
+    assert (protocol.reader_features, protocol.writer_features) == (None, None)
+    assert detail.partitionColumns[:2] == ["base_offset", "batch_base_offset"]
+    assert detail.properties["kos.broker.id"] == "1"
+
+
+def test_the_rows_that_spark_reads_are_those_that_delta_rs_reads(spark, disks):
+    path = disks.folder(2, "orders")
+    ours = DeltaTable(str(path)).to_pyarrow_table()
+    columns = ["base_offset", "leader_epoch", "producer_id", "sequence", "offset_delta", "value"]
+
+    assert_df_equality(
+        delta(spark, path).select(columns),
+        spark.createDataFrame(ours.select(columns)),
+        ignore_row_order=True,
+        ignore_nullable=True,
+    )
+
+
+def test_arrow_and_pandas_read_a_replica_through_delta_rs(disks):
+    table = DeltaTable(str(disks.folder(3, "orders")))
+
+    assert in_order(table.to_pyarrow_table()) == EXPECTED
+    few = table.to_pyarrow_dataset().to_table(filter=ds.field("sequence") == 2)
+    assert few.column("value").to_pylist() == [b"2"]
+    frame = table.to_pandas()
+    assert isinstance(frame, pd.DataFrame)
+    assert sorted(frame["base_offset"] + frame["offset_delta"]) == list(range(13))
+    assert frame[frame["producer_id"] == "p"]["sequence"].tolist() in ([0, 1, 2], [2, 1, 0])
+
+
+def test_the_headers_of_batches_say_who_appended_them_and_under_which_leader(spark, disks):
+    frame = delta(spark, disks.folder(1, "orders"))
+
+    epochs = frame.groupBy("leader_epoch").count().orderBy("leader_epoch").collect()
+    assert [(row.leader_epoch, row["count"]) for row in epochs] == [(0, 3), (1, 9), (2, 1)]
+    produced = frame.where("producer_id is not null").orderBy("base_offset").collect()
+    assert [(row.producer_id, row.sequence) for row in produced] == [("p", 0), ("p", 1), ("p", 2)]
+
+
+def test_time_travel_shows_a_replica_with_the_records_that_it_lost_since(spark, disks):
+    path = disks.folder(1, "orders")
+    history = sorted(DeltaTable(str(path)).history(), key=lambda each: each["version"])
+    # First it began to lead; then it became a follower, which cut it.
+    _, adopted, *_ = (each["version"] for each in history if each.get("op") == "adopt")
+
+    before = delta(spark, path, versionAsOf=adopted - 1)
+
+    values = [bytes(row.value) for row in before.orderBy("base_offset", "offset_delta").collect()]
+    assert values == [*VALUES[:3], b"cut", b"cut too"]
+    table = DeltaTable(str(path), version=adopted - 1)
+    assert [value for _, value in in_order(table.to_pyarrow_table())] == values
+    after = delta(spark, path, versionAsOf=adopted)
+    assert after.count() == 3
+
+
+def test_sql_on_the_metadata_gives_the_isr_history(spark, disks):
+    delta(spark, disks.cluster.metadata_table).createOrReplaceTempView("metadata")
+
+    rows = spark.sql(
+        """
+        SELECT time, leader, leader_epoch, partition_epoch, isr, cause,
+               base_offset + offset_delta AS metadata_offset
+        FROM metadata
+        WHERE topic = 'orders' AND partition = 0
+          AND record_type IN ('PartitionRecord', 'PartitionChangeRecord')
+        ORDER BY metadata_offset
+        """
+    ).collect()
+
+    history = disks.cluster.history("orders", 0)
+    assert len(history) == 5
+    leader = isr = None
+    for row, entry in zip(rows, history, strict=True):
+        # Null means unchanged, -1 means none.
+        leader = leader if row.leader is None else row.leader
+        isr = isr if row.isr is None else row.isr
+        assert (None if leader == -1 else leader, tuple(sorted(isr))) == (entry.leader, entry.isr)
+        assert (row.leader_epoch, row.partition_epoch) == (
+            entry.leader_epoch,
+            entry.partition_epoch,
+        )
+        assert (row.cause, row.metadata_offset) == (entry.cause, entry.metadata_offset)
+        assert row.time.timestamp() == pytest.approx(entry.time.timestamp())
+
+
+def test_the_readmes_query_of_the_history_needs_nothing_else(spark, disks):
+    delta(spark, disks.cluster.metadata_table).createOrReplaceTempView("metadata")
+
+    causes = spark.sql(
+        "SELECT cause FROM metadata WHERE topic = 'orders' AND partition = 0 AND isr IS NOT NULL"
+    ).collect()
+
+    texts = [row.cause for row in causes]
+    assert any("probe failed" in text for text in texts)
+    assert any("caught up" in text for text in texts)
+
+
+def test_delta_rs_reads_the_metadata_and_travels_in_it(disks):
+    uri = disks.cluster.metadata_table
+    newest = DeltaTable(uri)
+
+    table = newest.to_pyarrow_table()
+
+    offsets = sorted(
+        base + delta
+        for base, delta in zip(
+            table.column("base_offset").to_pylist(),
+            table.column("offset_delta").to_pylist(),
+            strict=True,
+        )
+    )
+    assert offsets == list(range(disks.cluster.image.offset))
+    protocol = newest.protocol()
+    assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
+    assert DeltaTable(uri, version=1).to_pyarrow_table().num_rows < table.num_rows
