@@ -85,7 +85,7 @@ def test_a_schema_of_ones_own(spark, disks):
     )
 
 
-def test_a_stream_with_an_end_fails_before_it_starts(spark, disks, tmp_path):
+def test_a_stream_with_an_end_is_refused(spark, disks, tmp_path):
     reader = spark.readStream.format("kafka_on_spark").option("endingOffsets", "latest")
     frame = reader.option("cluster", str(disks.metadata_root)).option("subscribe", "orders").load()
 

@@ -28,6 +28,11 @@ def new_topic(disks, request):
     return make
 
 
+@pytest.fixture
+def checkpoint(disks, request):
+    return disks.base / "checkpoints" / request.node.originalname
+
+
 def run(frame, disks, topic, checkpoint, **options):
     """Run a query into a topic over what is there now, to its end."""
     writer = frame.writeStream.format("kafka_on_spark").trigger(availableNow=True)
@@ -74,22 +79,22 @@ def test_a_batch_write_of_a_producer_is_appended_once(spark, disks, new_topic):
 
 
 def test_a_stream_is_appended_exactly_once_when_its_last_batch_is_run_again(
-    spark, disks, new_topic, tmp_path
+    spark, disks, new_topic, checkpoint
 ):
     topic, copy = new_topic(partitions=2), new_topic("-copy", partitions=3)
     frame = stream(spark, disks, topic, startingOffsets="earliest")
     given = [(b"%d" % (n % 5), b"%d" % n) for n in range(40)]
     disks.cluster.append(topic, given)
-    run(frame, disks, copy, tmp_path)
+    run(frame, disks, copy, checkpoint)
     first = rows_in(disks.cluster.read(copy))
-    commits = sorted(file for file in (tmp_path / "commits").glob("[0-9]*"))
+    commits = sorted(file for file in (checkpoint / "commits").glob("[0-9]*"))
     commits[-1].unlink()
-    (tmp_path / "commits" / f".{commits[-1].name}.crc").unlink(missing_ok=True)
+    (checkpoint / "commits" / f".{commits[-1].name}.crc").unlink(missing_ok=True)
 
-    run(frame, disks, copy, tmp_path)
+    run(frame, disks, copy, checkpoint)
     assert rows_in(disks.cluster.read(copy)) == first
     disks.cluster.append(topic, records(b"more"))
-    run(frame, disks, copy, tmp_path)
+    run(frame, disks, copy, checkpoint)
 
     values = values_of(disks.cluster, copy)
     assert sorted(values) == sorted([*(value for _, value in given), b"more"])
@@ -98,19 +103,19 @@ def test_a_stream_is_appended_exactly_once_when_its_last_batch_is_run_again(
         assert of_key == [value for each, value in given if each == key]
 
 
-def test_a_batch_without_records_is_no_append(spark, disks, new_topic, tmp_path):
+def test_a_batch_without_records_is_no_append(spark, disks, new_topic, checkpoint):
     topic, copy = new_topic(), new_topic("-copy")
     disks.cluster.append(topic, records(b"a"))
     frame = stream(spark, disks, topic, startingOffsets="earliest").where("value = 'none'")
 
-    run(frame, disks, copy, tmp_path)
+    run(frame, disks, copy, checkpoint)
     sink(spark.createDataFrame([], "key string, value string"), disks, copy).save()
 
     assert values_of(disks.cluster, copy) == []
 
 
 def test_for_each_batch_with_its_number_as_sequence_is_exactly_once(
-    spark, disks, new_topic, tmp_path
+    spark, disks, new_topic, checkpoint
 ):
     topic, copy = new_topic(), new_topic("-copy", partitions=2)
     disks.cluster.append(topic, records(b"a", b"b"))
@@ -123,11 +128,11 @@ def test_for_each_batch_with_its_number_as_sequence_is_exactly_once(
     def start():
         frame = stream(spark, disks, topic, startingOffsets="earliest")
         writer = frame.writeStream.foreachBatch(append)
-        writer = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
         assert writer.start().awaitTermination(60)
 
     start()
-    for file in (tmp_path / "commits").iterdir():
+    for file in (checkpoint / "commits").iterdir():
         file.unlink()
     start()
 
@@ -135,7 +140,7 @@ def test_for_each_batch_with_its_number_as_sequence_is_exactly_once(
     assert sorted(values_of(disks.cluster, copy)) == [b"a", b"b"]
 
 
-def test_output_mode_complete_is_refused(spark, disks, new_topic, tmp_path):
+def test_output_mode_complete_is_refused(spark, disks, new_topic, checkpoint):
     topic, copy = new_topic(), new_topic("-copy")
     disks.cluster.append(topic, records(b"a"))
     counted = stream(spark, disks, topic, startingOffsets="earliest").groupBy("key").count()
@@ -144,7 +149,7 @@ def test_output_mode_complete_is_refused(spark, disks, new_topic, tmp_path):
 
     with pytest.raises(StreamingQueryException) as caught:
         writer.option("cluster", str(disks.metadata_root)).option("topic", copy).option(
-            "checkpointLocation", str(tmp_path)
+            "checkpointLocation", str(checkpoint)
         ).start().awaitTermination(60)
 
     assert sentence_of(caught.value) == (

@@ -24,8 +24,8 @@ def disks():
 
 
 @pytest.fixture
-def checkpoint(tmp_path):
-    return tmp_path / "checkpoint"
+def checkpoint(disks):
+    return disks.base / "checkpoint"
 
 
 def offsets_logged(checkpoint):
@@ -84,13 +84,10 @@ def test_available_now_ends_and_goes_on_at_the_next_run(spark, disks, checkpoint
     batches.run(frame, checkpoint)
     disks.cluster.append("orders", records(b"a", b"b"))
     batches.run(frame, checkpoint)
-    batches.run(frame, checkpoint)
-    disks.cluster.append("orders", records(b"c"), acks=1)
-    batches.run(frame, checkpoint)
-    disks.cluster.replicate()
+    disks.cluster.append("orders", records(b"not committed"), acks=1)
     batches.run(frame, checkpoint)
 
-    assert [each for each in batches.values if each] == [[b"a", b"b"], [b"c"]]
+    assert batches.values == [[], [b"a", b"b"]]
 
 
 def test_a_batch_that_was_not_committed_is_the_same_when_it_is_run_again(spark, disks, checkpoint):
@@ -108,7 +105,7 @@ def test_a_batch_that_was_not_committed_is_the_same_when_it_is_run_again(spark, 
     assert batches.numbers == [0, 0, 1]
 
 
-@pytest.mark.parametrize("count", [0, 2, 3], ids=["empty", "as long", "longer"])
+@pytest.mark.parametrize("count", [0, 2], ids=["empty", "as long"])
 def test_a_topic_that_was_made_anew_is_told_and_read_from_its_start_if_that_is_wanted(
     spark, disks, checkpoint, count
 ):
@@ -122,7 +119,6 @@ def test_a_topic_that_was_made_anew_is_told_and_read_from_its_start_if_that_is_w
 
     with pytest.raises(StreamingQueryException) as caught:
         batches.run(stream(spark, disks, "orders", **EARLIEST), checkpoint)
-    batches.run(stream(spark, disks, "orders", failOnDataLoss=False), checkpoint)
     batches.run(stream(spark, disks, "orders", failOnDataLoss=False), checkpoint)
 
     assert sentence_of(caught.value) == (
