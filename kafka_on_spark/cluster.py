@@ -30,10 +30,11 @@ from kafka_on_spark.service.reading import ReadOrder, partition_key, plan_reads
 from kafka_on_spark.service.replication_round import ReplicationReport
 from kafka_on_spark.spark.frames import check_frame, is_frame, stage_frame
 from kafka_on_spark.spark.services import Services, new_uuid
+from kafka_on_spark.spark.task_runner import check_session
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog, metadata_table_uri
 from kafka_on_spark.storage.reader import read_rows, row_schema
 from kafka_on_spark.storage.records import check_table, input_batches, table_of
-from kafka_on_spark.storage.root_identity import check_free, prepare_root
+from kafka_on_spark.storage.root_identity import check_free, check_reachable, prepare_root
 from kafka_on_spark.storage.roots import StorageOptions, normalize
 from kafka_on_spark.storage.staging import stage_records
 
@@ -72,12 +73,15 @@ class Cluster:
                 A root can't be a broker's.
             InvalidConfigError: A setting is unknown or its value not allowed.
         """
+        if spark is not None:
+            check_session(spark)
         options = StorageOptions(storage_options)
         settings = {**read_cluster_toml(), **(configs or {})}
         roots = {BrokerId(int(each)): normalize(root) for each, root in brokers.items()}
         _check_brokers(roots, racks or {})
         create_cluster(MetadataImage(), "", [], settings)  # bad settings before the first write
         url = normalize(metadata_root)
+        check_reachable(url, options)
         for broker_id, root in roots.items():
             check_free(root, broker_id, options)
         cluster_id = DeltaMetadataLog.begin(url, options, new_uuid())

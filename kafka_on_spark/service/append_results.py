@@ -66,7 +66,8 @@ class AppendResult:
     @property
     def is_duplicate(self) -> bool:
         """Whether all of it stood in the log before."""
-        return all(each.is_duplicate for each in self.partitions.values())
+        parts = self.partitions.values()
+        return bool(parts) and all(each.is_duplicate for each in parts)
 
 
 def append_result(

@@ -8,15 +8,20 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kafka_on_spark.config import check_acks
 from kafka_on_spark.errors import UnknownTopicOrPartitionError
-from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.append_results import AppendPlan, AppendResult, append_result
 from kafka_on_spark.service.appender import Appender
 from kafka_on_spark.service.metadata_service import MetadataService
-from kafka_on_spark.service.producers import ProducerRuns, check_not_fenced
+from kafka_on_spark.service.producers import ProducerRuns, check_not_fenced, check_producer
 from kafka_on_spark.service.replication_round import ReplicationRound
-from kafka_on_spark.service.stage_plan import StagedSegment, collect_parts, plan_stage
+from kafka_on_spark.service.stage_plan import (
+    StagedSegment,
+    check_expected,
+    collect_parts,
+    plan_stage,
+)
 
 Maintain = Callable[[MetadataImage, Iterable[PartitionKey]], None]
 
@@ -61,14 +66,16 @@ class AppendService:
         checked = check_acks(acks)
         image = self._metadata.catch_up()
         topic_image = image.topic(topic)
-        producer = self._producers.begin(producer_id, producer_epoch, sequence)
+        check_producer(producer_id, producer_epoch, sequence)
+        check_expected(topic_image, expected_offsets or {})
         order = plan_stage(
             image,
             topic_image,
             acks=checked,
-            has_producer=producer is not None,
+            has_producer=producer_id is not None,
             now_ms=self._clock.now_ms(),
         )
+        producer = self._producers.begin(producer_id, producer_epoch, sequence)
         default_ms = image.settings(topic_image.topic_id).integer("delivery.timeout.ms")
         return AppendPlan(
             topic_id=topic_image.topic_id,
@@ -101,6 +108,15 @@ class AppendService:
             check_not_fenced(image.producers, plan.producer)
         keys = [part.key for part in parts]
         self._replication_round().make_replicas(keys)
-        outcomes = self._appender.commit(parts, acks=plan.acks, timeout_ms=plan.timeout_ms)
+        outcomes = self._appender.commit(
+            parts,
+            acks=plan.acks,
+            timeout_ms=plan.timeout_ms,
+            other_ends={
+                PartitionKey(plan.topic_id, number): Offset(expected)
+                for number, expected in plan.expected_offsets.items()
+                if number not in {key.partition for key in keys}
+            },
+        )
         self._maintain(self._metadata.image, keys)
         return append_result(topic.name, outcomes, is_waited_for=plan.acks != "0")

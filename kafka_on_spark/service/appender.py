@@ -9,7 +9,7 @@ in the log of the *current* leader (P*6): "the high watermark is past my offset"
 acknowledges lost records (FAULTS b.5).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
@@ -17,7 +17,6 @@ from typing import Final
 from kafka_on_spark.controller.high_watermark import (
     advance_high_watermark,
     is_under_min_isr,
-    min_isr,
 )
 from kafka_on_spark.controller.isr import alter_isr
 from kafka_on_spark.controller.reports import PartitionReport
@@ -28,24 +27,21 @@ from kafka_on_spark.errors import (
     FencedLeaderEpochError,
     KafkaOnSparkError,
     KafkaStorageError,
-    NotEnoughReplicasAfterAppendError,
-    NotEnoughReplicasError,
     NotLeaderOrFollowerError,
     ReplicaLostError,
     RequestTimedOutError,
     UnknownLeaderEpochError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey
+from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log.batch import Batch, Segment, StagedBatch
-from kafka_on_spark.log.operations import check_end
-from kafka_on_spark.log.producer_state import find_append
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import Record
 from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaStore, SegmentStore
 from kafka_on_spark.service.addresses import address_of
+from kafka_on_spark.service.append_checks import check_ends, check_replicas, too_few_replicas
 from kafka_on_spark.service.append_parts import PartitionOutcome, StagedPartition
 from kafka_on_spark.service.fetch_reports import merge_reports, partition_report, state_report
 from kafka_on_spark.service.metadata_service import MetadataService
@@ -107,13 +103,25 @@ class Appender:
         self._random = random
 
     def commit(
-        self, parts: Sequence[StagedPartition], *, acks: str, timeout_ms: int
+        self,
+        parts: Sequence[StagedPartition],
+        *,
+        acks: str,
+        timeout_ms: int,
+        other_ends: Mapping[PartitionKey, Offset] | None = None,
     ) -> list[PartitionOutcome]:
         """Commit `parts` and wait for what `acks` asks; return an outcome for each, in order.
 
         What is ready is committed; a partition that waits goes into a later commit.
+        `other_ends`: where partitions that get no record must end, of a conditional append.
+
+        Raises:
+            NotEnoughReplicasError, UnexpectedOffsetError: Before the first commit.
         """
-        self._check_all(parts, acks)
+        image = self._metadata.image
+        if acks == "all":
+            check_replicas(image, parts)
+        check_ends(image, self._replicas, parts, other_ends or {})
         pending = {part.key: _Pending(part) for part in parts}
         outcomes: dict[PartitionKey, PartitionOutcome] = {}
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
@@ -131,27 +139,6 @@ class Appender:
             pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
             self._metadata.catch_up()
         return [outcomes[part.key] for part in parts]
-
-    def _check_all(self, parts: Sequence[StagedPartition], acks: str) -> None:
-        """Refuse what can't be kept before the first commit, so that nothing is half done.
-
-        Raises:
-            NotEnoughReplicasError: acks=all, and a partition is under its minimum.
-            UnexpectedOffsetError: A log does not end where it was expected to.
-        """
-        image = self._metadata.image
-        for part in parts:
-            partition = image.partition(part.key)
-            if partition is None:
-                continue
-            if acks == "all" and is_under_min_isr(image, part.key.topic_id, partition):
-                raise self._too_few(image, part.key, partition, _Pending(part))
-            leader = partition.leader
-            if part.expected_offset is None or leader is None or not partition.is_made(leader):
-                continue
-            state = self._replicas.open(address_of(image, part.key, partition, leader)).load()
-            if find_append(state, part.staged) is None:
-                check_end(state, part.expected_offset)
 
     def _round(
         self,
@@ -202,7 +189,7 @@ class Appender:
         if partition is None:
             raise UnknownTopicOrPartitionError(f"partition {key.partition} is gone: it was deleted")
         if acks == "all" and is_under_min_isr(image, key.topic_id, partition):
-            raise self._too_few(image, key, partition, each)
+            raise too_few_replicas(image, key, partition, is_appended=each.is_appended)
         if partition.leader is None or not partition.is_made(partition.leader):
             raise NotLeaderOrFollowerError(f"partition {image.name_of(key)} has no leader")
         leader = address_of(image, key, partition, partition.leader)
@@ -222,20 +209,6 @@ class Appender:
         each.is_appended, each.batch = True, appended.batch
         each.seen_epoch = partition.leader_epoch
         return self._replicate(image, key, partition, leader, appended, acks)
-
-    def _too_few(
-        self,
-        image: MetadataImage,
-        key: PartitionKey,
-        partition: PartitionRegistration,
-        each: _Pending,
-    ) -> KafkaOnSparkError:
-        kind = NotEnoughReplicasAfterAppendError if each.is_appended else NotEnoughReplicasError
-        return kind(
-            f"partition {image.name_of(key)} has {len(partition.isr)} replicas in sync, and"
-            f" acks=all needs {min_isr(image, key.topic_id, partition)}"
-            " (min.insync.replicas): bring brokers back, or append with acks=1"
-        )
 
     def _restage(
         self, part: StagedPartition, leader: ReplicaAddress, leader_epoch: LeaderEpoch

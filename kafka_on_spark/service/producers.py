@@ -30,17 +30,9 @@ class ProducerRuns:
             InvalidRequestError: Producer id and sequence are not given together.
             ProducerFencedError: A newer run has begun elsewhere.
         """
-        if producer_id is None:
-            if producer_epoch is not None or sequence is not None:
-                raise InvalidRequestError(
-                    "sequence and producer_epoch belong to a producer: give producer_id too"
-                )
+        check_producer(producer_id, producer_epoch, sequence)
+        if producer_id is None or sequence is None:
             return None
-        if sequence is None or sequence < 0:
-            raise InvalidRequestError(
-                f"producer_id {producer_id!r} needs a sequence from 0 on (given: {sequence}):"
-                " number the producer's appends, and repeat the number to retry one"
-            )
         if producer_epoch is None:
             producer_epoch = self._mine.get(producer_id)
         if producer_epoch is None:
@@ -62,6 +54,27 @@ class ProducerRuns:
             return ControllerResult([record], taken)
 
         return self._metadata.submit(decide, timeout_ms=self._timeout_ms)
+
+
+def check_producer(
+    producer_id: str | None, producer_epoch: int | None, sequence: int | None
+) -> None:
+    """Check that a producer and its append's number are given together, or neither.
+
+    Raises:
+        InvalidRequestError: They are not, or the number is below 0.
+    """
+    if producer_id is None:
+        if producer_epoch is not None or sequence is not None:
+            raise InvalidRequestError(
+                "sequence and producer_epoch belong to a producer: give producer_id too"
+            )
+        return
+    if sequence is None or sequence < 0:
+        raise InvalidRequestError(
+            f"producer_id {producer_id!r} needs a sequence from 0 on (given: {sequence}):"
+            " number the producer's appends, and repeat the number to retry one"
+        )
 
 
 def check_not_fenced(producers: Mapping[str, ProducerEpoch], run: ProducerRun) -> None:

@@ -191,7 +191,6 @@ def collect_parts(
         if row.error_code != NO_ERROR:
             raise ERROR_BY_CODE.get(row.error_code, KafkaStorageError)(row.error or "refused")
         by_partition.setdefault(row.partition, []).append(row)
-    _check_expected(topic, by_partition, expected_offsets)
     settings = image.settings(topic.topic_id)
     is_append_time = settings.text("message.timestamp.type") == "LogAppendTime"
     return [
@@ -200,9 +199,12 @@ def collect_parts(
     ]
 
 
-def _check_expected(
-    topic: TopicImage, by_partition: Mapping[int, object], expected: Mapping[int, int]
-) -> None:
+def check_expected(topic: TopicImage, expected: Mapping[int, int]) -> None:
+    """Check that a conditional append names partitions that exist.
+
+    Raises:
+        InvalidRecordError: One does not.
+    """
     unknown = sorted(set(expected) - topic.partitions.keys())
     if unknown:
         raise InvalidRecordError(

@@ -275,7 +275,7 @@ def _stats(segment: Segment) -> str:
 def _iso(time_us: int) -> str:
     seconds, micros = divmod(time_us, 1_000_000)
     moment = datetime.fromtimestamp(seconds, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{micros:06d}Z"
+    return f"{moment.year:04}-{moment:%m-%dT%H:%M:%S}.{micros:06d}Z"
 
 
 _FILE_COLUMNS: Final = (

@@ -134,6 +134,23 @@ def prepare_root(
     return found
 
 
+def check_reachable(root: str, options: StorageOptions) -> RootIdentity | None:
+    """Check, without writing, that `root` can be read; return whose it is, if anybody's.
+
+    Raises:
+        InvalidRootError: It does not answer, or is a file.
+    """
+    if is_local(root) and os.path.exists(root) and not os.path.isdir(root):
+        raise InvalidRootError(f"{root} can't be a root: it is a file; give a folder")
+    try:
+        return read_identity(root, options)
+    except KafkaStorageError as error:
+        raise InvalidRootError(
+            f"the root {root} can't be used: {error.message}; give a folder or bucket that"
+            " exists and can be written"
+        ) from error
+
+
 def check_free(root: str, broker_id: BrokerId, options: StorageOptions) -> None:
     """Check, without writing, that `root` can be read and is no other broker's.
 
@@ -141,15 +158,7 @@ def check_free(root: str, broker_id: BrokerId, options: StorageOptions) -> None:
         InvalidRootError: It does not answer, or is a file.
         DuplicateBrokerRegistrationError: It belongs to another broker.
     """
-    if is_local(root) and os.path.exists(root) and not os.path.isdir(root):
-        raise InvalidRootError(f"{root} can't be a root: it is a file; give a folder")
-    try:
-        found = read_identity(root, options)
-    except KafkaStorageError as error:
-        raise InvalidRootError(
-            f"the root {root} can't be used: {error.message}; give a folder or bucket that"
-            " exists and can be written"
-        ) from error
+    found = check_reachable(root, options)
     if found is not None and found.broker_id != broker_id:
         raise DuplicateBrokerRegistrationError(
             f"the root {root} belongs to broker {found.broker_id} of cluster"

@@ -99,7 +99,6 @@ def test_acks(cluster, refused, acks):
         cluster.append("orders", [(b"k", b"v")], acks=acks)
 
 
-@pytest.mark.xfail(reason="checked when the records are staged already (collect_parts)")
 def test_expected_offsets_of_a_partition_that_does_not_exist(cluster, refused):
     with refused(InvalidRecordError, "names partition 7", "partitions 0 to 2"):
         cluster.append("orders", [(b"k", b"v")], expected_offsets={7: 0})
@@ -112,9 +111,6 @@ def test_expected_offsets_of_a_partition_that_does_not_exist(cluster, refused):
         pytest.param(
             {"producer_id": "p", "sequence": 0},
             id="with a producer",
-            marks=pytest.mark.xfail(
-                reason="the run's ProducerRecord is committed before the check"
-            ),
         ),
     ],
 )

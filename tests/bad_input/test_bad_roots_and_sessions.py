@@ -86,9 +86,7 @@ def test_a_cluster_is_not_made_with_a_broker_on_what_cannot_be_a_root(disks, ref
 @pytest.mark.parametrize(
     "root",
     [
-        pytest.param(
-            "a-file", marks=pytest.mark.xfail(reason="the metadata root is not checked first")
-        ),
+        "a-file",
         "",
         "hdfs://host/x",
     ],
@@ -154,7 +152,6 @@ def test_a_spark_connect_session_is_refused(disks, refused):
         Cluster.open(disks.metadata_root, spark=connect("session", "SparkSession"))
 
 
-@pytest.mark.xfail(reason="roots and metadata log are made before Services.open refuses it")
 def test_a_cluster_is_not_made_with_a_spark_connect_session(disks, refused):
     with refused(InvalidRequestError, *CONNECT):
         Cluster.create(

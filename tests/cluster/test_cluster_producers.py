@@ -160,7 +160,6 @@ def test_a_conditional_append_elsewhere_appends_nothing(cluster, new_topic, expe
     assert values_of(cluster, topic) == [b"a"]
 
 
-@pytest.mark.xfail(reason="only partitions that get records are checked (_check_all)")
 def test_what_is_expected_of_a_partition_without_records_counts_too(cluster, new_topic):
     topic = new_topic(partitions=2)
     cluster.append(topic, [Record(None, b"a", partition=1)])
