@@ -15,12 +15,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafka_on_spark.controller.high_watermark import (
-    advance_high_watermark,
     is_under_min_isr,
 )
-from kafka_on_spark.controller.isr import alter_isr
+from kafka_on_spark.controller.replication import conclude
 from kafka_on_spark.controller.reports import PartitionReport
-from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     CommitError,
     CorruptLogError,
@@ -38,7 +36,6 @@ from kafka_on_spark.log.batch import Batch, Segment, StagedBatch
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.records import Record
 from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaStore, SegmentStore
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.append_checks import check_ends, check_replicas, too_few_replicas
@@ -288,20 +285,8 @@ class Appender:
 
     def _conclude(self, reports: Sequence[PartitionReport]) -> None:
         """Commit all high watermarks, and who leaves the ISR, at once."""
-
-        def decide(image: MetadataImage) -> ControllerResult[None]:
-            records: list[Record] = []
-            for report in reports:
-                watermark = advance_high_watermark(image, report)
-                if watermark is not None:
-                    records.append(watermark)
-                change = alter_isr(image, report)
-                if change is not None:
-                    records.append(change)
-            return ControllerResult(records, None)
-
         self._metadata.submit(
-            decide,
+            lambda image: conclude(image, reports),
             timeout_ms=self._metadata.image.settings().integer("delivery.timeout.ms"),
         )
 

@@ -7,15 +7,12 @@ out of the ISR, a reassignment. A full sweep now and then finds what nobody reco
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from kafka_on_spark.controller.high_watermark import advance_high_watermark
-from kafka_on_spark.controller.isr import alter_isr
+from kafka_on_spark.controller.replication import conclude
 from kafka_on_spark.controller.reports import PartitionReport
-from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import ERROR_NAME_BY_CODE, NO_ERROR
 from kafka_on_spark.ids import BrokerId, PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.records import PartitionChangeRecord, Record
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.fetch_reports import merge_reports
@@ -106,20 +103,9 @@ class ReplicationRound:
 
     def conclude(self, reports: Sequence[PartitionReport]) -> int:
         """Commit what `reports` lead to, all partitions at once; return the ISR changes."""
-
-        def decide(image: MetadataImage) -> ControllerResult[int]:
-            records: list[Record] = []
-            for report in reports:
-                watermark = advance_high_watermark(image, report)
-                if watermark is not None:
-                    records.append(watermark)
-                change = alter_isr(image, report)
-                if change is not None:
-                    records.append(change)
-            changes = sum(isinstance(record, PartitionChangeRecord) for record in records)
-            return ControllerResult(records, changes)
-
-        return self._metadata.submit(decide, timeout_ms=self._timeout_ms)
+        return self._metadata.submit(
+            lambda image: conclude(image, reports), timeout_ms=self._timeout_ms
+        )
 
     def _report(
         self, keys: Sequence[PartitionKey], results: Sequence[FetchResult], changes: int
