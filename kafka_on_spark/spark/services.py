@@ -54,7 +54,7 @@ def _run_later(threads: ThreadPoolExecutor, work: Callable[[], None]) -> None:
     def run() -> None:
         try:
             work()
-        except Exception:
+        except Exception:  # in a thread that nobody asks: unsaid, it would be lost
             log.warning("maintenance failed", exc_info=True)
 
     threads.submit(run)

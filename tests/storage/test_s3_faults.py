@@ -48,7 +48,7 @@ def _fast_and_discreet(store, monkeypatch, caplog):
 
 @pytest.fixture
 def uri(store):
-    return f"s3://{BUCKET}/root/{next(NUMBERS)}"
+    return f"s3://{BUCKET}/broker/{next(NUMBERS)}"
 
 
 @pytest.fixture
