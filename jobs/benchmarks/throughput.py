@@ -25,7 +25,7 @@ def append_keyless(bench: Bench) -> list[Row]:
 
 
 def _append(bench: Bench, name: str, columns: list[str]) -> Row:
-    topics = []
+    topics: list[str] = []
 
     def ours(run: int) -> float:
         if topics:
