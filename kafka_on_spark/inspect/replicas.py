@@ -19,7 +19,7 @@ from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.storage.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions
-from kafka_on_spark.storage.segments import check_segment, replica_folder
+from kafka_on_spark.storage.segments import checked_pieces, replica_folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +139,8 @@ def _read_files(address: ReplicaAddress, batches: Sequence[Batch], options: Stor
     """
     files = RootFiles(address.root, options)
     folder = replica_folder(address)
-    segments = [segment for batch in batches for segment in batch.segments]
-    for segment in segments:
+    size = 0
+    for segment in (segment for batch in batches for segment in batch.segments):
         path = f"{folder}/{segment.path}"
-        check_segment(segment, files.read(path), path)
-    return sum(segment.size_bytes for segment in segments)
+        size += sum(map(len, checked_pieces(segment, files.pieces(path), path)))
+    return size

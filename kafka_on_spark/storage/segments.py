@@ -7,7 +7,7 @@ and two replicas are compared, without opening a table.
 
 import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Any, Final
@@ -99,22 +99,28 @@ def digest_of(content: Any) -> str:
     return xxhash.xxh3_128_hexdigest(content)
 
 
-def check_segment(segment: Segment, content: bytes | None, path: str) -> bytes:
-    """Return `content` if it is what the segment's name says.
+def checked_pieces(segment: Segment, pieces: Iterable[Any], path: str) -> Iterator[Any]:
+    """Yield the pieces of a file, if together they are what the segment's name says.
 
     Raises:
-        CorruptLogError: It is missing, or has another size or digest.
+        CorruptLogError: It is missing or, after the last piece, has another size or digest.
     """
-    if content is None:
-        raise CorruptLogError("a segment is missing", path=path)
-    if len(content) != segment.size_bytes or digest_of(content) != segment.digest:
+    digest = xxhash.xxh3_128()
+    size = 0
+    try:
+        for piece in pieces:
+            digest.update(piece)
+            size += len(piece)
+            yield piece
+    except (FileNotFoundError, NotADirectoryError):
+        raise CorruptLogError("a segment is missing", path=path) from None
+    if size != segment.size_bytes or digest.hexdigest() != segment.digest:
         raise CorruptLogError(
             "a segment is not what its name says",
             path=path,
-            size_bytes=len(content),
+            size_bytes=size,
             expected_bytes=segment.size_bytes,
         )
-    return content
 
 
 def read_segment(
@@ -230,8 +236,8 @@ class FileSegmentStore:
                     flush([path])
                 continue
             origin = f"{replica_folder(source)}/{segment.path}"
-            content = check_segment(segment, sources.read(origin), origin)
-            targets.write(path, content, is_flushed=target.is_flushed)
+            pieces = checked_pieces(segment, sources.pieces(origin), origin)
+            targets.write_pieces(path, pieces, is_flushed=target.is_flushed)
         flush_folder(target)
 
     def _sizes(self, folder: str, names: Sequence[str], target: ReplicaAddress) -> dict[str, int]:
