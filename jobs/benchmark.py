@@ -18,6 +18,7 @@ from jobs.benchmarks.bench import Bench, machine, part_streams, say
 from jobs.benchmarks.failover import failover, failover_1m
 from jobs.benchmarks.opening import opening
 from jobs.benchmarks.report import Row, as_json, as_text
+from jobs.benchmarks.rounds import append_commits, fetch_round
 from jobs.benchmarks.small_append import small_append
 from jobs.benchmarks.throughput import append, append_keyless, read, replicate
 
@@ -25,6 +26,7 @@ DEFAULT: dict[str, Callable[[Bench], list[Row]]] = {
     # Those that need no Spark session go first: it would take its share of the machine.
     "small": small_append,
     "failover": failover,
+    "commits": append_commits,
     "append": append,
     "replicate": replicate,
     "read": read,
@@ -33,6 +35,7 @@ LONGER: dict[str, Callable[[Bench], list[Row]]] = {
     "append-keyless": append_keyless,
     "failover-1m": failover_1m,
     "open": opening,
+    "round": fetch_round,
 }
 
 
