@@ -4,12 +4,16 @@ Apart from `delta`, which decides what a commit's outcome is, since this only re
 """
 
 import json
+from bisect import bisect_left
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.storage.roots import RootFiles
+
+CHECKPOINT: Final = ".checkpoint.parquet"
 
 
 def log_folder(uri: str) -> str:
@@ -24,22 +28,23 @@ def commit_path(uri: str, version: int) -> str:
 
 def checkpoint_path(uri: str, version: int) -> str:
     """Return the path of the checkpoint of `version`."""
-    return f"{log_folder(uri)}/{version:020d}.checkpoint.parquet"
+    return f"{log_folder(uri)}/{version:020d}{CHECKPOINT}"
 
 
 def checkpoint_version(path: str) -> int | None:
     """Return which version a file of the log is a checkpoint of, or None if of none."""
     name = path.rsplit("/", 1)[-1]
-    return int(name[:20]) if name.endswith(".checkpoint.parquet") else None
+    return int(name[:20]) if name.endswith(CHECKPOINT) else None
 
 
 def newest_paths(files: RootFiles, uri: str) -> list[str]:
     """Return the paths of the newest checkpoint, if there is one, and of all commits from its
     version on, sorted."""
+    names = files.names(log_folder(uri))
+    newest = next((name for name in reversed(names) if name.endswith(CHECKPOINT)), "")
+    tail = names[bisect_left(names, newest[:20]) :]
     # Other names are those of commits that are being written.
-    names = [name for name in files.names(log_folder(uri)) if name.endswith((".json", ".parquet"))]
-    newest = max((name for name in names if checkpoint_version(name) is not None), default="")
-    return [f"{log_folder(uri)}/{name}" for name in names if name[:20] >= newest[:20]]
+    return [f"{log_folder(uri)}/{name}" for name in tail if name.endswith((".json", ".parquet"))]
 
 
 def write_id_of(content: bytes) -> str | None:

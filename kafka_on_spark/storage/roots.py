@@ -42,6 +42,7 @@ _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?) *(ms|s|m)")
 _TERMINAL: Final = re.compile(r"\x1b\[[0-9;]*m|↳")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
 _PIECE_BYTES: Final = 2**20
+_ABSENT: Final = (FileNotFoundError, NotADirectoryError)
 _S3_NAMES: Final = {
     "aws_access_key_id": "key",
     "aws_secret_access_key": "secret",
@@ -205,9 +206,8 @@ def _seconds(duration: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RootFiles:
-    """The few file operations that are needed beside Delta's, on one root.
-
-    All raise KafkaStorageError if the root does not answer.
+    """The few file operations that are needed beside Delta's, on one root; all raise
+    KafkaStorageError if it does not answer.
 
     Attributes:
         url: The root, normalized.
@@ -223,9 +223,7 @@ class RootFiles:
         kinds = OSError if is_local(path) else Exception
         try:
             yield
-        except (FileNotFoundError, NotADirectoryError, FileExistsError, KafkaStorageError):
-            raise
-        except InvalidRootError:
+        except (*_ABSENT, FileExistsError, KafkaStorageError, InvalidRootError):
             raise
         except kinds as error:
             raise KafkaStorageError(
@@ -240,7 +238,7 @@ class RootFiles:
                     return _read_local(path)
                 content: bytes = filesystem(path, self.options).cat_file(path)
                 return content
-        except (FileNotFoundError, NotADirectoryError):
+        except _ABSENT:
             return None
 
     def pieces(self, path: str) -> Iterator[Any]:
@@ -267,7 +265,7 @@ class RootFiles:
                     _write_local(path, pieces, is_flushed=is_flushed)
                 else:
                     filesystem(path, self.options).pipe_file(path, b"".join(pieces))
-        except (FileNotFoundError, NotADirectoryError, FileExistsError) as error:
+        except (*_ABSENT, FileExistsError) as error:
             raise KafkaStorageError(f"can't write {path}: {reason(error)}") from error
 
     def write_if_absent(self, path: str, content: bytes) -> bool:
@@ -289,7 +287,7 @@ class RootFiles:
             if found is None:
                 raise
             return found == content
-        except (FileNotFoundError, NotADirectoryError) as error:
+        except _ABSENT as error:
             raise KafkaStorageError(f"can't write {path}: {reason(error)}") from error
         return True
 
@@ -301,7 +299,7 @@ class RootFiles:
                     return os.stat(path, follow_symlinks=False).st_size
                 found: int = filesystem(path, self.options).info(path)["size"]
                 return found
-        except (FileNotFoundError, NotADirectoryError):
+        except _ABSENT:
             return None
 
     def delete(self, path: str) -> None:
@@ -313,8 +311,10 @@ class RootFiles:
         """Return the names in a folder, sorted; none if there is no such folder."""
         try:
             with self._answering("list", path):
+                if is_local(path):  # A long Delta log has ten thousand.
+                    return sorted(os.listdir(path))
                 found = filesystem(path, self.options).ls(path, detail=False)
-        except (FileNotFoundError, NotADirectoryError):
+        except _ABSENT:
             return []
         return sorted(each.rstrip("/").rsplit("/", 1)[-1] for each in found)
 
