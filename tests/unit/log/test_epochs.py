@@ -8,7 +8,7 @@ from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.log.epochs import (
     EpochEnd,
     end_offset_for,
-    epoch_entries,
+    epochs_of,
     latest_epoch_with_records,
 )
 from tests.builders import log
@@ -51,10 +51,10 @@ def test_end_offset_for(given, asked, expected):
 
 
 def test_batches_of_one_epoch_are_one_entry():
-    entries = epoch_entries(log("1:abc 3:dd", fence=4))
+    entries = epochs_of(log("1:abc 3:dd", fence=4)).entries
 
     assert [(each.leader_epoch, each.start_offset) for each in entries] == [(1, 0), (3, 3), (4, 5)]
-    assert epoch_entries(log("1:abc 3:dd", fence=3)) == entries[:2]
+    assert epochs_of(log("1:abc 3:dd", fence=3)).entries == entries[:2]
 
 
 @pytest.mark.parametrize("text, expected", [("", None), ("1:a", 1), ("1:a 4:b", 4)])
