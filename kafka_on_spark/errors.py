@@ -103,6 +103,12 @@ class NotEnoughReplicasAfterAppendError(ProtocolError):
     is_retriable = True
 
 
+class InvalidRequiredAcksError(ProtocolError):
+    """An append asks for acknowledgements that do not exist."""
+
+    code = 21
+
+
 class TopicAlreadyExistsError(ProtocolError):
     """A topic of that name exists."""
 
@@ -144,6 +150,12 @@ class InvalidRequestError(ProtocolError):
     """The request is malformed: an argument, a column or an option is wrong."""
 
     code = 42
+
+
+class PolicyViolationError(ProtocolError):
+    """The topic's configuration rules the request out."""
+
+    code = 44
 
 
 class OutOfOrderSequenceError(ProtocolError):

@@ -6,15 +6,18 @@ follower lacks. A clock that is wrong moves a follower out or in later; it loses
 
 from kafka_on_spark.controller.brokers import change_record, lost_change
 from kafka_on_spark.controller.reports import PartitionReport, ReplicaReport
-from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.ids import BrokerId, Offset
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import PartitionChangeRecord
 
 
-def alter_isr(image: MetadataImage, report: PartitionReport) -> PartitionChangeRecord | None:
+def alter_isr(
+    image: MetadataImage, report: PartitionReport, *, high_watermark: Offset | None = None
+) -> PartitionChangeRecord | None:
     """Decide who leaves and who joins the ISR of one partition; None if nobody does.
 
+    `high_watermark`: what the same commit raises it to, if it does: who joins must have that.
     Also where a bad replica is taken out (one a round: each changes the partition epoch).
     """
     partition = image.partition(report.key)
@@ -28,12 +31,15 @@ def alter_isr(image: MetadataImage, report: PartitionReport) -> PartitionChangeR
     if partition.leader_epoch != report.leader_epoch:
         return None
     leaving = _leaving(image, partition, report)
+    committed = max(partition.high_watermark, high_watermark or Offset(0))
     joining = {
-        seen.broker_id for seen in report.followers if may_join(image, partition, report, seen)
+        seen.broker_id
+        for seen in report.followers
+        if seen.log_end_offset >= committed and may_join(image, partition, report, seen)
     }
     if not leaving and not joining:
         return None
-    isr = (partition.isr - leaving.keys()) | joining
+    isr = partition.isr.difference(leaving) | joining
     elr = partition.elr - isr if len(isr) < len(partition.isr) else frozenset[BrokerId]()
     change = PartitionChange(isr=isr) if elr == partition.elr else PartitionChange(isr=isr, elr=elr)
     cause = "; ".join([*leaving.values(), *_joined(report, joining)])

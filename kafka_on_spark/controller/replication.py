@@ -17,14 +17,16 @@ from kafka_on_spark.metadata.records import PartitionChangeRecord, Record
 def conclude(image: MetadataImage, reports: Sequence[PartitionReport]) -> ControllerResult[int]:
     """Decide what `reports` lead to. Answer: how many ISRs change.
 
-    A partition's high watermark comes before its change, which makes its report a past one.
+    A partition's high watermark comes before its change, which makes its report a past one; who
+    joins the ISR has all that is committed after it (I1).
     """
     records: list[Record] = []
     for report in reports:
         watermark = advance_high_watermark(image, report)
         if watermark is not None:
             records.append(watermark)
-        change = alter_isr(image, report)
+        raised = None if watermark is None else watermark.high_watermark
+        change = alter_isr(image, report, high_watermark=raised)
         if change is not None:
             records.append(change)
     changes = sum(isinstance(record, PartitionChangeRecord) for record in records)

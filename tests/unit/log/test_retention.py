@@ -7,9 +7,10 @@ import pytest
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.operations import advance_log_start, append
 from kafka_on_spark.log.producer_state import AppendedBefore
-from kafka_on_spark.log.retention import is_deletable, surviving_counters
+from kafka_on_spark.log.retention import is_deletable, retained_start, surviving_counters
 from kafka_on_spark.log.state import ProducerCounter
 from tests.builders import NOW_MS, log, staged, stamp
+from tests.conformance.logs import batch_of, log_of
 
 STAMPS = {"a": stamp(3), "b": stamp(8, producer="q", epoch=2), "c": stamp(5, epoch=1)}
 
@@ -71,3 +72,37 @@ def test_what_may_be_deleted_once_may_always_be():
                 checked += 1
                 assert is_deletable(epoch, is_named=False, fences=[later, latest])
     assert checked == 46
+
+
+AGES = log_of(
+    [batch_of(base, 2, 0, time_ms=1000 * place) for place, base in enumerate((0, 2, 4, 6))]
+)
+
+
+# fmt: off
+RETAINED = [  # now   high watermark  ms    bytes  start
+    pytest.param(9000, 8, -1,   -1,   0, id="keeps all"),
+    pytest.param(9000, 8, 7500, -1,   4, id="by age"),
+    pytest.param(9000, 8, 8000, -1,   2, id="exactly as old as allowed stays"),
+    pytest.param(9000, 8, 0,    -1,   8, id="all too old: the log is emptied"),
+    pytest.param(9000, 5, 0,    -1,   4, id="never above the high watermark"),
+    pytest.param(9000, 8, -1,   400,  4, id="by size"),
+    pytest.param(9000, 8, -1,   399,  4, id="what is left has at least so much"),
+    pytest.param(9000, 8, -1,   401,  2, id="as long as the rest has as much"),
+    pytest.param(9000, 8, -1,   0,    8, id="no bytes are kept"),
+    pytest.param(9000, 8, 8500, 200,  6, id="by age, and then by size"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("now_ms, high_watermark, age, size, start", RETAINED)
+def test_whole_batches_leave_oldest_first(now_ms, high_watermark, age, size, start):
+    found = retained_start(
+        AGES,
+        high_watermark=Offset(high_watermark),
+        now_ms=now_ms,
+        retention_ms=age,
+        retention_bytes=size,
+    )
+
+    assert found == start
