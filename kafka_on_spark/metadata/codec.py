@@ -6,7 +6,7 @@ the table. This file alone knows the columns and the numbers that stand for "non
 them into Arrow.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final
@@ -110,12 +110,7 @@ def encode(records: Sequence[Record], stamp: Stamp) -> dict[str, list[Any] | Non
     start = 0
     for kind, group in groupby(records, type):
         run = list(group)
-        for name, get, to_wire in _FIELDS[kind]:
-            values = list(map(get, run))
-            if values.count(KEEP) == len(run):
-                continue
-            if to_wire is not None:
-                values = list(map(to_wire, values))
+        for name, values in _columns_of(kind, run):
             if values.count(None) < len(run):
                 column = columns[name] or [None] * len(records)
                 column[start : start + len(run)] = values
@@ -129,6 +124,24 @@ def encode(records: Sequence[Record], stamp: Stamp) -> dict[str, list[Any] | Non
         _fill(columns, "controller_id", stamp.controller_id, len(records))
         _fill(columns, "controller_epoch", stamp.controller_epoch, len(records))
     return columns
+
+
+def _columns_of(kind: type, run: Sequence[Any]) -> Iterator[tuple[str, list[Any]]]:
+    for name, get, to_wire in _FIELDS[kind]:
+        values = list(map(get, run))
+        yield name, values if to_wire is None else list(map(to_wire, values))
+    if kind is PartitionChangeRecord:
+        yield from _changes([record.change for record in run])
+
+
+def _changes(changes: Sequence[PartitionChange]) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the columns of changes; each that many partitions share is turned once."""
+    places = {id(change): change for change in changes}
+    for name in _CHANGE_FIELDS:
+        to_wire = _to_wire(name)
+        wires = {place: to_wire(getattr(change, name)) for place, change in places.items()}
+        if any(wire is not None for wire in wires.values()):
+            yield name, [wires[id(change)] for change in changes]
 
 
 def _fill(columns: dict[str, list[Any] | None], name: str, value: Any, count: int) -> None:
@@ -193,8 +206,8 @@ _FIELDS: Final[Mapping[type, Sequence[Field]]] = {
         *((name, attrgetter(f"registration.{name}"), _to_wire(name)) for name in _PARTITION_FIELDS),
     ],
     PartitionChangeRecord: [
+        # And those of its change, see `_changes`.
         *_same("topic", "topic_id", "partition", "leader_epoch", "partition_epoch", "cause"),
-        *((name, attrgetter(f"change.{name}"), _to_wire(name)) for name in _CHANGE_FIELDS),
     ],
 }
 
