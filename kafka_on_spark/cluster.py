@@ -11,6 +11,7 @@ import pyarrow as pa
 from kafka_on_spark.config import read_cluster_toml
 from kafka_on_spark.controller import topics
 from kafka_on_spark.controller.brokers import elect_preferred, register_broker
+from kafka_on_spark.controller.recovery import recover
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import BrokerId, TopicId, TopicPartition
@@ -269,21 +270,24 @@ class Cluster:
     def elect_leaders(
         self, kind: str = "preferred", partitions: Iterable[tuple[str, int]] | None = None
     ) -> list[TopicPartition]:
-        """Give preferred leaders their partitions back; return which moved.
+        """Give partitions their preferred leaders back; or ("unclean") leaders to those that have
+        none and can get none without losing records. Return which moved.
 
         Raises:
             InvalidRequestError: Another kind of election.
             UnknownTopicOrPartitionError: A partition does not exist.
         """
-        if kind != "preferred":
-            raise InvalidRequestError(
-                f"can't hold a {kind!r} election: this version has 'preferred'"
-            )
+        if kind not in ("preferred", "unclean"):
+            raise InvalidRequestError(f"can't hold a {kind!r} election: 'preferred' or 'unclean'")
         image = self.image
         keys = None if partitions is None else [partition_key(image, *each) for each in partitions]
-        moved = self._command(
-            lambda newest: elect_preferred(newest, "preferred leaders by request", keys)
-        )
+        if kind == "preferred":
+            cause = "preferred leaders by request"
+            moved = self._command(lambda newest: elect_preferred(newest, cause, keys))
+        else:
+            looks = self._services.look_for_leaders(keys)
+            forced = frozenset(look.key for look in looks)
+            moved = self._command(lambda newest: recover(newest, looks, forced=forced))
         return [self._metadata.image.name_of(key) for key in moved]
 
     def replicate(

@@ -6,7 +6,7 @@ One event, one commit: the failover of 10,000 partitions is one batch of records
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kafka_on_spark.controller.election import Election, elect_leader
+from kafka_on_spark.controller.election import Election, elect_leader, eligible_replicas
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import DuplicateBrokerRegistrationError
 from kafka_on_spark.ids import (
@@ -233,13 +233,10 @@ def _leave_isr(
     rest = partition.isr - {broker_id}
     if not rest:
         return None if partition.leader is None else PartitionChange(leader=None)
-    # Below min ISR the high watermark is frozen, so who leaves now has all committed records
-    # until it is found otherwise: an eligible leader replica (KIP-966).
-    joins_elr = len(rest) < min(min_isr, len(partition.replicas))
     without = replace(
         partition,
         isr=rest,
-        elr=partition.elr | {broker_id} if joins_elr else partition.elr,
+        elr=eligible_replicas(partition, rest, min_isr),
         leader=None if partition.leader == broker_id else partition.leader,
     )
     change = _handed_over(partition, without, eligible)

@@ -11,6 +11,24 @@ from kafka_on_spark.ids import LOST, BrokerId
 from kafka_on_spark.metadata.partition import PartitionRegistration
 
 
+def eligible_replicas(
+    partition: PartitionRegistration, isr: frozenset[BrokerId], min_isr: int
+) -> frozenset[BrokerId]:
+    """Return the eligible leader replicas of `partition` once its ISR is `isr` (KIP-966).
+
+    Below the minimum the high watermark stands still, so whoever was in sync, or eligible, still
+    has all that is committed. At the minimum it moves on without them. Source:
+    PartitionChangeBuilder.populateTargetElr.
+    """
+    if len(isr) >= min(min_isr, len(partition.replicas)):
+        return frozenset()
+    return frozenset(
+        each
+        for each in (partition.elr | partition.isr) - isr
+        if partition.directory_of(each) != LOST
+    )
+
+
 class Election(Enum):
     """What an election may do to give a partition a leader (KIP-460)."""
 

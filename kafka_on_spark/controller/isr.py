@@ -5,6 +5,7 @@ follower lacks. A clock that is wrong moves a follower out or in later; it loses
 """
 
 from kafka_on_spark.controller.brokers import change_record, lost_change
+from kafka_on_spark.controller.election import eligible_replicas
 from kafka_on_spark.controller.reports import PartitionReport, ReplicaReport
 from kafka_on_spark.ids import BrokerId, Offset
 from kafka_on_spark.metadata.image import MetadataImage
@@ -40,7 +41,8 @@ def alter_isr(
     if not leaving and not joining:
         return None
     isr = partition.isr.difference(leaving) | joining
-    elr = partition.elr - isr if len(isr) < len(partition.isr) else frozenset[BrokerId]()
+    min_isr = image.settings(report.key.topic_id).integer("min.insync.replicas")
+    elr = eligible_replicas(partition, isr, min_isr)
     change = PartitionChange(isr=isr) if elr == partition.elr else PartitionChange(isr=isr, elr=elr)
     cause = "; ".join([*leaving.values(), *_joined(report, joining)])
     return change_record(image, report.key, partition, change, cause)

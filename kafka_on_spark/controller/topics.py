@@ -4,9 +4,10 @@ Creating a topic of 10,000 partitions is one commit and no table: tables are mad
 append (DESIGN §3).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kafka_on_spark.config import SETTINGS, check_settings
+from kafka_on_spark.controller.brokers import change_record
 from kafka_on_spark.controller.placement import RandomBelow, place_partitions
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
@@ -18,12 +19,13 @@ from kafka_on_spark.ids import (
     BrokerId,
     LeaderEpoch,
     PartitionEpoch,
+    PartitionKey,
     ReplicaUuid,
     TopicId,
     check_topic_name,
 )
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import (
     ConfigRecord,
     PartitionRecord,
@@ -164,7 +166,7 @@ def alter_configs(
         setting: SETTINGS[setting].default if value is None and setting in SETTINGS else value
         for setting, value in configs.items()
     }
-    records = [
+    records: list[Record] = [
         ConfigRecord(
             topic_id=topic_id,
             config_name=setting,
@@ -173,4 +175,16 @@ def alter_configs(
         )
         for setting, text in check_settings(given, topic_only=True).items()
     ]
+    if "min.insync.replicas" in given:
+        records.extend(_forget_eligible(image, topic_id, cause))
     return ControllerResult(records, None)
+
+
+def _forget_eligible(image: MetadataImage, topic_id: TopicId, cause: str) -> Iterator[Record]:
+    """Yield what empties the ELRs: under another minimum the high watermark may move without
+    their members (KIP-966)."""
+    for number, partition in image.topics[topic_id].partitions.items():
+        if partition.elr:
+            key = PartitionKey(topic_id, number)
+            change = PartitionChange(elr=frozenset())
+            yield change_record(image, key, partition, change, cause)

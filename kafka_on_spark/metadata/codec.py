@@ -78,10 +78,12 @@ COLUMNS: Final[Mapping[str, str]] = {
 """Column types of the metadata table, in order. `long` is bigint, `integer` is int."""
 
 Row = Mapping[str, Any]
-NO_LEADER: Final = -1
+NONE: Final = -1
 RESIGNED: Final = "resigned"
 _PARTITION_FIELDS: Final = PartitionRegistration.__slots__
 _CHANGE_FIELDS: Final = PartitionChange.__slots__
+# In a change null is "unchanged", so "none" has a number.
+_NONES: Final = frozenset({"leader", "high_watermark_epoch"})
 _SETS: Final = frozenset({"isr", "elr"})
 _SEQUENCES: Final = frozenset(
     {"replicas", "replica_uuids", "directories", "adding_replicas", "removing_replicas"}
@@ -138,7 +140,7 @@ def _changes(changes: Sequence[PartitionChange]) -> Iterator[tuple[str, list[Any
     """Yield the columns of changes; each that many partitions share is turned once."""
     places = {id(change): change for change in changes}
     for name in _CHANGE_FIELDS:
-        to_wire = _to_wire(name)
+        to_wire = _none if name in _NONES else _to_wire(name)
         wires = {place: to_wire(getattr(change, name)) for place, change in places.items()}
         if any(wire is not None for wire in wires.values()):
             yield name, [wires[id(change)] for change in changes]
@@ -158,8 +160,8 @@ def _listed(value: Any) -> Any:
     return None if value is KEEP else list(value)
 
 
-def _leader(value: Any) -> Any:
-    return NO_LEADER if value is None else _kept(value)
+def _none(value: Any) -> Any:
+    return NONE if value is None else _kept(value)
 
 
 def _kept(value: Any) -> Any:
@@ -172,7 +174,7 @@ def _to_wire(name: str) -> Callable[[Any], Any]:
         return _sorted
     if name in _SEQUENCES:
         return _listed
-    return _leader if name == "leader" else _kept
+    return _none if name == "leader" else _kept
 
 
 Field = tuple[str, Callable[[Any], Any], Callable[[Any], Any] | None]
@@ -287,7 +289,7 @@ def _value(name: str, wire: Any) -> Any:
         return frozenset(wire)
     if name in _SEQUENCES:
         return tuple(wire)
-    return None if name == "leader" and wire == NO_LEADER else wire
+    return None if name in _NONES and wire == NONE else wire
 
 
 _PLAIN_BY_NAME: Final[Mapping[str, Any]] = {cls.__name__: cls for cls in _PLAIN}

@@ -33,7 +33,7 @@ class PartitionChange:
     adding_replicas: tuple[BrokerId, ...] | Keep = KEEP
     removing_replicas: tuple[BrokerId, ...] | Keep = KEEP
     high_watermark: Offset | Keep = KEEP
-    high_watermark_epoch: LeaderEpoch | Keep = KEEP
+    high_watermark_epoch: LeaderEpoch | Keep | None = KEEP
     unclean_generation: int | Keep = KEEP
 
 

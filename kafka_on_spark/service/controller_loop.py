@@ -19,6 +19,7 @@ from kafka_on_spark.controller.brokers import (
     imbalance_percentage,
     unfence_broker,
 )
+from kafka_on_spark.controller.recovery import recover
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import NO_ERROR
 from kafka_on_spark.ids import BrokerId, ControllerEpoch, DirectoryId, PartitionKey
@@ -28,6 +29,7 @@ from kafka_on_spark.metadata.records import ControllerRecord
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.making import renew_lost
 from kafka_on_spark.service.metadata_service import MetadataService
+from kafka_on_spark.service.recovery import RunLooks, plan_looks
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +103,7 @@ class ControllerLoop:
         *,
         controller_id: str,
         run_probes: RunProbes,
+        run_looks: RunLooks,
         new_uuid: Callable[[], str],
         timeout_ms: int,
     ) -> None:
@@ -108,6 +111,7 @@ class ControllerLoop:
         self._clock = clock
         self._controller_id = controller_id
         self._run_probes = run_probes
+        self._run_looks = run_looks
         self._new_uuid = new_uuid
         self._timeout_ms = timeout_ms
         self._epoch = ControllerEpoch(-1)
@@ -209,8 +213,18 @@ class ControllerLoop:
             )
         )
         self._tally.moved.update(moved)
+        self._recover()
         self._submit(lambda image: renew_lost(image, self._new_uuid))
         self._balance_leaders()
+
+    def _recover(self) -> None:
+        """Look for leaders where nobody in sync is left."""
+        orders = plan_looks(self._metadata.image)
+        if not orders:
+            return
+        looks = [look for look in self._run_looks(orders) if look is not None]
+        moved = self._submit(lambda image: recover(image, looks))
+        self._tally.moved.update(moved)
 
     def _look_after_brokers(self) -> None:
         """Probe until each broker has answered or its session is over."""

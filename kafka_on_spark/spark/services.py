@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
+from kafka_on_spark.controller.recovery import ReplicaLook
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import ReplicaAddress, TaskRunner
@@ -24,10 +25,17 @@ from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeOrder, P
 from kafka_on_spark.service.making import MakeResult
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.producers import ProducerRuns
+from kafka_on_spark.service.recovery import LookOrder, plan_looks
 from kafka_on_spark.service.replication import FetchOrder, FetchResult
 from kafka_on_spark.service.replication_round import ReplicationRound
 from kafka_on_spark.spark.task_runner import SparkTaskRunner, ThreadTaskRunner
-from kafka_on_spark.spark.tasks import fetch_task, make_task, probe_task, replica_store
+from kafka_on_spark.spark.tasks import (
+    fetch_task,
+    look_task,
+    make_task,
+    probe_task,
+    replica_store,
+)
 from kafka_on_spark.storage.clock import SystemClock
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.replica_log import DeltaReplicaStore
@@ -187,6 +195,7 @@ class Services:
             self.clock,
             controller_id=self.controller_id,
             run_probes=self._run_probes,
+            run_looks=self._run_looks,
             new_uuid=new_uuid,
             timeout_ms=self.timeout_ms,
         )
@@ -202,6 +211,14 @@ class Services:
 
     def _run_probes(self, orders: Sequence[ProbeOrder]) -> list[ProbeResult]:
         return self.runner.run(partial(probe_task, options=self.options), orders)
+
+    def _run_looks(self, orders: Sequence[LookOrder]) -> list[ReplicaLook | None]:
+        return self.runner.run(partial(look_task, options=self.options), orders)
+
+    def look_for_leaders(self, keys: Iterable[PartitionKey] | None) -> list[ReplicaLook]:
+        """Return what the replicas say of the partitions that nobody in sync can lead."""
+        looks = self._run_looks(plan_looks(self.metadata.catch_up(), keys))
+        return [look for look in looks if look is not None]
 
     def maintain(self, image: MetadataImage, keys: Iterable[PartitionKey]) -> None:
         """Have checkpoints made that are due, after the answer was given and not before."""

@@ -7,6 +7,7 @@ fails it, and Spark runs it again. Handles are kept for the life of a worker.
 
 from functools import lru_cache
 
+from kafka_on_spark.controller.recovery import ReplicaLook
 from kafka_on_spark.errors import (
     NO_ERROR,
     UNKNOWN_SERVER_ERROR,
@@ -16,6 +17,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.controller_loop import ProbeOrder, ProbeResult
 from kafka_on_spark.service.making import MakeResult, make_replica
+from kafka_on_spark.service.recovery import LookOrder, look_at
 from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
 from kafka_on_spark.storage.clock import SystemClock
 from kafka_on_spark.storage.replica_log import DeltaReplicaStore
@@ -42,6 +44,11 @@ def fetch_task(order: FetchOrder, options: StorageOptions) -> FetchResult:
 def make_task(order: ReplicaAddress, options: StorageOptions) -> MakeResult:
     """Make one empty replica."""
     return make_replica(order, replica_store(options))
+
+
+def look_task(order: LookOrder, options: StorageOptions) -> ReplicaLook | None:
+    """Say what one replica's log holds."""
+    return look_at(order, replica_store(options))
 
 
 def probe_task(order: ProbeOrder, options: StorageOptions) -> ProbeResult:

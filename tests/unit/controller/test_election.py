@@ -4,7 +4,12 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.controller.election import Election, ElectionResult, elect_leader
+from kafka_on_spark.controller.election import (
+    Election,
+    ElectionResult,
+    elect_leader,
+    eligible_replicas,
+)
 from kafka_on_spark.ids import BrokerId
 from tests.builders import brokers, partition, subsets
 
@@ -108,3 +113,26 @@ def test_election_depends_on_nothing_but_order_and_sets():
     leaders = [elect_leader(each, eligible=eligible, election=ONLINE).leader for each in offline]
 
     assert leaders == [1, 3, 2]
+
+
+# fmt: off
+ELIGIBLE = [  # isr, elr, lost       isr after  min  expected
+    pytest.param(("1 2 3", "", ""),   "1 2",     2,   "",    id="at the minimum nobody is"),
+    pytest.param(("1 2 3", "", ""),   "1",       2,   "2 3", id="who leaves at once below the minimum"),
+    pytest.param(("1 2", "", ""),     "1",       2,   "2",   id="who leaves below the minimum"),
+    pytest.param(("1", "2 3", ""),    "1 2",     3,   "3",   id="who joins is no longer, the others stay"),
+    pytest.param(("1", "2 3", ""),    "1 2",     2,   "",    id="the minimum is met again"),
+    pytest.param(("1 2", "3", ""),    "1 2 3",   9,   "",    id="all replicas are the most there can be"),
+    pytest.param(("1 2", "", "2"),    "1",       2,   "",    id="a lost one is not"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("given, isr, minimum, expected", ELIGIBLE)
+def test_below_the_minimum_who_was_in_sync_stays_eligible(given, isr, minimum, expected):
+    before, elr, lost = given
+    state = partition("1 2 3", isr=before, elr=elr, lost=lost)
+
+    found = eligible_replicas(state, frozenset(brokers(isr)), minimum)
+
+    assert found == frozenset(brokers(expected))

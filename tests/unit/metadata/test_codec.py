@@ -138,6 +138,7 @@ CHANGES = [
     pytest.param(PartitionChange(directories=(None, LOST, disk(3))),                        id="directories-none-and-lost"),
     pytest.param(PartitionChange(replicas=brokers("3 1 2"), replica_uuids=(uuid_on(3),)),   id="order-is-kept"),
     pytest.param(PartitionChange(high_watermark=0, unclean_generation=1),                   id="high-watermark-zero"),
+    pytest.param(PartitionChange(high_watermark=0, high_watermark_epoch=None),              id="nothing-committed-any-more"),
 ]
 # fmt: on
 
