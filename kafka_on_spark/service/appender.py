@@ -21,6 +21,7 @@ from kafka_on_spark.controller.replication import conclude
 from kafka_on_spark.controller.reports import PartitionReport
 from kafka_on_spark.errors import (
     CommitError,
+    CommitOutcomeUnknownError,
     CorruptLogError,
     FencedLeaderEpochError,
     KafkaOnSparkError,
@@ -61,11 +62,15 @@ _TRY_AGAIN: Final = (
 
 @dataclass(slots=True)
 class _Pending:
-    """A partition that is not acknowledged yet, and what was seen of it last."""
+    """A partition that is not acknowledged yet, and what was seen of it last.
+
+    `may_be_appended`: a commit of it had an unknown outcome, so nobody may say "not written".
+    """
 
     part: StagedPartition
     batch: Batch | None = None
     is_appended: bool = False
+    may_be_appended: bool = False
     is_duplicate: bool = False
     seen_epoch: LeaderEpoch | None = None
     last_error: KafkaOnSparkError | None = None
@@ -186,7 +191,8 @@ class Appender:
         if partition is None:
             raise UnknownTopicOrPartitionError(f"partition {key.partition} is gone: it was deleted")
         if acks == "all" and is_under_min_isr(image, key.topic_id, partition):
-            raise too_few_replicas(image, key, partition, is_appended=each.is_appended)
+            is_appended = each.is_appended or each.may_be_appended
+            raise too_few_replicas(image, key, partition, is_appended=is_appended)
         if partition.leader is None or not partition.is_made(partition.leader):
             raise NotLeaderOrFollowerError(f"partition {image.name_of(key)} has no leader")
         leader = address_of(image, key, partition, partition.leader)
@@ -298,6 +304,8 @@ class Appender:
         outcomes: dict[PartitionKey, PartitionOutcome],
     ) -> None:
         each.last_error = error
+        if isinstance(error, CommitOutcomeUnknownError):
+            each.may_be_appended = True
         if isinstance(error, _TRY_AGAIN):
             return
         del pending[each.part.key]

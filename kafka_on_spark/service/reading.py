@@ -5,19 +5,26 @@ partitions. It reads from any member of the ISR whose log proves itself; between
 and log end a request gets nothing, not an error.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from kafka_on_spark.errors import (
+    KafkaOnSparkError,
     KafkaStorageError,
     OffsetOutOfRangeError,
+    ReplicaLostError,
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey, TopicPartition
+from kafka_on_spark.log.batch import Batch, Segment
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import ReplicaAddress
+from kafka_on_spark.ports import ReplicaAddress, ReplicaStore
 from kafka_on_spark.service.addresses import address_of
+from kafka_on_spark.service.replicas import proves_complete
+
+Rows = TypeVar("Rows")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +157,80 @@ def readers_choice(
         if partition.is_made(broker_id) and broker_id not in readable
     ]
     return sorted(readable, key=rank) + sorted(rest, key=rank)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A segment that holds a part of a range, on the replica that is read.
+
+    Attributes:
+        address: The replica.
+        batch: The batch that the segment belongs to.
+        segment: The file.
+        base_offset: Offset of its first record, which may lie before the range.
+    """
+
+    address: ReplicaAddress
+    batch: Batch
+    segment: Segment
+    base_offset: Offset
+
+    @property
+    def end_offset(self) -> Offset:
+        """Offset after its last record, which may lie behind the range."""
+        return Offset(self.base_offset + self.segment.record_count)
+
+
+def read_pieces(
+    order: ReadOrder,
+    replicas: ReplicaStore,
+    read: Callable[[Piece, Offset], Iterable[Rows]],
+) -> Iterator[Rows]:
+    """Yield what `read` makes of the range's segments, in offset order.
+
+    `read` is given a segment and the first offset that is wanted of it. If a replica fails in
+    the middle, another goes on at the next offset.
+
+    Raises:
+        KafkaStorageError: No replica can serve the rest of the range; says why, each.
+    """
+    position = order.start_offset
+    reasons = []
+    for address in order.candidates:
+        if position >= order.end_offset:
+            return
+        try:
+            for piece in _pieces(order, address, replicas, position):
+                yield from read(piece, position)
+                position = Offset(min(piece.end_offset, order.end_offset))
+        except KafkaOnSparkError as error:
+            reasons.append(f"broker {address.broker_id}: {error}")
+    if position < order.end_offset:
+        raise nobody_can_serve(order, reasons)
+
+
+def _pieces(
+    order: ReadOrder, address: ReplicaAddress, replicas: ReplicaStore, position: Offset
+) -> Iterator[Piece]:
+    """Yield the segments that hold the rest of the range.
+
+    Raises:
+        ReplicaLostError: The replica does not prove that it has all committed records.
+    """
+    state = replicas.open(address).load()
+    if not proves_complete(state, order.partition):
+        raise ReplicaLostError(
+            "the replica lacks committed records",
+            end=state.log_end_offset,
+            high_watermark=order.partition.high_watermark,
+        )
+    for batch in state.batches_between(position, order.end_offset):
+        base_offset = batch.base_offset
+        for segment in batch.segments:
+            piece = Piece(address=address, batch=batch, segment=segment, base_offset=base_offset)
+            if piece.base_offset < order.end_offset and piece.end_offset > position:
+                yield piece
+            base_offset = piece.end_offset
 
 
 def nobody_can_serve(order: ReadOrder, reasons: list[str]) -> KafkaStorageError:

@@ -60,6 +60,9 @@ def commit_decided(
 def begin_leadership(replica: ReplicaLog, partition: PartitionRegistration) -> ReplicaState:
     """Fence a leader's table at the partition's epoch; its log must prove itself first (P*2).
 
+    A log that does not is looked at anew before it is called lost: a stale listing shows an
+    older, shorter one (FAULTS b.44).
+
     Raises:
         FencedLeaderEpochError: The table has adopted a later leadership: the image is old.
         ReplicaLostError: The log lacks committed records; the replica is bad.
@@ -81,7 +84,10 @@ def begin_leadership(replica: ReplicaLog, partition: PartitionRegistration) -> R
             )
         return change
 
-    return commit_decided(replica, decide)
+    try:
+        return commit_decided(replica, decide)
+    except ReplicaLostError:
+        return commit_decided(replica, decide)
 
 
 def proves_complete(state: ReplicaState, partition: PartitionRegistration) -> bool:

@@ -177,6 +177,8 @@ class _Fetcher:
         """Adopt the leadership and take what the leader has up to its end as seen."""
         assert self._order.follower is not None
         try:
+            if follower.log_end_offset < self._floor():
+                follower = self.load_follower(follower_log)  # a stale look is no loss
             for _ in range(ATTEMPTS_MAX):
                 if follower.log_end_offset < self._floor():
                     raise ReplicaLostError(

@@ -1,20 +1,18 @@
 """Committed records of one partition as Arrow batches, in the row shape of Spark's Kafka source.
 
-Whole segments at a time. If a replica fails in the middle, another goes on at the next offset.
+Whole segments at a time; which replica serves them is decided in service/reading.py.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_on_spark.errors import KafkaOnSparkError, ReplicaLostError
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.log.batch import Batch, Segment
-from kafka_on_spark.ports import ReplicaAddress, ReplicaStore
-from kafka_on_spark.service.reading import ReadOrder, nobody_can_serve
-from kafka_on_spark.service.replicas import proves_complete
+from kafka_on_spark.log.batch import Batch
+from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.service.reading import Piece, ReadOrder, read_pieces
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import HEADERS, TIMESTAMP, read_segment
 
@@ -55,49 +53,21 @@ def read_rows(
     Raises:
         KafkaStorageError: No replica can serve the rest of the range; says why, each.
     """
-    position = order.start_offset
-    reasons = []
-    for address in order.candidates:
-        if position >= order.end_offset:
-            return
-        try:
-            for base, batch, segment in _segments(order, address, replicas, position):
-                table = read_segment(address, segment, options, _columns(has_headers))
-                rows = _rows(order, batch, base, table, position, has_headers=has_headers)
-                yield from rows.to_batches(max_chunksize=BATCH_ROWS_MAX)
-                position = Offset(min(base + segment.record_count, order.end_offset))
-        except KafkaOnSparkError as error:
-            reasons.append(f"broker {address.broker_id}: {error}")
-    if position < order.end_offset:
-        raise nobody_can_serve(order, reasons)
+
+    def rows_of(piece: Piece, position: Offset) -> Iterable[pa.RecordBatch]:
+        table = read_segment(piece.address, piece.segment, options, _columns(has_headers))
+        rows = _rows(
+            order, piece.batch, piece.base_offset, table, position, has_headers=has_headers
+        )
+        batches: list[pa.RecordBatch] = rows.to_batches(max_chunksize=BATCH_ROWS_MAX)
+        return batches
+
+    yield from read_pieces(order, replicas, rows_of)
 
 
 def _columns(has_headers: bool) -> tuple[str, ...]:
     columns = ("offset_delta", "timestamp", "key", "value")
     return (*columns, "headers") if has_headers else columns
-
-
-def _segments(
-    order: ReadOrder, address: ReplicaAddress, replicas: ReplicaStore, position: Offset
-) -> Iterator[tuple[int, Batch, Segment]]:
-    """Yield the segments that hold the rest of the range, with their base offsets.
-
-    Raises:
-        ReplicaLostError: The replica does not prove that it has all committed records.
-    """
-    state = replicas.open(address).load()
-    if not proves_complete(state, order.partition):
-        raise ReplicaLostError(
-            "the replica lacks committed records",
-            end=state.log_end_offset,
-            high_watermark=order.partition.high_watermark,
-        )
-    for batch in state.batches_between(position, order.end_offset):
-        base = int(batch.base_offset)
-        for segment in batch.segments:
-            if base < order.end_offset and base + segment.record_count > position:
-                yield base, batch, segment
-            base += segment.record_count
 
 
 def _rows(
