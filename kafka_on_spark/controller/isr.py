@@ -25,8 +25,7 @@ def alter_isr(
     if partition is None or partition.partition_epoch != report.partition_epoch:
         return None
     for seen in (report.leader, *report.followers):
-        is_bad = seen.is_bad or _has_strayed(partition, report, seen)
-        if is_bad and _is_same_replica(partition, seen):
+        if seen.is_bad and _is_same_replica(partition, seen):
             change = lost_change(image, partition, seen.broker_id)
             cause = f"broker {seen.broker_id}: replica is bad: {seen.error}"
             return change_record(image, report.key, partition, change, cause)
@@ -47,23 +46,6 @@ def alter_isr(
     change = PartitionChange(isr=isr) if elr == partition.elr else PartitionChange(isr=isr, elr=elr)
     cause = "; ".join([*leaving.values(), *_joined(report, joining)])
     return change_record(image, report.key, partition, change, cause)
-
-
-def _has_strayed(
-    partition: PartitionRegistration, report: PartitionReport, seen: ReplicaReport
-) -> bool:
-    """Return whether a follower, which nobody counts on, differs from its leader under one epoch.
-
-    No truncation can mend that, since none happens under one epoch: one of the two was set back
-    and went on otherwise. The leader has proved itself, so the other is fetched anew.
-    """
-    return (
-        report.leader_epoch == partition.leader_epoch
-        and report.leader.counts_in(report.leader_epoch)
-        and seen.fence == report.leader_epoch
-        and not seen.is_matched
-        and seen.broker_id not in partition.isr | partition.elr
-    )
 
 
 def _is_same_replica(partition: PartitionRegistration, seen: ReplicaReport) -> bool:

@@ -226,16 +226,19 @@ class _Fetcher:
         end below the high watermark means that it lost some. Anybody else may lack them, and
         may hold a deposed leader's in their place.
         """
+        return self._order.partition.high_watermark if self._must_be_complete() else Offset(0)
+
+    def _must_be_complete(self) -> bool:
+        """Return whether the follower is in sync or eligible, so that records rest on it."""
         partition = self._order.partition
         assert self._order.follower is not None
-        is_complete = self._order.follower.broker_id in partition.isr | partition.elr
-        return partition.high_watermark if is_complete else Offset(0)
+        return self._order.follower.broker_id in partition.isr | partition.elr
 
     def _take_all(
         self, follower_log: ReplicaLog, follower: ReplicaState, leader: ReplicaState
     ) -> ReplicaState:
         if not ends_alike(follower, leader):
-            # Under one epoch a difference is corruption, of either: nothing is cut or counted.
+            self._check_difference(follower)
             return follower
         missing = missing_batches(follower, leader)
         while missing:
@@ -252,6 +255,30 @@ class _Fetcher:
             if advance is not None:
                 follower = follower_log.commit(follower, advance)
         return follower
+
+    def _check_difference(self, follower: ReplicaState) -> None:
+        """Say whose fault it is that a log differs from its leader's under the leader's epoch.
+
+        A follower takes all it has from its leaders, so a difference means that a leader lost
+        commits and wrote others in their place. In its own epoch that is this leader. In an
+        older one, a follower that need not have all committed records is fetched anew; of two
+        that must, nobody knows which is right: nothing is cut or counted (DESIGN §6).
+
+        Raises:
+            _RefusedError: The leader is bad.
+            ReplicaLostError: The follower is bad.
+        """
+        assert self._order.follower is not None
+        if follower.batches and follower.batches[-1].leader_epoch == self._epoch:
+            error = ReplicaLostError(
+                "the leader has lost commits that its follower has, and written others",
+                follower_end=follower.log_end_offset,
+            )
+            raise _RefusedError(failed_report(self._order.leader, error))
+        if not self._must_be_complete():
+            raise ReplicaLostError(
+                "the replica differs from its leader", end=follower.log_end_offset
+            )
 
     def _copy(self, segments: Sequence[Segment]) -> None:
         """Have the files in the follower's folder; a damaged source is the leader's fault."""

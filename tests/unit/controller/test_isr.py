@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from kafka_on_spark.controller.isr import alter_isr
-from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
+from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import KEEP, LOST, PartitionKey
 from tests.builders import KEY, NOW_MS, broker, disk, image_of, partition, report, seen
 
@@ -185,33 +185,6 @@ def test_bad_replica_is_lost_whatever_else_was_seen(before, who, isr, leader):
     place = ("leader", "member", "outsider").index(who)
     assert (after.isr, after.leader, after.directories[place]) == (isr, leader, LOST)
     assert record.cause == f"broker {place + 1}: replica is bad: no answer"
-
-
-DIFFERS = {"is_matched": False, "error_code": CorruptLogError.code, "error": "it differs"}
-# fmt: off
-STRAYED = [  # ISR, ELR       of the third              lost
-    pytest.param("1 2", "",   DIFFERS,                  True,  id="outside"),
-    pytest.param("1 2", "",   DIFFERS | {"fence": 4},   False, id="has not adopted yet: the cut may mend it"),
-    pytest.param("1 2", "3",  DIFFERS,                  False, id="eligible: it may be counted on"),
-    pytest.param("1 2 3", "", DIFFERS,                  False, id="in sync: it leaves by its lag first"),
-    pytest.param("1 2", "",   {},                       False, id="matches"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("isr, elr, fields, is_lost", STRAYED)
-def test_a_replica_out_of_sync_that_differs_under_one_epoch_is_fetched_anew(
-    isr, elr, fields, is_lost
-):
-    configs = {"min.insync.replicas": "3"}
-    before = partition("1 2 3", isr=isr, elr=elr, hw=10)
-    round_ = report(seen(1, 20), seen(2, 20), seen(3, 9, **fields))
-
-    record = alter_isr(image_of(before, configs=configs), round_)
-
-    after = before if record is None else before.merge(record.change)
-    assert (after.directories[2] == LOST) is is_lost
-    assert after.isr >= {1, 2}
 
 
 def test_bad_replica_of_another_making_is_nobodys():
