@@ -73,6 +73,7 @@ class _Pending:
     may_be_appended: bool = False
     is_duplicate: bool = False
     seen_epoch: LeaderEpoch | None = None
+    report: PartitionReport | None = None
     last_error: KafkaOnSparkError | None = None
 
 
@@ -156,6 +157,7 @@ class Appender:
             if isinstance(attempt, KafkaOnSparkError):
                 self._failed(each, attempt, pending, outcomes)
             elif attempt is not None:
+                each.report = attempt
                 reports.append(attempt)
         if reports:
             try:
@@ -353,6 +355,21 @@ class Appender:
 
 
 def _is_committed(partition: PartitionRegistration, each: _Pending) -> bool:
-    if each.seen_epoch != partition.leader_epoch:
+    """Return whether the high watermark has passed the batch, and it is this batch that it passed.
+
+    Whoever moved it may have seen another batch there: a leader that was set back since takes
+    appends at offsets that its followers hold already. So every member of the ISR must have been
+    seen in this very round, matching the leader and with the batch (FAULTS b.5, b.13).
+    """
+    if each.seen_epoch != partition.leader_epoch or each.report is None:
         return False
-    return each.batch is None or partition.high_watermark >= each.batch.end_offset
+    if each.batch is None:
+        return True
+    end_offset = each.batch.end_offset
+    seen = [each.report.replica(broker_id) for broker_id in partition.isr]
+    return partition.high_watermark >= end_offset and all(
+        member is not None
+        and member.counts_in(partition.leader_epoch)
+        and member.log_end_offset >= end_offset
+        for member in seen
+    )
