@@ -238,7 +238,8 @@ class _Fetcher:
         self, follower_log: ReplicaLog, follower: ReplicaState, leader: ReplicaState
     ) -> ReplicaState:
         if not ends_alike(follower, leader):
-            self._check_difference(follower)
+            if follower.log_end_offset <= leader.log_end_offset:  # else the look is too old
+                self._check_difference(follower)
             return follower
         missing = missing_batches(follower, leader)
         while missing:
