@@ -1,0 +1,285 @@
+"""Checks every invariant after every effect, and what clients were told after each answer.
+
+The observer of the disks, and the judge of the clients' history (H1-H9). It holds no rule of its
+own about tables: those are in invariants.py.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from kafka_on_spark.controller.high_watermark import is_under_min_isr
+from kafka_on_spark.ids import LOST, Offset, PartitionKey
+from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.records import (
+    HighWatermarkRecord,
+    MetadataBatch,
+    PartitionChangeRecord,
+    PartitionRecord,
+)
+from tests.simulation import invariants
+from tests.simulation.disks import Disks, Root, Table
+from tests.simulation.ledger import Ledger, Log, records_of, require
+
+
+class Checker:
+    """The observer of one simulation."""
+
+    def __init__(self, disks: Disks, seen: Counter[str]) -> None:
+        self.ledger = Ledger(disks, seen=seen)
+        self._seen = seen
+
+    def on_commit(self, root: Root, table: Table, before: ReplicaState, change: LogChange) -> None:
+        """Check one commit to a replica's table."""
+        after = table.state
+        identity = table.identity
+        key = PartitionKey(identity.topic_id, identity.partition)
+        self._count_commit(key, before, after, change)
+        if after.log_end_offset < before.log_end_offset:
+            table.verified = min(table.verified, after.log_end_offset)
+        invariants.appends_by_the_leader(self.ledger, key, table, change)
+        if table.is_suspect:
+            return
+        invariants.dense_offsets(key, before, after)
+        invariants.fenced_commits(key, before, change)
+        invariants.epochs_never_fall(self.ledger, key, after, change)
+        invariants.log_matching(self.ledger, key, before, change)
+        invariants.truncation_floor(self.ledger, key, table, before, after)
+        invariants.integrity(self.ledger, key, root, table, change)
+        partition = self.ledger.image.partition(key)
+        if partition is not None and self._counts(partition, table):
+            invariants.committed_prefix(self.ledger, key, partition)
+            invariants.leader_completeness(self.ledger, key, partition)
+            invariants.replicas_behind_the_log_start(self.ledger, key, partition)
+
+    def _counts(self, partition: PartitionRegistration, table: Table) -> bool:
+        identity = table.identity
+        return (
+            identity.broker_id in partition.isr
+            and partition.uuid_of(identity.broker_id) == identity.replica_uuid
+        )
+
+    def _count_commit(
+        self, key: PartitionKey, before: ReplicaState, after: ReplicaState, change: LogChange
+    ) -> None:
+        self._seen[f"commit: {change.operation}"] += 1
+        if change.operation == "adopt" and after.log_end_offset < before.log_end_offset:
+            self._seen["truncation"] += 1
+            self._seen["records truncated"] += before.log_end_offset - after.log_end_offset
+        partition = self.ledger.image.partition(key)
+        if change.operation == "append" and partition is not None:
+            if is_under_min_isr(self.ledger.image, key.topic_id, partition):
+                self._seen["append while the high watermark is frozen"] += 1
+            if change.adds[0].leader_epoch < partition.leader_epoch:
+                self._seen["append by a deposed leader"] += 1
+
+    def on_metadata(
+        self, before: MetadataImage, after: MetadataImage, batch: MetadataBatch
+    ) -> None:
+        """Check one commit to the metadata log."""
+        changes: Counter[PartitionKey] = Counter()
+        for record in batch.records:
+            if isinstance(record, PartitionChangeRecord):
+                changes[record.key] += 1
+            elif isinstance(record, PartitionRecord | HighWatermarkRecord):
+                changes[record.key] += 0
+        for key, count in changes.items():
+            old, new = before.partition(key), after.partition(key)
+            if new is not None:
+                self._check_register(key, old, new, count, before, after)
+
+    def _check_register(
+        self,
+        key: PartitionKey,
+        old: PartitionRegistration | None,
+        new: PartitionRegistration,
+        changes: int,
+        before: MetadataImage,
+        after: MetadataImage,
+    ) -> None:
+        ledger = self.ledger
+        invariants.membership(key, new, after)
+        invariants.one_leader_per_epoch(ledger, key, new)
+        if old is None:
+            return
+        invariants.epochs_of_the_register(key, old, new, changes)
+        invariants.high_watermark_never_falls(key, old, new)
+        invariants.high_watermark_bounds(ledger, key, old, new, before)
+        invariants.retention(key, old, new)
+        if new.unclean_generation > old.unclean_generation:
+            self._restart(key, new)
+        elif new.high_watermark > old.high_watermark:
+            self._extend(key, old, new)
+        invariants.committed_prefix(ledger, key, new)
+        invariants.leader_completeness(ledger, key, new)
+        invariants.replicas_behind_the_log_start(ledger, key, new)
+        self._count_change(old, new, after)
+
+    def _count_change(
+        self, old: PartitionRegistration, new: PartitionRegistration, after: MetadataImage
+    ) -> None:
+        seen = self._seen
+        if new.leader_epoch > old.leader_epoch and new.leader is not None:
+            seen["election"] += 1
+            if new.leader not in old.isr:
+                seen["election outside the ISR"] += 1
+        if new.leader is None and old.leader is not None:
+            seen["offline partition"] += 1
+        seen["ISR shrink"] += len(old.isr - new.isr) > 0
+        seen["ISR expand"] += len(new.isr - old.isr) > 0
+        lost = [each == LOST for each in new.directories].count(True)
+        seen["replica lost"] += lost > [each == LOST for each in old.directories].count(True)
+        for place, uuid in enumerate(new.replica_uuids):
+            seen["replica made anew"] += uuid != old.replica_uuids[place]
+        for broker_id in sorted(new.isr - old.isr):
+            seen["resync"] += new.uuid_of(broker_id).startswith("renewed")
+            seen["wiped root handled"] += after.brokers[broker_id].broker_epoch > 0
+        seen["unclean generation"] += new.unclean_generation > old.unclean_generation
+
+    def _extend(
+        self, key: PartitionKey, old: PartitionRegistration, new: PartitionRegistration
+    ) -> None:
+        """Take what the high watermark has passed as committed, for ever (I12, H2, H3)."""
+        log = self.ledger.log(key)
+        source = self._source(key, old)
+        records = records_of(source, old.high_watermark, new.high_watermark)
+        require(
+            len(records) == new.high_watermark - old.high_watermark,
+            "I1 committed prefix",
+            f"{key.partition}: nobody has the records up to HW {new.high_watermark}",
+        )
+        for offset, (value, _) in enumerate(records, old.high_watermark):
+            self._commit_value(log, key, offset, value)
+        log.committed.extend(records)
+        self._check_sequences(log, key, source, old, new)
+
+    def _source(self, key: PartitionKey, partition: PartitionRegistration) -> ReplicaState:
+        members = [partition.leader, *sorted(partition.isr)]
+        tables = [
+            table
+            for each in members
+            if each is not None
+            and (table := self.ledger.live_table(key, partition, each)) is not None
+        ]
+        longest = max(tables, key=lambda table: table.state.log_end_offset, default=None)
+        require(longest is not None, "I1 committed prefix", f"{key.partition}: no live member")
+        assert longest is not None
+        return longest.state
+
+    def _commit_value(self, log: Log, key: PartitionKey, offset: int, value: int) -> None:
+        known = log.offset_of.setdefault(value, offset)
+        require(known == offset, "H3 one offset a value", f"{value} at {known} and {offset}")
+        require(value in self.ledger.invoked, "H4 aborted read", f"{value}: nobody appended it")
+        require(
+            value not in self.ledger.failed,
+            "H4 aborted read",
+            f"{value} is committed at {offset} of {key.partition}; its append was refused",
+        )
+
+    def _check_sequences(
+        self,
+        log: Log,
+        key: PartitionKey,
+        source: ReplicaState,
+        old: PartitionRegistration,
+        new: PartitionRegistration,
+    ) -> None:
+        for batch in source.batches_between(old.high_watermark, new.high_watermark):
+            stamp = batch.producer
+            if stamp is None:
+                continue
+            last = log.sequences.get(stamp.producer_id, -1)
+            require(
+                stamp.sequence > last,
+                "I11 idempotence" if stamp.sequence == last else "H6 producer order",
+                f"{key.partition}: {stamp.producer_id} has {stamp.sequence} after {last}",
+            )
+            log.sequences[stamp.producer_id] = stamp.sequence
+
+    def _restart(self, key: PartitionKey, new: PartitionRegistration) -> None:
+        """Begin again after an unclean election: what the new leader has is committed."""
+        log = self.ledger.log(key)
+        table = self.ledger.live_table(key, new, new.leader) if new.leader is not None else None
+        require(table is not None, "I1 committed prefix", "an unclean leader without a table")
+        assert table is not None
+        state, mark = table.state, new.high_watermark
+        start = state.log_start_offset
+        log.committed = log.committed[:start] + records_of(state, start, mark)
+        log.offset_of = {value: at for at, (value, _) in enumerate(log.committed)}
+        kept = {at: value for at, value in log.acked.items() if log.offset_of.get(value) == at}
+        self._seen["acked records lost by unclean elections"] += len(log.acked) - len(kept)
+        log.acked, log.last_acked = kept, max(kept, default=-1)
+        log.high_watermark_read = min(log.high_watermark_read, mark)
+        log.unclean_generation = new.unclean_generation
+        for each in self.ledger.disks.roots.values():
+            for other in each.tables.values():
+                other.verified = 0
+
+    def position(self, key: PartitionKey) -> int:
+        """Return the largest acknowledged offset of now: what is invoked later must see it."""
+        return self.ledger.log(key).last_acked
+
+    def on_ack(
+        self,
+        key: PartitionKey,
+        base_offset: Offset,
+        values: Sequence[int],
+        *,
+        after: int,
+        is_duplicate: bool,
+    ) -> None:
+        """Judge an acknowledgement: the records are committed, there, and in real time's order."""
+        log = self.ledger.log(key)
+        for offset, value in enumerate(values, base_offset):
+            committed = log.committed[offset][0] if offset < len(log.committed) else None
+            require(
+                committed == value,
+                "H1 acked is committed",
+                f"{key.partition}: {value} acked at {offset}, committed there is {committed}",
+            )
+            log.acked[offset] = value
+        require(
+            is_duplicate or base_offset > after,
+            "H7 real time order",
+            f"{key.partition}: acked at {base_offset}, begun after {after} was acked",
+        )
+        log.last_acked = max(log.last_acked, base_offset + len(values) - 1)
+
+    def on_refused(self, values: Sequence[int]) -> None:
+        """Take note of an append that says it did nothing (H4)."""
+        self.ledger.failed.update(values)
+        for key, log in self.ledger.logs.items():
+            for value in values:
+                require(
+                    value not in log.offset_of,
+                    "H4 aborted read",
+                    f"{value} was refused, and is committed in {key.partition}",
+                )
+
+    def on_end(self, key: PartitionKey, high_watermark: int, *, seen: int, after: int) -> None:
+        """Judge an end that a reader was told; `seen`, `after`: read, acked before it asked."""
+        log = self.ledger.log(key)
+        require(
+            high_watermark > after,
+            "H8 reads see what was acked",
+            f"{key.partition}: ends at {high_watermark}, {after} was acked before",
+        )
+        require(
+            high_watermark >= seen,
+            "H9 the end never falls",
+            f"{key.partition}: {high_watermark} after {seen}",
+        )
+        log.high_watermark_read = max(log.high_watermark_read, high_watermark)
+
+    def on_read(self, key: PartitionKey, start: int, records: Sequence[tuple[int, int]]) -> None:
+        """Judge records that a reader got from `start` on, as (offset, value) (H2, H5, I12)."""
+        log = self.ledger.log(key)
+        for expected, (offset, value) in enumerate(records, start):
+            require(offset == expected, "H5 no skip, no step back", f"{offset}, not {expected}")
+            committed = log.committed[offset][0] if offset < len(log.committed) else None
+            require(
+                value == committed,
+                "H2 one value an offset",
+                f"{key.partition}: read {value} at {offset}, committed is {committed}",
+            )

@@ -1,0 +1,299 @@
+"""The programs that run in a simulated cluster: what each process does until it is told to end.
+
+Each waits a moment after an error and goes on, as a job that is started again does. What a
+client was told goes to the checker at once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_on_spark.controller.brokers import elect_preferred, register_broker
+from kafka_on_spark.errors import (
+    CommitOutcomeUnknownError,
+    InconsistentClusterError,
+    KafkaOnSparkError,
+    NotEnoughReplicasAfterAppendError,
+    NotEnoughReplicasError,
+    ProducerFencedError,
+    RequestTimedOutError,
+)
+from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey
+from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.service.admin import run_command
+from kafka_on_spark.service.reading import plan_reads, read_pieces
+from tests.simulation.checker import Checker
+from tests.simulation.disks import values_in
+from tests.simulation.processes import TIMEOUT_MS, Driver
+from tests.simulation.scheduler import KilledError
+
+TOPIC = "orders"
+TRIES_MAX = 50
+"""Errors of one run of a producer before it is started anew."""
+
+
+@dataclass(slots=True)
+class Stop:
+    """Whether programs are to end after what they are at."""
+
+    is_on: bool = False
+
+
+class Program:
+    """A loop of one process."""
+
+    def __init__(self, driver: Driver, checker: Checker, stop: Stop) -> None:
+        self.driver = driver
+        self.checker = checker
+        self.rng = driver.node.rng
+        self.seen = driver.world.seen
+        self._stop = stop
+
+    def run(self) -> None:
+        """Work until told to stop."""
+        while not self._stop.is_on:
+            try:
+                self.once()
+            except InconsistentClusterError:
+                raise  # the metadata went back: no process may go on
+            except KafkaOnSparkError as error:
+                self.seen[f"error: {type(error).__name__}"] += 1
+                self.failed()
+            self.driver.clock.sleep_ms(self.pause_ms())
+
+    def pause_ms(self) -> float:
+        """Return how long to wait between two things."""
+        return 5 + self.rng.random() * 200
+
+    def once(self) -> None:
+        """Do one thing."""
+        raise NotImplementedError
+
+    def failed(self) -> None:
+        """Do what follows an error."""
+
+
+class Replicator(Program):
+    """Does rounds of replication."""
+
+    def once(self) -> None:
+        report = self.driver.replication_round().run(is_sweep=self.rng.random() < 0.2)
+        self.seen["records copied"] += report.copied_records
+        self.driver.metadata.maintain()
+
+
+class Controller(Program):
+    """Takes the controllership again and again."""
+
+    def once(self) -> None:
+        duration_ms = self.rng.choice([None, 2_000, 8_000])
+        self.driver.controller_loop().run(duration_ms)
+
+    def failed(self) -> None:
+        self.seen["controllership ended by an error"] += 1
+
+
+class Reader(Program):
+    """Reads everything that is committed, now and then, or what is new."""
+
+    def __init__(self, driver: Driver, checker: Checker, stop: Stop) -> None:
+        super().__init__(driver, checker, stop)
+        self._positions: dict[PartitionKey, int] = {}
+
+    def once(self) -> None:
+        metadata, checker = self.driver.metadata, self.checker
+        before = {
+            key: (log.high_watermark_read, log.last_acked)
+            for key, log in checker.ledger.logs.items()
+        }
+        image = metadata.catch_up()
+        if TOPIC not in image.topic_ids:
+            return
+        for key, partition in image.partitions():
+            seen, acked = before.get(key, (0, -1))
+            checker.on_end(key, partition.high_watermark, seen=seen, after=acked)
+        is_full = self.rng.random() < 0.3
+        start = {key.partition: 0 if is_full else at for key, at in self._positions.items()}
+        for order in plan_reads(image, TOPIC, start):
+            records = read_all(self.driver, order)
+            checker.on_read(order.key, order.start_offset, records)
+            self.seen["records read"] += len(records)
+            self._positions[order.key] = order.end_offset
+
+
+def read_all(driver: Driver, order: Any) -> list[tuple[int, int]]:
+    """Return (offset, value) of the range's records."""
+    asked = []
+
+    def read(piece: Any, position: int) -> list[tuple[int, int]]:
+        asked.append(piece.address.broker_id)
+        driver.worker.segments.read(piece.address, piece.segment)
+        rows = enumerate(values_in(piece.segment), piece.base_offset)
+        return [row for row in rows if position <= row[0] < order.end_offset]
+
+    records = list(read_pieces(order, driver.worker.replicas, read))
+    driver.world.seen["another replica served a reader"] += len(set(asked)) > 1
+    return records
+
+
+@dataclass(slots=True)
+class Values:
+    """Unique values, for ever."""
+
+    next: int = 0
+
+    def take(self, count: int) -> list[int]:
+        """Return so many new ones."""
+        self.next += count
+        return list(range(self.next - count, self.next))
+
+
+Parts = dict[int, list[list[int]]]
+"""Values of each segment, by partition."""
+
+
+@dataclass(slots=True)
+class Producing:
+    """What a client appends, which outlives its process: a replayable source, say.
+
+    Attributes:
+        producer_id: None: a client without a producer, which never retries.
+        inputs: By sequence; whoever appends a sequence again appends the same.
+        done: Sequences below it are acknowledged, as the client's checkpoint says.
+    """
+
+    producer_id: str | None
+    inputs: dict[int, Parts]
+    done: int = 0
+
+
+class Appending(Program):
+    """Appends; with a producer, it retries under the same sequence until it is told."""
+
+    def __init__(
+        self, driver: Driver, checker: Checker, stop: Stop, values: Values, state: Producing
+    ) -> None:
+        super().__init__(driver, checker, stop)
+        self._values = values
+        self._state = state
+        self._sequence = state.done
+        self._inputs = {} if state.producer_id is None else state.inputs
+        self._tries = 0
+
+    def once(self) -> None:
+        state = self._state
+        image = self.driver.metadata.catch_up()
+        parts = self._inputs.get(self._sequence)
+        is_retry = parts is not None
+        if parts is None:
+            parts = self._inputs[self._sequence] = self._new_parts(image)
+        acks = "all" if state.producer_id else self.rng.choice(["all", "all", "1", "0"])
+        try:
+            self._append(image, parts, acks, is_retry)
+        except KafkaOnSparkError as error:
+            self._refused(error, parts)
+            raise
+        self._next()
+
+    def _next(self) -> None:
+        self._sequence += 1
+        self._state.done = max(self._state.done, self._sequence)
+
+    def _new_parts(self, image: MetadataImage) -> Parts:
+        numbers = sorted(image.topic(TOPIC).partitions)
+        chosen = numbers if self.rng.random() < 0.3 else [self.rng.choice(numbers)]
+        parts = {
+            number: [
+                self._values.take(1 + self.rng.randrange(2))
+                for _ in range(1 + (self.rng.random() < 0.25))
+            ]
+            for number in chosen
+        }
+        self.checker.ledger.invoked.update(_flat(parts))
+        return parts
+
+    def _append(self, image: MetadataImage, parts: Parts, acks: str, is_retry: bool) -> None:
+        topic_id = image.topic(TOPIC).topic_id
+        after = {each: self.checker.position(PartitionKey(topic_id, each)) for each in parts}
+        with_producer = self._state.producer_id is not None
+        plan = self.driver.appends.plan(
+            TOPIC,
+            acks=acks,
+            producer_id=self._state.producer_id,
+            sequence=self._sequence if with_producer else None,
+        )
+        result = self.driver.appends.commit(plan, self.driver.stage(plan.order, parts))
+        self.seen[f"append acks={acks}"] += 1
+        if acks != "all":
+            return
+        for number in parts:
+            found = result.partitions[number]
+            self.seen["dedup hit"] += found.is_duplicate
+            if found.base_offset is not None:
+                self.checker.on_ack(
+                    PartitionKey(topic_id, number),
+                    found.base_offset,
+                    [value for segment in parts[number] for value in segment],
+                    after=after[number],
+                    is_duplicate=found.is_duplicate or is_retry,
+                )
+
+    def _refused(self, error: KafkaOnSparkError, parts: Parts) -> None:
+        unknown = (CommitOutcomeUnknownError, NotEnoughReplicasAfterAppendError)
+        self.seen["append unknown"] += isinstance(error, (RequestTimedOutError, *unknown))
+        if self._state.producer_id is None:
+            if isinstance(error, NotEnoughReplicasError) and len(parts) == 1:
+                self.checker.on_refused(_flat(parts))
+                self.seen["append refused"] += 1
+            self._next()
+        elif isinstance(error, ProducerFencedError):
+            self.seen["producer fenced"] += 1
+            raise KilledError  # this run must stop; the other one goes on
+
+    def failed(self) -> None:
+        """An acknowledged run of the same producer may be ahead."""
+        if self._state.producer_id is not None:
+            self._tries += 1
+            if self._tries > TRIES_MAX:
+                raise KilledError
+
+
+def _flat(parts: Parts) -> list[int]:
+    return [value for segments in parts.values() for segment in segments for value in segment]
+
+
+class Admin(Program):
+    """Replaces wiped disks, moves leaders, and deletes old records."""
+
+    def once(self) -> None:
+        image = self.driver.metadata.catch_up()
+        for broker in image.brokers.values():
+            root = self.driver.world.disks.roots[broker.root]
+            is_another = root.directory_id != broker.directory_id
+            if is_another and broker.state is BrokerState.FENCED:
+                self._replace_disk(broker.broker_id, broker.root, broker.broker_epoch + 1)
+                return
+        if self.rng.random() < 0.3:
+            self._command(lambda newest: elect_preferred(newest, "by request"))
+
+    def _replace_disk(self, broker_id: BrokerId, url: str, epoch: int) -> None:
+        root = self.driver.world.disks.roots[url]
+        self.driver.world.scheduler.call("prepare", root)
+        root.check_writes()
+        if root.directory_id is None:
+            root.directory_id = DirectoryId(f"dir{broker_id}e{epoch}x{self.driver.node.name}")
+        directory_id = root.directory_id
+        self._command(
+            lambda image: register_broker(
+                image, broker_id, url, rack=None, directory_id=directory_id, cause="another disk"
+            )
+        )
+
+    def _command(self, decide: Callable[[Any], Any]) -> None:
+        run_command(
+            self.driver.metadata,
+            decide,
+            controller_id=self.driver.node.name,
+            timeout_ms=TIMEOUT_MS,
+        )

@@ -1,0 +1,56 @@
+"""How many seeds are run, from which on, and what all of them met, in the summary.
+
+The long run, on both cores: ``pytest tests/simulation --seeds 20000 -n 2 --dist load``.
+"""
+
+import json
+import logging
+from collections import Counter
+from typing import Any
+
+import pytest
+
+SEEDS_IN_CI = 300
+CHUNK = 25
+"""Seeds a test."""
+
+_totals: Counter[str] = Counter()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--seeds", type=int, default=SEEDS_IN_CI, help="seeds of the simulation")
+    parser.addoption("--first-seed", type=int, default=0, help="the first of them")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "chunk" not in metafunc.fixturenames:
+        return
+    first = metafunc.config.getoption("--first-seed", 0)
+    count = metafunc.config.getoption("--seeds", SEEDS_IN_CI)
+    starts = range(first, first + count, CHUNK)
+    chunks = [(start, min(CHUNK, first + count - start)) for start in starts]
+    metafunc.parametrize("chunk", chunks, ids=[f"from-seed-{start}" for start, _ in chunks])
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Any:
+    """What processes log is not worth its time: a failure is told by its script."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add up what the chunks met, wherever they ran."""
+    if report.when == "call":
+        for name, value in report.user_properties:
+            if name == "simulation":
+                _totals.update(json.loads(str(value)))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    if not _totals:
+        return
+    terminalreporter.section("simulation")
+    for name, count in sorted(_totals.items()):
+        terminalreporter.write_line(f"{name}: {count:,}")

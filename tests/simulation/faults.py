@@ -1,0 +1,231 @@
+"""What goes wrong with disks and processes, one event at a time, and how it ends."""
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kafka_on_spark.ids import LOST, PartitionKey
+from tests.simulation.adapters import World
+from tests.simulation.disks import Root, Table
+from tests.simulation.invariants import no_acked_record_lost
+from tests.simulation.ledger import Ledger
+from tests.simulation.plan import LOSING, Plan
+from tests.simulation.scheduler import Node
+
+Event = tuple[str, ...]
+"""The event's name, then what it is about, as text."""
+
+
+class Faults:
+    """The world's ill will: draws events, and does them.
+
+    An event that can't be done now is left out, so that a script from which others were taken
+    away still runs.
+    """
+
+    def __init__(
+        self, plan: Plan, world: World, ledger: Ledger, nodes: Callable[[], Sequence[Node]]
+    ) -> None:
+        self._plan = plan
+        self._world = world
+        self._ledger = ledger
+        self._nodes = nodes
+        self.damaged: set[int] = set()
+
+    def draw(self, name: str, rng: random.Random) -> Event | None:
+        """Return an event of that kind, about something that is there; None if nothing is."""
+        if name in ("kill", "freeze", "second driver"):
+            nodes = [each.name for each in self._nodes() if each.is_alive and not each.is_frozen]
+            return (name, rng.choice(nodes)) if nodes else None
+        if name == "thaw":
+            frozen = [each.name for each in self._nodes() if each.is_frozen and each.is_alive]
+            return (name, rng.choice(frozen)) if frozen else None
+        if name in ("metadata away", "metadata back"):
+            is_away = self._world.disks.is_metadata_away
+            return (name,) if is_away == (name == "metadata back") else None
+        if name == "clock jump":
+            nodes = [each.name for each in self._nodes()]
+            return (name, rng.choice(nodes), str(rng.choice([-60_000, -500, 500, 60_000])))
+        broker = rng.randint(1, self._plan.brokers)
+        if name in ("roll back", "burst"):
+            return (name, str(broker), str(rng.randint(1, 4)))
+        return (name, str(broker))
+
+    def do(self, event: Event) -> bool:
+        """Let `event` happen; return whether it did."""
+        name, *about = event
+        if name == "thaw":
+            return self._thaw(about[0])
+        if name in ("kill", "freeze", "clock jump"):
+            return self._to_node(name, *about)
+        if name in ("metadata away", "metadata back"):
+            self._world.disks.is_metadata_away = name == "metadata away"
+            return True
+        root = self._world.disks.root_of(int(about[0]))
+        if name in LOSING and not self._may_lose(root):
+            return False
+        done = bool(getattr(self, "_" + name.replace(" ", "_").replace("-", "_"))(root, *about[1:]))
+        if done and name in LOSING:
+            self.damaged.add(root.broker_id)
+            no_acked_record_lost(self._ledger)
+        return done
+
+    def _may_lose(self, root: Root) -> bool:
+        """Return whether this disk may lose data now: at most min.insync.replicas - 1 may be
+        without what they had at any time."""
+        self.damaged = {each for each in self.damaged if not self._is_whole(each)}
+        return len(self.damaged | {root.broker_id}) <= self._plan.min_isr - 1
+
+    def _is_whole(self, broker_id: int) -> bool:
+        """Return whether a disk that had lost data is in sync again with all it has."""
+        ledger, root = self._ledger, self._world.disks.root_of(broker_id)
+        for key, partition in ledger.image.partitions():
+            if broker_id not in partition.replicas:
+                continue
+            if broker_id not in partition.isr:
+                return False
+            table = ledger.live_table(
+                key, partition, partition.replicas[partition.replicas.index(broker_id)]
+            )
+            if (
+                table is None
+                or table.is_emptied
+                or table.state.log_end_offset < partition.high_watermark
+            ):
+                return False
+            place = f"{key.topic_id}/{key.partition}-{table.identity.replica_uuid}"
+            if any(each[0] == place for each in root.rotten):
+                return False
+        return True
+
+    def heal_all(self) -> None:
+        """End every fault that ends; what was lost stays lost."""
+        for root in self._world.disks.roots.values():
+            self._heal(root)
+        self._world.disks.is_metadata_away = False
+        for node in self._nodes():
+            node.is_frozen = False
+
+    def _thaw(self, name: str) -> bool:
+        for node in self._nodes():
+            if node.name == name and node.is_frozen:
+                node.is_frozen = False
+                return True
+        return False
+
+    def _to_node(self, name: str, about: str, *more: str) -> bool:
+        node = next((each for each in self._nodes() if each.name == about), None)
+        if node is None or not node.is_alive:
+            return False
+        if name == "kill":
+            self._world.scheduler.kill(node)
+        elif name == "freeze":
+            node.is_frozen = node.was_frozen = True
+        else:
+            node.skew_ms += int(more[0])
+        return True
+
+    def _heal(self, root: Root) -> bool:
+        is_ill = not (root.can_read and root.can_write) or root.is_full or root.failing_calls > 0
+        root.can_read = root.can_write = True
+        root.is_full, root.failing_calls = False, 0
+        return is_ill
+
+    def _offline(self, root: Root) -> bool:
+        root.can_read = root.can_write = False
+        return True
+
+    def _read_only(self, root: Root) -> bool:
+        root.can_write = False
+        return True
+
+    def _full(self, root: Root) -> bool:
+        root.is_full = True
+        return True
+
+    def _burst(self, root: Root, count: str) -> bool:
+        root.failing_calls += int(count) * 5
+        return True
+
+    def _sticky(self, root: Root) -> bool:
+        root.failing_calls = 10**6
+        return True
+
+    def _wipe(self, root: Root) -> bool:
+        root.directory_id = None
+        root.tables.clear()
+        root.files.clear()
+        root.rotten.clear()
+        return True
+
+    def _lose_tables(self, root: Root) -> bool:
+        """Lose one partition's table; the disk's identity stays."""
+        tables = self._tables(root)
+        for place, _ in tables:
+            del root.tables[place]
+            root.rotten.update((place, path) for path in root.files.pop(place, {}))
+        return bool(tables)
+
+    def _tables(self, root: Root) -> list[tuple[str, Table]]:
+        """Return the tables of assigned replicas, with their folders."""
+        found = []
+        for place, table in root.tables.items():
+            identity = table.identity
+            partition = self._ledger.image.partition(
+                PartitionKey(identity.topic_id, identity.partition)
+            )
+            if partition is None or root.broker_id not in partition.replicas:
+                continue
+            is_lost = partition.directory_of(root.broker_id) in (None, LOST)
+            if partition.uuid_of(root.broker_id) == identity.replica_uuid and not is_lost:
+                found.append((place, table))
+        return found
+
+    def _roll_back(self, root: Root, count: str) -> bool:
+        """Restore the disk of a broker that is down from an older copy.
+
+        Of one that is down: a disk that goes back while it serves, and is appended to before
+        anybody looks, can't be told from one that did not (DESIGN §7 proves a log by one epoch).
+        """
+        broker = self._ledger.image.brokers[root.broker_id]
+        if broker.is_online or root.can_write:
+            return False
+        done = False
+        for _, table in self._tables(root):
+            removed = table.states[max(1, len(table.states) - int(count)) :]
+            if removed:
+                self._forget(table, len(table.states) - len(removed))
+                done = True
+        return done
+
+    def _forget(self, table: Table, kept: int) -> None:
+        before = table.state
+        del table.states[kept:]
+        table.is_suspect = True
+        table.verified = min(table.verified, table.state.log_end_offset)
+        identity = table.identity
+        log = self._ledger.log(PartitionKey(identity.topic_id, identity.partition))
+        for batch in before.batches:
+            if batch.end_offset > table.state.log_end_offset:
+                for offset in range(batch.base_offset, batch.end_offset):
+                    log.forgotten.add((batch.leader_epoch, offset))
+
+    def _empty(self, root: Root) -> bool:
+        """Lose the bytes of the last commit of one table: power failed before they were kept."""
+        tables = [each for _, each in self._tables(root) if each.state.version > 0]
+        for table in tables[:1]:
+            table.is_emptied = table.is_suspect = True
+        return bool(tables)
+
+    def _rot(self, root: Root) -> bool:
+        """Flip a bit of one segment."""
+        for place, table in self._tables(root):
+            batches: Any = table.state.batches
+            if batches:
+                segment = batches[len(batches) // 2].segments[0]
+                files = root.files.get(place, {})
+                if segment.path in files:
+                    files[segment.path] = "?" * len(segment.digest)
+                    root.rotten.add((place, segment.path))
+                    return True
+        return False

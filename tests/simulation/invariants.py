@@ -1,0 +1,368 @@
+"""What must hold of the tables and the metadata log after every effect (FAULTS.md, a).
+
+One function an invariant, called with the effect that may break it: between effects nothing
+changes, so this is the same as checking everything after every step, and fast. A table whose
+disk has lost commits is suspect: what it holds is nobody's fault, and it must not count.
+"""
+
+from kafka_on_spark.controller.high_watermark import is_under_min_isr
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from tests.simulation.disks import Root, Table, values_of
+from tests.simulation.ledger import Ledger, Log, records_of, require
+
+
+def committed_prefix(ledger: Ledger, key: PartitionKey, partition: PartitionRegistration) -> None:
+    """I1: every live member of the ISR has all that is committed, and all have the same."""
+    log = ledger.log(key)
+    for broker_id in sorted(partition.isr):
+        table = ledger.live_table(key, partition, broker_id)
+        if table is not None:
+            _has_committed(ledger, log, key, partition, table, "I1 committed prefix")
+
+
+def _has_committed(
+    ledger: Ledger,
+    log: Log,
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    table: Table,
+    invariant: str,
+) -> None:
+    state, mark = table.state, partition.high_watermark
+    broker_id = table.identity.broker_id
+    require(
+        state.log_end_offset >= mark,
+        invariant,
+        f"{key.partition} on {broker_id} ends at {state.log_end_offset}, below {mark}",
+    )
+    start = max(table.verified, state.log_start_offset)
+    if start < mark:
+        found = records_of(state, start, mark)
+        require(
+            found == log.committed[start:mark],
+            invariant,
+            f"{key.partition} on {broker_id} has {found} from {start} on,"
+            f" committed is {log.committed[start:mark]}",
+        )
+        table.verified = mark
+
+
+def leader_completeness(
+    ledger: Ledger, key: PartitionKey, partition: PartitionRegistration
+) -> None:
+    """I2: a leader that has begun has every acknowledged record at its offset."""
+    if partition.leader is None:
+        return
+    table = ledger.live_table(key, partition, partition.leader)
+    if table is None or not table.state.is_fenced_at(partition.leader_epoch):
+        return
+    log = ledger.log(key)
+    _has_committed(ledger, log, key, partition, table, "I2 leader completeness")
+    require(
+        log.last_acked < partition.high_watermark,
+        "I2 leader completeness",
+        f"{key.partition}: {log.last_acked} was acked, the HW is {partition.high_watermark}",
+    )
+
+
+def no_acked_record_lost(ledger: Ledger) -> None:
+    """I3: some assigned replica holds each acknowledged record, with its bytes."""
+    for key, partition in ledger.image.partitions():
+        log = ledger.log(key)
+        wanted = {o: v for o, v in log.acked.items() if o >= partition.log_start_offset}
+        for broker_id in partition.replicas:
+            table = ledger.disks.replica_table(partition, key, broker_id)
+            if table is not None and wanted:
+                for offset, value in _readable(ledger, table).items():
+                    if wanted.get(offset) == value:
+                        del wanted[offset]
+        require(not wanted, "I3 no acked record lost", f"{key.partition}: {wanted}")
+
+
+def _readable(ledger: Ledger, table: Table) -> dict[int, int]:
+    identity = table.identity
+    root = ledger.disks.root_of(identity.broker_id)
+    place = f"{identity.topic_id}/{identity.partition}-{identity.replica_uuid}"
+    files = {} if table.is_emptied else root.files.get(place, {})
+    found = {}
+    for batch in table.state.batches:
+        if all(files.get(each.path) == each.digest for each in batch.segments):
+            found |= {batch.base_offset + at: value for at, value in enumerate(values_of(batch))}
+    return found
+
+
+def log_matching(
+    ledger: Ledger, key: PartitionKey, before: ReplicaState, change: LogChange
+) -> None:
+    """I4: the same epoch at the same offset is the same record, after the same prefix."""
+    log = ledger.log(key)
+    kept = before.apply(change).batches
+    place = len(kept) - len(change.adds)
+    previous = kept[place - 1].leader_epoch if place > 0 else None
+    for batch in change.adds:
+        for at, value in enumerate(values_of(batch)):
+            position = (batch.leader_epoch, batch.base_offset + at)
+            known = log.written.setdefault(position, (value, previous))
+            same_prefix = previous is None or known[1] is None or known[1] == previous
+            is_same = known[0] == value and same_prefix
+            require(
+                is_same or position in log.forgotten,
+                "I4 log matching",
+                f"{key.partition} at epoch, offset {position}: {known} and {(value, previous)}",
+            )
+            previous = batch.leader_epoch
+
+
+def epochs_never_fall(
+    ledger: Ledger, key: PartitionKey, after: ReplicaState, change: LogChange
+) -> None:
+    """I5: epochs do not fall in a log, nor pass its fence, nor does that pass the image's."""
+    epochs = [batch.leader_epoch for batch in after.batches[-len(change.adds) - 1 :]]
+    require(epochs == sorted(epochs), "I5 epochs never fall", f"{key.partition}: {epochs}")
+    if after.leader_epoch is not None:
+        last = epochs[-1] if epochs else 0
+        require(last <= after.leader_epoch, "I5 epochs never fall", f"{last} above the fence")
+        partition = ledger.image.partition(key)
+        if partition is not None:
+            require(
+                after.leader_epoch <= partition.leader_epoch,
+                "I5 epochs never fall",
+                f"fence {after.leader_epoch} above the image's {partition.leader_epoch}",
+            )
+
+
+def one_leader_per_epoch(
+    ledger: Ledger, key: PartitionKey, partition: PartitionRegistration
+) -> None:
+    """I6: an epoch has one leader for ever."""
+    leaders = ledger.log(key).leaders
+    known = leaders.setdefault(partition.leader_epoch, partition.leader)
+    require(
+        known == partition.leader,
+        "I6 one leader per epoch",
+        f"{key.partition}, epoch {partition.leader_epoch}: {known} and {partition.leader}",
+    )
+
+
+def appends_by_the_leader(
+    ledger: Ledger, key: PartitionKey, table: Table, change: LogChange
+) -> None:
+    """I6: records of an epoch enter through its leader only."""
+    for batch in change.adds if change.operation == "append" else ():
+        leader = ledger.log(key).leaders.get(batch.leader_epoch)
+        require(
+            leader == table.identity.broker_id,
+            "I6 one leader per epoch",
+            f"{key.partition}: broker {table.identity.broker_id} appends in epoch"
+            f" {batch.leader_epoch} of {leader}",
+        )
+
+
+def epochs_of_the_register(
+    key: PartitionKey, before: PartitionRegistration, after: PartitionRegistration, changes: int
+) -> None:
+    """I7: partition epoch grows by 1 a change, leader epoch with each other leader, and neither
+    falls."""
+    grown = after.partition_epoch - before.partition_epoch
+    require(
+        grown == changes,
+        "I7 epochs of the register",
+        f"{key.partition}: partition epoch grew by {grown} in {changes} changes",
+    )
+    least = before.leader_epoch + (before.leader != after.leader)
+    require(
+        after.leader_epoch >= least,
+        "I7 epochs of the register",
+        f"{key.partition}: leader epoch {before.leader_epoch} became {after.leader_epoch},"
+        f" leader {before.leader} {after.leader}",
+    )
+
+
+def high_watermark_never_falls(
+    key: PartitionKey, before: PartitionRegistration, after: PartitionRegistration
+) -> None:
+    """I8: within an unclean generation the high watermark does not fall."""
+    require(
+        after.high_watermark >= before.high_watermark
+        or after.unclean_generation > before.unclean_generation,
+        "I8 high watermark never falls",
+        f"{key.partition}: {before.high_watermark} became {after.high_watermark}",
+    )
+
+
+def high_watermark_bounds(
+    ledger: Ledger,
+    key: PartitionKey,
+    before: PartitionRegistration,
+    after: PartitionRegistration,
+    image: MetadataImage,
+) -> None:
+    """I9: log start ≤ HW ≤ the leader's end; its epoch is the record's; it waits for min ISR.
+
+    `image` is the one that the change was committed to.
+    """
+    name = "I9 high watermark bounds"
+    require(
+        after.log_start_offset <= after.high_watermark,
+        name,
+        f"{key.partition}: log start {after.log_start_offset} above {after.high_watermark}",
+    )
+    if after.high_watermark <= before.high_watermark or before.leader is None:
+        return
+    is_clean = after.unclean_generation == before.unclean_generation
+    require(
+        not (is_clean and is_under_min_isr(image, key.topic_id, before)),
+        name,
+        f"{key.partition}: moved to {after.high_watermark} with ISR {sorted(before.isr)}",
+    )
+    table = ledger.live_table(key, before, before.leader)
+    if table is None:
+        return
+    require(
+        table.state.log_end_offset >= after.high_watermark,
+        name,
+        f"{key.partition}: HW {after.high_watermark}, the leader ends at"
+        f" {table.state.log_end_offset}",
+    )
+    epoch = table.state.epoch_at(after.high_watermark - 1)
+    require(
+        epoch == after.high_watermark_epoch,
+        name,
+        f"{key.partition}: epoch below HW {after.high_watermark_epoch}, in the log {epoch}",
+    )
+
+
+def dense_offsets(key: PartitionKey, before: ReplicaState, after: ReplicaState) -> None:
+    """I10: a log has each offset once, and each commit continues the one before."""
+    name = "I10 dense offsets"
+    require(after.version == before.version + 1, name, "a version was skipped")
+    expected = after.batches[0].base_offset if after.batches else after.log_start_offset
+    first = max(0, len(after.batches) - 3)  # what was there before was checked when it came
+    if first:
+        expected = after.batches[first].base_offset
+    for batch in after.batches[first:]:
+        in_segments = sum(each.record_count for each in batch.segments)
+        counts = {in_segments, batch.record_count, len(values_of(batch))}
+        is_dense = batch.base_offset == expected and len(counts) == 1
+        require(is_dense, name, f"{key.partition}: {batch.base_offset}, not {expected}: {counts}")
+        expected = batch.end_offset
+    is_end = expected == after.log_end_offset and after.log_start_offset <= expected
+    require(is_end, name, f"{key.partition}: ends at {after.log_end_offset}, not {expected}")
+
+
+def fenced_commits(key: PartitionKey, before: ReplicaState, change: LogChange) -> None:
+    """I13: the fence never falls, and records come under exactly the fence that stands."""
+    name = "I13 fence"
+    fence = before.leader_epoch
+    if fence is not None:
+        is_kept = change.leader_epoch is not None and change.leader_epoch >= fence
+        require(is_kept, name, f"{key.partition}: {fence} became {change.leader_epoch}")
+    if change.adds:
+        newest = change.adds[-1].leader_epoch
+        is_below = fence is not None and newest <= fence
+        require(is_below, name, f"{key.partition}: epoch {newest} under fence {fence}")
+    if change.operation == "append":
+        require(
+            change.adds[0].leader_epoch == fence,
+            name,
+            f"{key.partition}: append of epoch {change.adds[0].leader_epoch} under fence {fence}",
+        )
+
+
+def truncation_floor(
+    ledger: Ledger, key: PartitionKey, table: Table, before: ReplicaState, after: ReplicaState
+) -> None:
+    """I14: no commit takes a committed record out of a live replica, or a member of the ISR below
+    the high watermark."""
+    partition = ledger.image.partition(key)
+    broker_id = table.identity.broker_id
+    if partition is None or after.log_end_offset >= before.log_end_offset:
+        return
+    if broker_id not in partition.replicas:
+        return
+    if partition.uuid_of(broker_id) != table.identity.replica_uuid:
+        return
+    if broker_id in partition.isr:
+        require(
+            after.log_end_offset >= partition.high_watermark,
+            "I14 truncation floor",
+            f"{key.partition} on {broker_id}: cut to {after.log_end_offset}",
+        )
+    start = max(after.log_end_offset, partition.log_start_offset, before.log_start_offset)
+    end = min(before.log_end_offset, partition.high_watermark)
+    if start < end:
+        lost = records_of(before, start, end)
+        kept = ledger.log(key).committed[start:end]
+        is_same = [each for each, own in zip(kept, lost, strict=False) if each == own]
+        # What follows the point of divergence is not the committed record even if it looks alike:
+        # only a run of them from `start` on was shared.
+        require(
+            not (is_same and lost[0] == kept[0]),
+            "I14 truncation floor",
+            f"{key.partition} on {broker_id}: committed {is_same} from {start} on was cut",
+        )
+
+
+def integrity(
+    ledger: Ledger, key: PartitionKey, root: Root, table: Table, change: LogChange
+) -> None:
+    """I15: a commit names files that are there and are what their names say, unless this very
+    disk has damaged them."""
+    identity = table.identity
+    place = f"{identity.topic_id}/{identity.partition}-{identity.replica_uuid}"
+    files = root.files.get(place, {})
+    for batch in change.adds:
+        for segment in batch.segments:
+            is_whole = files.get(segment.path) == segment.digest
+            is_planted = (place, segment.path) in root.rotten
+            require(
+                is_whole or is_planted,
+                "I15 integrity",
+                f"{key.partition} on {identity.broker_id}: {segment.path} is"
+                f" {files.get(segment.path)!r}",
+            )
+
+
+def retention(
+    key: PartitionKey, before: PartitionRegistration, after: PartitionRegistration
+) -> None:
+    """I16: the log start does not fall, and stays at or below the high watermark."""
+    require(
+        before.log_start_offset <= after.log_start_offset <= after.high_watermark,
+        "I16 retention",
+        f"{key.partition}: log start {before.log_start_offset} became {after.log_start_offset}",
+    )
+
+
+def replicas_behind_the_log_start(
+    ledger: Ledger, key: PartitionKey, partition: PartitionRegistration
+) -> None:
+    """I16: no member of the ISR has dropped what is above the log start."""
+    for broker_id in sorted(partition.isr):
+        table = ledger.live_table(key, partition, broker_id)
+        if table is not None:
+            require(
+                table.state.log_start_offset <= partition.log_start_offset,
+                "I16 retention",
+                f"{key.partition} on {broker_id} begins at {table.state.log_start_offset}",
+            )
+
+
+def membership(key: PartitionKey, partition: PartitionRegistration, image: MetadataImage) -> None:
+    """I17: ISR and ELR are replicas, the leader is in sync, all on brokers and roots of their own."""
+    everyone = set(partition.replicas)
+    roots = {image.brokers[each].root for each in everyone}
+    holds = (
+        partition.isr <= everyone
+        and partition.elr <= everyone
+        and not partition.elr & partition.isr
+        and len(partition.isr) >= 1
+        and (partition.leader is None or partition.leader in partition.isr)
+        and everyone.issuperset(partition.adding_replicas)
+        and everyone.issuperset(partition.removing_replicas)
+        and len(roots) == len(everyone) == len(partition.replicas)
+    )
+    require(holds, "I17 membership", f"{key.partition}: {partition}")

@@ -1,0 +1,102 @@
+"""What is known to be true of each partition: what was committed, and who led when.
+
+Kept beside the code under test, from the raw effects alone. Invariants compare the disks with it.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from kafka_on_spark.ids import LOST, BrokerId, PartitionKey
+from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from tests.simulation.disks import Disks, Table, values_of
+from tests.simulation.scheduler import Violation
+
+Position = tuple[int, int]
+"""(epoch, offset)."""
+
+
+@dataclass(slots=True)
+class Log:
+    """One partition.
+
+    Attributes:
+        committed: (value, epoch) by offset: what the high watermark has passed.
+        offset_of: Offset of each committed value.
+        leaders: Who leads each epoch.
+        written: Of each (epoch, offset): the value, and the epoch before it.
+        forgotten: Positions that a disk has lost: they may be written again.
+        acked: Offset and value of each acknowledged record.
+        last_acked: The largest of those offsets; -1 before.
+        sequences: Last committed sequence of each producer.
+        high_watermark_read: The largest that a completed read has seen.
+        unclean_generation: Of which `committed` speaks.
+    """
+
+    committed: list[tuple[int, int]] = field(default_factory=list)
+    offset_of: dict[int, int] = field(default_factory=dict)
+    leaders: dict[int, BrokerId | None] = field(default_factory=dict)
+    written: dict[Position, tuple[int, int | None]] = field(default_factory=dict)
+    forgotten: set[Position] = field(default_factory=set)
+    acked: dict[int, int] = field(default_factory=dict)
+    last_acked: int = -1
+    sequences: dict[str, int] = field(default_factory=dict)
+    high_watermark_read: int = 0
+    unclean_generation: int = 0
+
+
+@dataclass(slots=True)
+class Ledger:
+    """All partitions, the disks they are on, and what may not be read.
+
+    Attributes:
+        failed: Values of appends that were refused: they must never be read (H4).
+        invoked: Every value that a client ever tried to append.
+        seen: The "sometimes" counters.
+    """
+
+    disks: Disks
+    logs: dict[PartitionKey, Log] = field(default_factory=dict)
+    failed: set[int] = field(default_factory=set)
+    invoked: set[int] = field(default_factory=set)
+    seen: Counter[str] = field(default_factory=Counter)
+
+    def log(self, key: PartitionKey) -> Log:
+        """Return what is known of a partition."""
+        found = self.logs.get(key)
+        if found is None:
+            found = self.logs[key] = Log()
+        return found
+
+    @property
+    def image(self) -> MetadataImage:
+        """The metadata as they stand on the disk."""
+        return self.disks.image
+
+    def live_table(
+        self, key: PartitionKey, partition: PartitionRegistration, broker_id: BrokerId
+    ) -> Table | None:
+        """Return a replica's table if it is live: made, not lost, of the uuid and the disk of
+        the image, and its disk has not lost commits."""
+        directory = partition.directory_of(broker_id)
+        if directory in (None, LOST) or directory != self.disks.root_of(broker_id).directory_id:
+            return None
+        table = self.disks.replica_table(partition, key, broker_id)
+        return None if table is None or table.is_suspect else table
+
+
+def records_of(state: ReplicaState, start: int, end: int) -> list[tuple[int, int]]:
+    """Return (value, epoch) of the records of ``[start, end)``."""
+    records: list[tuple[int, int]] = []
+    for batch in state.batches_between(start, end):
+        values = values_of(batch)
+        first, last = max(start - batch.base_offset, 0), min(end - batch.base_offset, len(values))
+        records.extend((value, batch.leader_epoch) for value in values[first:last])
+    return records
+
+
+def require(holds: bool, invariant: str, message: str) -> None:
+    """Raise a violation unless `holds`."""
+    if not holds:
+        raise Violation(invariant, message)

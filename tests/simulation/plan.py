@@ -1,0 +1,103 @@
+"""What one seed's cluster is, and which faults it may meet: about half of the kinds, each at a
+rate of its own (swarm testing), so that no fault hides what another would show."""
+
+import random
+from dataclasses import dataclass, field
+from typing import Final
+
+CALL_FAULTS: Final = {
+    "load": ("stale", "failed", "slow"),
+    "commit": ("lost", "unsaid", "delayed", "settled", "refused", "slow"),
+    "metadata append": ("lost", "unsaid", "delayed", "settled", "refused", "slow"),
+    "metadata read": ("failed", "slow"),
+    "copy": ("failed", "slow"),
+    "put": ("failed", "slow"),
+    "make": ("lost", "slow"),
+    "probe": ("slow",),
+    "read": ("slow",),
+}
+"""What a port call may meet, by operation."""
+
+LOSING: Final = ("wipe", "lose tables", "roll back", "empty", "rot")
+EVENTS: Final = {
+    # event: how often of 1,000 steps, at most
+    "offline": 6,
+    "read-only": 4,
+    "full": 4,
+    "burst": 6,
+    "sticky": 2,
+    "wipe": 3,
+    "lose tables": 3,
+    "roll back": 30,  # most of the time its broker is not down, and nothing comes of it
+    "empty": 3,
+    "rot": 3,
+    "metadata away": 3,
+    "kill": 6,
+    "freeze": 8,
+    "second driver": 3,
+    "clock jump": 4,
+}
+HEALING: Final = {"heal": 8, "thaw": 12, "metadata back": 40}
+"""How faults end, in the same measure; not a matter of swarm."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One seed's cluster and dangers.
+
+    Attributes:
+        seed: Of everything else's randomness, too.
+        brokers: How many.
+        partitions: Of the one topic; each has 3 replicas.
+        min_isr: min.insync.replicas; one less replicas may lose data at once.
+        clients: Producer ids; None for a client without one.
+        steps: Port calls before the faults end.
+        call_faults: Rate of each fault of a call, by name.
+        events: Rate of each event a step, by name.
+        twin_chance: Share of tasks that run twice.
+        weights: How quick nodes are, drawn in turn.
+        snapshot_records: When a snapshot of the metadata is due.
+    """
+
+    seed: int
+    brokers: int = 3
+    partitions: int = 1
+    min_isr: int = 2
+    clients: tuple[str | None, ...] = (None, "p1")
+    steps: int = 1000
+    call_faults: dict[str, float] = field(default_factory=dict)
+    events: dict[str, float] = field(default_factory=dict)
+    twin_chance: float = 0.0
+    controllers: int = 2
+    replicators: int = 1
+    snapshot_records: int = 1000
+    lag_ms: int = 2000
+    fetch_bytes: int = 1_000_000
+    skew_ms: int = 0
+
+
+def plan_of(seed: int) -> Plan:
+    """Return the plan of a seed."""
+    rng = random.Random(f"plan/{seed}")
+
+    def swarm(names: dict[str, float]) -> dict[str, float]:
+        return {name: most * rng.random() for name, most in names.items() if rng.random() < 0.5}
+
+    calls = sorted({fault for faults in CALL_FAULTS.values() for fault in faults})
+    return Plan(
+        seed=seed,
+        brokers=rng.choice([3, 3, 4]),
+        partitions=rng.choice([1, 1, 2]),
+        min_isr=rng.choice([2, 2, 2, 2, 1]),
+        clients=tuple(rng.choice([None, f"p{number}"]) for number in range(rng.randint(1, 3))),
+        steps=rng.choice([400, 800, 1200]),
+        call_faults=swarm(dict.fromkeys(calls, 0.06)),
+        events=swarm({name: most / 1000 for name, most in EVENTS.items()}),
+        twin_chance=rng.choice([0.0, 0.0, 0.1, 0.5]),
+        controllers=rng.choice([1, 2, 2]),
+        replicators=rng.choice([1, 1, 2]),
+        snapshot_records=rng.choice([15, 50, 1000]),
+        lag_ms=rng.choice([500, 2000, 10_000]),
+        fetch_bytes=rng.choice([100, 400, 1_000_000]),
+        skew_ms=rng.choice([0, 0, 3000, 3_600_000]),
+    )

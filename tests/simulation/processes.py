@@ -1,0 +1,208 @@
+"""The production services of one simulated process, wired as spark/services.py wires them.
+
+What runs on executors here is what runs there: `fetch`, `make_replica`, the probe of a root.
+"""
+
+import random
+from dataclasses import dataclass, field
+
+from kafka_on_spark.controller.recovery import ReplicaLook
+from kafka_on_spark.errors import (
+    NO_ERROR,
+    UNKNOWN_SERVER_ERROR,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    ProtocolError,
+)
+from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.log.batch import Segment, segment_name
+from kafka_on_spark.ports import ReplicaAddress
+from kafka_on_spark.service.append_service import AppendService
+from kafka_on_spark.service.appender import Appender, AppendThreads
+from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeOrder, ProbeResult
+from kafka_on_spark.service.making import MakeResult, make_replica
+from kafka_on_spark.service.metadata_service import MetadataService
+from kafka_on_spark.service.producers import ProducerRuns
+from kafka_on_spark.service.recovery import LookOrder, look_at
+from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
+from kafka_on_spark.service.replication_round import ReplicationRound
+from kafka_on_spark.service.stage_plan import StagedSegment, StageOrder
+from tests.simulation.adapters import (
+    Executors,
+    SimulatedMetadataLog,
+    SimulatedReplicaStore,
+    SimulatedSegmentStore,
+    World,
+)
+from tests.simulation.scheduler import Clock, Lock, Node, Threads
+
+TIMEOUT_MS = 8_000
+"""delivery.timeout.ms of a simulated cluster."""
+
+
+class Worker:
+    """An executor's worker: keeps its handles from task to task."""
+
+    def __init__(self, world: World, node: Node) -> None:
+        self.world = world
+        self.node = node
+        self.replicas = SimulatedReplicaStore(world, node)
+        self.segments = SimulatedSegmentStore(world, node)
+        self.clock = Clock(world.scheduler, node)
+
+
+def fetch_task(worker: Worker, order: FetchOrder) -> FetchResult:
+    """Bring one follower up to its leader."""
+    return fetch(order, worker.replicas, worker.segments, worker.clock)
+
+
+def make_task(worker: Worker, order: ReplicaAddress) -> MakeResult:
+    """Make one empty replica."""
+    return make_replica(order, worker.replicas)
+
+
+def look_task(worker: Worker, order: LookOrder) -> ReplicaLook | None:
+    """Say what one replica's log holds."""
+    return look_at(order, worker.replicas)
+
+
+def probe_task(worker: Worker, order: ProbeOrder) -> ProbeResult:
+    """Ask one root whether it answers, is its disk, and takes writes."""
+    root = worker.world.disks.roots[order.root]
+    worker.world.scheduler.call("probe", root)
+    try:
+        root.check_reads()
+        if root.directory_id != order.directory_id:
+            raise KafkaStorageError("the root is not the disk it was")
+        root.check_writes()
+    except KafkaOnSparkError as error:
+        code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
+        return ProbeResult(order.broker_id, code, error.message)
+    return ProbeResult(order.broker_id, NO_ERROR)
+
+
+@dataclass(slots=True)
+class Workers:
+    """The executors of the cluster: few, shared by all drivers."""
+
+    world: World
+    seed: int
+    skews: random.Random
+    alive: list[Worker] = field(default_factory=list)
+    started: int = 0
+    count: int = 2
+
+    def pick(self) -> Worker:
+        """Return the next worker in turn; one that was killed is replaced by a new one."""
+        self.alive = [each for each in self.alive if each.node.is_alive]
+        while len(self.alive) < self.count:
+            self.started += 1
+            node = Node(f"executor{self.started}", self.seed, self.skews.randrange(-2000, 2000))
+            self.alive.append(Worker(self.world, node))
+        self.alive.append(self.alive.pop(0))
+        return self.alive[-1]
+
+
+class Driver:
+    """A process that holds a cluster open: what `Services` is in production."""
+
+    def __init__(self, world: World, node: Node, workers: Workers, *, twin_chance: float) -> None:
+        self.world = world
+        self.node = node
+        self.worker = Worker(world, node)
+        self.clock = self.worker.clock
+        self.metadata = MetadataService(
+            SimulatedMetadataLog(world, node), self.clock, random=node.rng.random
+        )
+        self.metadata._lock = Lock(world.scheduler)  # type: ignore[assignment]
+        self.executors = Executors(world, node, workers.pick, twin_chance=twin_chance)
+        self.threads = Threads(world.scheduler, node)
+        self.producers = ProducerRuns(self.metadata, timeout_ms=TIMEOUT_MS)
+        appender = Appender(
+            self.metadata,
+            self.worker.replicas,
+            self.worker.segments,
+            self.clock,
+            threads=AppendThreads(self.threads, self.threads),  # type: ignore[arg-type]
+            random=node.rng.random,
+        )
+        self.appends = AppendService(
+            self.metadata,
+            self.producers,
+            appender,
+            self.clock,
+            replication_round=self.replication_round,
+            maintain=lambda image, keys: None,
+        )
+
+    def replication_round(self) -> ReplicationRound:
+        """Return what plans and concludes rounds."""
+        return ReplicationRound(
+            self.metadata,
+            run_fetches=lambda orders: self.executors.run(fetch_task, orders),
+            run_makes=self._run_makes,
+            new_uuid=lambda: f"renewed{self.node.new_uuid()}",
+            timeout_ms=TIMEOUT_MS,
+        )
+
+    def _run_makes(self, orders: list[ReplicaAddress]) -> list[MakeResult]:
+        return self.threads.map(lambda order: make_task(self.worker, order), orders)
+
+    def controller_loop(self) -> ControllerLoop:
+        """Return a controllership that has not begun."""
+        return ControllerLoop(
+            self.metadata,
+            self.clock,
+            controller_id=self.node.name,
+            run_probes=lambda orders: self.executors.run(probe_task, orders),
+            run_looks=lambda orders: self.executors.run(look_task, orders),
+            new_uuid=lambda: f"renewed{self.node.new_uuid()}",
+            timeout_ms=TIMEOUT_MS,
+        )
+
+    def stage(self, order: StageOrder, parts: dict[int, list[list[int]]]) -> list[StagedSegment]:
+        """Write the segments of an append to the roots of `order`, as its tasks do.
+
+        `parts`: values of each segment, by partition. Source: storage/staging.py.
+
+        Raises:
+            KafkaStorageError: A partition has no leader, or its records reached no root.
+        """
+        rows = []
+        for number, segments in sorted(parts.items()):
+            target = order.targets[number]
+            if target is None:
+                raise KafkaStorageError(f"partition {number} has no leader")
+            for values in segments:
+                segment = self._segment(target.leader_epoch, values)
+                holders = self.threads.map(
+                    lambda address, segment=segment: self._put(address, segment), target.replicas
+                )
+                if not any(each is not None for each in holders):
+                    raise KafkaStorageError("the records reached no root")
+                rows.append(
+                    StagedSegment(
+                        partition=number,
+                        segment=segment,
+                        payload_digest=sum(values) if order.has_producer else 0,
+                        holders=tuple(each for each in holders if each is not None),
+                    )
+                )
+        return rows
+
+    def _segment(self, leader_epoch: int, values: list[int]) -> Segment:
+        digest = "_".join(map(str, values))
+        return Segment(
+            path=segment_name(leader_epoch, self.node.new_uuid(), digest),
+            size_bytes=100 * len(values),
+            record_count=len(values),
+            timestamp_min_us=0,
+            timestamp_max_us=len(values),
+        )
+
+    def _put(self, address: ReplicaAddress, segment: Segment) -> BrokerId | None:
+        try:
+            self.worker.segments.put(address, segment)
+        except KafkaOnSparkError:
+            return None
+        return address.broker_id

@@ -1,0 +1,346 @@
+"""One seed: a cluster of processes, interleaved and ill-treated, then healed and read back.
+
+Every decision (who runs next, what goes wrong) is an entry of a script. Drawn from the seed, or
+given: the same script does the same, and one with entries left out still runs.
+"""
+
+import hashlib
+import random
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from kafka_on_spark.controller import topics
+from kafka_on_spark.ids import DirectoryId
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import Stamp
+from kafka_on_spark.service import metadata_service
+from kafka_on_spark.service.creation import create_cluster
+from tests.simulation.adapters import World
+from tests.simulation.checker import Checker
+from tests.simulation.clients import (
+    TOPIC,
+    Admin,
+    Appending,
+    Controller,
+    Producing,
+    Program,
+    Reader,
+    Replicator,
+    Stop,
+    Values,
+)
+from tests.simulation.disks import Disks
+from tests.simulation.faults import Faults
+from tests.simulation.healing import heal_and_read_back
+from tests.simulation.plan import CALL_FAULTS, HEALING, Plan
+from tests.simulation.processes import TIMEOUT_MS, Driver, Workers
+from tests.simulation.scheduler import STARTED_AT_MS, Node, Scheduler, Task, Violation
+
+Decision = tuple[str, ...]
+"""("run", task, fault or ""), or ("event", name, …)."""
+
+CALLS_TO_END_MAX = 20_000
+"""Port calls until every process has ended once the faults have: L1."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a seed.
+
+    Attributes:
+        plan: Its cluster.
+        script: The decisions that were taken.
+        violation: The invariant that did not hold, or None.
+        message: What was found, in words.
+        seen: How often what occurred.
+        calls: Port calls.
+        trace_hash: Of all decisions and of what stands on the disks in the end.
+        simulated_ms: Virtual time.
+    """
+
+    plan: Plan
+    script: list[Decision]
+    violation: str | None
+    message: str
+    seen: Counter[str]
+    calls: int
+    trace_hash: str
+    simulated_ms: float
+    operations: Counter[str] = field(default_factory=Counter)
+
+
+class Simulation:
+    """One run of one plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.script: list[Decision] = []
+        self._rng = random.Random(f"run/{plan.seed}")
+        self._stop = Stop()
+        self._values = Values()
+        self._nodes: dict[str, Node] = {}
+        self._programs: dict[str, tuple[Callable[[Driver], Program], int]] = {}
+        self._weights: dict[str, float] = {}
+        disks = Disks()
+        self.world = World(Scheduler(), disks)
+        self.checker = Checker(disks, self.world.seen)
+        self.workers = Workers(self.world, plan.seed, random.Random(f"skews/{plan.seed}"))
+        self.faults = Faults(plan, self.world, self.checker.ledger, self._all_nodes)
+        self._create()
+        disks.observer = self.checker
+        self._start_programs()
+
+    def _all_nodes(self) -> list[Node]:
+        self._nodes = {name: node for name, node in self._nodes.items() if node.is_alive}
+        return [*self._nodes.values(), *(each.node for each in self.workers.alive)]
+
+    def _create(self) -> None:
+        """Make the cluster and its topic, before anything goes wrong."""
+        plan, disks = self.plan, self.world.disks
+        roots = [disks.add(number) for number in range(1, plan.brokers + 1)]
+        settings = {
+            "delivery.timeout.ms": TIMEOUT_MS,
+            "broker.session.timeout.ms": 1500,
+            "broker.heartbeat.interval.ms": 400,
+            "controller.lease.ms": 2500,
+            "replica.lag.time.max.ms": plan.lag_ms,
+            "replica.fetch.max.bytes": plan.fetch_bytes,
+        }
+        brokers = [
+            (each.broker_id, each.url, None, DirectoryId(f"dir{each.broker_id}")) for each in roots
+        ]
+        stamp = Stamp(time_ms=STARTED_AT_MS)
+        made = create_cluster(MetadataImage(), "simulated", brokers, settings)
+        disks.append_metadata(made.records, stamp, disks.image.offset)
+        uuids = iter(f"first{number}" for number in range(100))
+        topic = topics.create_topic(
+            disks.image,
+            TOPIC,
+            partition_count=plan.partitions,
+            replication_factor=3,
+            replica_assignment={
+                number: [1 + (number + place) % plan.brokers for place in range(3)]
+                for number in range(plan.partitions)
+            },
+            configs={"min.insync.replicas": plan.min_isr},
+            new_uuid=lambda: next(uuids),
+            random_below=lambda below: 0,
+            cause="the simulation begins",
+        )
+        disks.append_metadata(topic.records, stamp, disks.image.offset)
+        for key, partition in disks.image.partitions():
+            self.checker.ledger.log(key).leaders[partition.leader_epoch] = partition.leader
+
+    def _start_programs(self) -> None:
+        for number, producer_id in enumerate(self.plan.clients, 1):
+            state = Producing(producer_id, {})
+            self._programs[f"client{number}"] = (
+                lambda driver, state=state: Appending(
+                    driver, self.checker, self._stop, self._values, state
+                ),
+                0,
+            )
+        for number in range(1, self.plan.controllers + 1):
+            self._programs[f"controller{number}"] = (self._make(Controller), 0)
+        for number in range(1, self.plan.replicators + 1):
+            self._programs[f"replicator{number}"] = (self._make(Replicator), 0)
+        self._programs["reader"] = (self._make(Reader), 0)
+        self._programs["admin"] = (self._make(Admin), 0)
+        for name in self._programs:
+            self._weights[name] = 0.1 + self._rng.random()
+            self._start(name)
+
+    def _make(self, kind: type[Program]) -> Callable[[Driver], Program]:
+        return lambda driver: kind(driver, self.checker, self._stop)
+
+    def _start(self, name: str) -> None:
+        """Start a program in a process of its own, under a name that nobody had."""
+        make, count = self._programs[name]
+        self._programs[name] = (make, count + 1)
+        node_name = f"{name}-{count}"
+        skews = random.Random(f"skew/{self.plan.seed}/{node_name}")
+        skew_ms = skews.randint(-self.plan.skew_ms, self.plan.skew_ms)
+        node = self._nodes[node_name] = Node(node_name, self.plan.seed, skew_ms)
+        driver = Driver(self.world, node, self.workers, twin_chance=self.plan.twin_chance)
+        self.world.scheduler.spawn(node_name, node, lambda: make(driver).run())
+
+    # Decisions: drawn, and done
+
+    def draw(self) -> Decision:
+        """Return the next decision of this seed."""
+        rng = self._rng
+        for rates, factor in ((self.plan.events, 1.0), (HEALING, 0.001)):
+            for name, rate in rates.items():
+                if rng.random() < rate * factor:
+                    event = self.faults.draw(name, rng)
+                    if event is not None:
+                        return ("event", *event)
+        ready = self.world.scheduler.ready()
+        if not ready:
+            sleeper = self.world.scheduler.next_sleeper()
+            if sleeper is None:
+                return ("event", "thaw all")
+            ready = [sleeper]
+        task = self._pick(ready)
+        return ("run", task.name, self._fault_of(task))
+
+    def _pick(self, ready: list[Task]) -> Task:
+        if len(ready) == 1:
+            return ready[0]
+        weights = [self._weights.get(each.node.name.split("-")[0], 1.0) for each in ready]
+        return self._rng.choices(ready, weights)[0]
+
+    def _fault_of(self, task: Task) -> str:
+        for fault in CALL_FAULTS.get(task.operation, ()):
+            rate = self.plan.call_faults.get(fault)
+            if rate is not None and self._rng.random() < rate:
+                return fault
+        return ""
+
+    def do(self, decision: Decision) -> None:
+        """Take one decision; one that is impossible by now changes nothing."""
+        kind, name, *about = decision
+        world = self.world
+        world.land()
+        if kind == "run":
+            self._let_run(name, about[0])
+        elif name == "second driver":
+            self._start_again(about[0])
+        elif name == "thaw all":
+            for node in self._all_nodes():
+                node.is_frozen = False
+        elif self.faults.do((name, *about)):
+            world.seen[f"fault: {name}"] += 1
+        self._restart_ended()
+
+    def _let_run(self, name: str, fault: str) -> None:
+        """Let a task make its call, with a fault if that can meet the call."""
+        task = self.world.scheduler.tasks.get(name)
+        if task is None or task.is_blocked or task.node.is_frozen:
+            return
+        if fault not in CALL_FAULTS.get(task.operation, ()):
+            fault = ""
+        if fault:
+            self.world.seen[f"fault: {fault}"] += 1
+        self.world.scheduler.resume(task, fault or None)
+
+    def _start_again(self, node_name: str) -> None:
+        """Start a program a second time, while its first process lives on as a zombie."""
+        program = node_name.split("-")[0]
+        node = self._nodes.get(node_name)
+        if node is not None and node.is_alive and program in self._programs:
+            self.world.seen["fault: second driver"] += 1
+            node.was_frozen = True
+            self._start(program)
+
+    def _restart_ended(self) -> None:
+        if self._stop.is_on:
+            return
+        running = {name.split("-")[0] for name in self.world.scheduler.tasks if "." not in name}
+        for name in self._programs:
+            if name not in running:
+                self._start(name)
+
+    # The run
+
+    def run(self, script: Sequence[Decision] | None) -> None:
+        """Take all decisions, then heal; raise what is found.
+
+        Raises:
+            Violation: An invariant does not hold.
+        """
+        for decision in self._decisions(script):
+            self.script.append(decision)
+            self.do(decision)
+        self._heal()
+
+    def _decisions(self, script: Sequence[Decision] | None) -> Iterator[Decision]:
+        if script is not None:
+            yield from script
+            return
+        while self.world.scheduler.calls < self.plan.steps:
+            yield self.draw()
+
+    def _heal(self) -> None:
+        """End the faults and let every process end; then heal and read back."""
+        world, scheduler = self.world, self.world.scheduler
+        self._stop.is_on = True
+        self.faults.heal_all()
+        world.land(is_all=True)
+        rng = random.Random(f"heal/{self.plan.seed}")
+        last = scheduler.calls + CALLS_TO_END_MAX
+        while scheduler.tasks:
+            ready = scheduler.ready()
+            sleeper = scheduler.next_sleeper()
+            if not ready and sleeper is None:
+                raise Violation(
+                    "L1 every append ends", f"nobody can go on: {list(scheduler.tasks)}"
+                )
+            task = rng.choice(ready) if ready else sleeper
+            assert task is not None
+            scheduler.resume(task, None)
+            if scheduler.calls > last:
+                raise Violation("L1 every append ends", f"still at work: {list(scheduler.tasks)}")
+        node = Node("healer", self.plan.seed)
+        driver = Driver(world, node, self.workers, twin_chance=0.0)
+        scheduler.spawn("healer", node, lambda: heal_and_read_back(driver, self.checker))
+        while scheduler.tasks:
+            ready = scheduler.ready()
+            sleeper = scheduler.next_sleeper()
+            task = ready[0] if ready else sleeper
+            assert task is not None
+            scheduler.resume(task, None)
+
+    def trace_hash(self) -> str:
+        """Return a hash of what was decided and of what stands on the disks."""
+        digest = hashlib.sha256()
+        for decision in self.script:
+            digest.update(repr(decision).encode())
+        for batch in self.world.disks.batches:
+            digest.update(repr(batch.base_offset).encode() + repr(batch.stamp).encode())
+            digest.update("".join(str(each.cause) for each in batch.records).encode())
+        for root in self.world.disks.roots.values():
+            for place in sorted(root.tables):
+                state = root.tables[place].state
+                digest.update(f"{place} {state.version} {state.batches}".encode())
+        return digest.hexdigest()
+
+
+@contextmanager
+def _snapshots_every(records: int) -> Iterator[None]:
+    before = metadata_service.SNAPSHOT_RECORDS_MIN
+    metadata_service.SNAPSHOT_RECORDS_MIN = records  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        metadata_service.SNAPSHOT_RECORDS_MIN = before  # type: ignore[misc]
+
+
+def simulate(plan: Plan, script: Sequence[Decision] | None = None) -> Outcome:
+    """Run a plan, by its seed or by a script; return what became of it."""
+    with _snapshots_every(plan.snapshot_records):
+        simulation = Simulation(plan)
+        violation, message = None, ""
+        try:
+            simulation.run(script)
+        except Violation as found:
+            violation, message = found.invariant, str(found)
+        except Exception as error:
+            violation = f"crash: {type(error).__name__}"
+            message = "".join(traceback.format_exception(error)[-6:])
+    world = simulation.world
+    world.scheduler.end()
+    return Outcome(
+        plan=plan,
+        script=simulation.script,
+        violation=violation,
+        message=message,
+        seen=world.seen,
+        calls=world.scheduler.calls,
+        trace_hash=simulation.trace_hash(),
+        simulated_ms=world.scheduler.now_ms,
+        operations=Counter(world.scheduler.operations),
+    )

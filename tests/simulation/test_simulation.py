@@ -1,0 +1,119 @@
+"""The whole cluster in one process from one seed, ill-treated, healed and read back.
+
+A failure prints its seed and the shortest script found; see `shrinking.py` on how to keep it as a
+test. ``pytest tests/simulation --seeds 20000 -n 2 --dist load`` is the long run.
+"""
+
+import json
+from collections import Counter
+from functools import cache
+
+from tests.simulation.conftest import CHUNK, SEEDS_IN_CI
+from tests.simulation.plan import plan_of
+from tests.simulation.shrinking import as_text, shrink
+from tests.simulation.simulation import Outcome, simulate
+
+SOMETIMES = (
+    "ISR expand",
+    "ISR shrink",
+    "another replica served a reader",
+    "append acks=0",
+    "append acks=1",
+    "append acks=all",
+    "append by a deposed leader",
+    "append refused",
+    "append unknown",
+    "append while the high watermark is frozen",
+    "commit: adopt",
+    "commit: append",
+    "commit: append_fetched",
+    "damage found by a reader",
+    "damaged source refused",
+    "dedup hit",
+    "delayed put found its place taken",
+    "delayed put landed",
+    "election",
+    "election outside the ISR",
+    "fault: burst",
+    "fault: clock jump",
+    "fault: delayed",
+    "fault: empty",
+    "fault: failed",
+    "fault: freeze",
+    "fault: full",
+    "fault: kill",
+    "fault: lose tables",
+    "fault: lost",
+    "fault: metadata away",
+    "fault: offline",
+    "fault: read-only",
+    "fault: refused",
+    "fault: roll back",
+    "fault: rot",
+    "fault: second driver",
+    "fault: settled",
+    "fault: slow",
+    "fault: stale",
+    "fault: sticky",
+    "fault: unsaid",
+    "fault: wipe",
+    "offline partition",
+    "producer fenced",
+    "replica lost",
+    "replica made anew",
+    "resync",
+    "snapshot written",
+    "speculative twin",
+    "stale look",
+    "task started again",
+    "truncation",
+    "unknown settled as committed",
+    "unknown settled as conflict",
+    "wiped root handled",
+    "zombie lost its commit",
+)
+"""What must have occurred: a simulation in which it does not shows nothing about it."""
+
+
+@cache
+def outcomes(first: int, count: int) -> tuple[Outcome | None, Counter[str]]:
+    """Return the first outcome of these seeds that fails, and what all of them met."""
+    met: Counter[str] = Counter()
+    for seed in range(first, first + count):
+        outcome = simulate(plan_of(seed))
+        met.update(outcome.seen)
+        met.update({"seeds": 1, "port calls": outcome.calls})
+        met["simulated seconds"] += int(outcome.simulated_ms / 1000)
+        if outcome.violation is not None:
+            return outcome, met
+    return None, met
+
+
+def failure_text(outcome: Outcome) -> str:
+    """Return what to know of a seed that fails."""
+    script = shrink(outcome)
+    return (
+        f"seed={outcome.plan.seed}: {outcome.message}\n"
+        f"plan: {outcome.plan}\n"
+        f"script of {len(script)} decisions (of {len(outcome.script)}):\n{as_text(script)}"
+    )
+
+
+def test_every_invariant_holds_after_every_effect(chunk, record_property):
+    failed, met = outcomes(*chunk)
+
+    record_property("simulation", json.dumps(met))
+    assert failed is None, failure_text(failed)
+
+
+def test_everything_that_can_happen_happened(pytestconfig):
+    """Over the seeds of CI; chunks that another process ran are run again here."""
+    first = pytestconfig.getoption("--first-seed", 0)
+    met: Counter[str] = Counter()
+    for start in range(first, first + SEEDS_IN_CI, CHUNK):
+        met.update(outcomes(start, CHUNK)[1])
+
+    never = [name for name in SOMETIMES if not met[name]]
+
+    assert met["seeds"] == SEEDS_IN_CI
+    assert never == []
