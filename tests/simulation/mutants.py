@@ -1,0 +1,114 @@
+"""Rules of the protocol, switched off one at a time by patches that the simulation must see.
+
+A checker that sees nothing would pass all of them.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+from kafka_on_spark.controller import high_watermark
+from kafka_on_spark.ids import KEEP, Offset
+from kafka_on_spark.log import operations, producer_state
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.service import appender
+from kafka_on_spark.service import replication as fetching
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A rule that is switched off.
+
+    Attributes:
+        rule: What holds no more, in words.
+        patches: What is replaced: its owner, its name, and what stands there instead.
+    """
+
+    rule: str
+    patches: tuple[tuple[Any, str, Any], ...]
+
+    @contextmanager
+    def alive(self) -> Iterator[None]:
+        """Have the rule switched off."""
+        with ExitStack() as stack:
+            for owner, name, instead in self.patches:
+                stack.enter_context(patch.object(owner, name, instead))
+            yield
+
+
+def _nothing(*arguments: Any, **named: Any) -> None:
+    return None
+
+
+def _no(*arguments: Any, **named: Any) -> bool:
+    return False
+
+
+def _committed_by_offset(partition: Any, each: Any) -> bool:
+    return each.batch is None or partition.high_watermark >= each.batch.end_offset
+
+
+def _cut_to(choose: Callable[[Any, Any], int]) -> Callable[..., Any]:
+    """Return an `_adopt` that cuts where `choose` says, at the batch that begins there or before."""
+
+    def adopt(self: Any, log: Any, follower: Any, leader: Any) -> Any:
+        if follower.is_fenced_at(self._epoch):
+            return follower
+        wanted = min(choose(self, follower), follower.log_end_offset)
+        place = follower.batch_index_at(wanted)
+        cut = wanted if place is None else follower.batches[place].base_offset
+        change = operations.adopt(
+            follower,
+            leader_epoch=self._epoch,
+            truncate_to=Offset(max(cut, follower.log_start_offset)),
+            floor=Offset(0),
+        )
+        return log.commit(follower, change)
+
+    return adopt
+
+
+def _epoch_stays(self: Any, change: Any) -> tuple[int, int]:
+    return self.leader_epoch, self.partition_epoch + 1
+
+
+def _partition_epoch_stays(self: Any, change: Any) -> tuple[int, int]:
+    return self.leader_epoch + (change.leader is not KEEP), self.partition_epoch
+
+
+MUTANTS = [
+    Mutant(
+        "an append is acknowledged only where every replica in sync was seen to have it",
+        ((appender, "_is_committed", _committed_by_offset),),
+    ),
+    Mutant(
+        "a follower cuts where it parts from its leader, not at an old high watermark",
+        ((fetching._Fetcher, "_adopt", _cut_to(lambda self, log: 0)),),
+    ),
+    Mutant(
+        "a follower cuts at all",
+        ((fetching._Fetcher, "_adopt", _cut_to(lambda self, log: log.log_end_offset)),),
+    ),
+    Mutant(
+        "a retry is looked for in the very log that is committed to",
+        ((operations, "find_append", _nothing),),
+    ),
+    Mutant(
+        "files that stand in the log are not added again",
+        ((producer_state, "_find_files", _nothing),),
+    ),
+    Mutant(
+        "below the minimum of replicas in sync nothing is committed",
+        ((high_watermark, "is_under_min_isr", _no),),
+    ),
+    Mutant(
+        "each leadership has an epoch of its own",
+        ((PartitionRegistration, "epochs_after", _epoch_stays),),
+    ),
+    Mutant(
+        "each change of a register has a partition epoch of its own",
+        ((PartitionRegistration, "epochs_after", _partition_epoch_stays),),
+    ),
+]

@@ -1,0 +1,44 @@
+"""A rule that is switched off is seen to be missing: the checker is not blind."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.simulation.mutants import MUTANTS
+from tests.simulation.plan import Plan, plan_of
+from tests.simulation.simulation import simulate
+
+SEEDS_MAX = 40
+
+
+def eager(seed: int) -> Plan:
+    """Return a plan of many elections and many zombies, and few other faults."""
+    return replace(
+        plan_of(seed),
+        brokers=3,
+        partitions=1,
+        min_isr=2 if seed % 2 else 1,
+        clients=(None, "p1", None),
+        steps=1500,
+        controllers=2,
+        replicators=2,
+        lag_ms=500,
+        events={"offline": 0.02, "freeze": 0.01, "kill": 0.004, "second driver": 0.004},
+        call_faults={"slow": 0.02, "stale": 0.02},
+    )
+
+
+def plans() -> list[Plan]:
+    """Return plans to try in turn, of both sorts."""
+    return [make(seed) for seed in range(SEEDS_MAX) for make in (plan_of, eager)]
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.rule)
+def test_a_missing_rule_is_seen(mutant):
+    with mutant.alive():
+        violations = (simulate(plan).violation for plan in plans())
+        assert next(filter(None, violations), None) is not None
+
+
+def test_with_all_rules_the_same_plans_are_clean():
+    assert [simulate(plan).violation for plan in plans()[:20]] == [None] * 20
