@@ -149,9 +149,10 @@ class Checker:
             "I1 committed prefix",
             f"{key.partition}: nobody has the records up to HW {new.high_watermark}",
         )
-        for offset, (value, _) in enumerate(records, old.high_watermark):
-            self._commit_value(log, key, offset, value)
-        log.committed.extend(records)
+        for offset, record in enumerate(records, old.high_watermark):
+            invariants.stable_content(log, key, offset, record)
+            self._commit_value(log, key, offset, record[0])
+        log.committed[old.high_watermark :] = records
         self._check_sequences(log, key, source, old, new)
 
     def _source(self, key: PartitionKey, partition: PartitionRegistration) -> ReplicaState:

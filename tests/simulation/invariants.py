@@ -253,6 +253,16 @@ def dense_offsets(key: PartitionKey, before: ReplicaState, after: ReplicaState) 
     require(is_end, name, f"{key.partition}: ends at {after.log_end_offset}, not {expected}")
 
 
+def stable_content(log: Log, key: PartitionKey, offset: int, record: tuple[int, int]) -> None:
+    """I12: what was committed at an offset is that for ever."""
+    known = log.committed[offset] if offset < len(log.committed) else record
+    require(
+        known == record,
+        "I12 stable content",
+        f"{key.partition}: {known} was committed at {offset}, now it is {record}",
+    )
+
+
 def fenced_commits(key: PartitionKey, before: ReplicaState, change: LogChange) -> None:
     """I13: the fence never falls, and records come under exactly the fence that stands."""
     name = "I13 fence"

@@ -42,8 +42,8 @@ from tests.simulation.scheduler import STARTED_AT_MS, Node, Scheduler, Task, Vio
 Decision = tuple[str, ...]
 """("run", task, fault or ""), or ("event", name, …)."""
 
-CALLS_TO_END_MAX = 20_000
-"""Port calls until every process has ended once the faults have: L1."""
+TURNS_TO_END_MAX = 20_000
+"""Port calls and sleeps until every process has ended once the faults have: L1."""
 
 
 @dataclass(slots=True)
@@ -271,7 +271,7 @@ class Simulation:
         self.faults.heal_all()
         world.land(is_all=True)
         rng = random.Random(f"heal/{self.plan.seed}")
-        last = scheduler.calls + CALLS_TO_END_MAX
+        turns = 0
         while scheduler.tasks:
             ready = scheduler.ready()
             sleeper = scheduler.next_sleeper()
@@ -282,7 +282,8 @@ class Simulation:
             task = rng.choice(ready) if ready else sleeper
             assert task is not None
             scheduler.resume(task, None)
-            if scheduler.calls > last:
+            turns += 1
+            if turns > TURNS_TO_END_MAX:
                 raise Violation("L1 every append ends", f"still at work: {list(scheduler.tasks)}")
         node = Node("healer", self.plan.seed)
         driver = Driver(world, node, self.workers, twin_chance=0.0)
