@@ -33,7 +33,7 @@ def alter_isr(image: MetadataImage, report: PartitionReport) -> PartitionChangeR
     }
     if not leaving and not joining:
         return None
-    isr = (partition.isr - leaving.keys()) | joining
+    isr = partition.isr.difference(leaving) | joining
     elr = partition.elr - isr if len(isr) < len(partition.isr) else frozenset[BrokerId]()
     change = PartitionChange(isr=isr) if elr == partition.elr else PartitionChange(isr=isr, elr=elr)
     cause = "; ".join([*leaving.values(), *_joined(report, joining)])

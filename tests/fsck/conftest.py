@@ -1,0 +1,28 @@
+"""One cluster that has lived, given to each test as it was."""
+
+import pytest
+
+from tests.cluster.disks import Disks
+from tests.cluster.folders import quick_folder
+from tests.fsck.lives import Life, live
+
+
+@pytest.fixture(scope="session")
+def lived():
+    with quick_folder() as folder:
+        disks = Disks(folder / "cluster")
+        disks.base.mkdir()
+        disks.create()
+        live(disks)
+        life = Life(disks, folder / "copy")
+        disks.cluster.close()
+        disks.opened.clear()
+        life.save()
+        yield life
+        disks.close()
+
+
+@pytest.fixture
+def life(lived):
+    lived.restore()
+    return lived
