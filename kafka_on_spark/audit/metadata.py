@@ -101,6 +101,8 @@ class MetadataReplay:
             records.clear()
             key = PartitionKey(row["topic_id"], row["partition"])
             try:
+                if None in key:
+                    raise ValueError(key)
                 _PARTITION_ROWS[kind](self, key, row, offset)
             except (TypeError, ValueError):
                 self._add("I15", f"a {kind} lacks a value", offset, key)
@@ -122,9 +124,13 @@ class MetadataReplay:
     def _decoded(self, row: Row, offset: int) -> Sequence[Record]:
         try:
             record = decode(row)
-        except CorruptLogError:
-            self._add("I15", f"a {row['record_type']} can't be read", offset)
+            self._check_rise(record, offset)
+        except (CorruptLogError, TypeError):
+            self._add("I15", f"a {row['record_type']} lacks a value or is unknown", offset)
             return ()
+        return (record,)
+
+    def _check_rise(self, record: Record, offset: int) -> None:
         if isinstance(record, BrokerRecord):
             self._check_broker(record, offset)
         elif isinstance(record, ControllerRecord):
@@ -144,7 +150,6 @@ class MetadataReplay:
                 )
                 self._add("I11", sentence, offset)
             self._seen.producers[record.producer_id] = record.producer_epoch
-        return (record,)
 
     def _check_broker(self, record: BrokerRecord, offset: int) -> None:
         known = self._seen.broker_epochs.get(record.broker_id, -1)

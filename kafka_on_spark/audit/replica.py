@@ -135,6 +135,7 @@ class ReplicaReplay:
     def _begin_at(self, step: TableCheckpoint) -> None:
         """Take a checkpoint's word for all that was before it."""
         self._version = self._first_version = step.version
+        self._spans.clear()  # how they went on is not known
         self._check_configuration(step.configuration)
         self._remove(list(self._active), step.version)
         counters = self._counters = _Counters().after(step.counters)

@@ -209,8 +209,8 @@ class Fsck:
             uuid = register.uuid_of(broker_id)
             if not register.is_made(broker_id) or broker_id in absent or broker_id not in brokers:
                 continue
-            assert directory_id is not None
-            assert uuid is not None
+            if directory_id is None or uuid is None:
+                continue  # a register that must not be, and is told as such
             address = ReplicaAddress(
                 root=brokers[broker_id].root,
                 topic=life.name.topic,

@@ -8,7 +8,7 @@ file is looked at, and one that can't be read is a step of its own.
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,7 +29,9 @@ from kafka_on_spark.storage.delta_files import (
 )
 from kafka_on_spark.storage.roots import RootFiles
 
-_BAD_JSON = (ValueError, TypeError, KeyError, AttributeError)
+T = TypeVar("T")
+
+_BAD_JSON: Final = (ValueError, TypeError, KeyError, AttributeError)
 
 
 def table_steps(
@@ -85,23 +87,35 @@ def _read_commit(files: RootFiles, uri: str, version: int, *, is_there: bool) ->
         return TableDamage(version=version, sentence=sentence)
 
 
-def _commit(version: int, actions: Iterable[Mapping[str, Any]]) -> TableCommit:
+def _is(value: Any, kind: type[T]) -> T:
+    """Return `value` if it is of `kind`: what JSON holds may be anything.
+
+    Raises:
+        TypeError: It is not.
+    """
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError(f"{value!r:.40} where a {kind.__name__} must be")
+    return value
+
+
+def _commit(version: int, actions: Iterable[Any]) -> TableCommit:
     operation: str | None = None
     adds: list[FileEntry] = []
     removes: list[str] = []
     counters: dict[str, int] = {}
     configuration: dict[str, str] | None = None
     for action in actions:
-        if "add" in action:
-            adds.append(_file(action["add"]))
-        elif "remove" in action:
-            removes.append(action["remove"]["path"])
-        elif "txn" in action:
-            counters[action["txn"]["appId"]] = int(action["txn"]["version"])
-        elif "metaData" in action:
-            configuration = dict(action["metaData"]["configuration"])
-        elif "commitInfo" in action:
-            operation = action["commitInfo"].get("op")
+        for name, body in _is(action, dict).items():
+            if name == "add":
+                adds.append(_file(_is(body, dict)))
+            elif name == "remove":
+                removes.append(_is(_is(body, dict)["path"], str))
+            elif name == "txn":
+                counters |= _counter(_is(body, dict))
+            elif name == "metaData":
+                configuration = dict(_is(_is(body, dict)["configuration"], dict))
+            elif name == "commitInfo":
+                operation = _is(body, dict).get("op")
     return TableCommit(
         version=version,
         operation=operation,
@@ -112,22 +126,29 @@ def _commit(version: int, actions: Iterable[Mapping[str, Any]]) -> TableCommit:
     )
 
 
+def _counter(txn: Mapping[str, Any]) -> dict[str, int]:
+    return {_is(txn["appId"], str): _is(txn["version"], int)}
+
+
 def _file(add: Mapping[str, Any]) -> FileEntry:
-    stats = json.loads(add["stats"]) if add.get("stats") else {}
+    values: dict[str, str | None] = dict(add["partitionValues"])
+    if any(not isinstance(text, str | None) for text in values.values()):
+        raise TypeError("a partition value that is no text")
+    stats = _is(json.loads(add["stats"]), dict) if add.get("stats") else {}
     count = stats.get("numRecords")
     return FileEntry(
-        path=add["path"],
-        size_bytes=int(add["size"]),
-        values=dict(add["partitionValues"]),
-        record_count=None if count is None else int(count),
+        path=_is(add["path"], str),
+        size_bytes=_is(add["size"], int),
+        values=values,
+        record_count=None if count is None else _is(count, int),
         timestamp_min_us=_micros(stats.get("minValues")),
         timestamp_max_us=_micros(stats.get("maxValues")),
-        time_ms=int(add["modificationTime"]),
+        time_ms=_is(add["modificationTime"], int),
     )
 
 
-def _micros(values: Mapping[str, Any] | None) -> int | None:
-    text = (values or {}).get("timestamp")
+def _micros(values: Any) -> int | None:
+    text = _is(values or {}, dict).get("timestamp")
     if text is None:
         return None
     moment = datetime.fromisoformat(text)
@@ -143,12 +164,14 @@ def _read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
         if not content:
             raise ValueError("it is empty" if content is not None else "it is gone")
         table = pq.read_table(pa.BufferReader(content), columns=["add", "txn", "metaData"])
-        txns = table.column("txn").drop_null().to_pylist()
+        counters: dict[str, int] = {}
+        for txn in table.column("txn").drop_null().to_pylist():
+            counters |= _counter(txn)
         configurations = table.column("metaData").drop_null().to_pylist()
         return TableCheckpoint(
             version=version,
             files=tuple(_file(add) for add in table.column("add").drop_null().to_pylist()),
-            counters={txn["appId"]: int(txn["version"]) for txn in txns},
+            counters=counters,
             configuration=dict(configurations[0]["configuration"]),
         )
     except (pa.ArrowException, OSError, IndexError, *_BAD_JSON) as error:

@@ -5,6 +5,7 @@ import pytest
 from tests.cluster.disks import Disks
 from tests.cluster.folders import quick_folder
 from tests.fsck.lives import Life, live
+from tests.fsck.plants import Plant, registration
 
 
 @pytest.fixture(scope="session")
@@ -26,3 +27,14 @@ def lived():
 def life(lived):
     lived.restore()
     return lived
+
+
+@pytest.fixture
+def leader(life):
+    return Plant(life, registration(life).leader)
+
+
+@pytest.fixture
+def follower(life):
+    register = registration(life)
+    return Plant(life, min(register.isr - {register.leader}))

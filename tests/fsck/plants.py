@@ -128,9 +128,9 @@ class Plant:
         for version in range(newest - versions + 1, newest + 1):
             for path in log.glob(f"{version:020d}.*"):
                 path.unlink()
-        checkpoints = sorted(int(path.name[:20]) for path in log.glob("*.checkpoint.parquet"))
+        checkpoints = [int(path.name[:20]) for path in log.glob("*.checkpoint.parquet")]
         (log / "_last_checkpoint").unlink(missing_ok=True)
-        assert checkpoints[-1] <= newest - versions
+        assert max(checkpoints, default=-1) <= newest - versions
         return newest - versions
 
 
@@ -190,3 +190,18 @@ def watermark(
         "partition_epoch": register.partition_epoch,
     }
     return HighWatermarkRecord(topic_id=key.topic_id, partition=key.partition, **(values | fields))
+
+
+def found(report, invariant, plant=None, **where):
+    """Return the first finding of an invariant at a place; fail if there is none."""
+    for each in report.findings:
+        place = each.place
+        is_there = plant is None or (
+            place.broker_id == plant.broker_id and place.partition == (TOPIC, 0)
+        )
+        is_at = all(getattr(place, name) == value for name, value in where.items())
+        if each.invariant == invariant and is_there and is_at:
+            return each
+    raise AssertionError(
+        f"no finding of {invariant} at {where} in\n" + "\n".join(map(str, report.findings))
+    )

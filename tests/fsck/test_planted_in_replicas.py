@@ -4,33 +4,15 @@ import pytest
 
 from kafka_on_spark.log.batch import ProducerStamp
 from tests.fsck.lives import LOG_START, TOPIC
-from tests.fsck.plants import Plant, changed, commit_records, flip_a_bit, registration, watermark
-
-
-@pytest.fixture
-def leader(life):
-    return Plant(life, registration(life).leader)
-
-
-@pytest.fixture
-def follower(life):
-    register = registration(life)
-    return Plant(life, min(register.isr - {register.leader}))
-
-
-def found(report, invariant, plant=None, **where):
-    """Return the first finding of an invariant at a place; fail if there is none."""
-    for each in report.findings:
-        place = each.place
-        is_there = plant is None or (
-            place.broker_id == plant.broker_id and place.partition == (TOPIC, 0)
-        )
-        is_at = all(getattr(place, name) == value for name, value in where.items())
-        if each.invariant == invariant and is_there and is_at:
-            return each
-    raise AssertionError(
-        f"no finding of {invariant} at {where} in\n" + "\n".join(map(str, report.findings))
-    )
+from tests.fsck.plants import (
+    Plant,
+    changed,
+    commit_records,
+    flip_a_bit,
+    found,
+    registration,
+    watermark,
+)
 
 
 def test_i1_an_in_sync_replica_that_was_set_back_in_time(life, follower):
