@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
 
+from kafka_on_spark.audit.findings import FsckReport
 from kafka_on_spark.config import read_cluster_toml
 from kafka_on_spark.controller import topics
 from kafka_on_spark.controller.brokers import elect_preferred, register_broker
@@ -19,7 +20,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.admin import run_command
 from kafka_on_spark.service.append_results import AppendResult
 from kafka_on_spark.service.controller_loop import ControllerReport
-from kafka_on_spark.service.creation import create_cluster
+from kafka_on_spark.service.creation import check_brokers, create_cluster
 from kafka_on_spark.service.descriptions import (
     PartitionOffsets,
     TopicDescription,
@@ -30,6 +31,7 @@ from kafka_on_spark.service.history import HistoryEntry, partition_history
 from kafka_on_spark.service.reading import ReadOrder, partition_key, plan_reads
 from kafka_on_spark.service.replication_round import ReplicationReport
 from kafka_on_spark.spark.frames import check_frame, is_frame, stage_frame
+from kafka_on_spark.spark.fsck import check_tables
 from kafka_on_spark.spark.services import Services, new_uuid
 from kafka_on_spark.spark.task_runner import check_session
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog, metadata_table_uri
@@ -79,7 +81,7 @@ class Cluster:
         options = StorageOptions(storage_options)
         settings = {**read_cluster_toml(), **(configs or {})}
         roots = {BrokerId(int(each)): normalize(root) for each, root in brokers.items()}
-        _check_brokers(roots, racks or {})
+        check_brokers(roots, racks or {})
         create_cluster(MetadataImage(), "", [], settings)  # bad settings before the first write
         url = normalize(metadata_root)
         check_reachable(url, options)
@@ -154,6 +156,17 @@ class Cluster:
             controller_id=self._services.controller_id,
             timeout_ms=self._services.timeout_ms,
         )
+
+    def fsck(self, *, deep: bool = True) -> FsckReport:
+        """Check all tables against what must hold, version by version; change nothing.
+
+        `deep`: read every segment, too. The command line checks one that can't be opened.
+
+        Raises:
+            KafkaStorageError: The metadata root does not answer.
+        """
+        services = self._services
+        return check_tables(self._root, services.options, services.runner, is_deep=deep)
 
     # Topics and brokers
 
@@ -382,16 +395,3 @@ class Cluster:
         if partition is not None:
             partition_key(image, topic, partition)
         return partition_history(self._metadata.history(), topic_id, partition)
-
-
-def _check_brokers(roots: Mapping[BrokerId, str], racks: Mapping[int, str]) -> None:
-    if not roots:
-        raise InvalidRequestError("a cluster needs brokers: give at least one id and root")
-    bad = [each for each in roots if each < 0]
-    if bad:
-        raise InvalidRequestError(f"broker id {bad[0]} is not allowed: ids are 0 or more")
-    if len(set(roots.values())) < len(roots):
-        raise InvalidRequestError("two brokers have the same root: give each one of its own")
-    unknown = sorted(set(racks) - set(roots))
-    if unknown:
-        raise InvalidRequestError(f"racks names broker {unknown[0]}, which is not in brokers")

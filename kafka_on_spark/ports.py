@@ -4,10 +4,13 @@ A port is the narrowest question a service needs answered, in the service's word
 implementation, the tests' in-memory one too, passes tests/contract/.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+from kafka_on_spark.audit.history import FileEntry, TableStep
+from kafka_on_spark.audit.metadata import MetadataRows
+from kafka_on_spark.audit.orphans import FoundTable
 from kafka_on_spark.ids import (
     BrokerId,
     DirectoryId,
@@ -150,6 +153,88 @@ class MetadataLog(Protocol):
 
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
         """Write the records that rebuild the image at `end_offset`, unless they are there."""
+        ...
+
+
+class ReplicaArchive(Protocol):
+    """What replicas' tables and folders hold, as it lies there: for audits. Changes nothing."""
+
+    def steps(self, address: ReplicaAddress, *, is_deep: bool) -> Iterator[TableStep]:
+        """Yield the steps of a replica's table, oldest first; deep: with every checkpoint.
+
+        Raises:
+            ReplicaLostError: There is no table.
+            KafkaStorageError: The root is not the disk of the address, or does not answer.
+        """
+        ...
+
+    def configuration(self, address: ReplicaAddress) -> dict[str, str]:
+        """Return what the table at `address` must say of itself."""
+        ...
+
+    def file_names(self, address: ReplicaAddress) -> list[str]:
+        """Return the names of the files in a replica's folder."""
+        ...
+
+    def segment_flaw(self, address: ReplicaAddress, file: FileEntry) -> str | None:
+        """Return what is wrong with a segment's bytes, in a sentence; None if nothing is.
+
+        Raises:
+            KafkaStorageError: The root does not answer.
+        """
+        ...
+
+
+class ClusterArchive(Protocol):
+    """What the metadata log and the roots hold, as it lies there: for audits. Changes nothing."""
+
+    def metadata_steps(self, *, is_deep: bool, from_version: int = 0) -> Iterator[TableStep]:
+        """Yield the steps of the metadata table from `from_version` on, oldest first.
+
+        Raises:
+            ClusterNotFoundError: There is no table.
+            KafkaStorageError: The root does not answer.
+        """
+        ...
+
+    def metadata_rows(self, name: str) -> list[MetadataRows]:
+        """Return the commits in one of the metadata table's files.
+
+        Raises:
+            CorruptLogError: It is missing or damaged.
+        """
+        ...
+
+    def snapshot_names(self) -> list[str]:
+        """Return the names of the snapshots, oldest first."""
+        ...
+
+    def snapshot(self, name: str) -> MetadataRows:
+        """Return a snapshot's rows, as a commit that ends at the offset in its name.
+
+        Raises:
+            CorruptLogError: It is damaged.
+        """
+        ...
+
+    def check_root(self, root: str, directory_id: DirectoryId) -> None:
+        """Check that a broker's root is the disk that it was.
+
+        Raises:
+            KafkaStorageError: It is another or none, or does not answer.
+        """
+        ...
+
+    def tables_on(self, broker_id: BrokerId, root: str) -> list[FoundTable]:
+        """Return the folders on a root that are named like replicas'.
+
+        Raises:
+            KafkaStorageError: The root does not answer.
+        """
+        ...
+
+    def replica_folder(self, address: ReplicaAddress) -> str:
+        """Return the URL of a replica's folder."""
         ...
 
 

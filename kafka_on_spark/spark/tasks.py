@@ -7,6 +7,7 @@ fails it, and Spark runs it again. Handles are kept for the life of a worker.
 
 from functools import lru_cache
 
+from kafka_on_spark.audit.trace import ReplicaTrace
 from kafka_on_spark.controller.recovery import ReplicaLook
 from kafka_on_spark.errors import (
     NO_ERROR,
@@ -15,10 +16,12 @@ from kafka_on_spark.errors import (
     ProtocolError,
 )
 from kafka_on_spark.ports import ReplicaAddress
+from kafka_on_spark.service.audit import AuditOrder, audit_replica
 from kafka_on_spark.service.controller_loop import ProbeOrder, ProbeResult
 from kafka_on_spark.service.making import MakeResult, make_replica
 from kafka_on_spark.service.recovery import LookOrder, look_at
 from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
+from kafka_on_spark.storage.archive import FileReplicaArchive
 from kafka_on_spark.storage.clock import SystemClock
 from kafka_on_spark.storage.replica_log import DeltaReplicaStore
 from kafka_on_spark.storage.root_identity import probe_root
@@ -59,3 +62,8 @@ def probe_task(order: ProbeOrder, options: StorageOptions) -> ProbeResult:
         code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
         return ProbeResult(order.broker_id, code, error.message)
     return ProbeResult(order.broker_id, NO_ERROR)
+
+
+def audit_task(order: AuditOrder, options: StorageOptions) -> ReplicaTrace:
+    """Check one replica's history; read only."""
+    return audit_replica(order, FileReplicaArchive(options))

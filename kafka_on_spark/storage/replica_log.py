@@ -83,7 +83,7 @@ class DeltaReplicaLog:
                 options,
                 schema=TABLE_SCHEMA,
                 partition_by=HEADER_SCHEMA.names,
-                configuration=_configuration(address.identity),
+                configuration=configuration_of(address.identity),
                 is_flushed=address.is_flushed,
             )
         except CommitConflictError:
@@ -116,7 +116,7 @@ class DeltaReplicaLog:
                 f"the table at {self._delta.uri} has format {found['kos.format.version']}, this"
                 f" version reads {FORMAT_VERSION}: use a newer kafka_on_spark"
             )
-        for name, value in _configuration(self._address.identity).items():
+        for name, value in configuration_of(self._address.identity).items():
             if found.get(name) != value:
                 raise ReplicaLostError(
                     f"the table at {self._delta.uri} is another replica's",
@@ -179,7 +179,8 @@ def _epoch(counter: int | None) -> LeaderEpoch | None:
     return None if counter is None else LeaderEpoch(counter)
 
 
-def _configuration(identity: ReplicaIdentity) -> dict[str, str]:
+def configuration_of(identity: ReplicaIdentity) -> dict[str, str]:
+    """Return what a replica's table says of itself since version 0."""
     return {
         "kos.topic.id": identity.topic_id,
         "kos.partition": str(identity.partition),

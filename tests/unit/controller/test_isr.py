@@ -226,3 +226,12 @@ def test_every_small_round_keeps_the_isr_sound():
                 since is not None and by_name[gone] in ("absent", "stale", "unreadable")
             )
     assert checked == 288
+
+
+def test_an_isr_stays_a_frozen_set_so_that_partitions_of_one_shape_can_be_decided_once():
+    image = image_of(SHORT)
+
+    record = alter_isr(image, report(seen(1, 20), seen(2, 20), seen(3, 20), epoch_start=8))
+
+    assert isinstance(record.change.isr, frozenset)
+    assert hash(image.partition(KEY).merge(record.change).isr) == hash(frozenset({1, 2, 3}))

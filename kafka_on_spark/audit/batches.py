@@ -1,0 +1,189 @@
+"""Batches as a table's log names them: headers read from files' partition values, and checked.
+
+Apart from `log.batch`, whose values assert what is checked here: a damaged header is something to
+say, not something that can't be.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import groupby
+from typing import NamedTuple
+
+from kafka_on_spark.audit.history import FileEntry
+
+
+class Flaw(NamedTuple):
+    """What is wrong with a header: the invariant, a sentence, and the offset where."""
+
+    invariant: str
+    sentence: str
+    offset: int | None
+
+
+class Stamp(NamedTuple):
+    """A batch's producer."""
+
+    producer_id: str
+    producer_epoch: int
+    sequence: int
+    payload_digest: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedFile:
+    """One segment of a batch.
+
+    Attributes:
+        entry: As the log names it.
+        base_offset: Of its first record.
+        batch_base_offset: Where its batch begins.
+        batch_record_count: Records of its batch, in all its segments.
+        leader_epoch: Leadership that appended the batch.
+        stamp: The batch's producer, or None.
+        record_count: Records in it.
+    """
+
+    entry: FileEntry
+    base_offset: int
+    batch_base_offset: int
+    batch_record_count: int
+    leader_epoch: int
+    stamp: Stamp | None
+    record_count: int
+
+    @property
+    def header(self) -> tuple[object, ...]:
+        """What all segments of a batch say alike."""
+        return (self.batch_record_count, self.leader_epoch, self.stamp)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedBatch:
+    """A batch, as its segments say.
+
+    Attributes:
+        base_offset: Offset of its first record.
+        end_offset: Offset after the last record of its segments.
+        leader_epoch: Leadership that appended it.
+        stamp: Its producer, or None.
+        paths: Names of its segments, in offset order.
+        fingerprint: Equal for copies of one append, and for nothing else: offsets, epoch,
+            producer, and of each segment its identity, digest and size in records.
+    """
+
+    base_offset: int
+    end_offset: int
+    leader_epoch: int
+    stamp: Stamp | None
+    paths: tuple[str, ...]
+    fingerprint: str
+
+    @property
+    def uuids(self) -> tuple[str, ...]:
+        """Identities of the segments, the same under every epoch's name."""
+        return tuple(path.split("-")[1] for path in self.paths)
+
+
+def epoch_in_name(name: str) -> int | None:
+    """Return the leadership that a segment's name says it was staged under; None: no segment."""
+    parts = name.removesuffix(".parquet").split("-")
+    is_segment = name.endswith(".parquet") and len(parts) == 3 and parts[0].isdecimal()
+    return int(parts[0]) if is_segment else None
+
+
+def batches_of(entries: Iterable[FileEntry]) -> tuple[list[LoggedBatch], list[Flaw]]:
+    """Return the batches that files make, in offset order, and what is wrong with them.
+
+    A file without a readable header makes none. The rest are returned as they say.
+    """
+    flaws: list[Flaw] = []
+    files = []
+    for entry in entries:
+        file = _file(entry)
+        if isinstance(file, Flaw):
+            flaws.append(file)
+        else:
+            files.append(file)
+    files.sort(key=lambda file: (file.batch_base_offset, file.base_offset))
+    batches = []
+    for base_offset, group in groupby(files, lambda file: file.batch_base_offset):
+        segments = list(group)
+        flaws.extend(_flaws(base_offset, segments))
+        batches.append(_batch(base_offset, segments))
+    return batches, flaws
+
+
+def _file(entry: FileEntry) -> LoggedFile | Flaw:
+    if epoch_in_name(entry.path) is None:
+        return Flaw("I15", f"the file {entry.path} is no segment by its name", None)
+    if not entry.record_count or entry.record_count < 0:
+        return Flaw("I15", f"the statistics of {entry.path} name no number of records", None)
+    values = entry.values
+    try:
+        return LoggedFile(
+            entry=entry,
+            base_offset=_number(values, "base_offset"),
+            batch_base_offset=_number(values, "batch_base_offset"),
+            batch_record_count=_number(values, "batch_record_count"),
+            leader_epoch=_number(values, "leader_epoch"),
+            stamp=_stamp(values),
+            record_count=entry.record_count,
+        )
+    except (KeyError, TypeError, ValueError):
+        return Flaw("I15", f"the file {entry.path} has no whole batch header", None)
+
+
+def _number(values: Mapping[str, str | None], name: str) -> int:
+    text = values[name]
+    if text is None:
+        raise ValueError(name)
+    return int(text)
+
+
+def _stamp(values: Mapping[str, str | None]) -> Stamp | None:
+    producer_id = values.get("producer_id")
+    if producer_id is None:
+        return None
+    return Stamp(
+        producer_id,
+        _number(values, "producer_epoch"),
+        _number(values, "sequence"),
+        _number(values, "payload_digest"),
+    )
+
+
+def _flaws(base_offset: int, segments: Sequence[LoggedFile]) -> Iterable[Flaw]:
+    first = segments[0]
+    if any(segment.header != first.header for segment in segments):
+        yield Flaw("I15", "the segments of a batch have different headers", base_offset)
+    expected = base_offset
+    for segment in segments:
+        if segment.base_offset != expected:
+            sentence = f"a batch's segment begins at {segment.base_offset}, not at {expected}"
+            yield Flaw("I10", sentence, base_offset)
+        expected = segment.base_offset + segment.record_count
+    count = sum(segment.record_count for segment in segments)
+    if count != first.batch_record_count:
+        sentence = (
+            f"a batch's segments have {count} records, its header says {first.batch_record_count}"
+        )
+        yield Flaw("I15", sentence, base_offset)
+
+
+def _batch(base_offset: int, segments: Sequence[LoggedFile]) -> LoggedBatch:
+    paths = tuple(segment.entry.path for segment in segments)
+    first, last = segments[0], segments[-1]
+    files = [
+        (*segment.entry.path.split("-")[1:], segment.base_offset, segment.record_count)
+        for segment in segments
+    ]
+    content = repr((base_offset, first.header, files)).encode()
+    return LoggedBatch(
+        base_offset=base_offset,
+        end_offset=last.base_offset + last.record_count,
+        leader_epoch=first.leader_epoch,
+        stamp=first.stamp,
+        paths=paths,
+        fingerprint=blake2b(content, digest_size=16).hexdigest(),
+    )

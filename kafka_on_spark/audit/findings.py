@@ -1,0 +1,226 @@
+"""What an audit has to say: findings, orphans, and how far it could look.
+
+Ids are those of the invariants: I1 committed prefix, I2 leader completeness, I3 no committed
+record lost, I4 log matching, I5 epochs in a log never fall, I6 one leader an epoch, I7 epochs of
+the register rise, I8 high watermark never falls, I9 its bounds, I10 dense offsets, I11 idempotence,
+I12 stable content, I13 fence, I14 truncation floor, I15 integrity, I16 retention, I17 ISR within
+replicas; I19 and I20 where a table says that it is another replica or another topic's.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from kafka_on_spark.ids import BrokerId, TopicPartition
+
+ALIKE_MAX: Final = 20
+"""Findings of one invariant in one place that are told apart; a broken table has thousands."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where something was found; None: not there, or not one in particular.
+
+    Attributes:
+        partition: Topic and number.
+        broker_id: Whose replica, or whose root.
+        version: Of the replica's Delta table, or of the metadata log's.
+        offset: Of a record in the partition's log.
+        metadata_offset: Of a record in the metadata log.
+        path: A file's.
+    """
+
+    partition: TopicPartition | None = None
+    broker_id: BrokerId | None = None
+    version: int | None = None
+    offset: int | None = None
+    metadata_offset: int | None = None
+    path: str | None = None
+
+    def __str__(self) -> str:
+        words = [
+            "metadata log" if self.partition is None and self.broker_id is None else None,
+            None if self.partition is None else str(self.partition),
+            None if self.broker_id is None else f"broker {self.broker_id}",
+            None if self.version is None else f"version {self.version}",
+            None if self.offset is None else f"offset {self.offset}",
+            None if self.metadata_offset is None else f"metadata offset {self.metadata_offset}",
+        ]
+        return ", ".join(word for word in words if word is not None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something that must not be.
+
+    Attributes:
+        invariant: Its id, such as "I5"; None: something could not be checked, so that nothing is
+            known of it.
+        place: Where.
+        sentence: What was found and what should be.
+    """
+
+    invariant: str | None
+    place: Place
+    sentence: str
+
+    @property
+    def severity(self) -> str:
+        """ "violated", or "unchecked" where nothing is known."""
+        return "unchecked" if self.invariant is None else "violated"
+
+    def as_row(self) -> dict[str, Any]:
+        """Return the finding as plain values, for scripts."""
+        place = self.place
+        return {
+            "invariant": self.invariant,
+            "severity": self.severity,
+            "topic": None if place.partition is None else place.partition.topic,
+            "partition": None if place.partition is None else place.partition.partition,
+            "broker_id": place.broker_id,
+            "version": place.version,
+            "offset": place.offset,
+            "metadata_offset": place.metadata_offset,
+            "path": place.path,
+            "sentence": self.sentence,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphan:
+    """A file or folder that no commit names. None is an error: tasks that ran twice leave some.
+
+    Attributes:
+        kind: "segment", "table" or "file".
+        broker_id: On whose root; None: the metadata root.
+        path: Its URL.
+        is_deletable: The rule that needs no clock allows its deletion, now and for ever.
+        reason: Why it may be deleted, or why not.
+    """
+
+    kind: str
+    broker_id: BrokerId | None
+    path: str
+    is_deletable: bool
+    reason: str
+
+    def as_row(self) -> dict[str, Any]:
+        """Return the orphan as plain values, for scripts."""
+        return {
+            "kind": self.kind,
+            "broker_id": self.broker_id,
+            "path": self.path,
+            "is_deletable": self.is_deletable,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """How far one table was checked.
+
+    Attributes:
+        table: Whose: a replica, or the metadata log.
+        first_version: From which version of its Delta log on; above 0, what was before is gone.
+        last_version: Up to which.
+        read_files: Files whose bytes were read and checked.
+        read_bytes: How many that are.
+    """
+
+    table: Place
+    first_version: int
+    last_version: int
+    read_files: int = 0
+    read_bytes: int = 0
+
+    def as_row(self) -> dict[str, Any]:
+        """Return the coverage as plain values, for scripts."""
+        return {
+            "table": str(self.table),
+            "first_version": self.first_version,
+            "last_version": self.last_version,
+            "read_files": self.read_files,
+            "read_bytes": self.read_bytes,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FsckReport:
+    """What a check of all tables found.
+
+    Attributes:
+        findings: By table.
+        orphans: What no commit names.
+        coverage: How far each table was checked.
+        is_deep: Segments were read, too.
+    """
+
+    findings: tuple[Finding, ...]
+    orphans: tuple[Orphan, ...]
+    coverage: tuple[Coverage, ...]
+    is_deep: bool
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether everything was checked and nothing was found. Orphans don't count."""
+        return not self.findings
+
+    @property
+    def invariants(self) -> frozenset[str]:
+        """The ids of what is violated."""
+        return frozenset(each.invariant for each in self.findings if each.invariant is not None)
+
+    def as_dict(self) -> Mapping[str, Any]:
+        """Return the report as plain values, for scripts."""
+        return {
+            "is_clean": self.is_clean,
+            "is_deep": self.is_deep,
+            "findings": [each.as_row() for each in self.findings],
+            "orphans": [each.as_row() for each in self.orphans],
+            "coverage": [each.as_row() for each in self.coverage],
+        }
+
+
+class FindingList:
+    """Findings of one table or partition, with its place filled in."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._findings: list[Finding] = []
+        self._counts: Counter[str | None] = Counter()
+
+    def add(self, invariant: str | None, sentence: str, **where: Any) -> None:
+        """Add a finding at `where` (fields of Place); of many alike the first are kept."""
+        self._counts[invariant] += 1
+        if self._counts[invariant] <= ALIKE_MAX:
+            place = replace(self.place, **where) if where else self.place
+            self._findings.append(Finding(invariant=invariant, place=place, sentence=sentence))
+
+    def all(self) -> tuple[Finding, ...]:
+        """Return what was found, and how many more there were."""
+        more = [
+            Finding(
+                invariant=invariant,
+                place=self.place,
+                sentence=f"there are {count - ALIKE_MAX} more findings like those before",
+            )
+            for invariant, count in self._counts.items()
+            if count > ALIKE_MAX
+        ]
+        return (*self._findings, *more)
+
+
+def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings each once, those of the metadata log first, then by table."""
+
+    def rank(finding: Finding) -> tuple[object, ...]:
+        place = finding.place
+        return (
+            place.partition is not None,
+            place.partition or ("", -1),
+            -1 if place.broker_id is None else place.broker_id,
+            finding.invariant is not None,
+        )
+
+    return tuple(sorted(dict.fromkeys(findings), key=rank))

@@ -1,0 +1,110 @@
+"""What is kept of one replica's history once it was replayed: enough to compare replicas."""
+
+from dataclasses import dataclass, field
+
+from kafka_on_spark.audit.batches import LoggedBatch
+from kafka_on_spark.audit.findings import Finding
+from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchLife:
+    """A batch's time in one replica's log.
+
+    Attributes:
+        batch: The batch.
+        added_version: The version that added it; for the first batches of a history that was
+            cleaned up, the version that it begins at.
+        removed_version: The version that removed it; None: it is there.
+        is_own: Appended here as by a leader, not fetched from one.
+        previous: Fingerprint of the batch before it; None: the log began with it, or it is not
+            known what was before.
+    """
+
+    batch: LoggedBatch
+    added_version: int
+    removed_version: int | None
+    is_own: bool
+    previous: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpochSpan:
+    """The versions during which a replica was fenced at one leadership.
+
+    Attributes:
+        leader_epoch: The fence.
+        first_version: The version that adopted it (or that the history begins at).
+        last_version: The last before the next fence.
+        end_before: Log end before it was adopted; None: not known.
+        end_adopted: Log end that adopting left.
+        start_offset: Log start in the last version.
+        end_offset: Log end in the last version: the largest of them, since under one
+            leadership nothing is cut.
+    """
+
+    leader_epoch: int
+    first_version: int
+    last_version: int
+    end_before: int | None
+    end_adopted: int
+    start_offset: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaTrace:
+    """One replica's history.
+
+    Attributes:
+        key: The partition.
+        broker_id: Whose replica.
+        replica_uuid: Which making of it.
+        is_read: Its log could be read to the end, so that what follows is its newest state.
+        first_version: Where the history begins.
+        last_version: Where it ends.
+        log_start_offset: In the last version.
+        log_end_offset: In the last version.
+        fence: In the last version; None: none yet.
+        lives: Every batch that it ever had, in the order in which they came.
+        spans: Its fences, oldest first.
+        findings: What is wrong with it taken by itself.
+        file_names: What lies in its folder.
+        read_files: Segments read.
+        read_bytes: Their bytes.
+    """
+
+    key: PartitionKey
+    broker_id: BrokerId
+    replica_uuid: ReplicaUuid
+    is_read: bool
+    first_version: int = 0
+    last_version: int = -1
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    fence: int | None = None
+    lives: tuple[BatchLife, ...] = ()
+    spans: tuple[EpochSpan, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    file_names: tuple[str, ...] = field(default=())
+    read_files: int = 0
+    read_bytes: int = 0
+
+    @property
+    def batches(self) -> list[LoggedBatch]:
+        """The batches of the last version, in offset order."""
+        return [life.batch for life in self.lives if life.removed_version is None]
+
+    def span_of(self, leader_epoch: int) -> EpochSpan | None:
+        """Return the versions that were fenced at `leader_epoch`, or None."""
+        return next((span for span in self.spans if span.leader_epoch == leader_epoch), None)
+
+    def batches_in(self, span: EpochSpan) -> list[LoggedBatch]:
+        """Return every batch that was in the log during `span`, after what adopting cut."""
+        lives = (
+            life
+            for life in self.lives
+            if life.added_version <= span.last_version
+            and (life.removed_version is None or life.removed_version > span.first_version)
+        )
+        return sorted((life.batch for life in lives), key=lambda batch: batch.base_offset)

@@ -1,0 +1,65 @@
+"""The check of a cluster, wired to files and a task runner.
+
+Apart from `services`, which opens a cluster by replaying its metadata: one that can't be opened
+is one to check.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from kafka_on_spark.audit.findings import FsckReport
+from kafka_on_spark.audit.trace import ReplicaTrace
+from kafka_on_spark.ports import TaskRunner
+from kafka_on_spark.service.audit import AuditOrder
+from kafka_on_spark.service.fsck import Fsck
+from kafka_on_spark.spark.task_runner import SparkTaskRunner, ThreadTaskRunner
+from kafka_on_spark.spark.tasks import audit_task
+from kafka_on_spark.storage.archive import FileClusterArchive
+from kafka_on_spark.storage.roots import StorageOptions, normalize
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+THREADS: Final = 8
+"""Tables are read by as many threads: they wait for disks and stores most of the time."""
+
+
+def check_tables(
+    metadata_root: str, options: StorageOptions, runner: TaskRunner, *, is_deep: bool
+) -> FsckReport:
+    """Check the cluster at `metadata_root` (normalized) by tasks of `runner`.
+
+    Raises:
+        ClusterNotFoundError: There is none.
+        KafkaStorageError: The metadata root does not answer.
+    """
+
+    def run_audits(orders: Sequence[AuditOrder]) -> list[ReplicaTrace]:
+        return runner.run(partial(audit_task, options=options), orders)
+
+    return Fsck(FileClusterArchive(metadata_root, options), run_audits, is_deep=is_deep).run()
+
+
+def check_cluster(
+    metadata_root: str | os.PathLike[str],
+    spark: "SparkSession | None" = None,
+    *,
+    deep: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
+) -> FsckReport:
+    """Check a cluster without opening it; tasks run on `spark`, or in threads without.
+
+    Raises:
+        ClusterNotFoundError: There is none.
+        KafkaStorageError: The metadata root does not answer.
+        InvalidRootError: It is not a root's URL.
+        InvalidRequestError: `spark` is a Spark Connect session.
+    """
+    options, root = StorageOptions(storage_options), normalize(metadata_root)
+    if spark is not None:
+        return check_tables(root, options, SparkTaskRunner(spark), is_deep=deep)
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="fsck") as threads:
+        return check_tables(root, options, ThreadTaskRunner(threads), is_deep=deep)

@@ -1,0 +1,172 @@
+"""What an audit reads: tables' logs as traces, segments' bytes, and what lies on the roots.
+
+Opens every file anew and keeps nothing: what a process remembers of a table counts for nothing
+here. Never writes.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kafka_on_spark.audit.history import FileEntry, TableStep
+from kafka_on_spark.audit.metadata import MetadataRows
+from kafka_on_spark.audit.orphans import FoundTable
+from kafka_on_spark.errors import (
+    ClusterNotFoundError,
+    CorruptLogError,
+    InvalidRootError,
+    KafkaStorageError,
+    ReplicaLostError,
+)
+from kafka_on_spark.ids import BrokerId, DirectoryId, ReplicaUuid, TopicId
+from kafka_on_spark.ports import ReplicaAddress
+from kafka_on_spark.storage.history import table_steps
+from kafka_on_spark.storage.metadata_files import decode_rows
+from kafka_on_spark.storage.metadata_log import metadata_table_uri
+from kafka_on_spark.storage.replica_log import configuration_of
+from kafka_on_spark.storage.root_identity import check_directory
+from kafka_on_spark.storage.roots import RootFiles, StorageOptions
+from kafka_on_spark.storage.segments import SEGMENT_SCHEMA, digest_of, replica_folder
+
+_TOPIC_FOLDER: Final = re.compile(r"[a-zA-Z0-9._-]+-([0-9a-f]{32})")
+_REPLICA_FOLDER: Final = re.compile(r"(\d+)-([0-9a-f]{32})")
+
+
+class FileReplicaArchive:
+    """A ReplicaArchive on the files of roots."""
+
+    def __init__(self, options: StorageOptions) -> None:
+        self._options = options
+
+    def steps(self, address: ReplicaAddress, *, is_deep: bool) -> Iterator[TableStep]:
+        """Yield the steps of a replica's table, oldest first; deep: with every checkpoint."""
+        check_directory(address.root, address.directory_id, self._options)
+        files = RootFiles(address.root, self._options)
+        yield from table_steps(files, replica_folder(address), has_all_checkpoints=is_deep)
+
+    def configuration(self, address: ReplicaAddress) -> dict[str, str]:
+        """Return what the table at `address` must say of itself."""
+        return configuration_of(address.identity)
+
+    def file_names(self, address: ReplicaAddress) -> list[str]:
+        """Return the names of the files in a replica's folder."""
+        names = RootFiles(address.root, self._options).names(replica_folder(address))
+        return [name for name in names if name != "_delta_log"]
+
+    def segment_flaw(self, address: ReplicaAddress, file: FileEntry) -> str | None:
+        """Return what is wrong with a segment's bytes, in a sentence; None if nothing is."""
+        path = f"{replica_folder(address)}/{file.path}"
+        content = RootFiles(address.root, self._options).read(path)
+        if content is None:
+            return f"the segment {file.path} is missing"
+        if len(content) != file.size_bytes:
+            return (
+                f"the segment {file.path} has {len(content)} bytes, the log says {file.size_bytes}"
+            )
+        if digest_of(content) != file.path.rsplit("-", 1)[-1].removesuffix(".parquet"):
+            return f"the bytes of the segment {file.path} have not the digest in its name"
+        try:
+            table = pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
+        except (pa.ArrowException, OSError) as error:
+            return f"the segment {file.path} can't be read: {' '.join(str(error).split())}"
+        return _content_flaw(table, file)
+
+
+def _content_flaw(table: pa.Table, file: FileEntry) -> str | None:
+    if table.schema.names != SEGMENT_SCHEMA.names:
+        return f"the segment {file.path} has the columns {', '.join(table.schema.names)}"
+    if table.num_rows != file.record_count:
+        return (
+            f"the segment {file.path} has {table.num_rows} records, its statistics say"
+            f" {file.record_count}"
+        )
+    if table.column("offset_delta").to_pylist() != list(range(table.num_rows)):
+        return f"the records of the segment {file.path} are not numbered from 0 on"
+    if file.timestamp_min_us == file.timestamp_max_us == file.time_ms * 1000:
+        return None  # LogAppendTime: records have the time of the commit, not their own
+    span = pc.min_max(table.column("timestamp").cast(pa.int64()))
+    found = (span["min"].as_py(), span["max"].as_py())
+    if found != (file.timestamp_min_us, file.timestamp_max_us):
+        return f"the timestamps of the segment {file.path} are not what its statistics say"
+    return None
+
+
+class FileClusterArchive:
+    """A ClusterArchive on the files of a metadata root and of brokers' roots."""
+
+    def __init__(self, metadata_root: str, options: StorageOptions) -> None:
+        self._root = metadata_root
+        self._options = options
+        self._files = RootFiles(metadata_root, options)
+        self._uri = metadata_table_uri(metadata_root)
+
+    def metadata_steps(self, *, is_deep: bool, from_version: int = 0) -> Iterator[TableStep]:
+        """Yield the steps of the metadata table from `from_version` on, oldest first."""
+        try:
+            yield from table_steps(
+                self._files, self._uri, has_all_checkpoints=is_deep, from_version=from_version
+            )
+        except ReplicaLostError:
+            raise ClusterNotFoundError(
+                f"there is no cluster at {self._root}: check the path"
+            ) from None
+
+    def metadata_rows(self, name: str) -> list[MetadataRows]:
+        """Return the commits in one of the metadata table's files."""
+        path = f"{self._uri}/{name}"
+        return [
+            MetadataRows(base_offset=rows[0]["batch_base_offset"], rows=tuple(rows))
+            for rows in decode_rows(self._files.read(path), path)
+        ]
+
+    def snapshot_names(self) -> list[str]:
+        """Return the names of the snapshots, oldest first."""
+        names = self._files.names(f"{self._root}/snapshots")
+        return [name for name in names if name.endswith(".parquet")]
+
+    def snapshot(self, name: str) -> MetadataRows:
+        """Return a snapshot's rows, as a commit that ends at the offset in its name."""
+        path = f"{self._root}/snapshots/{name}"
+        batches = decode_rows(self._files.read(path), path)
+        rows = tuple(row for batch in batches for row in batch)
+        end = name.split("-")[0]
+        base = rows[0]["batch_base_offset"]
+        if len(batches) != 1 or not end.isdecimal() or base + len(rows) != int(end):
+            raise CorruptLogError("a snapshot is not what its name says", path=path)
+        return MetadataRows(base_offset=base, rows=rows)
+
+    def check_root(self, root: str, directory_id: DirectoryId) -> None:
+        """Check that a broker's root is the disk that it was."""
+        try:
+            check_directory(root, directory_id, self._options)
+        except InvalidRootError as error:
+            raise KafkaStorageError(error.message) from error
+
+    def tables_on(self, broker_id: BrokerId, root: str) -> list[FoundTable]:
+        """Return the folders on a root that are named like replicas'."""
+        files = RootFiles(root, self._options)
+        tables = []
+        for topic_folder in files.names(root):
+            topic = _TOPIC_FOLDER.fullmatch(topic_folder)
+            for name in files.names(f"{root}/{topic_folder}") if topic else ():
+                replica = _REPLICA_FOLDER.fullmatch(name)
+                if topic is None or replica is None:
+                    continue
+                tables.append(
+                    FoundTable(
+                        broker_id=broker_id,
+                        path=f"{root}/{topic_folder}/{name}",
+                        topic_id=TopicId(topic[1]),
+                        partition=int(replica[1]),
+                        replica_uuid=ReplicaUuid(replica[2]),
+                    )
+                )
+        return tables
+
+    def replica_folder(self, address: ReplicaAddress) -> str:
+        """Return the URL of a replica's folder."""
+        return replica_folder(address)

@@ -1,0 +1,200 @@
+"""The log of a Delta table as a trace: commit by commit, from its files, as plain values.
+
+Apart from `delta`, which opens tables by delta-rs: that reads an emptied commit as one that
+changed nothing and starts from a checkpoint without asking the commits before it. Here every
+file is looked at, and one that can't be read is a step of its own.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_on_spark.audit.history import (
+    FileEntry,
+    TableCheckpoint,
+    TableCommit,
+    TableDamage,
+    TableStep,
+)
+from kafka_on_spark.errors import ReplicaLostError
+from kafka_on_spark.storage.delta_files import (
+    checkpoint_path,
+    checkpoint_version,
+    commit_path,
+    log_folder,
+)
+from kafka_on_spark.storage.roots import RootFiles
+
+T = TypeVar("T")
+
+_BAD_JSON: Final = (ValueError, TypeError, KeyError, AttributeError)
+
+
+def table_steps(
+    files: RootFiles, uri: str, *, has_all_checkpoints: bool, from_version: int = 0
+) -> Iterator[TableStep]:
+    """Yield the steps of a table's log from `from_version` on, oldest first.
+
+    A checkpoint comes after the commit of its version. Of checkpoints the newest is read, those
+    that stand for commits that are gone or damaged, or all of them.
+
+    Raises:
+        ReplicaLostError: There is no table.
+        KafkaStorageError: The root does not answer.
+    """
+    names = files.names(log_folder(uri))
+    commits = {version for name in names if (version := _commit_version(name)) is not None}
+    checkpoints = {each for name in names if (each := checkpoint_version(name)) is not None}
+    versions = commits | checkpoints
+    if not versions:
+        raise ReplicaLostError(f"there is no table at {uri}")
+    first = 0 if 0 in commits else min(checkpoints, default=min(versions))
+    newest = max(checkpoints, default=-1)
+    needs_base = first > 0
+    for version in range(max(first, from_version), max(versions) + 1):
+        if not (needs_base and version == first and version in checkpoints):
+            step = _read_commit(files, uri, version, is_there=version in commits)
+            needs_base = needs_base or isinstance(step, TableDamage)
+            yield step
+        if version in checkpoints and (has_all_checkpoints or needs_base or version == newest):
+            checkpoint = _read_checkpoint(files, uri, version)
+            needs_base = needs_base and isinstance(checkpoint, TableDamage)
+            yield checkpoint
+    yield from _check_hint(files, uri, checkpoints)
+
+
+def _commit_version(name: str) -> int | None:
+    stem = name.removesuffix(".json")
+    return int(stem) if stem != name and len(stem) == 20 and stem.isdecimal() else None
+
+
+def _read_commit(files: RootFiles, uri: str, version: int, *, is_there: bool) -> TableStep:
+    path = commit_path(uri, version)
+    content = files.read(path) if is_there else None
+    if content is None:
+        return TableDamage(version=version, sentence=f"the commit {path} is missing")
+    if not content.strip():
+        return TableDamage(version=version, sentence=f"the commit {path} is empty")
+    try:
+        actions = [json.loads(line) for line in content.splitlines() if line.strip()]
+        return _commit(version, actions)
+    except _BAD_JSON as error:
+        sentence = f"the commit {path} can't be read: {type(error).__name__}: {error}"
+        return TableDamage(version=version, sentence=sentence)
+
+
+def _is(value: Any, kind: type[T]) -> T:
+    """Return `value` if it is of `kind`: what JSON holds may be anything.
+
+    Raises:
+        TypeError: It is not.
+    """
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError(f"{value!r:.40} where a {kind.__name__} must be")
+    return value
+
+
+def _commit(version: int, actions: Iterable[Any]) -> TableCommit:
+    operation: str | None = None
+    adds: list[FileEntry] = []
+    removes: list[str] = []
+    counters: dict[str, int] = {}
+    configuration: dict[str, str] | None = None
+    for action in actions:
+        for name, body in _is(action, dict).items():
+            if name == "add":
+                adds.append(_file(_is(body, dict)))
+            elif name == "remove":
+                removes.append(_is(_is(body, dict)["path"], str))
+            elif name == "txn":
+                counters |= _counter(_is(body, dict))
+            elif name == "metaData":
+                configuration = dict(_is(_is(body, dict)["configuration"], dict))
+            elif name == "commitInfo":
+                operation = _is(body, dict).get("op")
+    return TableCommit(
+        version=version,
+        operation=operation,
+        adds=tuple(adds),
+        removes=tuple(removes),
+        counters=counters,
+        configuration=configuration,
+    )
+
+
+def _counter(txn: Mapping[str, Any]) -> dict[str, int]:
+    return {_is(txn["appId"], str): _is(txn["version"], int)}
+
+
+def _file(add: Mapping[str, Any]) -> FileEntry:
+    values: dict[str, str | None] = dict(add["partitionValues"])
+    if any(not isinstance(text, str | None) for text in values.values()):
+        raise TypeError("a partition value that is no text")
+    stats = _is(json.loads(add["stats"]), dict) if add.get("stats") else {}
+    count = stats.get("numRecords")
+    return FileEntry(
+        path=_is(add["path"], str),
+        size_bytes=_is(add["size"], int),
+        values=values,
+        record_count=None if count is None else _is(count, int),
+        timestamp_min_us=_micros(stats.get("minValues")),
+        timestamp_max_us=_micros(stats.get("maxValues")),
+        time_ms=_is(add["modificationTime"], int),
+    )
+
+
+def _micros(values: Any) -> int | None:
+    text = _is(values or {}, dict).get("timestamp")
+    if text is None:
+        return None
+    moment = datetime.fromisoformat(text)
+    # Not by timestamp(), a float: microseconds of this century need more digits.
+    since = moment - datetime.fromisoformat("1970-01-01T00:00:00Z")
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def _read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
+    path = checkpoint_path(uri, version)
+    try:
+        content = files.read(path)
+        if not content:
+            raise ValueError("it is empty" if content is not None else "it is gone")
+        table = pq.read_table(pa.BufferReader(content), columns=["add", "txn", "metaData"])
+        counters: dict[str, int] = {}
+        for txn in table.column("txn").drop_null().to_pylist():
+            counters |= _counter(txn)
+        configurations = table.column("metaData").drop_null().to_pylist()
+        return TableCheckpoint(
+            version=version,
+            files=tuple(_file(add) for add in table.column("add").drop_null().to_pylist()),
+            counters=counters,
+            configuration=dict(configurations[0]["configuration"]),
+        )
+    except (pa.ArrowException, OSError, IndexError, *_BAD_JSON) as error:
+        text = " ".join(str(error).split())
+        sentence = f"the checkpoint {path} can't be read: {text}"
+        return TableDamage(version=version, sentence=sentence, is_checkpoint=True)
+
+
+def _check_hint(files: RootFiles, uri: str, checkpoints: set[int]) -> Iterator[TableDamage]:
+    """Check the hint at the newest checkpoint: one at nothing makes a table unreadable."""
+    path = f"{log_folder(uri)}/_last_checkpoint"
+    content = files.read(path)
+    if content is None:
+        return
+    try:
+        version = int(json.loads(content)["version"])
+    except _BAD_JSON:
+        sentence = f"the hint {path} can't be read"
+        yield TableDamage(
+            version=max(checkpoints, default=0), sentence=sentence, is_checkpoint=True
+        )
+        return
+    # It may have been made after the folder was listed.
+    if version not in checkpoints and files.size(checkpoint_path(uri, version)) is None:
+        sentence = f"the hint {path} names the checkpoint of version {version}, which is not there"
+        yield TableDamage(version=version, sentence=sentence, is_checkpoint=True)

@@ -1,0 +1,40 @@
+"""One cluster that has lived, given to each test as it was."""
+
+import pytest
+
+from tests.cluster.disks import Disks
+from tests.cluster.folders import quick_folder
+from tests.fsck.lives import Life, live
+from tests.fsck.plants import Plant, registration
+
+
+@pytest.fixture(scope="session")
+def lived():
+    with quick_folder() as folder:
+        disks = Disks(folder / "cluster")
+        disks.base.mkdir()
+        disks.create()
+        live(disks)
+        life = Life(disks, folder / "copy")
+        disks.cluster.close()
+        disks.opened.clear()
+        life.save()
+        yield life
+        disks.close()
+
+
+@pytest.fixture
+def life(lived):
+    lived.restore()
+    return lived
+
+
+@pytest.fixture
+def leader(life):
+    return Plant(life, registration(life).leader)
+
+
+@pytest.fixture
+def follower(life):
+    register = registration(life)
+    return Plant(life, min(register.isr - {register.leader}))

@@ -1,0 +1,133 @@
+"""A cluster that has lived: failover, truncation, retention, a lost disk, a deleted topic.
+
+Made once. Each test gets it back as it was, on the same paths, and breaks it.
+"""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.log import operations
+from kafka_on_spark.metadata.records import HighWatermarkRecord
+from kafka_on_spark.service.addresses import address_of
+from kafka_on_spark.service.replicas import commit_decided
+from kafka_on_spark.spark.fsck import check_cluster
+from kafka_on_spark.spark.tasks import replica_store
+from kafka_on_spark.storage.replica_log import DeltaReplicaLog
+from kafka_on_spark.storage.roots import StorageOptions
+from tests.cluster.disks import Disks, partition_of, records
+
+TOPIC = "orders"
+LOG_START = 2
+"""Where retention has left the topic's log start: inside no batch."""
+
+
+def key_of(cluster: Cluster, topic: str = TOPIC) -> PartitionKey:
+    return PartitionKey(cluster.image.topic(topic).topic_id, 0)
+
+
+def live(disks: Disks) -> None:
+    """Have everything happen that a cluster is made for."""
+    cluster = disks.cluster
+    cluster.create_topic(
+        TOPIC, replica_assignment={0: [1, 2, 3]}, configs={"min.insync.replicas": 2}
+    )
+    for number in range(4):
+        cluster.append(TOPIC, records(b"%d" % number), producer_id="p", sequence=number)
+    fail_over_with_a_tail(disks)
+    advance_log_start(cluster, LOG_START)
+    lose_disk(disks, 3)
+    cluster.create_topic("gone", replica_assignment={0: [1, 2, 3]})
+    cluster.append("gone", records(b"x"))
+    cluster.delete_topic("gone")
+    for number in range(4, 10):
+        cluster.append(
+            TOPIC, records(b"%d" % number, b"and more"), producer_id="p", sequence=number
+        )
+    settle(cluster)
+
+
+def fail_over_with_a_tail(disks: Disks) -> None:
+    """Broker 1 takes records that nobody else gets, is deposed, and is cut when it returns."""
+    disks.take_away(2, 3)
+    disks.cluster.append(TOPIC, records(b"lost"), acks=1)
+    disks.take_away(1)
+    disks.give_back(2, 3)
+    disks.cluster.run_controller()
+    disks.cluster.append(TOPIC, records(b"kept"))
+    disks.give_back(1)
+    disks.cluster.run_controller()
+    settle(disks.cluster)
+
+
+def lose_disk(disks: Disks, broker_id: int) -> None:
+    shutil.rmtree(disks.root(broker_id))
+    disks.root(broker_id).mkdir()
+    disks.cluster.run_controller()
+    disks.cluster.register_broker(broker_id, disks.root(broker_id))
+    settle(disks.cluster)
+
+
+def settle(cluster: Cluster) -> None:
+    for number in range(6):
+        report = cluster.replicate(is_sweep=number == 0)
+        if number and report.is_caught_up and not report.isr_changes:
+            return
+    raise AssertionError("the cluster does not settle")
+
+
+def advance_log_start(cluster: Cluster, offset: int) -> None:
+    """Decide a log start as retention will, and have the leader apply it."""
+    key = key_of(cluster)
+    partition = partition_of(cluster, TOPIC)
+    record = HighWatermarkRecord(
+        topic_id=key.topic_id,
+        partition=0,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        high_watermark=None,
+        high_watermark_epoch=None,
+        log_end_offset=partition.log_end_offset,
+        log_start_offset=Offset(offset),
+    )
+    cluster._metadata.submit(lambda image: ControllerResult([record], None), timeout_ms=1000)
+    commit_decided(
+        replica(cluster, partition.leader),
+        lambda state: operations.advance_log_start(state, Offset(offset)),
+    )
+    settle(cluster)
+
+
+def replica(cluster: Cluster, broker_id: int, topic: str = TOPIC) -> DeltaReplicaLog:
+    """Return a replica's log, opened anew."""
+    key = key_of(cluster, topic)
+    partition = cluster.image.partition(key)
+    return DeltaReplicaLog(
+        address_of(cluster.image, key, partition, broker_id), StorageOptions(None)
+    )
+
+
+@dataclass
+class Life:
+    """A cluster on disks, and a copy of it to go back to."""
+
+    disks: Disks
+    copy: Path
+
+    def save(self) -> None:
+        shutil.copytree(self.disks.base, self.copy)
+
+    def restore(self) -> None:
+        shutil.rmtree(self.disks.base)
+        shutil.copytree(self.copy, self.disks.base)
+        replica_store.cache_clear()
+        for each in self.disks.opened:
+            each.close()
+        self.disks.opened = [Cluster.open(self.disks.metadata_root)]
+
+    def fsck(self, *, deep: bool = True):
+        """Check the tables as another process would."""
+        return check_cluster(self.disks.metadata_root, deep=deep)

@@ -1,0 +1,207 @@
+"""Faults put into real tables by hand: commits that no code of ours would make, and edited files."""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
+from deltalake.transaction import AddAction
+
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.log.batch import Batch, ProducerStamp
+from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
+from kafka_on_spark.metadata.records import HighWatermarkRecord, PartitionChangeRecord, Stamp
+from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.replica_log import (
+    HEADER_SCHEMA,
+    TABLE_SCHEMA,
+    _add_actions,
+    _remove_actions,
+)
+from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.storage.segments import RECORD_SCHEMA, new_segment
+from tests.fsck.lives import TOPIC, Life, key_of, replica
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def record_table(*values: bytes) -> pa.Table:
+    rows = [{"timestamp": NOW, "key": b"key", "value": each, "headers": None} for each in values]
+    return pa.Table.from_pylist(rows, schema=RECORD_SCHEMA)
+
+
+@dataclass
+class Plant:
+    """One replica's table, to be broken."""
+
+    life: Life
+    broker_id: int
+    topic: str = TOPIC
+
+    @property
+    def folder(self) -> Path:
+        return self.life.disks.folder(self.broker_id, self.topic)
+
+    @property
+    def state(self) -> ReplicaState:
+        return replica(self.life.disks.cluster, self.broker_id, self.topic).load()
+
+    @property
+    def version(self) -> int:
+        return DeltaTable(str(self.folder)).version()
+
+    def batch(
+        self,
+        *values: bytes,
+        base_offset: int | None = None,
+        leader_epoch: int | None = None,
+        producer: ProducerStamp | None = None,
+    ) -> Batch:
+        """Return a new batch, its segment written; by default the next of the log."""
+        state = self.state
+        epoch = state.leader_epoch if leader_epoch is None else leader_epoch
+        segment, content = new_segment(record_table(*values), epoch)
+        (self.folder / segment.path).write_bytes(content.to_pybytes())
+        return Batch(
+            base_offset=Offset(state.log_end_offset if base_offset is None else base_offset),
+            record_count=len(values),
+            leader_epoch=epoch,
+            partition_count=1,
+            producer=producer,
+            appended_at_ms=1,
+            segments=(segment,),
+        )
+
+    def commit(
+        self,
+        operation: str,
+        *,
+        adds: Iterable[Batch] = (),
+        removes: Iterable[Batch] = (),
+        edit: Callable[[AddAction], None] = lambda action: None,
+        **counters: int,
+    ) -> int:
+        """Commit whatever is asked for; return the version."""
+        add_actions = [action for batch in adds for action in _add_actions(batch)]
+        for action in add_actions:
+            edit(action)
+        remove_actions = [action for batch in removes for action in _remove_actions(batch)]
+        table = DeltaTable(str(self.folder))
+        table.create_write_transaction(
+            [*add_actions, *remove_actions],
+            "append",
+            Schema.from_arrow(TABLE_SCHEMA),
+            partition_by=HEADER_SCHEMA.names,
+            commit_properties=CommitProperties(
+                custom_metadata={"op": operation, "writeId": "plant"},
+                max_commit_retries=0,
+                app_transactions=[
+                    Transaction(name.replace("_", "-"), value) for name, value in counters.items()
+                ],
+            ),
+            post_commithook_properties=PostCommitHookProperties(
+                create_checkpoint=False, cleanup_expired_logs=False
+            ),
+        )
+        return table.version() + 1
+
+    def append(self, *batches: Batch, operation: str = "append", **counters: int) -> int:
+        """Commit batches with the log end that they lead to."""
+        counters = {"log_end_offset": batches[-1].end_offset, **counters}
+        return self.commit(operation, adds=batches, **counters)
+
+    def commit_file(self, version: int) -> Path:
+        return self.folder / "_delta_log" / f"{version:020d}.json"
+
+    def edit_commit(self, version: int, edit: Callable[[dict], None]) -> None:
+        """Change the actions of a commit that is there."""
+        edit_commit(self.commit_file(version), edit)
+
+    def roll_back(self, versions: int = 1) -> int:
+        """Take the newest commits away, as an older copy of the disk would; return the version."""
+        newest = self.version
+        log = self.folder / "_delta_log"
+        for version in range(newest - versions + 1, newest + 1):
+            for path in log.glob(f"{version:020d}.*"):
+                path.unlink()
+        checkpoints = [int(path.name[:20]) for path in log.glob("*.checkpoint.parquet")]
+        (log / "_last_checkpoint").unlink(missing_ok=True)
+        assert max(checkpoints, default=-1) <= newest - versions
+        return newest - versions
+
+
+def edit_commit(path: Path, edit: Callable[[dict], None]) -> None:
+    actions = [json.loads(line) for line in path.read_text().splitlines()]
+    for action in actions:
+        edit(action)
+    path.write_text("\n".join(json.dumps(action) for action in actions))
+
+
+def flip_a_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 1
+    path.write_bytes(content)
+
+
+def registration(life: Life) -> PartitionRegistration:
+    key = key_of(life.disks.cluster)
+    return life.disks.cluster.image.partition(key)
+
+
+def commit_records(life: Life, *records) -> int:
+    """Commit records to the metadata log without asking anybody; return the first one's offset."""
+    log = DeltaMetadataLog(str(life.disks.metadata_root), StorageOptions(None))
+    end = log.read(from_offset=Offset(0))[-1].end_offset
+    log.append(records, Stamp(time_ms=1), expected_offset=end)
+    return end
+
+
+def changed(
+    register: PartitionRegistration, life: Life, *, leader_epoch: int | None = None, **change
+) -> PartitionChangeRecord:
+    """Return a change of the topic's partition, saying the epochs that it leads to."""
+    key = key_of(life.disks.cluster)
+    said = register.epochs_after(PartitionChange(**change))
+    return PartitionChangeRecord(
+        topic_id=key.topic_id,
+        partition=key.partition,
+        change=PartitionChange(**change),
+        topic=TOPIC,
+        leader_epoch=said[0] if leader_epoch is None else leader_epoch,
+        partition_epoch=said[1],
+        cause="planted",
+    )
+
+
+def watermark(
+    register: PartitionRegistration, life: Life, high_watermark: int | None, **fields
+) -> HighWatermarkRecord:
+    """Return a high watermark that is valid by its epochs."""
+    key = key_of(life.disks.cluster)
+    values = {
+        "high_watermark": high_watermark,
+        "high_watermark_epoch": register.high_watermark_epoch,
+        "log_end_offset": register.log_end_offset,
+        "leader_epoch": register.leader_epoch,
+        "partition_epoch": register.partition_epoch,
+    }
+    return HighWatermarkRecord(topic_id=key.topic_id, partition=key.partition, **(values | fields))
+
+
+def found(report, invariant, plant=None, **where):
+    """Return the first finding of an invariant at a place; fail if there is none."""
+    for each in report.findings:
+        place = each.place
+        is_there = plant is None or (
+            place.broker_id == plant.broker_id and place.partition == (TOPIC, 0)
+        )
+        is_at = all(getattr(place, name) == value for name, value in where.items())
+        if each.invariant == invariant and is_there and is_at:
+            return each
+    raise AssertionError(
+        f"no finding of {invariant} at {where} in\n" + "\n".join(map(str, report.findings))
+    )

@@ -1,0 +1,293 @@
+"""What can't be read is a finding with a sentence; the rest is checked all the same."""
+
+import json
+import random
+import shutil
+
+import pytest
+
+from kafka_on_spark.errors import ClusterNotFoundError
+from kafka_on_spark.metadata.records import Stamp
+from kafka_on_spark.metadata.snapshot import snapshot_records
+from kafka_on_spark.spark.fsck import check_cluster
+from kafka_on_spark.storage.metadata_log import TABLE_NAME, DeltaMetadataLog
+from kafka_on_spark.storage.roots import StorageOptions
+from tests.cluster.disks import records
+from tests.fsck.lives import TOPIC, replica
+from tests.fsck.plants import Plant, flip_a_bit, found
+
+
+def unchecked(report):
+    return [each for each in report.findings if each.invariant is None]
+
+
+def test_an_absent_root_is_one_finding_and_the_others_are_checked(life):
+    life.disks.take_away(1)
+
+    report = life.fsck()
+
+    [finding] = report.findings
+    assert (finding.invariant, finding.place.broker_id) == (None, 1)
+    assert finding.sentence.startswith("the broker's replicas could not be checked: ")
+    assert [str(each.table) for each in report.coverage] == [
+        "metadata log",
+        f"{TOPIC}-0, broker 2",
+        f"{TOPIC}-0, broker 3",
+    ]
+    assert not life.disks.root(1).exists()
+    life.disks.give_back(1)
+
+
+def test_another_disk_in_the_place_of_a_brokers_is_absent(life):
+    life.disks.take_away(1)
+    shutil.copytree(life.disks.root(2), life.disks.root(1))
+
+    report = life.fsck()
+
+    [finding] = report.findings
+    assert finding.place.broker_id == 1
+    assert "is not the disk it was" in finding.sentence
+    shutil.rmtree(life.disks.root(1))
+    life.disks.give_back(1)
+
+
+def test_a_root_without_its_identity_file_is_absent(life):
+    (life.disks.root(1) / "meta.properties").write_text("nonsense")
+
+    [finding] = life.fsck().findings
+
+    assert (finding.invariant, finding.place.broker_id) == (None, 1)
+
+
+# fmt: off
+HARM = [
+    pytest.param(lambda path: path.write_bytes(b""),                       "is empty",       id="emptied"),
+    pytest.param(lambda path: path.unlink(),                               "is missing",     id="missing"),
+    pytest.param(lambda path: path.write_bytes(path.read_bytes()[:-40]),   "can't be read",  id="cut short"),
+    pytest.param(lambda path: path.write_bytes(b'{"add": {"path": 1}}'),   "can't be read",  id="no add action"),
+    pytest.param(lambda path: path.write_bytes(b"\xff\xfe\x00"),           "can't be read",  id="no text"),
+    pytest.param(lambda path: path.write_bytes(b"[1, 2]"),                 "can't be read",  id="no object"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("harm, words", HARM)
+def test_a_damaged_commit_of_a_replica_is_found_and_the_history_goes_on_at_a_checkpoint(
+    life, follower, harm, words
+):
+    version = 3
+    harm(follower.commit_file(version))
+
+    report = life.fsck()
+
+    finding = found(report, "I15", follower, version=version)
+    assert words in finding.sentence
+    assert len(report.findings) == 1
+
+
+@pytest.mark.parametrize("harm, words", HARM[:1] + HARM[2:])
+def test_a_damaged_last_commit_of_a_replica_is_found(life, follower, harm, words):
+    version = follower.version
+    harm(follower.commit_file(version))
+
+    report = life.fsck()
+
+    assert words in found(report, "I15", follower, version=version).sentence
+    assert len(report.findings) == 1
+
+
+def test_a_damaged_commit_of_one_partition_stops_no_other(life, follower):
+    cluster = life.disks.cluster
+    cluster.create_topic("second", replica_assignment={0: [1, 2, 3]})
+    cluster.append("second", records(b"a"))
+    second = Plant(life, 3, "second")
+    follower.commit_file(follower.version).write_bytes(b"")
+    [segment] = replica(cluster, 3, "second").load().batches[0].segments
+    flip_a_bit(second.folder / segment.path)
+
+    report = life.fsck()
+
+    assert [each.place.partition.topic for each in report.findings] == [TOPIC, "second"]
+
+
+@pytest.mark.parametrize("deep", [True, False])
+def test_a_damaged_checkpoint_is_found_and_the_commits_still_tell_all(life, follower, deep):
+    [path] = (follower.folder / "_delta_log").glob("*.checkpoint.parquet")
+    path.write_bytes(path.read_bytes()[:-10])
+
+    report = life.fsck(deep=deep)
+
+    [finding] = report.findings
+    assert finding == found(report, "I15", follower, version=int(path.name[:20]))
+    assert "can't be read" in finding.sentence
+
+
+def test_a_checkpoint_that_says_another_state_than_the_commits_is_found(life, follower):
+    # What a reader sees who starts from it is not what was committed.
+    log = follower.folder / "_delta_log"
+    [path] = log.glob("*.checkpoint.parquet")
+    version = int(path.name[:20])
+
+    def grow(action):
+        if action.get("txn", {}).get("appId") == "log-end-offset":
+            action["txn"]["version"] += 1
+
+    follower.edit_commit(version, grow)
+
+    finding = found(life.fsck(), "I15", follower, version=version)
+
+    assert finding.sentence.endswith("says another state than the commits up to it")
+
+
+def test_a_hint_at_a_checkpoint_that_is_not_there_is_found(life, follower):
+    [path] = (follower.folder / "_delta_log").glob("*.checkpoint.parquet")
+    path.unlink()
+
+    finding = found(life.fsck(), "I15", follower, version=int(path.name[:20]))
+
+    assert finding.sentence.endswith("which is not there")
+
+
+def test_a_history_that_was_cleaned_up_is_checked_from_where_it_begins(life, follower):
+    log = follower.folder / "_delta_log"
+    [path] = log.glob("*.checkpoint.parquet")
+    first = int(path.name[:20])
+    for version in range(first):
+        follower.commit_file(version).unlink()
+
+    report = life.fsck()
+
+    assert report.is_clean
+    [coverage] = [each for each in report.coverage if each.table.broker_id == follower.broker_id]
+    assert (coverage.first_version, coverage.last_version) == (first, follower.version)
+
+
+def test_a_history_without_beginning_and_checkpoint_is_damage(life, follower):
+    [path] = (follower.folder / "_delta_log").glob("*.checkpoint.parquet")
+    first = int(path.name[:20])
+    for name in (path, *map(follower.commit_file, range(first + 1))):
+        name.unlink()
+
+    found(life.fsck(), "I15", follower)
+
+
+def metadata_log(life):
+    return life.disks.metadata_root / TABLE_NAME / "_delta_log"
+
+
+@pytest.mark.parametrize("harm, words", HARM)
+def test_a_damaged_commit_of_the_metadata_log_is_found_and_the_tables_are_checked(
+    life, harm, words
+):
+    path = metadata_log(life) / f"{5:020d}.json"
+    harm(path)
+
+    report = life.fsck()
+
+    finding = found(report, "I15", version=5)
+    assert words in finding.sentence
+    assert {each.place.partition for each in report.findings} == {None}
+    assert len(report.coverage) == 4
+
+
+def test_a_damaged_file_of_the_metadata_log_is_found_and_the_tables_are_checked(life):
+    folder = life.disks.metadata_root / TABLE_NAME
+    path = sorted(folder.glob("*.parquet"))[4]
+    flip_a_bit(path)
+
+    report = life.fsck()
+
+    assert found(report, "I15", path=path.name).sentence
+    assert len(report.coverage) == 4
+
+
+def test_a_metadata_log_that_loses_its_newest_commits_has_gone_back(life):
+    # Everything since the failover is gone: tables know leaderships that it does not.
+    log = metadata_log(life)
+    for path in sorted(log.glob("*.json"))[8:]:
+        path.unlink()
+    for path in (*log.glob("*.checkpoint.parquet"), log / "_last_checkpoint"):
+        path.unlink()
+
+    report = life.fsck()
+
+    assert found(report, "I5").sentence.endswith("the metadata went back")
+
+
+def write_snapshot(life, edit=lambda text: text):
+    image = life.disks.cluster.image
+    log = DeltaMetadataLog(str(life.disks.metadata_root), StorageOptions(None))
+    log.write_snapshot(edit(snapshot_records(image)), Stamp(time_ms=1), image.offset)
+    [path] = (life.disks.metadata_root / "snapshots").glob("*.parquet")
+    return path
+
+
+def test_a_snapshot_that_says_what_the_log_says_is_clean(life):
+    write_snapshot(life)
+
+    assert life.fsck().is_clean
+
+
+def test_a_damaged_snapshot_is_found(life):
+    path = write_snapshot(life)
+    flip_a_bit(path)
+
+    found(life.fsck(), "I15", path=path.name)
+
+
+def test_a_snapshot_that_says_something_else_than_the_log_is_found(life):
+    path = write_snapshot(life)
+    life.disks.cluster.append(TOPIC, records(b"later"))
+    image = life.disks.cluster.image
+    later = path.with_name(f"{image.offset:020d}-{0:010d}.parquet")
+    log = DeltaMetadataLog(str(life.disks.metadata_root), StorageOptions(None))
+    old = [
+        each for each in snapshot_records(life.disks.cluster.image) if "Partition" not in repr(each)
+    ]
+    log.write_snapshot(old, Stamp(time_ms=1), image.offset)
+
+    finding = found(life.fsck(), "I15", path=later.name)
+
+    assert finding.sentence.endswith(f"partition {TOPIC}-0 is not in it as in the log")
+
+
+def test_a_cluster_that_is_not_there_can_not_be_checked(tmp_path):
+    with pytest.raises(ClusterNotFoundError, match="check the path"):
+        check_cluster(tmp_path)
+
+
+def test_nothing_in_a_log_makes_the_check_fail(life, follower):
+    """Whatever a commit says: a finding or none, and the other tables are checked."""
+    dice = random.Random(4)
+    logs = {
+        follower.broker_id: follower.folder / "_delta_log",
+        None: metadata_log(life),
+    }
+    found_count = 0
+    for number in range(60):
+        broker_id = follower.broker_id if number % 2 else None
+        path = dice.choice(sorted(logs[broker_id].glob("*.json")))
+        before = path.read_bytes()
+        path.write_bytes(garbled(before, dice))
+        report = life.fsck(deep=False)
+        path.write_bytes(before)
+        found_count += not report.is_clean
+        checked = {each.table.broker_id for each in report.coverage}
+        assert broker_id is None or checked == {None, 1, 2, 3}
+    assert found_count > 30
+    assert life.fsck(deep=False).is_clean
+
+
+def garbled(content, dice):
+    """Return a commit with one value of one action changed into another kind of value."""
+    actions = [json.loads(line) for line in content.splitlines()]
+    bodies = [body for action in actions for name, body in action.items() if name != "commitInfo"]
+    body = dice.choice(bodies)
+    while True:
+        name = dice.choice(sorted(body))
+        if isinstance(body[name], dict) and body[name] and dice.random() < 0.9:
+            body = body[name]
+            continue
+        body[name] = dice.choice([None, -1, 7, "x", [], {}, 1.5, "99", "{}", "[]"])
+        break
+    return "\n".join(map(json.dumps, actions)).encode()
