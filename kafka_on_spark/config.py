@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
-from kafka_on_spark.errors import InvalidConfigError, InvalidRequestError
+from kafka_on_spark.errors import InvalidConfigError, InvalidRequiredAcksError
 
 Value = int | float | bool | str
 
@@ -193,5 +193,5 @@ def check_acks(acks: object) -> str:
     """Return `acks` as text: "all", "1" or "0"; -1 means "all", as in Kafka."""
     text = {"-1": "all"}.get(str(acks), str(acks))
     if text not in ACKS:
-        raise InvalidRequestError(f"acks can't be {acks!r}: it takes 'all', 1 or 0")
+        raise InvalidRequiredAcksError(f"acks can't be {acks!r}: it takes 'all', 1 or 0")
     return text

@@ -103,6 +103,12 @@ class NotEnoughReplicasAfterAppendError(ProtocolError):
     is_retriable = True
 
 
+class InvalidRequiredAcksError(ProtocolError):
+    """The acks asked for are not "all", 1 or 0."""
+
+    code = 21
+
+
 class TopicAlreadyExistsError(ProtocolError):
     """A topic of that name exists."""
 
@@ -144,6 +150,12 @@ class InvalidRequestError(ProtocolError):
     """The request is malformed: an argument, a column or an option is wrong."""
 
     code = 42
+
+
+class PolicyViolationError(ProtocolError):
+    """The topic's settings do not allow the request."""
+
+    code = 44
 
 
 class OutOfOrderSequenceError(ProtocolError):

@@ -6,6 +6,7 @@ after two fast failovers (KIP-279), so the follower asks until both name the sam
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from kafka_on_spark.errors import UnknownLeaderEpochError
 from kafka_on_spark.ids import LeaderEpoch, Offset
@@ -15,36 +16,65 @@ from kafka_on_spark.log.state import ReplicaState
 AskLeader = Callable[[LeaderEpoch], EpochEnd | None]
 
 
-def divergence_offset(follower: ReplicaState, ask_leader: AskLeader) -> Offset:
-    """Return the offset up to which `follower` shares its leader's log.
+@dataclass(frozen=True, slots=True)
+class TruncationStep:
+    """What one answer of the leader says about the follower's log.
 
-    `ask_leader` is the leader's `end_offset_for`. Terminates: each question names a lower
-    epoch than the one before.
+    Attributes:
+        truncate_to: Nothing from this offset on is shared.
+        is_complete: Everything below it is; otherwise the follower asks about an older epoch.
+    """
+
+    truncate_to: Offset
+    is_complete: bool
+
+
+def truncation_step(answer: EpochEnd, mine: EpochEnd, log_end_offset: Offset) -> TruncationStep:
+    """Return what the leader's `answer` leaves of a log that ends at `log_end_offset`.
+
+    `mine`: where the follower's own log ends the epoch of the answer, or the next older one it
+    has. The same epoch on both sides: they share it up to the smaller end. An epoch that the
+    follower never had: nothing after its own older one is shared, and perhaps not all of that
+    (Source: AbstractFetcherThread.getOffsetTruncationState).
+    """
+    end_offset = min(mine.end_offset, log_end_offset)
+    if mine.leader_epoch != answer.leader_epoch:
+        return TruncationStep(end_offset, is_complete=False)
+    return TruncationStep(min(end_offset, answer.end_offset), is_complete=True)
+
+
+def truncation_steps(follower: ReplicaState, ask_leader: AskLeader) -> list[TruncationStep]:
+    """Return what each answer leaves of `follower`; the last one is complete.
+
+    `ask_leader` is the leader's `end_offset_for`. Empty for a log without records, which has
+    nothing to cut. Terminates: each question names a lower epoch than the one before.
 
     Raises:
         UnknownLeaderEpochError: The leader has not heard of the follower's epoch.
     """
+    steps: list[TruncationStep] = []
     epoch = latest_epoch_with_records(follower)
-    if epoch is None:
-        return follower.log_end_offset
-    end_offset = follower.log_end_offset
-    while True:
+    while epoch is not None:
         answer = ask_leader(epoch)
         if answer is None:
             raise UnknownLeaderEpochError("the leader is behind its follower", epoch=epoch)
-        if answer.leader_epoch == epoch:
-            return max(min(answer.end_offset, end_offset), follower.log_start_offset)
-        mine = _older_epoch(follower, answer.leader_epoch)
-        if mine is None:
-            return follower.log_start_offset
+        mine = end_offset_for(follower, answer.leader_epoch)
+        assert mine is not None, (answer, epoch)  # its latest epoch is not below the answer's
+        steps.append(truncation_step(answer, mine, follower.log_end_offset))
+        if steps[-1].is_complete:
+            break
         assert mine.leader_epoch < epoch, (mine, epoch)
-        epoch, end_offset = mine.leader_epoch, mine.end_offset
+        epoch = mine.leader_epoch
+    return steps
 
 
-def _older_epoch(follower: ReplicaState, leader_epoch: LeaderEpoch) -> EpochEnd | None:
-    """Return what the follower has of `leader_epoch` or the next older one it has records of."""
-    mine = end_offset_for(follower, leader_epoch)
-    has_it = mine is not None and any(
-        batch.leader_epoch == mine.leader_epoch for batch in follower.batches
-    )
-    return mine if has_it else None
+def divergence_offset(follower: ReplicaState, ask_leader: AskLeader) -> Offset:
+    """Return the offset up to which `follower` shares its leader's log, its log start at least.
+
+    Raises:
+        UnknownLeaderEpochError: The leader has not heard of the follower's epoch.
+    """
+    steps = truncation_steps(follower, ask_leader)
+    if not steps:
+        return follower.log_end_offset
+    return max(steps[-1].truncate_to, follower.log_start_offset)

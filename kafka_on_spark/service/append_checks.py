@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 
 from kafka_on_spark.controller.high_watermark import is_under_min_isr, min_isr
 from kafka_on_spark.errors import (
-    KafkaOnSparkError,
     NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
     UnexpectedOffsetError,
 )
-from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.ids import LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log.operations import check_end
 from kafka_on_spark.log.producer_state import find_append
 from kafka_on_spark.log.state import ReplicaState
@@ -28,24 +27,44 @@ def check_replicas(image: MetadataImage, parts: Sequence[StagedPartition]) -> No
     """
     for part in parts:
         partition = image.partition(part.key)
-        if partition is not None and is_under_min_isr(image, part.key.topic_id, partition):
-            raise too_few_replicas(image, part.key, partition, is_appended=False)
+        if partition is not None:
+            check_min_isr(image, part.key, partition, is_appended=False)
 
 
-def too_few_replicas(
+def check_min_isr(
     image: MetadataImage,
     key: PartitionKey,
     partition: PartitionRegistration,
     *,
     is_appended: bool,
-) -> KafkaOnSparkError:
-    """Return the error for a partition that is under its minimum, before or after the write."""
+) -> None:
+    """Check that acks=all can be kept for a partition now, before or after its write.
+
+    Raises:
+        NotEnoughReplicasError: It can't, and nothing was written.
+        NotEnoughReplicasAfterAppendError: It can't, and the write may be committed later.
+    """
+    if not is_under_min_isr(image, key.topic_id, partition):
+        return
     kind = NotEnoughReplicasAfterAppendError if is_appended else NotEnoughReplicasError
-    return kind(
+    raise kind(
         f"partition {image.name_of(key)} has {len(partition.isr)} replicas in sync, and"
         f" acks=all needs {min_isr(image, key.topic_id, partition)}"
         " (min.insync.replicas): bring brokers back, or append with acks=1"
     )
+
+
+def is_committed(
+    partition: PartitionRegistration, *, seen_epoch: LeaderEpoch | None, end_offset: Offset | None
+) -> bool:
+    """Return whether an append is committed that was seen in the log of `seen_epoch`'s leader.
+
+    Under that very leadership: "the high watermark is past my offset" alone acknowledges lost
+    records (P*6). `end_offset`: of the append; None: retention has taken it since.
+    """
+    if seen_epoch != partition.leader_epoch:
+        return False
+    return end_offset is None or partition.high_watermark >= end_offset
 
 
 def check_ends(

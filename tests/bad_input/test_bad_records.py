@@ -9,6 +9,7 @@ import pytest
 from kafka_on_spark.errors import (
     InvalidRecordError,
     InvalidRequestError,
+    InvalidRequiredAcksError,
     MessageTooLargeError,
     NotEnoughReplicasError,
 )
@@ -95,7 +96,7 @@ def test_a_record_just_as_large_as_allowed_is_taken(cluster):
 
 @pytest.mark.parametrize("acks", ["most", 2, None, True])
 def test_acks(cluster, refused, acks):
-    with refused(InvalidRequestError, f"acks can't be {acks!r}", "'all', 1 or 0"):
+    with refused(InvalidRequiredAcksError, f"acks can't be {acks!r}", "'all', 1 or 0"):
         cluster.append("orders", [(b"k", b"v")], acks=acks)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.config import SETTINGS, Settings, check_acks, check_settings
-from kafka_on_spark.errors import InvalidConfigError, InvalidRequestError
+from kafka_on_spark.errors import InvalidConfigError, InvalidRequiredAcksError
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -84,5 +84,5 @@ def test_acks(given, expected):
 
 @pytest.mark.parametrize("given", [2, "none", None, "", True])
 def test_other_acks_are_refused(given):
-    with pytest.raises(InvalidRequestError, match="acks"):
+    with pytest.raises(InvalidRequiredAcksError, match="acks"):
         check_acks(given)
