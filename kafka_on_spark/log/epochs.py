@@ -111,12 +111,16 @@ class EpochHistory:
         place = bisect_right(self.entries, offset, key=lambda entry: entry.start_offset)
         return self.entries[place - 1].leader_epoch if place else None
 
-    def end_offset_for(self, leader_epoch: LeaderEpoch, log_end_offset: Offset) -> EpochEnd | None:
+    def end_offset_for(
+        self, leader_epoch: LeaderEpoch | None, log_end_offset: Offset
+    ) -> EpochEnd | None:
         """Return where `leader_epoch`, or the largest epoch below it, ends.
 
         Asked for the latest epoch, the log end. Asked for one older than all, that epoch and
-        the start of the first. Above all: None, undefined.
+        the start of the first. Above all, or asked for none: None, undefined.
         """
+        if leader_epoch is None:
+            return None
         if leader_epoch == self.latest_epoch:
             return EpochEnd(leader_epoch, log_end_offset)
         above = self.entry_above(leader_epoch)
@@ -144,7 +148,7 @@ def epoch_entries(state: ReplicaState) -> list[EpochEntry]:
     return list(epoch_history(state).entries)
 
 
-def end_offset_for(state: ReplicaState, leader_epoch: LeaderEpoch) -> EpochEnd | None:
+def end_offset_for(state: ReplicaState, leader_epoch: LeaderEpoch | None) -> EpochEnd | None:
     """Return where `leader_epoch`, or the largest epoch below it, ends in this log."""
     return epoch_history(state).end_offset_for(leader_epoch, state.log_end_offset)
 

@@ -116,7 +116,15 @@ def partitions_of_keys(keys: pa.Array, partition_count: int) -> npt.NDArray[np.i
 
     Source: BuiltInPartitioner.partitionForKey: toPositive(murmur2(key)) modulo partitions.
     """
-    return (murmur2(keys) & np.int32(0x7FFFFFFF)) % np.int32(partition_count)
+    return to_positive(murmur2(keys)) % np.int32(partition_count)
+
+
+def to_positive(hashes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Return `hashes` with the sign bit cleared, which is not the absolute value.
+
+    Source: org.apache.kafka.common.utils.Utils.toPositive.
+    """
+    return hashes & np.int32(0x7FFFFFFF)
 
 
 def record_digests(records: pa.RecordBatch) -> UInt64:

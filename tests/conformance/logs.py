@@ -1,0 +1,109 @@
+"""Logs as vectors state them, as replica states: one batch a record, unless batches are given."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.log.batch import Batch, Segment, StagedBatch, segment_name
+from kafka_on_spark.log.epochs import EpochEntry, EpochHistory
+from kafka_on_spark.log.state import ReplicaState
+from tests.builders import identity
+
+RECORD_BYTES = 1
+
+
+def batch_of(
+    base_offset: int,
+    epoch: int,
+    count: int = 1,
+    *,
+    timestamp_ms: int = 0,
+    appended_at_ms: int = 0,
+    name: str = "",
+) -> Batch:
+    """Return a batch in one file; the same offset, epoch and name are the same append."""
+    return Batch(
+        base_offset=Offset(base_offset),
+        record_count=count,
+        leader_epoch=LeaderEpoch(epoch),
+        partition_count=1,
+        producer=None,
+        appended_at_ms=appended_at_ms,
+        segments=(segment_of(base_offset, epoch, count, timestamp_ms=timestamp_ms, name=name),),
+    )
+
+
+def segment_of(
+    base_offset: int, epoch: int, count: int = 1, *, timestamp_ms: int = 0, name: str = ""
+) -> Segment:
+    """Return the file of a batch."""
+    return Segment(
+        path=segment_name(LeaderEpoch(epoch), f"{base_offset}x{epoch}x{count}{name}", "d"),
+        size_bytes=RECORD_BYTES * count,
+        record_count=count,
+        timestamp_min_us=timestamp_ms * 1000,
+        timestamp_max_us=timestamp_ms * 1000,
+    )
+
+
+def staged_of(base_offset: int, epoch: int, count: int = 1) -> StagedBatch:
+    """Return an append of `count` records in one file."""
+    return StagedBatch(segments=(segment_of(base_offset, epoch, count),), partition_count=1)
+
+
+def log_of(
+    batches: Iterable[Batch],
+    *,
+    start: int | None = None,
+    end: int | None = None,
+    fence: int | None = None,
+) -> ReplicaState:
+    """Return the log of `batches`; without any it is empty at `start`."""
+    given = tuple(batches)
+    first = given[0].base_offset if given else (start or 0)
+    last = given[-1].end_offset if given else first
+    assert end is None or end == last, (end, last)
+    return ReplicaState(
+        identity=identity(),
+        log_start_offset=Offset(first if start is None else start),
+        log_end_offset=Offset(last),
+        leader_epoch=None if fence is None else LeaderEpoch(fence),
+        batches=given,
+    )
+
+
+def history_of(entries: Sequence[Sequence[int]]) -> EpochHistory:
+    """Return [[epoch, start offset], ...] as a history."""
+    return EpochHistory(
+        tuple(EpochEntry(LeaderEpoch(epoch), Offset(start)) for epoch, start in entries)
+    )
+
+
+def entries_of(history: EpochHistory) -> list[list[int]]:
+    """Return a history as [[epoch, start offset], ...]."""
+    return [[each.leader_epoch, each.start_offset] for each in history.entries]
+
+
+def log_with_history(
+    entries: Sequence[Sequence[int]],
+    *,
+    end: int,
+    start: int | None = None,
+    fence: int | None = None,
+) -> ReplicaState:
+    """Return a log of single records from the first entry to `end` whose history is `entries`.
+
+    Its fence is the last entry's epoch, unless given.
+    """
+    first = entries[0][1] if entries else (end if start is None else start)
+    ends = [entry[1] for entry in entries[1:]] + [end]
+    batches = [
+        batch_of(offset, epoch)
+        for (epoch, begin), stop in zip(entries, ends, strict=True)
+        for offset in range(begin, min(stop, end))
+    ] if entries else [batch_of(offset, 0) for offset in range(first, end)]
+    last = entries[-1][0] if entries else None
+    return replace(
+        log_of(batches, start=first if start is None else start),
+        leader_epoch=last if fence is None else LeaderEpoch(fence),
+    )

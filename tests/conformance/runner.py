@@ -1,0 +1,232 @@
+"""Runs one vector on its adapter and compares what it answers, field by field.
+
+The runner knows neither Kafka's rules nor ours. What an adapter can't answer fails; what does
+not apply to us is left out under a reason of `not_applicable.toml`, and counted.
+"""
+
+import inspect
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, ReplicaLostError
+from tests.conformance.applicability import Applicability
+from tests.conformance.loading import Vector
+
+# Where one error of ours stands for several of Kafka's, or has another name.
+# fmt: off
+KAFKA_NAMES: dict[type[KafkaOnSparkError], frozenset[str]] = {
+    # A follower's batches that do not continue its log, however they fail to.
+    CorruptLogError:  frozenset({"CORRUPT_MESSAGE", "UNEXPECTED_APPEND_OFFSET", "OFFSETS_OUT_OF_ORDER"}),
+    # A table of another incarnation of the broker: Kafka knows it by the broker epoch it sends.
+    ReplicaLostError: frozenset({"NOT_LEADER_OR_FOLLOWER"}),
+}
+# fmt: on
+
+
+class CutOffError(Exception):
+    """The rest of the vector does not apply to us; carries the reason's id."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class IllegalArgumentError(Exception):
+    """A value that our types refuse to hold, by an assert; Kafka's ILLEGAL_ARGUMENT."""
+
+
+class MismatchError(AssertionError):
+    """The product does not do what the vector says."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a step answers, and which of its fields say nothing about us.
+
+    Attributes:
+        value: A bare value, or fields by name.
+        left_out: Reasons by field; the key "" is the whole answer.
+    """
+
+    value: Any = None
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run compared and what it left out."""
+
+    compared: list[tuple[int | str, str]] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+class Adapter:
+    """Translates one kind's words. An operation `x` is the method `op_x` with the step's arguments.
+
+    A method returns a bare value, a dictionary of fields, an Answer, or raises an error of the
+    product. `expected` returns what the state is after the last step.
+    """
+
+    def expected(self) -> Mapping[str, Any] | Answer:
+        """Return the state's fields, as far as vectors of the kind ask for them."""
+        return {}
+
+    def resolve(self, expectation: Any) -> Any:
+        """Return what an expectation in words stands for now."""
+        return expectation
+
+
+def run(vector: Vector, adapter_class: type[Adapter], rules: Applicability) -> Outcome:
+    """Run `vector`; return what was compared.
+
+    Raises:
+        MismatchError: An answer differs, an operation is unknown, or an argument is.
+    """
+    outcome = Outcome()
+    _check_arguments(adapter_class.__init__, vector.setup, f"{vector.id}: setup")
+    try:
+        adapter = adapter_class(**vector.setup)
+        for place, step in enumerate(vector.steps):
+            _run_step(vector, place, step, adapter, rules, outcome)
+        answer = _as_answer(adapter.expected())
+        _compare_fields(vector, "expected", "", vector.expected, answer, adapter, rules, outcome)
+    except CutOffError as cut:
+        rules.check_reason(cut.reason)
+        outcome.left_out[cut.reason] += 1
+    return outcome
+
+
+def _run_step(
+    vector: Vector,
+    place: int,
+    step: Mapping[str, Any],
+    adapter: Adapter,
+    rules: Applicability,
+    outcome: Outcome,
+) -> None:
+    arguments = {name: value for name, value in step.items() if name not in ("op", "expect")}
+    where = f"{vector.id}: step {place} ({step['op']})"
+    operation = getattr(adapter, f"op_{step['op']}", None)
+    reason = rules.reason_for_op(vector.kind, step["op"])
+    if reason is not None:
+        outcome.left_out[reason] += 1
+        return
+    if operation is None:
+        raise MismatchError(f"{where}: unknown operation of kind {vector.kind}")
+    _check_arguments(operation, arguments, where)
+    answer = _call(operation, arguments, step, where)
+    if "expect" in step:
+        _compare(vector, place, step["op"], step["expect"], answer, adapter, rules, outcome)
+
+
+def _check_arguments(operation: Any, arguments: Mapping[str, Any], where: str) -> None:
+    unknown = arguments.keys() - inspect.signature(operation).parameters.keys()
+    if unknown:
+        raise MismatchError(f"{where}: unknown argument {', '.join(sorted(unknown))}")
+
+
+def _call(
+    operation: Any, arguments: Mapping[str, Any], step: Mapping[str, Any], where: str
+) -> Answer:
+    try:
+        answer = _as_answer(operation(**arguments))
+    except IllegalArgumentError:
+        return Answer({"error": frozenset({"ILLEGAL_ARGUMENT"})})
+    except KafkaOnSparkError as error:
+        expect = step.get("expect")
+        if not isinstance(expect, Mapping) or "error" not in expect:
+            raise MismatchError(f"{where}: refused with {type(error).__name__}: {error}") from error
+        return Answer({"error": kafka_names(error)})
+    if isinstance(answer.value, Mapping):
+        answer.value = {"error": "NONE", **answer.value}
+    elif answer.value is None:
+        answer.value = {"error": "NONE"} if isinstance(step.get("expect"), Mapping) else None
+    return answer
+
+
+def kafka_names(error: KafkaOnSparkError) -> frozenset[str]:
+    """Return the names that Kafka gives to `error`."""
+    if type(error) in KAFKA_NAMES:
+        return KAFKA_NAMES[type(error)]
+    words = re.findall("[A-Z][a-z]*", type(error).__name__.removesuffix("Error"))
+    return frozenset({"_".join(words).upper()})
+
+
+def _as_answer(value: Any) -> Answer:
+    return value if isinstance(value, Answer) else Answer(value)
+
+
+def _compare(
+    vector: Vector,
+    place: int | str,
+    op: str,
+    expect: Any,
+    answer: Answer,
+    adapter: Adapter,
+    rules: Applicability,
+    outcome: Outcome,
+) -> None:
+    if isinstance(expect, Mapping) and "" not in answer.left_out:
+        _compare_fields(vector, place, op, expect, answer, adapter, rules, outcome)
+        return
+    if "" in answer.left_out:
+        rules.check_reason(answer.left_out[""])
+        outcome.left_out[answer.left_out[""]] += 1
+        return
+    _check(vector, place, op, "", adapter.resolve(expect), answer.value, outcome)
+
+
+def _compare_fields(
+    vector: Vector,
+    place: int | str,
+    op: str,
+    expect: Mapping[str, Any],
+    answer: Answer,
+    adapter: Adapter,
+    rules: Applicability,
+    outcome: Outcome,
+) -> None:
+    for name, value in expect.items():
+        reason = answer.left_out.get(name) or rules.reason_for_field(vector.kind, name)
+        if reason is not None:
+            rules.check_reason(reason)
+            outcome.left_out[reason] += 1
+            continue
+        if not isinstance(answer.value, Mapping) or name not in answer.value:
+            found = f"; it answers {answer.value!r}"
+            raise MismatchError(
+                f"{vector.id}: step {place} {op}: no answer to the field {name!r}{found}"
+            )
+        expectation = adapter.resolve(value)
+        _check(vector, place, op, name, expectation, answer.value[name], outcome)
+
+
+def _check(
+    vector: Vector,
+    place: int | str,
+    op: str,
+    name: str,
+    expect: Any,
+    actual: Any,
+    outcome: Outcome,
+) -> None:
+    outcome.compared.append((place, name))
+    if not _is_met(expect, actual):
+        raise MismatchError(
+            f"{vector.id}: step {place} {op} {name}: Kafka says {expect!r}, here it is"
+            f" {sorted(actual) if isinstance(actual, frozenset) else actual!r}\n({vector.fact})"
+        )
+
+
+def _is_met(expect: Any, actual: Any) -> bool:
+    """Return whether `actual` is what was expected; objects are met by their subsets."""
+    if isinstance(actual, frozenset):  # any of an error's names
+        return expect in actual
+    if isinstance(expect, Mapping):
+        return isinstance(actual, Mapping) and all(
+            name in actual and _is_met(value, actual[name]) for name, value in expect.items()
+        )
+    return type(expect) is type(actual) and bool(expect == actual)
