@@ -6,6 +6,9 @@ from tests.conformance.adapters.epochs import (
     LeaderEpochCache,
     OffsetsForLeaderEpoch,
 )
+from tests.conformance.adapters.leader import Leader
+from tests.conformance.adapters.log_offsets import ListOffsets, LogOffsets
+from tests.conformance.adapters.log_start import DeleteRecords, Retention
 from tests.conformance.adapters.partitioner import Partitioner
 
 ADAPTERS = {
@@ -13,5 +16,11 @@ ADAPTERS = {
     "epoch_log": EpochLog,
     "offsets_for_leader_epoch": OffsetsForLeaderEpoch,
     "fetch_divergence": FetchDivergence,
+    "high_watermark": Leader,
+    "isr": Leader,
+    "list_offsets": ListOffsets,
+    "log_offsets": LogOffsets,
+    "retention": Retention,
+    "delete_records": DeleteRecords,
     "partitioner": Partitioner,
 }
