@@ -49,10 +49,12 @@ class Answer:
     Attributes:
         value: A bare value, or fields by name.
         left_out: Reasons by field; the key "" is the whole answer.
+        facts: Fields left out that a vector states and `kafka_memory` must know as well.
     """
 
     value: Any = None
     left_out: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -191,6 +193,11 @@ def _compare_fields(
 ) -> None:
     for name, value in expect.items():
         reason = answer.left_out.get(name) or rules.reason_for_field(vector.kind, name)
+        if name in answer.facts and answer.facts[name] != value:
+            raise MismatchError(
+                f"{vector.id}: step {place} {op} {name}: the vector says {value!r}, and what is"
+                f" remembered of Kafka's leader {answer.facts[name]!r}"
+            )
         if reason is not None:
             rules.check_reason(reason)
             outcome.left_out[reason] += 1

@@ -93,13 +93,15 @@ class World:
         topics = {KEY.topic_id: replace(topic, partitions={0: registration})}
         self.image = replace(self.image, topics=topics)
 
-    def append(self, count: int) -> None:
-        """Append single records to the leader's log."""
+    def append(self, *counts: int) -> None:
+        """Append batches of so many records each to the leader's log."""
+        made = []
         end = self.leader.log_end_offset
-        epoch = self.leader.leader_epoch or 0
-        made = [
-            batch_of(end + place, epoch, appended_at_ms=self.now_ms) for place in range(count)
-        ]
+        for count in counts:
+            made.append(
+                batch_of(end, self.leader.leader_epoch or 0, count, appended_at_ms=self.now_ms)
+            )
+            end = made[-1].end_offset
         self.leader = extended(self.leader, made)
 
     def see_follower(self, broker_id: int, end_offset: int) -> None:
@@ -142,20 +144,24 @@ class World:
 
 
 def prefix(leader: ReplicaState, end_offset: int, broker_id: int, fence: int) -> ReplicaState:
-    """Return a follower's log that ends at `end_offset`; above the leader's end, with records
-    that the leader does not have."""
+    """Return a follower's log that ends at `end_offset`, or before the batch that it lies in.
+
+    Above the leader's end it has records that the leader does not have.
+    """
     kept = tuple(batch for batch in leader.batches if batch.end_offset <= end_offset)
     own = [
         batch_of(offset, fence, name="unknown")
         for offset in range(leader.log_end_offset, end_offset)
     ]
+    held = (*kept, *own)
+    end = held[-1].end_offset if held else min(end_offset, leader.log_start_offset)
     return replace(
         leader,
         identity=identity(broker_id),
         leader_epoch=LeaderEpoch(fence),
-        log_start_offset=Offset(min(leader.log_start_offset, end_offset)),
-        log_end_offset=Offset(end_offset),
-        batches=(*kept, *own),
+        log_start_offset=Offset(min(leader.log_start_offset, end)),
+        log_end_offset=Offset(end),
+        batches=held,
     )
 
 

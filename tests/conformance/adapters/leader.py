@@ -126,16 +126,16 @@ class Leader(Adapter):
         )
         self._see_incarnation(replica, broker_epoch)
         before = self.memory[replica].log_end_offset
-        self.memory[replica].fetched(offset, self._end(), self.world.now_ms)
         self.world.see_follower(replica, offset)
+        end_offset = self.world.followers[replica].log_end_offset
+        self.memory[replica].fetched(end_offset, self._end(), self.world.now_ms)
         self._propose(self._joined_by(replica))
-        if offset != before:
+        if end_offset != before:
             self._decide_high_watermark()
         answer = self._state()
-        answer.value |= {
-            "last_caught_up_ms": self.memory[replica].last_caught_up_ms,
-            "log_end_offset": self.world.report_of(replica).log_end_offset,
-        }
+        answer.value["log_end_offset"] = self.world.report_of(replica).log_end_offset
+        answer.facts["last_caught_up_ms"] = self.memory[replica].last_caught_up_ms
+        answer.left_out["last_caught_up_ms"] = LAG
         return answer
 
     def op_append_leader(self, count):
@@ -275,6 +275,7 @@ class Leader(Adapter):
         value = {
             "high_watermark": partition.high_watermark,
             "isr": sorted(partition.isr),
+            "maximal_isr": sorted(partition.isr),
             "pending": None if self.proposal is None else sorted(self.proposal),
             "in_flight": self.proposal is not None,
             "partition_epoch": partition.partition_epoch,
@@ -293,9 +294,9 @@ class Leader(Adapter):
             "latest_epoch_entry": history[-1] if history else None,
             "out_of_sync": self._out_of_sync(),
         }
-        left_out = {}
+        left_out = {} if self.proposal is None else {"maximal_isr": MAXIMAL}
         if self.is_in_limbo or (self.is_outstanding and self.proposal is None):
-            left_out = dict.fromkeys(("pending", "in_flight"), PENDING)
+            left_out |= dict.fromkeys(("pending", "in_flight"), PENDING)
         if not is_leader:
             left_out |= dict.fromkeys(("isr", "under_replicated"), "one-view-of-the-isr")
         if not self._lag_is_told_alike():

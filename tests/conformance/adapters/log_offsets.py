@@ -38,7 +38,7 @@ class LogOffsets(Adapter):
         return self.world.high_watermark
 
     def op_append_leader_plain(self, count):
-        self.world.append(count)
+        self.world.append(*[1] * count)
 
     def op_maybe_increment_hw(self, offset):
         return self.op_update_hw(offset)

@@ -189,7 +189,7 @@ class DeleteRecords(Adapter):
         self.world.commit(*fence_broker(self.world.image, _broker(replica), "killed").records)
 
     def op_append(self, count):
-        self.world.append(count)
+        self.world.append(*[1] * count)
         for each in self.world.followers:
             if self._lives(each):
                 self._fetch(each)
