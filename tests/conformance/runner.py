@@ -72,6 +72,11 @@ class Adapter:
     product. `expected` returns what the state is after the last step.
     """
 
+    @classmethod
+    def for_setup(cls, setup: Mapping[str, Any]) -> "type[Adapter]":
+        """Return the adapter for a setup, where a kind has more than one sort of them."""
+        return cls
+
     def expected(self) -> Mapping[str, Any] | Answer:
         """Return the state's fields, as far as vectors of the kind ask for them."""
         return {}
@@ -88,7 +93,8 @@ def run(vector: Vector, adapter_class: type[Adapter], rules: Applicability) -> O
         MismatchError: An answer differs, an operation is unknown, or an argument is.
     """
     outcome = Outcome()
-    _check_arguments(adapter_class.__init__, vector.setup, f"{vector.id}: setup")
+    adapter_class = adapter_class.for_setup(vector.setup)
+    _check_arguments(adapter_class, "__init__", vector.setup, f"{vector.id}: setup")
     try:
         adapter = adapter_class(**vector.setup)
         for place, step in enumerate(vector.steps):
@@ -118,14 +124,29 @@ def _run_step(
         return
     if operation is None:
         raise MismatchError(f"{where}: unknown operation of kind {vector.kind}")
-    _check_arguments(operation, arguments, where)
+    _check_arguments(type(adapter), f"op_{step['op']}", arguments, where)
     answer = _call(operation, arguments, step, where)
     if "expect" in step:
         _compare(vector, place, step["op"], step["expect"], answer, adapter, rules, outcome)
 
 
-def _check_arguments(operation: Any, arguments: Mapping[str, Any], where: str) -> None:
-    unknown = arguments.keys() - inspect.signature(operation).parameters.keys()
+def argument_names(adapter_class: type[Adapter], method: str) -> set[str]:
+    """Return the names that a method takes; those that it hands on are its parent's."""
+    names: set[str] = set()
+    for owner in adapter_class.__mro__:
+        if method not in vars(owner):
+            continue
+        parameters = inspect.signature(vars(owner)[method]).parameters.values()
+        names |= {each.name for each in parameters if each.kind is not each.VAR_KEYWORD}
+        if all(each.kind is not each.VAR_KEYWORD for each in parameters):
+            break
+    return names - {"self"}
+
+
+def _check_arguments(
+    adapter_class: type[Adapter], method: str, arguments: Mapping[str, Any], where: str
+) -> None:
+    unknown = arguments.keys() - argument_names(adapter_class, method)
     if unknown:
         raise MismatchError(f"{where}: unknown argument {', '.join(sorted(unknown))}")
 

@@ -11,7 +11,7 @@ from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
-from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from kafka_on_spark.metadata.records import ConfigRecord, MetadataBatch, Record, Stamp
 from kafka_on_spark.service.fetch_reports import (
     ends_alike,
     missing_batches,
@@ -92,6 +92,11 @@ class World:
         topic = self.image.topics[KEY.topic_id]
         topics = {KEY.topic_id: replace(topic, partitions={0: registration})}
         self.image = replace(self.image, topics=topics)
+
+    def configure(self, name: str, value: object) -> None:
+        """Set one of the topic's settings."""
+        record = ConfigRecord(topic_id=KEY.topic_id, config_name=name, config_value=str(value))
+        self.commit(record)
 
     def append(self, *counts: int) -> None:
         """Append batches of so many records each to the leader's log."""

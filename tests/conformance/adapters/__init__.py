@@ -6,6 +6,8 @@ from tests.conformance.adapters.epochs import (
     LeaderEpochCache,
     OffsetsForLeaderEpoch,
 )
+from tests.conformance.adapters.fetch_state import FetchState
+from tests.conformance.adapters.gates import Gates
 from tests.conformance.adapters.leader import Leader
 from tests.conformance.adapters.log_offsets import ListOffsets, LogOffsets
 from tests.conformance.adapters.log_start import DeleteRecords, Retention
@@ -17,6 +19,8 @@ ADAPTERS = {
     "offsets_for_leader_epoch": OffsetsForLeaderEpoch,
     "fetch_divergence": FetchDivergence,
     "high_watermark": Leader,
+    "fetch_state": FetchState,
+    "gates": Gates,
     "isr": Leader,
     "list_offsets": ListOffsets,
     "log_offsets": LogOffsets,

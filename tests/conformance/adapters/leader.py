@@ -9,14 +9,13 @@ from dataclasses import replace
 
 from kafka_on_spark.controller.high_watermark import is_at_min_isr, is_under_min_isr
 from kafka_on_spark.controller.isr import lagging_members, may_join
-from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset, PartitionEpoch
-from kafka_on_spark.log import operations
+from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch
 from kafka_on_spark.log.epochs import epoch_history
 from kafka_on_spark.log.leadership import check_request
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.metadata.records import BrokerChangeRecord, HighWatermarkRecord
+from kafka_on_spark.metadata.records import BrokerChangeRecord
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.replication_round import plan_fetches
 from tests.builders import KEY, disk

@@ -15,7 +15,7 @@ from kafka_on_spark.log.offsets import (
 )
 from tests.conformance.adapters.epochs import EpochLog
 from tests.conformance.logs import batch_of, entries_of, log_of
-from tests.conformance.runner import Adapter, Answer, CutOffError
+from tests.conformance.runner import Adapter, CutOffError
 from tests.conformance.world import World, adopted, extended
 
 LEADER_EPOCH = 1

@@ -15,7 +15,6 @@ from kafka_on_spark.ids import BrokerId, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.leadership import check_request
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import ConfigRecord
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.descriptions import offsets_of
 from kafka_on_spark.service.reading import plan_read, plan_reads
@@ -160,10 +159,7 @@ class DeleteRecords(Adapter):
         return self.op_delete_result()
 
     def _set_policy(self, cleanup_policy):
-        name, topic_id = "cleanup.policy", KEY.topic_id
-        self.world.commit(
-            ConfigRecord(topic_id=topic_id, config_name=name, config_value=cleanup_policy)
-        )
+        self.world.configure("cleanup.policy", cleanup_policy)
 
     def op_delete_result(self):
         mark = low_watermark(self.world.image, self.world.partition, self._log_starts())
