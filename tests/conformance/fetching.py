@@ -45,9 +45,7 @@ class Disks:
         self.addresses = {
             each: address_of(world.image, KEY, partition, each) for each in partition.replicas
         }
-        self.roots = MemoryRoots(
-            {each.root: each.directory_id for each in self.addresses.values()}
-        )
+        self.roots = MemoryRoots({each.root: each.directory_id for each in self.addresses.values()})
         self.replicas = MemoryReplicaStore(self.roots, checks_segments=True)
         self.segments = MemorySegmentStore(self.roots)
 

@@ -89,6 +89,10 @@ def _vector(file: Path, place: int, given: Any) -> Vector:
 
 def _problem_of(given: Any) -> str | None:
     """Return why `given` breaks schema/vector.schema.json, or None."""
+    return _problem_of_keys(given) or _problem_of_steps(given["input"])
+
+
+def _problem_of_keys(given: Any) -> str | None:
     if not isinstance(given, dict):
         return "it is not an object"
     if missing := _KEYS - given.keys():
@@ -99,9 +103,11 @@ def _problem_of(given: Any) -> str | None:
         return f"its id {given['id']!r} is not like 01_area.prefix.001"
     if not isinstance(given["setup"], dict) or not isinstance(given["expected"], dict):
         return "setup and expected must be objects"
-    if not isinstance(given["input"], dict):
-        return "input must be an object with steps"
-    steps = given["input"].get("steps")
+    return None
+
+
+def _problem_of_steps(given: Any) -> str | None:
+    steps = given.get("steps") if isinstance(given, dict) else None
     if not isinstance(steps, list) or not steps:
         return "it has no steps"
     if not all(isinstance(step, dict) and isinstance(step.get("op"), str) for step in steps):

@@ -97,11 +97,15 @@ def log_with_history(
     """
     first = entries[0][1] if entries else (end if start is None else start)
     ends = [entry[1] for entry in entries[1:]] + [end]
-    batches = [
-        batch_of(offset, epoch)
-        for (epoch, begin), stop in zip(entries, ends, strict=True)
-        for offset in range(begin, min(stop, end))
-    ] if entries else [batch_of(offset, 0) for offset in range(first, end)]
+    batches = (
+        [
+            batch_of(offset, epoch)
+            for (epoch, begin), stop in zip(entries, ends, strict=True)
+            for offset in range(begin, min(stop, end))
+        ]
+        if entries
+        else [batch_of(offset, 0) for offset in range(first, end)]
+    )
     last = entries[-1][0] if entries else None
     return replace(
         log_of(batches, start=first if start is None else start),

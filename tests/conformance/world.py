@@ -120,9 +120,7 @@ class World:
         state = self.followers[broker_id]
         is_matched = ends_alike(state, self.leader)
         return state_report(
-            address(
-                broker_id, directory_id=self.directories.get(broker_id, disk(broker_id))
-            ),
+            address(broker_id, directory_id=self.directories.get(broker_id, disk(broker_id))),
             state,
             is_matched=is_matched,
             missing=missing_batches(state, self.leader) if is_matched else (),

@@ -7,6 +7,13 @@ from tests.conformance.adapters.epochs import (
     OffsetsForLeaderEpoch,
 )
 from tests.conformance.adapters.fetch_state import FetchState
+from tests.conformance.adapters.fetcher import (
+    FetchError,
+    OffsetReset,
+    Reconcile,
+    TruncationState,
+)
+from tests.conformance.adapters.fetcher_rounds import Fetcher
 from tests.conformance.adapters.gates import Gates
 from tests.conformance.adapters.leader import Leader
 from tests.conformance.adapters.log_offsets import ListOffsets, LogOffsets
@@ -20,6 +27,11 @@ ADAPTERS = {
     "fetch_divergence": FetchDivergence,
     "high_watermark": Leader,
     "fetch_state": FetchState,
+    "truncation_state": TruncationState,
+    "fetcher": Fetcher,
+    "fetch_error": FetchError,
+    "offset_reset": OffsetReset,
+    "reconcile": Reconcile,
     "gates": Gates,
     "isr": Leader,
     "list_offsets": ListOffsets,

@@ -108,7 +108,9 @@ class EpochLog(Adapter):
         if entries is not None:
             self.state = log_with_history(entries, end=log_end_offset)
         else:
-            listed = [batch_of(each["base"], each["epoch"], each["count"]) for each in batches or ()]
+            listed = [
+                batch_of(each["base"], each["epoch"], each["count"]) for each in batches or ()
+            ]
             self.state = log_of(listed, fence=listed[-1].leader_epoch if listed else None)
         assert not log, "a log with records is given as batches"
 
@@ -195,7 +197,9 @@ class OffsetsForLeaderEpoch(Adapter):
                 entries, start=log_start_offset, end=log_end_offset, fence=leader_epoch
             )
         else:
-            listed = [batch_of(each["base"], each["epoch"], each["count"]) for each in batches or ()]
+            listed = [
+                batch_of(each["base"], each["epoch"], each["count"]) for each in batches or ()
+            ]
             self.state = log_of(listed, end=log_end_offset, fence=leader_epoch)
         self.follower = log_of([])
 

@@ -97,9 +97,7 @@ class OneReplica(Adapter):
         if missing < 0:
             raise CutOffError("leader-log-never-shrinks")
         begin = self.world.leader.log_end_offset
-        new = [
-            batch_of(begin + each, 0, appended_at_ms=self.seen_at_ms) for each in range(missing)
-        ]
+        new = [batch_of(begin + each, 0, appended_at_ms=self.seen_at_ms) for each in range(missing)]
         self.world.leader = extended(self.world.leader, new)
         self.seen_at_ms = self.world.now_ms
 
@@ -115,5 +113,3 @@ class OneReplica(Adapter):
 
     def expected(self):
         return self._about()
-
-

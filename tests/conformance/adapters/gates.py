@@ -3,14 +3,18 @@
 from dataclasses import replace
 
 from kafka_on_spark.config import check_acks
+from kafka_on_spark.controller.brokers import change_record
 from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset
+from kafka_on_spark.ids import KEEP, BrokerId, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.fetching import check_fetch
 from kafka_on_spark.log.leadership import check_request
 from kafka_on_spark.log.offsets import FoundOffset
+from kafka_on_spark.metadata.partition import PartitionChange
+from kafka_on_spark.metadata.records import MetadataBatch, Stamp
 from kafka_on_spark.service.append_checks import check_min_isr, is_committed
-from tests.builders import KEY
+from kafka_on_spark.service.replication_round import plan_fetches
+from tests.builders import KEY, TOPIC_ID, image_of, partition
 from tests.conformance.adapters.epochs import given, undefined_or
 from tests.conformance.adapters.leader import Leader
 from tests.conformance.adapters.log_offsets import find, found_in_words
@@ -38,6 +42,8 @@ class Gates(Leader):
         self.is_hosted = hosted
         if timestamps:
             self._stamp(timestamps)
+        if partitions is not None:
+            self._register(partitions)
         self.appended_end = None
 
     def _stamp(self, timestamps):
@@ -76,9 +82,7 @@ class Gates(Leader):
         self, replica, offset, current_leader_epoch=None, last_fetched_epoch=None, **step
     ):
         self._check(current_leader_epoch, only_leader=True, fetched_by=BrokerId(replica))
-        end = check_fetch(
-            self.world.leader, offset, last_fetched_epoch=given(last_fetched_epoch)
-        )
+        end = check_fetch(self.world.leader, offset, last_fetched_epoch=given(last_fetched_epoch))
         if end is not None:
             return {"diverging": undefined_or(end)}
         answer = super().op_follower_fetch(
@@ -115,9 +119,7 @@ class Gates(Leader):
         below_start = base_offset < self.world.leader.log_start_offset
         answer = {}
         try:
-            self.world.leader = extended(
-                self.world.leader, [batch_of(base_offset, epoch, count)]
-            )
+            self.world.leader = extended(self.world.leader, [batch_of(base_offset, epoch, count)])
         except KafkaOnSparkError as error:
             answer["error"] = kafka_names(error)
         log = self.world.leader
@@ -173,6 +175,52 @@ class Gates(Leader):
         self.world.leader = self.world.leader if change is None else self.world.leader.apply(change)
 
     def op_apply_record(self, partition, record):
-        raise CutOffError("later-issue")
+        place = self.names[partition]
+        found = self.cluster.topics[TOPIC_ID].partitions[place]
+        change = PartitionChange(
+            isr=frozenset(record["isr"]) if "isr" in record else KEEP,
+            leader=record.get("leader", KEEP),
+        )
+        stamped = change_record(self.cluster, PartitionKey(TOPIC_ID, place), found, change, "")
+        batch = MetadataBatch(
+            base_offset=self.cluster.offset, stamp=Stamp(time_ms=0), records=(stamped,)
+        )
+        self.cluster = self.cluster.replay(batch)
 
+    def op_partition_view(self, partition):
+        found = self.cluster.topics[TOPIC_ID].partitions[self.names[partition]]
+        return {
+            "is_leader": found.leader == self.world.local,
+            "leader_epoch": found.leader_epoch,
+            "partition_epoch": found.partition_epoch,
+        }
 
+    def op_stopped_fetchers(self):
+        return sorted(self.fetching - self._fetching())
+
+    def _register(self, partitions):
+        """Have an image of these partitions, each with its registration's fields."""
+        self.names = {name: place for place, name in enumerate(partitions)}
+        self.cluster = image_of(
+            *(
+                partition(
+                    " ".join(str(broker) for broker in each["replicas"]),
+                    " ".join(str(broker) for broker in each["isr"]),
+                    leader=each["leader"],
+                    epoch=each.get("leader_epoch", 0),
+                    version=each.get("partition_epoch", 0),
+                )
+                for each in partitions.values()
+            ),
+            ids="0 1 2 3 4 5 6",
+        )
+        self.fetching = self._fetching()
+
+    def _fetching(self):
+        """Return the partitions that this broker fetches."""
+        return {
+            name
+            for name, place in self.names.items()
+            for order in plan_fetches(self.cluster, PartitionKey(TOPIC_ID, place), is_sweep=True)
+            if order.follower is not None and order.follower.broker_id == self.world.local
+        }

@@ -383,7 +383,9 @@ class Leader(Adapter):
         return True
 
     def _appended_at_ms(self, offset):
-        times = [each.appended_at_ms for each in self.world.leader.batches if each.base_offset == offset]
+        times = [
+            each.appended_at_ms for each in self.world.leader.batches if each.base_offset == offset
+        ]
         return times[0] if times else None
 
     def _end(self):
@@ -453,5 +455,3 @@ class Leader(Adapter):
 
     def expected(self):
         return self._state()
-
-

@@ -174,5 +174,3 @@ def found_in_words(found):
 def read_nothing(segment):
     """A segment of one record says its timestamp itself: no file is read."""
     raise AssertionError(segment)
-
-
