@@ -8,7 +8,7 @@ what is new since the last look was appended just after that look.
 from kafka_on_spark.controller.isr import lagging_members
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.log import operations
-from tests.conformance.adapters.leader import LAG, Leader
+from tests.conformance.adapters.leader import FETCH_TIMES, LAG, Leader
 from tests.conformance.kafka_memory import FetchTimes
 from tests.conformance.logs import batch_of
 from tests.conformance.runner import Adapter, Answer, CutOffError
@@ -24,6 +24,10 @@ class FetchState(Leader):
     @classmethod
     def for_setup(cls, setup):
         return OneReplica if "replica" in setup else cls
+
+    @classmethod
+    def sorts(cls):
+        return (cls, OneReplica)
 
 
 class OneReplica(Adapter):
@@ -109,7 +113,7 @@ class OneReplica(Adapter):
             "last_fetch_ms": self.memory.last_fetch_ms,
         }
         value = {**about, "log_start_offset": self.log_start_offset}
-        return Answer(value, dict.fromkeys(facts, LAG), facts)
+        return Answer(value, dict.fromkeys(FETCH_TIMES, LAG), facts)
 
     def expected(self):
         return self._about()

@@ -44,6 +44,10 @@ class Fetcher(Adapter):
             return TwoLogs
         return BareAnswers if "follower" in setup else cls
 
+    @classmethod
+    def sorts(cls):
+        return (cls, TwoLogs, BareAnswers, ManyPartitions)
+
     def __init__(self, transport):
         raise CutOffError(WIRE)
 

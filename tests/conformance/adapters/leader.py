@@ -11,6 +11,7 @@ from kafka_on_spark.controller.high_watermark import is_at_min_isr, is_under_min
 from kafka_on_spark.controller.isr import lagging_members, may_join
 from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch
 from kafka_on_spark.log.epochs import epoch_history
+from kafka_on_spark.log.fetching import check_fetch
 from kafka_on_spark.log.leadership import check_request
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
@@ -30,6 +31,7 @@ MAXIMAL = "high-watermark-waits-for-the-isr-alone"
 LAG = "lag-by-append-time"
 ONE_ORDER = "metadata-in-one-order"
 
+FETCH_TIMES = ("last_caught_up_ms", "last_fetch_leader_log_end_offset", "last_fetch_ms")
 STATES = {
     "active": BrokerState.ACTIVE,
     "fenced": BrokerState.FENCED,
@@ -123,6 +125,7 @@ class Leader(Adapter):
             only_leader=True,
             fetched_by=BrokerId(replica),
         )
+        check_fetch(self.world.leader, offset)
         self._see_incarnation(replica, broker_epoch)
         before = self.memory[replica].log_end_offset
         self.world.see_follower(replica, offset)
@@ -134,7 +137,6 @@ class Leader(Adapter):
         answer = self._state()
         answer.value["log_end_offset"] = self.world.report_of(replica).log_end_offset
         answer.facts["last_caught_up_ms"] = self.memory[replica].last_caught_up_ms
-        answer.left_out["last_caught_up_ms"] = LAG
         return answer
 
     def op_append_leader(self, count):
@@ -293,7 +295,9 @@ class Leader(Adapter):
             "latest_epoch_entry": history[-1] if history else None,
             "out_of_sync": self._out_of_sync(),
         }
-        left_out = {} if self.proposal is None else {"maximal_isr": MAXIMAL}
+        left_out = dict.fromkeys(FETCH_TIMES, LAG)
+        if self.proposal is not None:
+            left_out["maximal_isr"] = MAXIMAL
         if self.is_in_limbo or (self.is_outstanding and self.proposal is None):
             left_out |= dict.fromkeys(("pending", "in_flight"), PENDING)
         if not is_leader:
@@ -306,9 +310,10 @@ class Leader(Adapter):
 
     def _about(self, replica):
         if replica not in self.world.followers:
-            return {"log_end_offset": -1, "broker_epoch": None}
+            return {"log_start_offset": -1, "log_end_offset": -1, "broker_epoch": None}
         report = self.world.report_of(BrokerId(replica))
         return {
+            "log_start_offset": self.world.followers[BrokerId(replica)].log_start_offset,
             "log_end_offset": report.log_end_offset,
             "broker_epoch": self.fetched_epochs.get(replica),
         }
