@@ -104,7 +104,7 @@ class NotEnoughReplicasAfterAppendError(ProtocolError):
 
 
 class InvalidRequiredAcksError(ProtocolError):
-    """An append asks for acknowledgements that do not exist."""
+    """The acks asked for are not "all", 1 or 0."""
 
     code = 21
 
@@ -153,7 +153,7 @@ class InvalidRequestError(ProtocolError):
 
 
 class PolicyViolationError(ProtocolError):
-    """The topic's configuration rules the request out."""
+    """The topic's settings do not allow the request."""
 
     code = 44
 

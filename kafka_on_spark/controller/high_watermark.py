@@ -24,6 +24,13 @@ def is_under_min_isr(
     return len(partition.isr) < min_isr(image, topic_id, partition)
 
 
+def is_at_min_isr(
+    image: MetadataImage, topic_id: TopicId, partition: PartitionRegistration
+) -> bool:
+    """Return whether acks=all can't be kept any more if one member leaves the ISR."""
+    return len(partition.isr) == min_isr(image, topic_id, partition)
+
+
 def advance_high_watermark(
     image: MetadataImage, report: PartitionReport
 ) -> HighWatermarkRecord | None:

@@ -31,7 +31,7 @@ def alter_isr(
             return change_record(image, report.key, partition, change, cause)
     if partition.leader_epoch != report.leader_epoch:
         return None
-    leaving = _leaving(image, partition, report)
+    leaving = lagging_members(image, partition, report)
     committed = max(partition.high_watermark, high_watermark or Offset(0))
     joining = {
         seen.broker_id
@@ -57,10 +57,10 @@ def _is_same_replica(partition: PartitionRegistration, seen: ReplicaReport) -> b
     )
 
 
-def _leaving(
+def lagging_members(
     image: MetadataImage, partition: PartitionRegistration, report: PartitionReport
 ) -> dict[BrokerId, str]:
-    """Return who lags too far, with the reason in words."""
+    """Return the members of the ISR that lag too far, with the reason in words."""
     settings = image.settings(report.key.topic_id)
     lag_ms_max = settings.integer("replica.lag.time.max.ms")
     lag_bytes_max = settings.integer("replica.lag.max.bytes")

@@ -2,9 +2,10 @@
 
 Kafka keeps this in a checkpoint file; here the batch headers say it. The fence counts as the
 last epoch even before it has records: a leader that adopted epoch 7 and wrote nothing still
-ends epoch 6 where its log ends (KIP-101, KIP-279; Source: LeaderEpochFileCache.endOffsetFor).
+ends epoch 6 where its log ends (KIP-101, KIP-279; Source: LeaderEpochFileCache).
 """
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 from kafka_on_spark.ids import LeaderEpoch, Offset
@@ -13,10 +14,14 @@ from kafka_on_spark.log.state import ReplicaState
 
 @dataclass(frozen=True, slots=True)
 class EpochEntry:
-    """A leadership's first offset in a log."""
+    """A leadership's first offset in a log; neither is negative."""
 
     leader_epoch: LeaderEpoch
     start_offset: Offset
+
+    def __post_init__(self) -> None:
+        assert self.leader_epoch >= 0, self
+        assert self.start_offset >= 0, self
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,113 +39,118 @@ class EpochEnd:
 
 @dataclass(frozen=True, slots=True)
 class EpochHistory:
-    """The leaderships of one log, epochs and start offsets rising. Never changed, only replaced.
+    """The leaderships of one log, oldest first: epochs and start offsets both rise.
 
-    Source: LeaderEpochFileCache.
+    Source: LeaderEpochFileCache, whose questions and changes these are, method by method.
     """
 
     entries: tuple[EpochEntry, ...] = ()
 
-    @property
-    def latest(self) -> EpochEntry | None:
-        """The newest leadership, or None."""
-        return self.entries[-1] if self.entries else None
+    def assigned(self, entry: EpochEntry) -> "EpochHistory":
+        """Return the history once records of `entry`'s epoch begin at its offset.
 
-    def assign(self, leader_epoch: LeaderEpoch, start_offset: Offset) -> "EpochHistory":
-        """Return the history in which `leader_epoch` begins at `start_offset`.
-
-        An epoch's start is written once, unless it moves down. What it contradicts, an epoch or
-        a start not below the new ones, is dropped: the newest statement holds.
-
-        Raises:
-            ValueError: Epoch or offset is negative.
+        A further record of the latest epoch says nothing new. What contradicts the entry, an
+        epoch not below its own or one that starts at or after it, was cut off and is dropped.
         """
-        if leader_epoch < 0 or start_offset < 0:
-            raise ValueError(f"an epoch begins at 0 or later: {leader_epoch} at {start_offset}")
-        known = self.entry(leader_epoch)
-        if known is not None and known == self.latest and known.start_offset <= start_offset:
-            return self
-        kept = self.entries
-        while kept and (
-            kept[-1].leader_epoch >= leader_epoch or kept[-1].start_offset >= start_offset
+        last = self.entries[-1] if self.entries else None
+        if (
+            last is not None
+            and last.leader_epoch == entry.leader_epoch
+            and last.start_offset <= entry.start_offset
         ):
-            kept = kept[:-1]
-        return EpochHistory((*kept, EpochEntry(leader_epoch, start_offset)))
-
-    def cut_from(self, offset: Offset) -> "EpochHistory":
-        """Return the history of the log cut to end at `offset`; nothing happens below 0."""
-        if offset < 0:
             return self
-        return EpochHistory(tuple(each for each in self.entries if each.start_offset < offset))
+        kept = tuple(
+            each
+            for each in self.entries
+            if each.leader_epoch < entry.leader_epoch and each.start_offset < entry.start_offset
+        )
+        return EpochHistory((*kept, entry))
 
-    def drop_below(self, offset: Offset) -> "EpochHistory":
-        """Return the history of the log that starts at `offset`: the epoch there starts there."""
-        passed = [each for each in self.entries if each.start_offset <= offset]
-        if not passed:
-            return self
-        first = EpochEntry(passed[-1].leader_epoch, offset)
-        return EpochHistory((first, *self.entries[len(passed) :]))
+    def truncated_from_end(self, end_offset: Offset) -> "EpochHistory":
+        """Return the history of the log cut at `end_offset`: epochs that start there are gone."""
+        return EpochHistory(tuple(e for e in self.entries if e.start_offset < end_offset))
 
-    def end_offset_for(self, leader_epoch: LeaderEpoch, log_end_offset: Offset) -> EpochEnd | None:
-        """Return where `leader_epoch`, or the largest epoch below it, ends in this log.
+    def truncated_from_start(self, start_offset: Offset) -> "EpochHistory":
+        """Return the history of the log that starts at `start_offset` now.
 
-        Asked for the latest epoch, the log end. Asked for one older than all, that epoch and
-        the start of the first. Above all: None, undefined.
+        The epoch that the start lies in begins there; a history that ends before it keeps its
+        latest epoch, so that an emptied log still knows it.
         """
-        latest = self.latest
-        if latest is None or leader_epoch < 0 or leader_epoch > latest.leader_epoch:
-            return None
-        if leader_epoch == latest.leader_epoch:
-            return EpochEnd(leader_epoch, log_end_offset)
-        above = self.next_after(leader_epoch)
-        assert above is not None, "the latest epoch is above"
-        below = self.entry(leader_epoch) or self.previous_to(leader_epoch)
-        named = leader_epoch if below is None else below.leader_epoch
-        return EpochEnd(named, above.start_offset)
+        place = bisect_right(self.entries, start_offset, key=lambda entry: entry.start_offset)
+        if place == 0:
+            return self
+        first = EpochEntry(self.entries[place - 1].leader_epoch, start_offset)
+        return EpochHistory((first, *self.entries[place:]))
 
-    def entry(self, leader_epoch: LeaderEpoch) -> EpochEntry | None:
-        """Return the entry of exactly `leader_epoch`, or None."""
-        return next((each for each in self.entries if each.leader_epoch == leader_epoch), None)
+    @property
+    def latest_epoch(self) -> LeaderEpoch | None:
+        """The last leadership; None for a log that has seen none."""
+        return self.entries[-1].leader_epoch if self.entries else None
 
-    def previous_to(self, leader_epoch: LeaderEpoch) -> EpochEntry | None:
-        """Return the newest entry below `leader_epoch`, or None."""
-        older = (each for each in reversed(self.entries) if each.leader_epoch < leader_epoch)
-        return next(older, None)
+    def entry_of(self, leader_epoch: LeaderEpoch) -> EpochEntry | None:
+        """Return the entry of exactly this epoch, or None."""
+        place = bisect_left(self.entries, leader_epoch, key=lambda entry: entry.leader_epoch)
+        found = self.entries[place : place + 1]
+        return found[0] if found and found[0].leader_epoch == leader_epoch else None
 
-    def next_after(self, leader_epoch: LeaderEpoch) -> EpochEntry | None:
-        """Return the oldest entry above `leader_epoch`, or None."""
-        return next((each for each in self.entries if each.leader_epoch > leader_epoch), None)
+    def entry_below(self, leader_epoch: LeaderEpoch) -> EpochEntry | None:
+        """Return the entry of the largest epoch below this one, or None."""
+        place = bisect_left(self.entries, leader_epoch, key=lambda entry: entry.leader_epoch)
+        return self.entries[place - 1] if place else None
+
+    def entry_above(self, leader_epoch: LeaderEpoch) -> EpochEntry | None:
+        """Return the entry of the smallest epoch above this one, or None."""
+        place = bisect_right(self.entries, leader_epoch, key=lambda entry: entry.leader_epoch)
+        return self.entries[place] if place < len(self.entries) else None
 
     def epoch_at(self, offset: Offset) -> LeaderEpoch | None:
-        """Return the epoch that `offset` falls in, or None below the first; no end is known."""
-        older = (each for each in reversed(self.entries) if each.start_offset <= offset)
-        found = next(older, None)
-        return None if found is None else found.leader_epoch
+        """Return the epoch whose records lie at `offset`; None below the first.
+
+        Above the last start it is the last epoch: the history doesn't know where the log ends.
+        """
+        place = bisect_right(self.entries, offset, key=lambda entry: entry.start_offset)
+        return self.entries[place - 1].leader_epoch if place else None
+
+    def end_offset_for(
+        self, leader_epoch: LeaderEpoch | None, log_end_offset: Offset
+    ) -> EpochEnd | None:
+        """Return where `leader_epoch`, or the largest epoch below it, ends.
+
+        Asked for the latest epoch, the log end. Asked for one older than all, that epoch and
+        the start of the first. Above all, or asked for none: None, undefined.
+        """
+        if leader_epoch is None:
+            return None
+        if leader_epoch == self.latest_epoch:
+            return EpochEnd(leader_epoch, log_end_offset)
+        above = self.entry_above(leader_epoch)
+        if above is None:
+            return None
+        mine = self.entry_of(leader_epoch) or self.entry_below(leader_epoch)
+        return EpochEnd(leader_epoch if mine is None else mine.leader_epoch, above.start_offset)
 
 
-def epochs_of(state: ReplicaState) -> EpochHistory:
-    """Return the leaderships of a replica's log; the first begins at the log start.
-
-    The fence counts as the last, beginning at the log end while it has no records.
-    """
-    history = record_epochs(state)
-    fence, latest = state.leader_epoch, history.latest
-    if fence is None or (latest is not None and latest.leader_epoch >= fence):
-        return history
-    return history.assign(fence, state.log_end_offset)
-
-
-def record_epochs(state: ReplicaState) -> EpochHistory:
-    """Return the leaderships that a log has records of."""
-    history = EpochHistory()
+def epoch_history(state: ReplicaState) -> EpochHistory:
+    """Return the leaderships of `state`; the first begins at the log start."""
+    entries: list[EpochEntry] = []
     for batch in state.batches:
-        history = history.assign(batch.leader_epoch, max(batch.base_offset, state.log_start_offset))
-    return history
+        if not entries or entries[-1].leader_epoch != batch.leader_epoch:
+            start = max(batch.base_offset, state.log_start_offset)
+            entries.append(EpochEntry(batch.leader_epoch, start))
+    fence = state.leader_epoch
+    if fence is not None and (not entries or entries[-1].leader_epoch < fence):
+        entries.append(EpochEntry(fence, state.log_end_offset))
+    return EpochHistory(tuple(entries))
 
 
-def end_offset_for(state: ReplicaState, leader_epoch: LeaderEpoch) -> EpochEnd | None:
-    """Return where `leader_epoch` ends in a replica's log; see `EpochHistory.end_offset_for`."""
-    return epochs_of(state).end_offset_for(leader_epoch, state.log_end_offset)
+def epoch_entries(state: ReplicaState) -> list[EpochEntry]:
+    """Return the leaderships of `state`, oldest first."""
+    return list(epoch_history(state).entries)
+
+
+def end_offset_for(state: ReplicaState, leader_epoch: LeaderEpoch | None) -> EpochEnd | None:
+    """Return where `leader_epoch`, or the largest epoch below it, ends in this log."""
+    return epoch_history(state).end_offset_for(leader_epoch, state.log_end_offset)
 
 
 def latest_epoch_with_records(state: ReplicaState) -> LeaderEpoch | None:

@@ -13,10 +13,10 @@ from kafka_on_spark.errors import (
     OffsetOutOfRangeError,
     ReplicaLostError,
     UnexpectedOffsetError,
-    UnknownLeaderEpochError,
 )
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Batch, StagedBatch, with_offsets
+from kafka_on_spark.log.leadership import check_leader_epoch
 from kafka_on_spark.log.producer_state import AppendedBefore, find_append
 from kafka_on_spark.log.retention import surviving_counters
 from kafka_on_spark.log.state import LogChange, ProducerCounter, ReplicaState
@@ -99,7 +99,8 @@ def adopt(
     """Decide the move to a leadership: the fence and the truncation are one commit (P*3).
 
     With no truncation it is how a leader begins. None if the table is fenced at
-    `leader_epoch` already: under one epoch nothing is ever cut. `floor` is the high watermark
+    `leader_epoch` already: under one epoch nothing is ever cut. A cut below the log start
+    leaves an empty log there (Source: UnifiedLog.truncateTo). `floor` is the high watermark
     for a replica that must have all committed records.
 
     Raises:
@@ -119,7 +120,7 @@ def adopt(
         )
     return LogChange(
         operation="adopt",
-        log_start_offset=state.log_start_offset,
+        log_start_offset=min(state.log_start_offset, end_offset),
         log_end_offset=end_offset,
         leader_epoch=leader_epoch,
         cut_from=_cut_at(state, end_offset),
@@ -129,8 +130,9 @@ def adopt(
 def _cut_at(state: ReplicaState, end_offset: Offset) -> Offset | None:
     if end_offset >= state.log_end_offset:
         return None
-    if end_offset == state.log_start_offset:
-        return state.batches[0].base_offset  # the start may lie in a batch: it goes whole
+    if end_offset <= state.log_start_offset:
+        # The start may lie in a batch: it goes whole. Below the start, the log is empty there.
+        return state.batches[0].base_offset if state.batches else None
     state.has_batches_from(end_offset)  # a cut never falls inside a batch
     return end_offset
 
@@ -226,14 +228,7 @@ def check_fence(state: ReplicaState, leader_epoch: LeaderEpoch) -> None:
         FencedLeaderEpochError: It has adopted a later one: the caller was deposed.
         UnknownLeaderEpochError: It has not adopted this one yet: fence it first.
     """
-    if state.is_fenced_above(leader_epoch):
-        raise _fenced(state, leader_epoch)
-    if not state.is_fenced_at(leader_epoch):
-        raise UnknownLeaderEpochError(
-            "the replica has not adopted this leadership",
-            fence=state.leader_epoch,
-            leader_epoch=leader_epoch,
-        )
+    check_leader_epoch(state.leader_epoch, leader_epoch)
 
 
 def _fenced(state: ReplicaState, leader_epoch: LeaderEpoch) -> FencedLeaderEpochError:

@@ -1,4 +1,4 @@
-"""What must outlive the records that retention removes, and which files may be deleted.
+"""What retention takes, what must outlive it, and which files may be deleted.
 
 No clock decides about a file (FAULTS b.38): a name carries the epoch under which it was
 staged, and an epoch that every replica has left behind can bring no commit that names it.
@@ -82,3 +82,34 @@ def is_deletable(
     true it stays true, so a late cleaner does no harm.
     """
     return not is_named and all(fence is not None and fence > file_epoch for fence in fences)
+
+
+def retained_from(
+    state: ReplicaState,
+    *,
+    high_watermark: Offset,
+    now_ms: int,
+    retention_ms: int | None,
+    retention_bytes: int | None,
+) -> Offset:
+    """Return the log start that retention asks for: whole batches go, the oldest first.
+
+    A batch goes while what is left is at least `retention_bytes`, or if its newest record is
+    older than `retention_ms`; None sets no bound. One that is not wholly below the high
+    watermark stays, and everything after it. Source: UnifiedLog.deleteOldSegments.
+    """
+    kept = [batch for batch in state.batches if batch.end_offset > state.log_start_offset]
+    surplus = sum(batch.size_bytes for batch in kept) - (retention_bytes or 0)
+    start_offset = state.log_start_offset
+    for batch in kept:
+        surplus -= batch.size_bytes
+        is_surplus = retention_bytes is not None and surplus >= 0
+        is_expired = retention_ms is not None and _newest_ms(batch) < now_ms - retention_ms
+        if batch.end_offset > high_watermark or not (is_surplus or is_expired):
+            break
+        start_offset = batch.end_offset
+    return start_offset
+
+
+def _newest_ms(batch: Batch) -> int:
+    return max(segment.timestamp_max_us for segment in batch.segments) // 1000

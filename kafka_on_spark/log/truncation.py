@@ -5,7 +5,7 @@ one keeps records that the leader does not share (FAULTS b.1, b.2). One question
 after two fast failovers (KIP-279), so the follower asks until both name the same epoch.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafka_on_spark.errors import UnknownLeaderEpochError
@@ -18,72 +18,63 @@ AskLeader = Callable[[LeaderEpoch], EpochEnd | None]
 
 @dataclass(frozen=True, slots=True)
 class TruncationStep:
-    """What one answer of the leader's says.
+    """What one answer of the leader says about the follower's log.
 
     Attributes:
-        offset: The logs differ from here on, or earlier.
-        is_complete: Not earlier; else the leader must be asked about an older epoch.
+        truncate_to: Nothing from this offset on is shared.
+        is_complete: Everything below it is; otherwise the follower asks about an older epoch.
     """
 
-    offset: Offset
+    truncate_to: Offset
     is_complete: bool
 
 
 def truncation_step(answer: EpochEnd, mine: EpochEnd, log_end_offset: Offset) -> TruncationStep:
-    """Decide on the leader's answer, and on what the follower has of the epoch it names.
+    """Return what the leader's `answer` leaves of a log that ends at `log_end_offset`.
 
-    `mine` is that epoch's end here, or that of the next older one. Source:
-    AbstractFetcherThread.getOffsetTruncationState (KIP-279).
+    `mine`: where the follower's own log ends the epoch of the answer, or the next older one it
+    has. The same epoch on both sides: they share it up to the smaller end. An epoch that the
+    follower never had: nothing after its own older one is shared, and perhaps not all of that
+    (Source: AbstractFetcherThread.getOffsetTruncationState).
     """
-    if mine.leader_epoch == answer.leader_epoch:
-        return TruncationStep(min(mine.end_offset, answer.end_offset, log_end_offset), True)
-    return TruncationStep(min(mine.end_offset, log_end_offset), False)
+    end_offset = min(mine.end_offset, log_end_offset)
+    if mine.leader_epoch != answer.leader_epoch:
+        return TruncationStep(end_offset, is_complete=False)
+    return TruncationStep(min(end_offset, answer.end_offset), is_complete=True)
 
 
-def divergence_offset(follower: ReplicaState, ask_leader: AskLeader) -> Offset:
-    """Return the offset up to which `follower` shares its leader's log.
+def truncation_steps(follower: ReplicaState, ask_leader: AskLeader) -> list[TruncationStep]:
+    """Return what each answer leaves of `follower`; the last one is complete.
 
-    `ask_leader` is the leader's `end_offset_for`.
+    `ask_leader` is the leader's `end_offset_for`. Empty for a log without records, which has
+    nothing to cut. Terminates: each question names a lower epoch than the one before.
 
     Raises:
         UnknownLeaderEpochError: The leader has not heard of the follower's epoch.
     """
-    *_, offset = (follower.log_end_offset, *divergence_steps(follower, ask_leader))
-    return offset
-
-
-def divergence_steps(follower: ReplicaState, ask_leader: AskLeader) -> Iterator[Offset]:
-    """Yield how far the logs can agree at most, after each question; the last is how far they do.
-
-    Terminates: each question names a lower epoch than the one before. A walk that ends below
-    the follower's first epoch shares nothing with the leader.
-
-    Raises:
-        UnknownLeaderEpochError: The leader has not heard of the follower's epoch.
-    """
+    steps: list[TruncationStep] = []
     epoch = latest_epoch_with_records(follower)
-    end_offset = follower.log_end_offset
     while epoch is not None:
         answer = ask_leader(epoch)
         if answer is None:
             raise UnknownLeaderEpochError("the leader is behind its follower", epoch=epoch)
-        mine = _older_epoch(follower, answer.leader_epoch)
-        if mine is None:
-            yield follower.log_start_offset
-            return
-        step = truncation_step(answer, mine, end_offset)
-        end_offset = max(step.offset, follower.log_start_offset)
-        yield end_offset
-        if step.is_complete:
-            return
+        mine = end_offset_for(follower, answer.leader_epoch)
+        assert mine is not None, (answer, epoch)  # its latest epoch is not below the answer's
+        steps.append(truncation_step(answer, mine, follower.log_end_offset))
+        if steps[-1].is_complete:
+            break
         assert mine.leader_epoch < epoch, (mine, epoch)
         epoch = mine.leader_epoch
+    return steps
 
 
-def _older_epoch(follower: ReplicaState, leader_epoch: LeaderEpoch) -> EpochEnd | None:
-    """Return what the follower has of `leader_epoch` or the next older one it has records of."""
-    mine = end_offset_for(follower, leader_epoch)
-    has_it = mine is not None and any(
-        batch.leader_epoch == mine.leader_epoch for batch in follower.batches
-    )
-    return mine if has_it else None
+def divergence_offset(follower: ReplicaState, ask_leader: AskLeader) -> Offset:
+    """Return the offset up to which `follower` shares its leader's log, its log start at least.
+
+    Raises:
+        UnknownLeaderEpochError: The leader has not heard of the follower's epoch.
+    """
+    steps = truncation_steps(follower, ask_leader)
+    if not steps:
+        return follower.log_end_offset
+    return max(steps[-1].truncate_to, follower.log_start_offset)

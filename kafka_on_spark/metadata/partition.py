@@ -108,6 +108,11 @@ class PartitionRegistration:
         return self.directory_of(broker_id) not in (None, LOST)
 
     @property
+    def is_under_replicated(self) -> bool:
+        """Whether an assigned replica is not in sync."""
+        return len(self.isr) < len(self.replicas)
+
+    @property
     def is_reassigning(self) -> bool:
         """Whether a reassignment is under way."""
         return bool(self.adding_replicas or self.removing_replicas)

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from kafka_on_spark.controller.high_watermark import is_under_min_isr, min_isr
+from kafka_on_spark.controller.reports import PartitionReport
 from kafka_on_spark.errors import (
-    KafkaOnSparkError,
     NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
     UnexpectedOffsetError,
 )
-from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.ids import LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log.operations import check_end
 from kafka_on_spark.log.producer_state import find_append
 from kafka_on_spark.log.state import ReplicaState
@@ -28,23 +28,59 @@ def check_replicas(image: MetadataImage, parts: Sequence[StagedPartition]) -> No
     """
     for part in parts:
         partition = image.partition(part.key)
-        if partition is not None and is_under_min_isr(image, part.key.topic_id, partition):
-            raise too_few_replicas(image, part.key, partition, is_appended=False)
+        if partition is not None:
+            check_min_isr(image, part.key, partition, is_appended=False)
 
 
-def too_few_replicas(
+def check_min_isr(
     image: MetadataImage,
     key: PartitionKey,
     partition: PartitionRegistration,
     *,
     is_appended: bool,
-) -> KafkaOnSparkError:
-    """Return the error for a partition that is under its minimum, before or after the write."""
+) -> None:
+    """Check that acks=all can be kept for a partition now, before or after its write.
+
+    Raises:
+        NotEnoughReplicasError: It can't, and nothing was written.
+        NotEnoughReplicasAfterAppendError: It can't, and the write may be committed later.
+    """
+    if not is_under_min_isr(image, key.topic_id, partition):
+        return
     kind = NotEnoughReplicasAfterAppendError if is_appended else NotEnoughReplicasError
-    return kind(
+    raise kind(
         f"partition {image.name_of(key)} has {len(partition.isr)} replicas in sync, and"
         f" acks=all needs {min_isr(image, key.topic_id, partition)}"
         " (min.insync.replicas): bring brokers back, or append with acks=1"
+    )
+
+
+def is_committed(
+    partition: PartitionRegistration,
+    report: PartitionReport | None,
+    *,
+    seen_epoch: LeaderEpoch | None,
+    end_offset: Offset | None,
+) -> bool:
+    """Return whether the high watermark has passed an append, and it is this one that it passed.
+
+    The append must have been seen in the log of the very leader that leads (P*6). Even so,
+    whoever moved the high watermark may have seen other records there: a leader that was set
+    back since takes appends at offsets that its followers hold already. So every member of the
+    ISR must have been seen in this round, matching the leader and with the append (FAULTS b.5,
+    b.13). `report`: what this round saw. `end_offset`: of the append; None: it was committed and
+    has left the log since.
+    """
+    if seen_epoch != partition.leader_epoch or report is None:
+        return False
+    if end_offset is None:
+        return True
+    seen = [report.replica(broker_id) for broker_id in partition.isr]
+    return partition.high_watermark >= end_offset and all(
+        member is not None
+        and member.counts_in(partition.leader_epoch)
+        and member.log_end_offset >= end_offset
+        for member in seen
     )
 
 

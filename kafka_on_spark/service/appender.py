@@ -14,9 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_on_spark.controller.high_watermark import (
-    is_under_min_isr,
-)
 from kafka_on_spark.controller.replication import conclude
 from kafka_on_spark.controller.reports import PartitionReport
 from kafka_on_spark.errors import (
@@ -39,7 +36,12 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaStore, SegmentStore
 from kafka_on_spark.service.addresses import address_of
-from kafka_on_spark.service.append_checks import check_ends, check_replicas, too_few_replicas
+from kafka_on_spark.service.append_checks import (
+    check_ends,
+    check_min_isr,
+    check_replicas,
+    is_committed,
+)
 from kafka_on_spark.service.append_parts import PartitionOutcome, StagedPartition
 from kafka_on_spark.service.fetch_reports import merge_reports, partition_report, state_report
 from kafka_on_spark.service.metadata_service import MetadataService
@@ -192,9 +194,9 @@ class Appender:
         partition = image.partition(key)
         if partition is None:
             raise UnknownTopicOrPartitionError(f"partition {key.partition} is gone: it was deleted")
-        if acks == "all" and is_under_min_isr(image, key.topic_id, partition):
+        if acks == "all":
             is_appended = each.is_appended or each.may_be_appended
-            raise too_few_replicas(image, key, partition, is_appended=is_appended)
+            check_min_isr(image, key, partition, is_appended=is_appended)
         if partition.leader is None or not partition.is_made(partition.leader):
             raise NotLeaderOrFollowerError(f"partition {image.name_of(key)} has no leader")
         leader = address_of(image, key, partition, partition.leader)
@@ -328,7 +330,10 @@ class Appender:
             return
         # Found in the log of the leader of this epoch, in this very round; and the epoch is
         # still the current one.
-        if acks == "all" and not _is_committed(partition, each):
+        end_offset = None if each.batch is None else each.batch.end_offset
+        if acks == "all" and not is_committed(
+            partition, each.report, seen_epoch=each.seen_epoch, end_offset=end_offset
+        ):
             return
         del pending[each.part.key]
         outcomes[each.part.key] = PartitionOutcome(
@@ -352,24 +357,3 @@ class Appender:
             )
             outcomes[key] = PartitionOutcome(key=key, base_offset=None, record_count=0, error=error)
         pending.clear()
-
-
-def _is_committed(partition: PartitionRegistration, each: _Pending) -> bool:
-    """Return whether the high watermark has passed the batch, and it is this batch that it passed.
-
-    Whoever moved it may have seen another batch there: a leader that was set back since takes
-    appends at offsets that its followers hold already. So every member of the ISR must have been
-    seen in this very round, matching the leader and with the batch (FAULTS b.5, b.13).
-    """
-    if each.seen_epoch != partition.leader_epoch or each.report is None:
-        return False
-    if each.batch is None:
-        return True
-    end_offset = each.batch.end_offset
-    seen = [each.report.replica(broker_id) for broker_id in partition.isr]
-    return partition.high_watermark >= end_offset and all(
-        member is not None
-        and member.counts_in(partition.leader_epoch)
-        and member.log_end_offset >= end_offset
-        for member in seen
-    )

@@ -79,7 +79,7 @@ def describe(image: MetadataImage, name: str) -> TopicDescription:
                 replicas=partition.replicas,
                 isr=tuple(sorted(partition.isr)),
                 offsets=offsets_of(partition),
-                is_under_replicated=len(partition.isr) < len(partition.replicas),
+                is_under_replicated=partition.is_under_replicated,
                 is_under_min_isr=is_under_min_isr(image, topic.topic_id, partition),
             )
             for number, partition in sorted(topic.partitions.items())

@@ -19,7 +19,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log.batch import Batch
-from kafka_on_spark.log.epochs import epochs_of
+from kafka_on_spark.log.epochs import epoch_entries
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaAddress
@@ -40,8 +40,8 @@ def partition_report(
     if leader_state is not None:
         above = leader_state.batches_between(partition.high_watermark, leader_state.log_end_offset)
         since_ms = above[0].appended_at_ms if above else None
-        latest = epochs_of(leader_state).latest
-        epoch_start = leader_state.log_end_offset if latest is None else latest.start_offset
+        leaderships = epoch_entries(leader_state)
+        epoch_start = leaderships[-1].start_offset if leaderships else leader_state.log_end_offset
     return PartitionReport(
         key=key,
         leader_epoch=partition.leader_epoch,

@@ -22,6 +22,7 @@ from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch, Segment
 from kafka_on_spark.log.epochs import end_offset_for
+from kafka_on_spark.log.fetching import OffsetPlace, place_of
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.log.truncation import divergence_offset
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -159,10 +160,10 @@ class _Fetcher:
         """
         if not follower.is_fenced_at(self._epoch):
             return leader
-        if follower.log_end_offset <= leader.log_end_offset:
+        if place_of(leader, follower.log_end_offset) is not OffsetPlace.ABOVE_END:
             return leader
         leader = self.load_leader(leader_log)
-        if follower.log_end_offset > leader.log_end_offset:
+        if place_of(leader, follower.log_end_offset) is OffsetPlace.ABOVE_END:
             error = ReplicaLostError(
                 "the leader has lost commits that its follower has",
                 leader_end=leader.log_end_offset,
@@ -207,7 +208,7 @@ class _Fetcher:
             if change is not None:
                 self.truncated_records += follower.log_end_offset - change.log_end_offset
                 follower = follower_log.commit(follower, change)
-        if follower.log_end_offset < leader.log_start_offset:
+        if place_of(leader, follower.log_end_offset) is OffsetPlace.BELOW_START:
             follower = follower_log.commit(
                 follower,
                 operations.truncate_fully_and_start_at(

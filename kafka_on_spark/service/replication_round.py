@@ -127,7 +127,7 @@ def has_work(partition: PartitionRegistration) -> bool:
     """Return whether replication has something to do for a partition."""
     return (
         partition.high_watermark < partition.log_end_offset
-        or len(partition.isr) < len(partition.replicas)
+        or partition.is_under_replicated
         or partition.is_reassigning
     )
 

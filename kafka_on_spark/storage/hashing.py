@@ -120,7 +120,10 @@ def partitions_of_keys(keys: pa.Array, partition_count: int) -> npt.NDArray[np.i
 
 
 def to_positive(hashes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """Return `hashes` with the sign bit cleared. Source: Utils.toPositive; not the absolute."""
+    """Return `hashes` with the sign bit cleared, which is not the absolute value.
+
+    Source: org.apache.kafka.common.utils.Utils.toPositive.
+    """
     return hashes & np.int32(0x7FFFFFFF)
 
 

@@ -1,87 +1,113 @@
-"""Logs as vectors describe them, as replicas' states: each record a batch and a segment."""
+"""Logs as vectors state them, as replica states: one batch a record, unless batches are given."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Batch, Segment, StagedBatch, segment_name
-from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.log.epochs import EpochEntry, EpochHistory
+from kafka_on_spark.log.state import ReplicaState
 from tests.builders import identity
 
-
-def commit(log: ReplicaState, change: LogChange | None) -> ReplicaState:
-    """Return the log after `change`, if there is one."""
-    return log if change is None else log.apply(change)
+RECORD_BYTES = 1
 
 
-def record_segment(epoch: int, offset: int, timestamp_ms: int = 0, count: int = 1) -> Segment:
-    """Return the file of the records that epoch `epoch` wrote at `offset`."""
+def batch_of(
+    base_offset: int,
+    epoch: int,
+    count: int = 1,
+    *,
+    timestamp_ms: int = 0,
+    appended_at_ms: int = 0,
+    name: str = "",
+) -> Batch:
+    """Return a batch in one file; the same offset, epoch and name are the same append."""
+    return Batch(
+        base_offset=Offset(base_offset),
+        record_count=count,
+        leader_epoch=LeaderEpoch(epoch),
+        partition_count=1,
+        producer=None,
+        appended_at_ms=appended_at_ms,
+        segments=(segment_of(base_offset, epoch, count, timestamp_ms=timestamp_ms, name=name),),
+    )
+
+
+def segment_of(
+    base_offset: int, epoch: int, count: int = 1, *, timestamp_ms: int = 0, name: str = ""
+) -> Segment:
+    """Return the file of a batch."""
     return Segment(
-        path=segment_name(LeaderEpoch(epoch), f"record{offset}", f"digest{epoch}x{offset}"),
-        size_bytes=100 * count,
+        path=segment_name(LeaderEpoch(epoch), f"{base_offset}x{epoch}x{count}{name}", "d"),
+        size_bytes=RECORD_BYTES * count,
         record_count=count,
         timestamp_min_us=timestamp_ms * 1000,
         timestamp_max_us=timestamp_ms * 1000,
     )
 
 
-def records(count: int, epoch: int, *, at: int) -> Iterator[StagedBatch]:
-    """Yield `count` records to append from offset `at` on, a batch each."""
-    for offset in range(at, at + count):
-        yield StagedBatch(
-            segments=(record_segment(epoch, offset),), partition_count=1, producer=None
-        )
-
-
-def batch_of(base: int, count: int, epoch: int, *, time_ms: int = 0) -> Batch:
-    """Return one batch of one segment."""
-    return Batch(
-        base_offset=Offset(base),
-        record_count=count,
-        leader_epoch=LeaderEpoch(epoch),
-        partition_count=1,
-        producer=None,
-        appended_at_ms=time_ms,
-        segments=(record_segment(epoch, base, time_ms, count),),
-    )
+def staged_of(base_offset: int, epoch: int, count: int = 1) -> StagedBatch:
+    """Return an append of `count` records in one file."""
+    return StagedBatch(segments=(segment_of(base_offset, epoch, count),), partition_count=1)
 
 
 def log_of(
-    batches: Sequence[Batch],
+    batches: Iterable[Batch],
     *,
     start: int | None = None,
     end: int | None = None,
     fence: int | None = None,
 ) -> ReplicaState:
-    """Return the log of `batches`, fenced at their last epoch unless `fence` says otherwise."""
-    last = batches[-1] if batches else None
-    first = batches[0].base_offset if batches else Offset(end or 0)
+    """Return the log of `batches`; without any it is empty at `start`."""
+    given = tuple(batches)
+    first = given[0].base_offset if given else (start or 0)
+    last = given[-1].end_offset if given else first
+    assert end is None or end == last, (end, last)
     return ReplicaState(
         identity=identity(),
-        log_start_offset=first if start is None else Offset(start),
-        log_end_offset=Offset(end or 0) if last is None else last.end_offset,
-        leader_epoch=fence if fence is not None else last.leader_epoch if last else None,
-        batches=tuple(batches),
+        log_start_offset=Offset(first if start is None else start),
+        log_end_offset=Offset(last),
+        leader_epoch=None if fence is None else LeaderEpoch(fence),
+        batches=given,
     )
 
 
-def log_of_batches(
-    batches: Iterable[tuple[int, int, int]], *, fence: int | None = None
+def history_of(entries: Sequence[Sequence[int]]) -> EpochHistory:
+    """Return [[epoch, start offset], ...] as a history."""
+    return EpochHistory(
+        tuple(EpochEntry(LeaderEpoch(epoch), Offset(start)) for epoch, start in entries)
+    )
+
+
+def entries_of(history: EpochHistory) -> list[list[int]]:
+    """Return a history as [[epoch, start offset], ...]."""
+    return [[each.leader_epoch, each.start_offset] for each in history.entries]
+
+
+def log_with_history(
+    entries: Sequence[Sequence[int]],
+    *,
+    end: int,
+    start: int | None = None,
+    fence: int | None = None,
 ) -> ReplicaState:
-    """Return the log of ``(base offset, count, epoch)``, each record a batch of its own."""
-    singles = [
-        batch_of(base + place, 1, epoch) for base, count, epoch in batches for place in range(count)
-    ]
-    return log_of(singles, fence=fence)
+    """Return a log of single records from the first entry to `end` whose history is `entries`.
 
-
-def log_of_epochs(entries: Sequence[Sequence[int]], log_end_offset: int) -> ReplicaState:
-    """Return the log in which each epoch begins where `entries` say, and the last is the fence."""
-    ends = [start for _, start in entries[1:]] + [log_end_offset]
-    batches = [
-        (start, end - start, epoch) for (epoch, start), end in zip(entries, ends, strict=True)
-    ]
-    start = entries[0][1] if entries else log_end_offset
-    log = log_of_batches(batches, fence=entries[-1][0] if entries else None)
-    return (
-        log if log.batches else log_of([], start=start, end=log_end_offset, fence=log.leader_epoch)
+    Its fence is the last entry's epoch, unless given.
+    """
+    first = entries[0][1] if entries else (end if start is None else start)
+    ends = [entry[1] for entry in entries[1:]] + [end]
+    batches = (
+        [
+            batch_of(offset, epoch)
+            for (epoch, begin), stop in zip(entries, ends, strict=True)
+            for offset in range(begin, min(stop, end))
+        ]
+        if entries
+        else [batch_of(offset, 0) for offset in range(first, end)]
+    )
+    last = entries[-1][0] if entries else None
+    return replace(
+        log_of(batches, start=first if start is None else start),
+        leader_epoch=last if fence is None else LeaderEpoch(fence),
     )

@@ -46,8 +46,10 @@ def _no(*arguments: Any, **named: Any) -> bool:
     return False
 
 
-def _committed_by_offset(partition: Any, each: Any) -> bool:
-    return each.batch is None or partition.high_watermark >= each.batch.end_offset
+def _committed_by_offset(
+    partition: Any, report: Any, *, seen_epoch: Any, end_offset: int | None
+) -> bool:
+    return end_offset is None or partition.high_watermark >= end_offset
 
 
 def _cut_to(choose: Callable[[Any, Any], int]) -> Callable[..., Any]:
@@ -81,7 +83,7 @@ def _partition_epoch_stays(self: Any, change: Any) -> tuple[int, int]:
 MUTANTS = [
     Mutant(
         "an append is acknowledged only where every replica in sync was seen to have it",
-        ((appender, "_is_committed", _committed_by_offset),),
+        ((appender, "is_committed", _committed_by_offset),),
     ),
     Mutant(
         "a follower cuts where it parts from its leader, not at an old high watermark",

@@ -1,288 +1,262 @@
-"""Files 01: leaderships of a log, where they end, and whether a fetcher shares them."""
+"""Kinds of file 01: where leaderships begin and end in a log, and what a leader answers."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-from kafka_on_spark.errors import ProtocolError, UnknownTopicOrPartitionError
-from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.epochs import (
-    EpochEnd,
-    EpochEntry,
-    EpochHistory,
-    end_offset_for,
-    epochs_of,
-    record_epochs,
+from kafka_on_spark.log.epochs import EpochEnd, EpochEntry, end_offset_for, epoch_history
+from kafka_on_spark.log.fetching import check_fetch
+from kafka_on_spark.log.leadership import check_request
+from kafka_on_spark.log.state import ReplicaState
+from tests.builders import partition
+from tests.conformance.logs import (
+    batch_of,
+    entries_of,
+    history_of,
+    log_of,
+    log_with_history,
+    staged_of,
 )
-from kafka_on_spark.log.fetch_checks import check_fetch, check_request
-from kafka_on_spark.log.state import LogChange, ReplicaState
-from tests.conformance.logs import commit, log_of_batches, log_of_epochs, records
-from tests.conformance.running import Adapter, NotApplicableError, kafka_name
+from tests.conformance.runner import Adapter, IllegalArgumentError, kafka_names
 
-UNDEFINED = {"epoch": -1, "end_offset": -1}
-
-
-def history_of(entries: list[list[int]]) -> EpochHistory:
-    """Return the history that a vector lists as ``[[epoch, start offset], ...]``."""
-    history = EpochHistory()
-    for epoch, start in entries:
-        history = history.assign(LeaderEpoch(epoch), Offset(start))
-    return history
-
-
-def listed(history: EpochHistory) -> list[list[int]]:
-    """Return a history as vectors list it."""
-    return [[each.leader_epoch, each.start_offset] for each in history.entries]
-
-
-def pair(entry: EpochEntry | None) -> list[int] | None:
-    """Return an entry as vectors give it."""
-    return None if entry is None else [entry.leader_epoch, entry.start_offset]
-
-
-def end_of(end: EpochEnd | None) -> dict[str, int]:
-    """Return an answer as vectors give it."""
-    if end is None:
-        return dict(UNDEFINED)
-    return {"epoch": end.leader_epoch, "end_offset": end.end_offset}
+LOCAL, OTHER = BrokerId(1), BrokerId(2)
 
 
 class LeaderEpochCache(Adapter):
-    """Kind leader_epoch_cache."""
+    """Kafka's epoch checkpoint is our history of a log."""
 
-    def __init__(self, setup: Mapping[str, Any]) -> None:
-        super().__init__(setup)
-        self._history = history_of(setup["entries"])
+    def __init__(self, entries):
+        self.history = history_of(entries)
 
-    def state(self) -> Mapping[str, Any]:
-        return {"entries": listed(self._history)}
-
-    def assign(self, epoch: int, start_offset: int) -> Any:
+    def op_assign(self, epoch, start_offset):
         try:
-            self._history = self._history.assign(LeaderEpoch(epoch), Offset(start_offset))
-        except ValueError:
-            return {"error": "ILLEGAL_ARGUMENT"}
-        return {"error": "NONE"}
+            entry = EpochEntry(LeaderEpoch(epoch), Offset(start_offset))
+        except AssertionError as error:
+            raise IllegalArgumentError from error
+        self.history = self.history.assigned(entry)
 
-    def latest_epoch(self) -> int | None:
-        latest = self._history.latest
-        return None if latest is None else latest.leader_epoch
+    def op_latest_epoch(self):
+        return self.history.latest_epoch
 
-    def end_offset_for(self, epoch: int, log_end_offset: int) -> Any:
-        return end_of(self._history.end_offset_for(LeaderEpoch(epoch), Offset(log_end_offset)))
+    def op_end_offset_for(self, epoch, log_end_offset):
+        return undefined_or(self.history.end_offset_for(given(epoch), log_end_offset))
 
-    def reload(self) -> None:
-        """The history is read off the batch headers each time: what is written is what is."""
-        self._history = history_of(listed(self._history))
+    def op_reload(self):
+        """Read the history back from where it is kept: the batch headers of a log that has it."""
+        entries = entries_of(self.history)
+        log = log_with_history(entries, end=entries[-1][1] + 1 if entries else 0)
+        self.history = epoch_history(log)
 
-    def clear(self) -> None:
-        self._history = EpochHistory()
+    def op_truncate_from_end(self, offset):
+        if offset >= 0:  # -1: no offset is given
+            self.history = self.history.truncated_from_end(offset)
 
-    def truncate_from_end(self, offset: int) -> None:
-        self._history = self._history.cut_from(Offset(offset))
+    def op_truncate_from_start(self, offset):
+        if offset >= 0:
+            self.history = self.history.truncated_from_start(offset)
 
-    def truncate_from_start(self, offset: int) -> None:
-        self._history = self._history.drop_below(Offset(offset))
+    def op_clear(self):
+        self.history = history_of([])
 
-    def previous_entry(self, epoch: int) -> list[int] | None:
-        return pair(self._history.previous_to(LeaderEpoch(epoch)))
-
-    def previous_epoch(self, epoch: int | None = None) -> int | None:
-        latest = self._history.latest
-        if epoch is None and latest is None:
-            return None
-        known = epoch if epoch is not None else latest.leader_epoch if latest else -1
-        found = self._history.previous_to(LeaderEpoch(known))
+    def op_previous_epoch(self, epoch=None):
+        asked = self.history.latest_epoch if epoch is None else epoch
+        found = None if asked is None else self.history.entry_below(asked)
         return None if found is None else found.leader_epoch
 
-    def next_epoch(self, epoch: int) -> int | None:
-        found = self._history.next_after(LeaderEpoch(epoch))
+    def op_previous_entry(self, epoch):
+        return entry_of(self.history.entry_below(epoch))
+
+    def op_next_epoch(self, epoch):
+        found = self.history.entry_above(epoch)
         return None if found is None else found.leader_epoch
 
-    def epoch_entry(self, epoch: int) -> list[int] | None:
-        return pair(self._history.entry(LeaderEpoch(epoch)))
+    def op_epoch_entry(self, epoch):
+        return entry_of(self.history.entry_of(epoch))
 
-    def epoch_for_offset(self, offset: int) -> int | None:
-        return self._history.epoch_at(Offset(offset))
+    def op_epoch_for_offset(self, offset):
+        return self.history.epoch_at(offset)
+
+    def expected(self):
+        return {"entries": entries_of(self.history)}
+
+
+def entry_of(entry):
+    return None if entry is None else [entry.leader_epoch, entry.start_offset]
+
+
+def given(epoch):
+    """Return an epoch in our words, where None stands for Kafka's -1."""
+    return None if epoch == -1 else epoch
+
+
+def undefined_or(end: EpochEnd | None):
+    """Return an answer in Kafka's words, where -1 stands for undefined."""
+    if end is None:
+        return {"epoch": -1, "end_offset": -1}
+    return {"epoch": end.leader_epoch, "end_offset": end.end_offset}
 
 
 class EpochLog(Adapter):
-    """Kind epoch_log: the same on a log, whose batches say what the cache holds in Kafka.
+    """A log and its history. A fence is the latest epoch that Kafka's history knows.
 
-    Each record is a batch of its own, since Kafka's vectors cut anywhere; that a batch is never
-    cut is tested by tests/unit/log/test_operations.py.
+    Our replicas cut only when they adopt a leadership, which counts as their latest epoch at
+    once; Kafka's log knows no fence. So a cut is made under a later one, which is taken off.
     """
 
-    def __init__(self, setup: Mapping[str, Any]) -> None:
-        super().__init__(setup)
-        if "entries" in setup:
-            self._log = log_of_epochs(setup["entries"], setup["log_end_offset"])
+    def __init__(self, log=None, log_end_offset=None, entries=None, batches=None, note=None):
+        if entries is not None:
+            self.state = log_with_history(entries, end=log_end_offset)
         else:
-            batches = [
-                (each["base"], each["count"], each["epoch"]) for each in setup.get("batches", ())
+            listed = [
+                batch_of(each["base"], each["epoch"], each["count"]) for each in batches or ()
             ]
-            self._log = log_of_batches(batches)
-        self._assigned: int | None = None
+            self.state = log_of(listed, fence=listed[-1].leader_epoch if listed else None)
+        assert not log, "a log with records is given as batches"
 
-    def _history(self) -> EpochHistory:
-        return record_epochs(self._log) if self._assigned is None else epochs_of(self._log)
+    def op_append_leader(self, leader_epoch, count):
+        self._adopt(leader_epoch)
+        staged = staged_of(self.state.log_end_offset, leader_epoch, count)
+        change = operations.append(self.state, staged, leader_epoch=leader_epoch, now_ms=0)
+        self.state = self.state.apply(change)
 
-    def state(self) -> Mapping[str, Any]:
-        history = self._history()
-        epochs = {batch.leader_epoch for batch in self._log.batches}
+    def op_append_follower(self, base_offset, count, batch_epoch):
+        known = epoch_history(self.state)
+        self._adopt(max(batch_epoch, known.latest_epoch or 0))
+        fetched = [batch_of(base_offset, batch_epoch, count)]
+        change = operations.append_fetched(
+            self.state, fetched, leader_epoch=self.state.leader_epoch
+        )
+        latest = known.assigned(EpochEntry(batch_epoch, base_offset)).latest_epoch
+        self.state = replace(self.state.apply(change), leader_epoch=latest)
+
+    def _adopt(self, epoch):
+        change = operations.adopt(self.state, leader_epoch=epoch, truncate_to=None, floor=Offset(0))
+        self.state = self.state if change is None else self.state.apply(change)
+
+    def op_advance_log_start(self, offset):
+        change = operations.advance_log_start(self.state, offset)
+        self.state = self.state if change is None else self.state.apply(change)
+
+    def op_truncate_to(self, offset):
+        latest = epoch_history(self.state).truncated_from_end(offset).latest_epoch
+        later = (self.state.leader_epoch or 0) + 1
+        change = operations.adopt(
+            self.state, leader_epoch=later, truncate_to=offset, floor=Offset(0)
+        )
+        self.state = replace(self.state.apply(change), leader_epoch=latest)
+        return self._about()
+
+    def op_assign_epoch_start(self, epoch, offset):
+        assert offset == self.state.log_end_offset, "a leadership begins at the log end"
+        self._adopt(epoch)
+        return self._about()
+
+    def op_end_offset_for_epoch(self, epoch):
+        end = end_offset_for(self.state, given(epoch))
+        return None if end is None else [end.leader_epoch, end.end_offset]
+
+    def _about(self):
+        entries = entries_of(epoch_history(self.state))
         return {
-            "entries": listed(history),
-            "log_end_offset": self._log.log_end_offset,
-            "latest_epoch": history.latest.leader_epoch if history.latest else None,
-            "batch_epochs": f"all {next(iter(epochs))}" if len(epochs) == 1 else sorted(epochs),
+            "entry_count": len(entries),
+            "latest_entry": entries[-1] if entries else None,
+            "log_end_offset": self.state.log_end_offset,
         }
 
-    def _answer(self) -> dict[str, Any]:
-        history = self._history()
+    def expected(self):
+        epochs = sorted({each.leader_epoch for each in self.state.batches})
+        history = epoch_history(self.state)
         return {
-            "entry_count": len(history.entries),
-            "latest_entry": pair(history.latest),
-            "log_end_offset": self._log.log_end_offset,
+            "batch_epochs": f"all {epochs[0]}" if len(epochs) == 1 else epochs,
+            "entries": entries_of(history),
+            "latest_epoch": history.latest_epoch,
+            "log_end_offset": self.state.log_end_offset,
         }
-
-    def append_leader(self, leader_epoch: int, count: int) -> Any:
-        self._fence(leader_epoch)
-        for staged in records(count, leader_epoch, at=self._log.log_end_offset):
-            change = operations.append(
-                self._log, staged, leader_epoch=LeaderEpoch(leader_epoch), now_ms=0
-            )
-            assert isinstance(change, LogChange)
-            self._log = self._log.apply(change)
-        return self._answer()
-
-    def append_follower(self, base_offset: int, count: int, batch_epoch: int) -> Any:
-        self._fence(max(batch_epoch, self._log.leader_epoch or 0))
-        batches = log_of_batches([(base_offset, count, batch_epoch)]).batches
-        assert self._log.leader_epoch is not None
-        self._log = self._log.apply(
-            operations.append_fetched(self._log, batches, leader_epoch=self._log.leader_epoch)
-        )
-        return self._answer()
-
-    def advance_log_start(self, offset: int) -> Any:
-        change = operations.advance_log_start(self._log, Offset(offset))
-        if change is not None:
-            self._log = self._log.apply(change)
-        if not self._log.batches:
-            raise NotApplicableError("fence_ends_the_log")
-        return self._answer()
-
-    def truncate_to(self, offset: int) -> Any:
-        """Cut as every cut is made: in the commit that adopts a leadership."""
-        if self._assigned is not None and offset <= self._log.log_end_offset:
-            raise NotApplicableError("fence_survives_a_cut")
-        if offset < self._log.log_start_offset:
-            raise NotApplicableError("no_cut_below_the_log_start")
-        epoch = LeaderEpoch((self._log.leader_epoch or 0) + 1)
-        change = operations.adopt(
-            self._log, leader_epoch=epoch, truncate_to=Offset(offset), floor=Offset(0)
-        )
-        fence = self._log.leader_epoch
-        self._log = replace(commit(self._log, change), leader_epoch=fence)
-        return self._answer()
-
-    def assign_epoch_start(self, epoch: int, offset: int) -> Any:
-        if offset != self._log.log_end_offset or epoch <= (self._log.leader_epoch or -1):
-            raise NotApplicableError("epoch_begins_where_the_log_ends")
-        self._fence(epoch)
-        self._assigned = epoch
-        return self._answer()
-
-    def end_offset_for_epoch(self, epoch: int) -> list[int] | None:
-        found = end_offset_for(self._log, LeaderEpoch(epoch))
-        return None if found is None else [found.leader_epoch, found.end_offset]
-
-    def _fence(self, epoch: int) -> None:
-        change = operations.adopt(
-            self._log, leader_epoch=LeaderEpoch(epoch), truncate_to=None, floor=Offset(0)
-        )
-        self._log = commit(self._log, change)
 
 
 class OffsetsForLeaderEpoch(Adapter):
-    """Kind offsets_for_leader_epoch: a request for where an epoch ends, and its refusals."""
+    """What a broker answers about a partition that it leads, follows, or does not host."""
 
-    def __init__(self, setup: Mapping[str, Any]) -> None:
-        super().__init__(setup)
-        if "follower" in setup or "note" in setup:
-            raise NotApplicableError("two_brokers_epochs")
-        self._role = setup["role"]
-        self._epoch = LeaderEpoch(setup.get("leader_epoch", 0))
-        self._log = self._read_log(setup)
-
-    def _read_log(self, setup: Mapping[str, Any]) -> ReplicaState:
-        if "entries" in setup:
-            log = log_of_epochs(setup["entries"], setup["log_end_offset"])
-        else:
-            batches = [
-                (each["base"], each["count"], each["epoch"]) for each in setup.get("batches", ())
-            ]
-            log = log_of_batches(batches)
-        change = operations.adopt(log, leader_epoch=self._epoch, truncate_to=None, floor=Offset(0))
-        return commit(log, change)
-
-    def state(self) -> Mapping[str, Any]:
-        return {"log_end_offset": self._log.log_end_offset}
-
-    def _check(self, current: int | None, only_leader: bool) -> None:
-        if self._role == "unhosted":
-            raise UnknownTopicOrPartitionError("no such partition")
-        check_request(
-            self._epoch,
-            None if current is None else LeaderEpoch(current),
-            is_leader=self._role == "leader",
-            needs_leader=only_leader,
-        )
-
-    def offsets_for_leader_epoch(
-        self, current_leader_epoch: int | None, leader_epoch: int, only_leader: bool
-    ) -> Any:
-        try:
-            self._check(current_leader_epoch, only_leader)
-        except ProtocolError as error:
-            return {"error": kafka_name(error), **UNDEFINED}
-        return {"error": "NONE", **end_of(end_offset_for(self._log, LeaderEpoch(leader_epoch)))}
-
-    def offset_snapshot(self, current_leader_epoch: int | None, only_leader: bool) -> Any:
-        self._check(current_leader_epoch, only_leader)
-        return {"error": "NONE"}
-
-    def bump_leader_epoch(self, to: int) -> Any:
-        raise NotApplicableError("two_brokers_epochs")
-
-    def append_and_replicate(self, count: int) -> Any:
-        raise NotApplicableError("two_brokers_epochs")
-
-
-class FetchDivergence(Adapter):
-    """Kind fetch_divergence: a fetch that says the epoch of the last record it has."""
-
-    def follower_fetch(
+    def __init__(
         self,
-        current_leader_epoch: int | None,
-        fetch_offset: int,
-        last_fetched_epoch: int | None = None,
-    ) -> Any:
-        setup = self.setup
+        role,
+        leader_epoch=0,
+        batches=None,
+        entries=None,
+        log_end_offset=None,
+        log_start_offset=None,
+        follower=None,
+    ):
+        leader = LOCAL if role == "leader" else OTHER
+        self.partition = partition("1 2", leader=leader, epoch=leader_epoch)
+        if role == "unhosted":
+            self.partition = None
+        if entries is not None:
+            self.state = log_with_history(
+                entries, start=log_start_offset, end=log_end_offset, fence=leader_epoch
+            )
+        else:
+            listed = [
+                batch_of(each["base"], each["epoch"], each["count"]) for each in batches or ()
+            ]
+            self.state = log_of(listed, end=log_end_offset, fence=leader_epoch)
+        self.follower = log_of([])
+
+    def op_offsets_for_leader_epoch(self, current_leader_epoch, leader_epoch, only_leader):
+        try:
+            self._check(current_leader_epoch, only_leader=only_leader)
+        except KafkaOnSparkError as error:
+            return {"error": kafka_names(error), **undefined_or(None)}
+        return undefined_or(end_offset_for(self.state, given(leader_epoch)))
+
+    def op_offset_snapshot(self, current_leader_epoch, only_leader):
+        self._check(current_leader_epoch, only_leader=only_leader)
+
+    def _check(self, leader_epoch, *, only_leader, fetched_by=None):
         check_request(
-            LeaderEpoch(setup["leader_epoch"]),
-            None if current_leader_epoch is None else LeaderEpoch(current_leader_epoch),
-            is_leader=setup["role"] == "leader",
-            needs_leader=True,
+            self.partition,
+            LOCAL,
+            leader_epoch=leader_epoch,
+            only_leader=only_leader,
+            fetched_by=fetched_by,
         )
-        diverging = check_fetch(
-            history_of(setup["entries"]),
-            log_start_offset=Offset(setup["log_start_offset"]),
-            log_end_offset=Offset(setup["log_end_offset"]),
-            fetch_offset=Offset(fetch_offset),
-            last_fetched_epoch=None
-            if last_fetched_epoch is None
-            else LeaderEpoch(last_fetched_epoch),
-        )
-        return {"error": "NONE", "diverging": None if diverging is None else end_of(diverging)}
+
+    def op_bump_leader_epoch(self, to):
+        self.state = adopted(self.state, to)
+        self.partition = replace(self.partition, leader_epoch=to)
+        return self._both()
+
+    def op_append_and_replicate(self, count):
+        epoch = self.partition.leader_epoch
+        staged = staged_of(self.state.log_end_offset, epoch, count)
+        change = operations.append(self.state, staged, leader_epoch=epoch, now_ms=0)
+        self.state = self.state.apply(change)
+        follower = adopted(self.follower, epoch)
+        missing = self.state.batches[len(follower.batches) :]
+        fetched = operations.append_fetched(follower, missing, leader_epoch=epoch)
+        self.follower = follower.apply(fetched)
+        return self._both()
+
+    def _both(self):
+        return {
+            "leader_entries": entries_of(epoch_history(self.state)),
+            "follower_entries": entries_of(epoch_history(self.follower)),
+        }
+
+    def expected(self):
+        return {"log_end_offset": self.state.log_end_offset}
+
+
+class FetchDivergence(OffsetsForLeaderEpoch):
+    """A follower's fetch that says the epoch of its last record."""
+
+    def op_follower_fetch(self, current_leader_epoch, last_fetched_epoch, fetch_offset):
+        self._check(current_leader_epoch, only_leader=True, fetched_by=OTHER)
+        end = check_fetch(self.state, fetch_offset, last_fetched_epoch=given(last_fetched_epoch))
+        return {"diverging": None if end is None else undefined_or(end)}
+
+
+def adopted(state: ReplicaState, epoch: int) -> ReplicaState:
+    change = operations.adopt(state, leader_epoch=epoch, truncate_to=None, floor=Offset(0))
+    return state if change is None else state.apply(change)

@@ -1,96 +1,227 @@
-"""Files 04: what a replica answers to requests, as far as this product has them."""
+"""The kind of file 04 about what a broker refuses, and in which order it looks."""
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
 
-from kafka_on_spark.errors import CorruptLogError
-from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.config import check_acks
+from kafka_on_spark.controller.brokers import change_record
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import KEEP, BrokerId, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.timestamps import segment_at_time
-from tests.conformance.adapters.isr import Leader
-from tests.conformance.adapters.log_offsets import place_of
-from tests.conformance.logs import batch_of, log_of
-from tests.conformance.running import Adapter, NotApplicableError
+from kafka_on_spark.log.fetching import check_fetch
+from kafka_on_spark.log.leadership import check_request
+from kafka_on_spark.log.offsets import FoundOffset
+from kafka_on_spark.metadata.partition import PartitionChange
+from kafka_on_spark.metadata.records import MetadataBatch, Stamp
+from kafka_on_spark.service.append_checks import check_min_isr, is_committed
+from kafka_on_spark.service.replication_round import plan_fetches
+from tests.builders import KEY, TOPIC_ID, image_of, partition
+from tests.conformance.adapters.epochs import given, undefined_or
+from tests.conformance.adapters.leader import Leader
+from tests.conformance.adapters.log_offsets import find, found_in_words
+from tests.conformance.logs import batch_of, staged_of
+from tests.conformance.runner import Answer, CutOffError, kafka_names
+from tests.conformance.world import extended
+
+UNCOMMITTED, COMMITTED = "READ_UNCOMMITTED", "READ_COMMITTED"
+FIRST_TIMES = ("EARLIEST", "EARLIEST_LOCAL")
 
 
-class Gates(Adapter):
-    """Kind gates: what a replica answers to requests, as far as this product has them."""
+class Gates(Leader):
+    """One replica of a partition, asked by clients, followers and the controller."""
 
-    def __new__(cls, setup: Mapping[str, Any]) -> Any:
-        if setup.get("role") == "follower" and "leader_epoch" not in setup:
-            return _FollowerLog(setup)
-        if "timestamps" in setup:
-            return _Offsets(setup)
-        if "open_transaction" in setup:
-            raise NotApplicableError("no_transactions")
-        if "hosted" in setup or "stray_log" in setup or "partitions" in setup:
-            raise NotApplicableError("commands_are_the_register")
-        return _GateLeader(setup)
+    def __init__(
+        self,
+        timestamps=(),
+        open_transaction=None,
+        hosted=True,
+        stray_log=False,
+        partitions=None,
+        **setup,
+    ):
+        super().__init__(**setup)
+        self.is_hosted = hosted
+        if timestamps:
+            self._stamp(timestamps)
+        if partitions is not None:
+            self._register(partitions)
+        self.appended_end = None
 
-
-class _GateLeader(Leader):
-    def list_offsets(self, timestamp: int | str, isolation: str | None = None) -> Any:
-        if timestamp != "LATEST":
-            raise NotApplicableError("the_register_has_the_true_high_watermark")
-        registration = self._partition()
-        end = self._end if isolation is None else registration.high_watermark
-        return {"offset": end, "leader_epoch": registration.leader_epoch}
-
-    def append_follower(self, base_offset: int, count: int) -> None:
-        raise NotApplicableError("commands_are_the_register")
-
-
-class _FollowerLog(Adapter):
-    """A follower that takes batches."""
-
-    def __init__(self, setup: Mapping[str, Any]) -> None:
-        super().__init__(setup)
-        start = setup["log_start_offset"]
-        self._log = log_of([], start=start, end=setup["log_end_offset"], fence=0)
-
-    def append_follower(self, base_offset: int, count: int) -> Any:
-        whole = log_of([batch_of(base_offset, count, 0)]).batches
-        error = "NONE"
-        try:
-            change = operations.append_fetched(self._log, whole, leader_epoch=LeaderEpoch(0))
-            self._log = self._log.apply(change)
-        except CorruptLogError:
-            error = "UNEXPECTED_APPEND_OFFSET"
-        begins = (
-            self._log.batches[0].base_offset if self._log.batches else self._log.log_start_offset
+    def _stamp(self, timestamps):
+        log = self.world.leader
+        stamped = tuple(
+            batch_of(
+                each.base_offset,
+                each.leader_epoch,
+                # A record without a timestamp is before all times, as it is at Kafka (-1).
+                timestamp_ms=-1 if time_ms is None else time_ms,
+                appended_at_ms=each.appended_at_ms,
+            )
+            for each, time_ms in zip(log.batches, timestamps, strict=True)
         )
+        self.world.leader = replace(log, batches=stamped)
+
+    def op_list_offsets(self, timestamp, isolation):
+        if isolation == COMMITTED:
+            return Answer(left_out=dict.fromkeys(("offset", "timestamp", "error"), "transactions"))
+        log = self.world.leader
+        fetchable = log.log_end_offset if isolation is None else self.world.high_watermark
+        start = self.world.report().epoch_start_offset
+        found = find(log, timestamp)
+        if timestamp == "LATEST":
+            found = FoundOffset(
+                offset=fetchable, timestamp_us=None, leader_epoch=found.leader_epoch
+            )
+        elif timestamp not in FIRST_TIMES and found is not None and found.offset >= fetchable:
+            found = None
+        lags = isolation is not None and start > self.world.high_watermark
+        if lags and timestamp not in FIRST_TIMES and (timestamp == "LATEST" or found is None):
+            return Answer(found_in_words(found), {"error": "high-watermark-never-falls"})
+        return found_in_words(found)
+
+    def op_follower_fetch(
+        self, replica, offset, current_leader_epoch=None, last_fetched_epoch=None, **step
+    ):
+        self._check(current_leader_epoch, only_leader=True, fetched_by=BrokerId(replica))
+        end = check_fetch(self.world.leader, offset, last_fetched_epoch=given(last_fetched_epoch))
+        if end is not None:
+            return {"diverging": undefined_or(end)}
+        answer = super().op_follower_fetch(
+            replica, offset, current_leader_epoch=current_leader_epoch, **step
+        )
+        answer.value["diverging"] = None
+        return answer
+
+    def op_consumer_fetch(self, offset, client_metadata, current_leader_epoch=None):
+        """A consumer that says where it is may be served by a follower (KIP-392)."""
+        self._check(current_leader_epoch, only_leader=not client_metadata)
+        check_fetch(self.world.leader, offset)
+
+    def op_fetch(self, replica, offset, current_leader_epoch=None):
+        """A fetch by a follower sees the whole log; one by a consumer what is committed."""
+        is_follower = isinstance(replica, int) and replica >= 0
+        fetched_by = BrokerId(replica) if is_follower else None
+        self._check(current_leader_epoch, only_leader=True, fetched_by=fetched_by)
+        check_fetch(self.world.leader, offset)
+        end = self.world.leader.log_end_offset if is_follower else self.world.high_watermark
+        return {"records": max(0, end - offset)}
+
+    def _check(self, leader_epoch, *, only_leader, fetched_by=None):
+        check_request(
+            self.world.partition if self.is_hosted else None,
+            self.world.local,
+            leader_epoch=leader_epoch,
+            only_leader=only_leader,
+            fetched_by=fetched_by,
+        )
+
+    def op_append_follower(self, base_offset, count):
+        epoch = self.world.leader.leader_epoch
+        below_start = base_offset < self.world.leader.log_start_offset
+        answer = {}
+        try:
+            self.world.leader = extended(self.world.leader, [batch_of(base_offset, epoch, count)])
+        except KafkaOnSparkError as error:
+            answer["error"] = kafka_names(error)
+        log = self.world.leader
+        answer |= {"log_start_offset": log.log_start_offset, "log_end_offset": log.log_end_offset}
+        first = log.batches[0].base_offset if log.batches else log.log_end_offset
+        if below_start or first < log.log_start_offset:
+            return Answer(answer, {"log_start_offset": "log-start-is-the-registers"})
+        return answer
+
+    def op_produce(self, acks, count=1):
+        answer = {}
+        try:
+            if check_acks(acks) == "all":
+                check_min_isr(self.world.image, KEY, self.world.partition, is_appended=False)
+            log = self.world.leader
+            staged = staged_of(log.log_end_offset, log.leader_epoch, count)
+            change = operations.append(
+                log, staged, leader_epoch=self.world.partition.leader_epoch, now_ms=0
+            )
+            self.world.leader = log.apply(change)
+            self.appended_end = self.world.leader.log_end_offset
+            self._decide_high_watermark()
+            answer["pending"] = check_acks(acks) == "all" and not self._is_committed()
+        except KafkaOnSparkError as error:
+            answer["error"] = kafka_names(error)
+        return {**answer, "log_end_offset": self.world.leader.log_end_offset}
+
+    def op_produce_status(self):
+        answer = {"high_watermark": self.world.high_watermark}
+        try:
+            check_min_isr(self.world.image, KEY, self.world.partition, is_appended=True)
+        except KafkaOnSparkError as error:
+            return {**answer, "error": kafka_names(error)}
+        return {**answer, "pending": not self._is_committed()}
+
+    def _is_committed(self):
+        return is_committed(
+            self.world.partition,
+            self.world.report(),
+            seen_epoch=self.world.leader.leader_epoch,
+            end_offset=self.appended_end,
+        )
+
+    def op_stop_replica(self, leader_epoch, delete):
+        """A replica is stopped by a later leadership; without a known epoch, or for good, by name."""
+        if delete or not isinstance(leader_epoch, int) or not self.is_hosted:
+            raise CutOffError("deletion-names-a-uuid")
+        change = operations.adopt(
+            self.world.leader,
+            leader_epoch=LeaderEpoch(leader_epoch),
+            truncate_to=None,
+            floor=Offset(0),
+        )
+        self.world.leader = self.world.leader if change is None else self.world.leader.apply(change)
+
+    def op_apply_record(self, partition, record):
+        place = self.names[partition]
+        found = self.cluster.topics[TOPIC_ID].partitions[place]
+        change = PartitionChange(
+            isr=frozenset(record["isr"]) if "isr" in record else KEEP,
+            leader=record.get("leader", KEEP),
+        )
+        stamped = change_record(self.cluster, PartitionKey(TOPIC_ID, place), found, change, "")
+        batch = MetadataBatch(
+            base_offset=self.cluster.offset, stamp=Stamp(time_ms=0), records=(stamped,)
+        )
+        self.cluster = self.cluster.replay(batch)
+
+    def op_partition_view(self, partition):
+        found = self.cluster.topics[TOPIC_ID].partitions[self.names[partition]]
         return {
-            "error": error,
-            "log_end_offset": self._log.log_end_offset,
-            # The start stands in the register; that the first batch begins below it shows here.
-            "log_start_offset": min(begins, self._log.log_start_offset),
+            "is_leader": found.leader == self.world.local,
+            "leader_epoch": found.leader_epoch,
+            "partition_epoch": found.partition_epoch,
         }
 
+    def op_stopped_fetchers(self):
+        return sorted(self.fetching - self._fetching())
 
-class _Offsets(Adapter):
-    """Offsets by time, for readers and for replicas."""
-
-    def __init__(self, setup: Mapping[str, Any]) -> None:
-        super().__init__(setup)
-        if None in setup["timestamps"][-1:]:
-            raise NotApplicableError("other_log")
-        self._log = log_of(
-            [
-                batch_of(place, 1, 0, time_ms=time or 0)
-                for place, time in enumerate(setup["timestamps"])
-            ]
+    def _register(self, partitions):
+        """Have an image of these partitions, each with its registration's fields."""
+        self.names = {name: place for place, name in enumerate(partitions)}
+        self.cluster = image_of(
+            *(
+                partition(
+                    " ".join(str(broker) for broker in each["replicas"]),
+                    " ".join(str(broker) for broker in each["isr"]),
+                    leader=each["leader"],
+                    epoch=each.get("leader_epoch", 0),
+                    version=each.get("partition_epoch", 0),
+                )
+                for each in partitions.values()
+            ),
+            ids="0 1 2 3 4 5 6",
         )
+        self.fetching = self._fetching()
 
-    def list_offsets(self, timestamp: int | str, isolation: str | None = None) -> Any:
-        high_watermark = self.setup["high_watermark"]
-        if high_watermark < self.setup["leader_epoch_start_offset"]:
-            raise NotApplicableError("the_register_has_the_true_high_watermark")
-        end = self._log.log_end_offset if isolation is None else Offset(high_watermark)
-        if timestamp == "LATEST":
-            return {"error": "NONE", "offset": end}
-        if timestamp in ("EARLIEST", "EARLIEST_LOCAL"):
-            return {"error": "NONE", "offset": self._log.log_start_offset}
-        if isinstance(timestamp, str):
-            raise NotApplicableError("no_tiered_storage")
-        found = segment_at_time(self._log, timestamp * 1000)
-        return place_of(None if found is None or found.base_offset >= end else found)
+    def _fetching(self):
+        """Return the partitions that this broker fetches."""
+        return {
+            name
+            for name, place in self.names.items()
+            for order in plan_fetches(self.cluster, PartitionKey(TOPIC_ID, place), is_sweep=True)
+            if order.follower is not None and order.follower.broker_id == self.world.local
+        }

@@ -7,6 +7,7 @@ import pytest
 from kafka_on_spark.controller.high_watermark import (
     advance_high_watermark,
     has_all_committed,
+    is_at_min_isr,
     is_under_min_isr,
 )
 from kafka_on_spark.errors import KafkaStorageError
@@ -137,3 +138,12 @@ def test_where_nothing_is_kept_the_end_alone_is_proof(start):
     assert has_all_committed(
         before, log_start_offset=start, log_end_offset=start, epoch_below_high_watermark=None
     )
+
+
+@pytest.mark.parametrize("isr, expected", [("1", False), ("1 2", True), ("1 2 3", False)])
+def test_at_the_minimum_one_loss_more_is_too_many(isr, expected):
+    registered = partition("1 2 3", isr)
+    image = image_of(registered, configs={"min.insync.replicas": "2"})
+
+    assert is_at_min_isr(image, TOPIC_ID, registered) is expected
+    assert registered.is_under_replicated is (isr != "1 2 3")

@@ -164,6 +164,17 @@ def test_adopting_a_leadership(text, epoch, cut, floor, expected):
     check_dense(after)
 
 
+@pytest.mark.parametrize("text, start", [("1:ab 2:c", 5), ("1:aaa", 6), ("", 5)])
+def test_cut_below_the_log_start_leaves_an_empty_log_there(text, start):
+    state = log(text, base=5, start=start, fence=2)
+
+    change = operations.adopt(state, leader_epoch=3, truncate_to=Offset(3), floor=Offset(0))
+    after = state.apply(change)
+
+    assert (text_of(after), after.log_start_offset, after.log_end_offset) == ("", 3, 3)
+    check_dense(after)
+
+
 def test_new_start_forgets_the_log_and_takes_the_leaders_producers():
     state = log("0:aa 1:b", producers={"old": ProducerCounter(3, 0)})
     counters = {"p": ProducerCounter(8, 2)}

@@ -1,7 +1,4 @@
-"""Which adapter translates which kind."""
-
-from collections.abc import Mapping
-from typing import Any
+"""One adapter a kind: vectors' words to production functions and back. No rule is held here."""
 
 from tests.conformance.adapters.epochs import (
     EpochLog,
@@ -9,34 +6,36 @@ from tests.conformance.adapters.epochs import (
     LeaderEpochCache,
     OffsetsForLeaderEpoch,
 )
-from tests.conformance.adapters.fetching import (
-    Fetcher,
+from tests.conformance.adapters.fetch_state import FetchState
+from tests.conformance.adapters.fetcher import (
     FetchError,
     OffsetReset,
     Reconcile,
     TruncationState,
 )
+from tests.conformance.adapters.fetcher_rounds import Fetcher
 from tests.conformance.adapters.gates import Gates
-from tests.conformance.adapters.isr import Leader
-from tests.conformance.adapters.log_offsets import DeleteRecords, ListOffsets, LogOffsets, Retention
-from tests.conformance.adapters.partitioning import Partitioner
+from tests.conformance.adapters.leader import Leader
+from tests.conformance.adapters.log_offsets import ListOffsets, LogOffsets
+from tests.conformance.adapters.log_start import DeleteRecords, Retention
+from tests.conformance.adapters.partitioner import Partitioner
 
-ADAPTERS: Mapping[str, Any] = {
+ADAPTERS = {
     "leader_epoch_cache": LeaderEpochCache,
     "epoch_log": EpochLog,
     "offsets_for_leader_epoch": OffsetsForLeaderEpoch,
     "fetch_divergence": FetchDivergence,
-    "isr": Leader,
     "high_watermark": Leader,
-    "fetch_state": Leader,
-    "gates": Gates,
+    "fetch_state": FetchState,
     "truncation_state": TruncationState,
     "fetcher": Fetcher,
-    "offset_reset": OffsetReset,
     "fetch_error": FetchError,
+    "offset_reset": OffsetReset,
     "reconcile": Reconcile,
-    "log_offsets": LogOffsets,
+    "gates": Gates,
+    "isr": Leader,
     "list_offsets": ListOffsets,
+    "log_offsets": LogOffsets,
     "retention": Retention,
     "delete_records": DeleteRecords,
     "partitioner": Partitioner,

@@ -1,0 +1,328 @@
+"""The kind of file 05 about a fetcher's rounds.
+
+A round of ours adopts the leadership, cuts, and takes all that the leader has, a commit at a
+time; Kafka's fetcher takes a round for each. So what a vector says after a round is looked for
+among the states that the follower's table goes through, in their order.
+"""
+
+from dataclasses import replace
+
+from kafka_on_spark.errors import NO_ERROR
+from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.log.epochs import EpochEnd, latest_epoch_with_records
+from kafka_on_spark.log.fetching import FetchAction, after_refusal
+from kafka_on_spark.log.truncation import truncation_step
+from tests.conformance.adapters.fetcher import (
+    CODES,
+    LEADER,
+    NO_LOCAL_MARK,
+    OLD_FORMAT,
+    UNDEFINED,
+    Pair,
+    follower_report,
+    records_of,
+)
+from tests.conformance.logs import batch_of, log_of
+from tests.conformance.runner import Adapter, Answer, CutOffError
+from tests.fakes import Fault, folder
+
+ORDERS = "fetches-are-orders"
+FENCES = "a-fetch-fences-its-leader"
+ADOPTS = "adopted-before-fetched"
+RETRIED = "failures-are-retried"
+WIRE = "wire-detail"
+
+
+class Fetcher(Adapter):
+    """Chooses by the setup: two logs, a leader's bare answers, or many partitions."""
+
+    @classmethod
+    def for_setup(cls, setup):
+        if "partitions" in setup:
+            return ManyPartitions
+        if "log" in setup.get("follower", {}):
+            return TwoLogs
+        return BareAnswers if "follower" in setup else cls
+
+    @classmethod
+    def sorts(cls):
+        return (cls, TwoLogs, BareAnswers, ManyPartitions)
+
+    def __init__(self, transport):
+        raise CutOffError(WIRE)
+
+
+class TwoLogs(Adapter):
+    """A follower and its leader. Records are [offset, epoch]."""
+
+    def __init__(
+        self,
+        follower,
+        leader,
+        fetch_backoff_ms=None,
+        fetch_raises=None,
+        epoch_lookup_supported=True,
+        corrupt_first_response=False,
+        during_epoch_lookup=None,
+        epoch_lookup_returns_extra_partition=None,
+        truncate_on_fetch=True,
+        offset_lookup_raises=None,
+        first_latest_offset_lookup_raises=None,
+        fail=None,
+        leader_replies=None,
+    ):
+        if not epoch_lookup_supported or follower.get("latest_epoch_unknown"):
+            raise CutOffError(UNDEFINED if not epoch_lookup_supported else OLD_FORMAT)
+        if during_epoch_lookup or fail or leader_replies:
+            raise CutOffError(ORDERS)
+        if offset_lookup_raises:
+            raise CutOffError(WIRE)  # both tables are looked at in one task; nothing is looked up
+        self.fetch_raises = fetch_raises
+        self.is_corrupt = corrupt_first_response
+        # Some of Kafka's tests give a leader records of later epochs than its own leadership.
+        newest = max((epoch for _, epoch in (*leader["log"], *follower["log"])), default=0)
+        self.shift = max(0, newest - leader["leader_epoch"])
+        self.epoch = follower["leader_epoch"] + self.shift
+        self.leader_log = _log(leader, fence=leader["leader_epoch"] + self.shift)
+        mine = _log(follower, fence=None)
+        latest = latest_epoch_with_records(mine)
+        self.follower_log = replace(mine, leader_epoch=latest)
+        self.pair = None
+        self.path = []
+        self.fetched = None
+
+    def op_add_partition(self, fetch_offset, leader_epoch, force_truncation=False, partition=None):
+        self._plan(leader_epoch + self.shift)
+        return Answer({}, {"state": ADOPTS})
+
+    def _plan(self, epoch):
+        self.epoch = epoch
+        if self.leader_log.leader_epoch < epoch:
+            raise CutOffError(FENCES)
+        self.pair = Pair(self.leader_log, self.follower_log, epoch=LeaderEpoch(epoch))
+        self.path, self.fetched = [], None
+
+    def op_leader_set_epoch(self, epoch):
+        self.leader_log = replace(self.leader_log, leader_epoch=LeaderEpoch(epoch + self.shift))
+        self._plan(self.epoch)
+
+    def op_fetcher_round(self):
+        if self.fetch_raises is not None:
+            action = after_refusal(
+                CODES[self.fetch_raises], asked_epoch=self.epoch, current_epoch=self.epoch
+            )
+            return {"delayed": action is FetchAction.RETRY}
+        if len(self.path) <= 1:
+            self._fetch()
+        left_out = dict.fromkeys(("high_watermark",), NO_LOCAL_MARK)
+        return Answer(
+            left_out=left_out,
+            alternatives=tuple(self._about(state) for state in self.path),
+            chosen=self._pass_to,
+        )
+
+    def _pass_to(self, place):
+        del self.path[:place]
+
+    def _fetch(self):
+        if self.is_corrupt:
+            self._corrupt()
+        self.fetched = self.pair.fetch()
+        self.follower_log = self.fetched.follower
+        self.path = list(self.fetched.states) or [self.follower_log]
+        if self.is_corrupt:
+            self.is_corrupt = False
+            self._plan_again()
+
+    def _corrupt(self):
+        """Have the leader's files read as other bytes than their names say."""
+        address = self.pair.disks.addresses[LEADER]
+        files = self.pair.disks.roots[address.root].files[folder(address)]
+        files.update(dict.fromkeys(files, b"damaged"))
+
+    def _plan_again(self):
+        path, fetched = self.path, self.fetched
+        self._plan(self.epoch)
+        self.path, self.fetched = path, fetched
+
+    def _about(self, state):
+        action = self._action()
+        is_adopted = state.leader_epoch == self.epoch
+        where = "FETCHING" if is_adopted else "TRUNCATING"
+        is_failed = action is FetchAction.WAIT_FOR_METADATA
+        return {
+            "log": records_of(state),
+            "log_end_offset": state.log_end_offset,
+            "log_start_offset": state.log_start_offset,
+            "fetch_offset": state.log_end_offset,
+            "last_fetched_epoch": latest_epoch_with_records(state),
+            "leader_epoch": self.epoch - self.shift,
+            "state": None if is_failed else where,
+            "failed": is_failed,
+            "delayed": action is FetchAction.RETRY,
+            "ready_for_fetch": action is None,
+        }
+
+    def _action(self):
+        """Return what becomes of the partition after the last fetch; None if it was not refused."""
+        report = follower_report(self.fetched)
+        if report.error_code == NO_ERROR:
+            return None
+        return after_refusal(report.error_code, asked_epoch=self.epoch, current_epoch=self.epoch)
+
+    def op_fetcher_rounds_until_equal(self, max_rounds):
+        for _ in range(max_rounds):
+            if records_of(self.follower_log) == records_of(self.leader_log):
+                break
+            self._fetch()
+        self.path = [self.follower_log]
+
+    def op_last_fetched_epoch(self):
+        return latest_epoch_with_records(self.path[0] if self.path else self.follower_log)
+
+    def op_lag(self):
+        raise CutOffError(WIRE)
+
+    def op_leader_wipe(self):
+        raise CutOffError("wiped-leader-is-bad")
+
+    def op_remove_partition_during_truncation(self):
+        raise CutOffError(ORDERS)
+
+    def op_diverging_response(self, epoch, end_offset):
+        raise CutOffError(ORDERS)
+
+    def op_remove_partition(self):
+        raise CutOffError(ORDERS)
+
+    def op_leader_change(self, partition, leader_epoch):
+        raise CutOffError(ORDERS)
+
+    def op_fetch_response(
+        self, records=None, high_watermark=None, diverging=None, latest_epoch_after=None
+    ):
+        raise CutOffError(ORDERS)
+
+    def expected(self):
+        state = self.path[-1] if self.path else self.follower_log
+        value = {
+            "log": records_of(state),
+            "log_end_offset": state.log_end_offset,
+            "log_start_offset": state.log_start_offset,
+        }
+        return Answer(value, {"high_watermark": NO_LOCAL_MARK})
+
+
+def _log(given, *, fence):
+    records = given["log"]
+    start = given.get("log_start_offset", records[0][0] if records else 0)
+    batches = [batch_of(offset, epoch) for offset, epoch in records]
+    return log_of(batches, start=start, fence=fence)
+
+
+class BareAnswers(Adapter):
+    """A follower that is known by what its own log answers, and a leader by what it replies."""
+
+    def __init__(
+        self,
+        follower,
+        leader=None,
+        truncate_on_fetch=True,
+        leader_replies=(),
+        fetch_backoff_ms=None,
+        epoch_lookup_returns_extra_partition=None,
+    ):
+        if epoch_lookup_returns_extra_partition:
+            raise CutOffError(WIRE)
+        self.end = follower["log_end_offset"]
+        self.known = follower.get("end_offset_for_epoch") or {}
+        self.replies = list(leader_replies)
+        self.truncated_to = None
+
+    def op_add_partition(self, fetch_offset, leader_epoch, force_truncation=False, partition=None):
+        return Answer({}, {"state": ADOPTS})
+
+    def op_fetcher_round(self):
+        self.truncated_to = None
+        reply = self.replies.pop(0) if self.replies else None
+        if isinstance(reply, list):
+            self._cut(*reply)
+        # An error is no answer: it says nothing about the log.
+        return self._about()
+
+    def op_fetch_response(
+        self, diverging=None, high_watermark=None, records=None, latest_epoch_after=None
+    ):
+        if diverging is None:
+            raise CutOffError(NO_LOCAL_MARK)
+        self.truncated_to = None
+        self._cut(*diverging)
+        return self._about()
+
+    def _cut(self, epoch, end_offset):
+        if end_offset == -1:
+            raise CutOffError(UNDEFINED)
+        mine = self.known.get(str(epoch))
+        if mine is None:
+            raise CutOffError(OLD_FORMAT)
+        answer = EpochEnd(LeaderEpoch(epoch), Offset(end_offset))
+        own = EpochEnd(LeaderEpoch(mine[0]), Offset(mine[1]))
+        self.end = truncation_step(answer, own, Offset(self.end)).truncate_to
+        self.truncated_to = self.end
+
+    def _about(self):
+        value = {
+            "truncate_to": self.truncated_to,
+            "truncated": self.truncated_to is not None,
+            "log_end_offset": self.end,
+        }
+        left_out = {"high_watermark_updated": NO_LOCAL_MARK, "high_watermark": NO_LOCAL_MARK}
+        return Answer(value, left_out | {"state": ADOPTS})
+
+    def op_lag(self):
+        raise CutOffError(WIRE)
+
+    def op_last_fetched_epoch(self):
+        raise CutOffError(ORDERS)
+
+
+class ManyPartitions(Adapter):
+    """Several partitions of one fetcher: one's failure is not another's."""
+
+    def __init__(
+        self, partitions, fetch_backoff_ms=None, fail=None, truncate_on_fetch=True, **unused
+    ):
+        if isinstance(partitions, dict) and any(isinstance(e, dict) for e in partitions.values()):
+            raise CutOffError(OLD_FORMAT)
+        self.errors = partitions if isinstance(partitions, dict) else {}
+        self.fail = fail or {}
+        log = log_of([batch_of(0, 0), batch_of(1, 0)], fence=0)
+        self.pairs = {name: Pair(log, log_of([]), epoch=LeaderEpoch(0)) for name in partitions}
+        for name in self.fail:  # its second commit, the append, fails; adopting does not
+            pair = self.pairs[name]
+            address = next(a for each, a in pair.disks.addresses.items() if each != LEADER)
+            pair.disks.roots[address.root].faults.extend([None, Fault.OFFLINE])
+
+    def op_add_partition(self, fetch_offset, leader_epoch, force_truncation=False, partition=None):
+        return Answer({}, {"state": ADOPTS})
+
+    def op_fetcher_round(self):
+        states, failed = {}, []
+        for name, pair in self.pairs.items():
+            is_done = follower_report(pair.fetch()).error_code == NO_ERROR
+            states[f"{name}_state"] = "FETCHING" if is_done else "TRUNCATING"
+            failed += [] if is_done else [name]
+        left_out = {f"{name}_state": RETRIED for name in self.fail} | {"failed": RETRIED}
+        delayed = {name: self._is_delayed(error) for name, error in self.errors.items()}
+        return Answer({**states, "failed": failed, "delayed": delayed}, left_out)
+
+    def _is_delayed(self, error):
+        if error == "NONE":
+            return False
+        action = after_refusal(
+            CODES[error], asked_epoch=LeaderEpoch(0), current_epoch=LeaderEpoch(0)
+        )
+        return action is FetchAction.RETRY
+
+    def op_leader_change(self, partition, leader_epoch):
+        raise CutOffError(RETRIED)

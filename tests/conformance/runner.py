@@ -1,0 +1,297 @@
+"""Runs one vector on its adapter and compares what it answers, field by field.
+
+The runner knows neither Kafka's rules nor ours. What an adapter can't answer fails; what does
+not apply to us is left out under a reason of `not_applicable.toml`, and counted.
+"""
+
+import inspect
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, ReplicaLostError
+from tests.conformance.applicability import Applicability
+from tests.conformance.loading import Vector
+
+# Where one error of ours stands for several of Kafka's, or has another name.
+# fmt: off
+KAFKA_NAMES: dict[type[KafkaOnSparkError], frozenset[str]] = {
+    # A follower's batches that do not continue its log, however they fail to.
+    CorruptLogError:  frozenset({"CORRUPT_MESSAGE", "UNEXPECTED_APPEND_OFFSET", "OFFSETS_OUT_OF_ORDER"}),
+    # A table of another incarnation of the broker: Kafka knows it by the broker epoch it sends.
+    ReplicaLostError: frozenset({"NOT_LEADER_OR_FOLLOWER"}),
+}
+# fmt: on
+
+
+class CutOffError(Exception):
+    """The rest of the vector does not apply to us; carries the reason's id."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class IllegalArgumentError(Exception):
+    """A value that our types refuse to hold, by an assert; Kafka's ILLEGAL_ARGUMENT."""
+
+
+class MismatchError(AssertionError):
+    """The product does not do what the vector says."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a step answers, and which of its fields say nothing about us.
+
+    Attributes:
+        value: A bare value, or fields by name.
+        left_out: Reasons by field; the key "" is the whole answer.
+        alternatives: States gone through in this order; the first that meets what is expected
+            is the answer, the last if none does. `chosen` is told its place.
+        facts: Fields left out that a vector states and `kafka_memory` must know as well.
+    """
+
+    value: Any = None
+    left_out: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    alternatives: tuple[Mapping[str, Any], ...] = ()
+    chosen: Callable[[int], None] = lambda _: None
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run compared and what it left out."""
+
+    compared: list[tuple[int | str, str]] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+class Adapter:
+    """Translates one kind's words. An operation `x` is the method `op_x` with the step's arguments.
+
+    A method returns a bare value, a dictionary of fields, an Answer, or raises an error of the
+    product. `expected` returns what the state is after the last step.
+    """
+
+    @classmethod
+    def for_setup(cls, setup: Mapping[str, Any]) -> "type[Adapter]":
+        """Return the adapter for a setup, where a kind has more than one sort of them."""
+        return cls
+
+    @classmethod
+    def sorts(cls) -> "tuple[type[Adapter], ...]":
+        """Return every adapter that `for_setup` may choose."""
+        return (cls,)
+
+    def expected(self) -> Mapping[str, Any] | Answer:
+        """Return the state's fields, as far as vectors of the kind ask for them."""
+        return {}
+
+    def resolve(self, expectation: Any) -> Any:
+        """Return what an expectation in words stands for now."""
+        return expectation
+
+
+def run(vector: Vector, adapter_class: type[Adapter], rules: Applicability) -> Outcome:
+    """Run `vector`; return what was compared.
+
+    Raises:
+        MismatchError: An answer differs, an operation is unknown, or an argument is.
+    """
+    outcome = Outcome()
+    adapter_class = adapter_class.for_setup(vector.setup)
+    _check_arguments(adapter_class, "__init__", vector.setup, f"{vector.id}: setup")
+    try:
+        adapter = adapter_class(**vector.setup)
+        for place, step in enumerate(vector.steps):
+            _run_step(vector, place, step, adapter, rules, outcome)
+        answer = _as_answer(adapter.expected())
+        _compare_fields(vector, "expected", "", vector.expected, answer, adapter, rules, outcome)
+    except CutOffError as cut:
+        rules.check_reason(cut.reason)
+        outcome.left_out[cut.reason] += 1
+    return outcome
+
+
+def _run_step(
+    vector: Vector,
+    place: int,
+    step: Mapping[str, Any],
+    adapter: Adapter,
+    rules: Applicability,
+    outcome: Outcome,
+) -> None:
+    arguments = {name: value for name, value in step.items() if name not in ("op", "expect")}
+    where = f"{vector.id}: step {place} ({step['op']})"
+    operation = getattr(adapter, f"op_{step['op']}", None)
+    reason = rules.reason_for_op(vector.kind, step["op"])
+    if reason is not None:
+        outcome.left_out[reason] += 1
+        return
+    if operation is None:
+        raise MismatchError(f"{where}: unknown operation of kind {vector.kind}")
+    _check_arguments(type(adapter), f"op_{step['op']}", arguments, where)
+    answer = _call(operation, arguments, step, where)
+    if "expect" in step:
+        _compare(vector, place, step["op"], step["expect"], answer, adapter, rules, outcome)
+
+
+def argument_names(adapter_class: type[Adapter], method: str) -> set[str]:
+    """Return the names that a method takes; those that it hands on are its parent's."""
+    names: set[str] = set()
+    for owner in adapter_class.__mro__:
+        if method not in vars(owner):
+            continue
+        parameters = inspect.signature(vars(owner)[method]).parameters.values()
+        names |= {each.name for each in parameters if each.kind is not each.VAR_KEYWORD}
+        if all(each.kind is not each.VAR_KEYWORD for each in parameters):
+            break
+    return names - {"self"}
+
+
+def _check_arguments(
+    adapter_class: type[Adapter], method: str, arguments: Mapping[str, Any], where: str
+) -> None:
+    unknown = arguments.keys() - argument_names(adapter_class, method)
+    if unknown:
+        raise MismatchError(f"{where}: unknown argument {', '.join(sorted(unknown))}")
+
+
+def _call(
+    operation: Any, arguments: Mapping[str, Any], step: Mapping[str, Any], where: str
+) -> Answer:
+    try:
+        answer = _as_answer(operation(**arguments))
+    except IllegalArgumentError:
+        return Answer({"error": frozenset({"ILLEGAL_ARGUMENT"})})
+    except KafkaOnSparkError as error:
+        expect = step.get("expect")
+        if not isinstance(expect, Mapping) or "error" not in expect:
+            raise MismatchError(f"{where}: refused with {type(error).__name__}: {error}") from error
+        return Answer({"error": kafka_names(error)})
+    if isinstance(answer.value, Mapping):
+        answer.value = {"error": "NONE", **answer.value}
+    elif answer.value is None:
+        answer.value = {"error": "NONE"} if isinstance(step.get("expect"), Mapping) else None
+    return answer
+
+
+def kafka_names(error: KafkaOnSparkError) -> frozenset[str]:
+    """Return the names that Kafka gives to `error`."""
+    if type(error) in KAFKA_NAMES:
+        return KAFKA_NAMES[type(error)]
+    words = re.findall("[A-Z][a-z]*", type(error).__name__.removesuffix("Error"))
+    return frozenset({"_".join(words).upper()})
+
+
+def _as_answer(value: Any) -> Answer:
+    return value if isinstance(value, Answer) else Answer(value)
+
+
+def _compare(
+    vector: Vector,
+    place: int | str,
+    op: str,
+    expect: Any,
+    answer: Answer,
+    adapter: Adapter,
+    rules: Applicability,
+    outcome: Outcome,
+) -> None:
+    if isinstance(expect, Mapping) and "" not in answer.left_out:
+        _compare_fields(vector, place, op, expect, answer, adapter, rules, outcome)
+        return
+    if "" in answer.left_out:
+        rules.check_reason(answer.left_out[""])
+        outcome.left_out[answer.left_out[""]] += 1
+        return
+    _check(vector, place, op, "", adapter.resolve(expect), answer.value, outcome)
+
+
+def _compare_fields(
+    vector: Vector,
+    place: int | str,
+    op: str,
+    expect: Mapping[str, Any],
+    answer: Answer,
+    adapter: Adapter,
+    rules: Applicability,
+    outcome: Outcome,
+) -> None:
+    _choose(vector, expect, answer, rules)
+    for name, value in expect.items():
+        reason = answer.left_out.get(name) or rules.reason_for_field(vector.kind, name)
+        if name in answer.facts and answer.facts[name] != value:
+            raise MismatchError(
+                f"{vector.id}: step {place} {op} {name}: the vector says {value!r}, and what is"
+                f" remembered of Kafka's leader {answer.facts[name]!r}"
+            )
+        if reason is not None:
+            rules.check_reason(reason)
+            outcome.left_out[reason] += 1
+            continue
+        if not isinstance(answer.value, Mapping) or name not in answer.value:
+            found = f"; it answers {answer.value!r}"
+            raise MismatchError(
+                f"{vector.id}: step {place} {op}: no answer to the field {name!r}{found}"
+            )
+        expectation = adapter.resolve(_without_left_out(value, answer, rules, outcome))
+        _check(vector, place, op, name, expectation, answer.value[name], outcome)
+
+
+def _without_left_out(value: Any, answer: Answer, rules: Applicability, outcome: Outcome) -> Any:
+    """Return an expectation without those fields of its own that are left out."""
+    if not isinstance(value, Mapping):
+        return value
+    for name in value.keys() & answer.left_out.keys():
+        rules.check_reason(answer.left_out[name])
+        outcome.left_out[answer.left_out[name]] += 1
+    return {name: each for name, each in value.items() if name not in answer.left_out}
+
+
+def _choose(
+    vector: Vector, expect: Mapping[str, Any], answer: Answer, rules: Applicability
+) -> None:
+    """Have `answer` be the first of its alternatives that meets what is expected."""
+    if not answer.alternatives:
+        return
+    asked = {
+        name: value
+        for name, value in expect.items()
+        if name not in answer.left_out and rules.reason_for_field(vector.kind, name) is None
+    }
+    met = [_is_met(asked, {"error": "NONE", **each}) for each in answer.alternatives]
+    place = met.index(True) if True in met else len(met) - 1
+    answer.value = {"error": "NONE", **answer.alternatives[place]}
+    answer.chosen(place)
+
+
+def _check(
+    vector: Vector,
+    place: int | str,
+    op: str,
+    name: str,
+    expect: Any,
+    actual: Any,
+    outcome: Outcome,
+) -> None:
+    outcome.compared.append((place, name))
+    if not _is_met(expect, actual):
+        raise MismatchError(
+            f"{vector.id}: step {place} {op} {name}: Kafka says {expect!r}, here it is"
+            f" {sorted(actual) if isinstance(actual, frozenset) else actual!r}\n({vector.fact})"
+        )
+
+
+def _is_met(expect: Any, actual: Any) -> bool:
+    """Return whether `actual` is what was expected; objects are met by their subsets."""
+    if isinstance(actual, frozenset):  # any of an error's names
+        return expect in actual
+    if isinstance(expect, Mapping):
+        return isinstance(actual, Mapping) and all(
+            name in actual and _is_met(value, actual[name]) for name, value in expect.items()
+        )
+    return type(expect) is type(actual) and bool(expect == actual)

@@ -1,0 +1,205 @@
+"""The vectors' runner itself: it finds what is wrong, and nothing passes in silence."""
+
+import ast
+import json
+import subprocess
+import sys
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.adapters import ADAPTERS
+from tests.conformance.applicability import FILE, read_rules
+from tests.conformance.conftest import OURS
+from tests.conformance.loading import BrokenVectorsError, load_vectors
+from tests.conformance.runner import MismatchError, argument_names, run
+
+RULES = read_rules()
+ROOT = Path(__file__).parents[2]
+SCHEMAS = [OURS / "schema" / name for name in ("ops.json", "ops.oracle.json")]
+
+
+def changed(value):
+    """Return another value of the same kind: what a wrong expectation looks like."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, str):
+        return value + "?"
+    if isinstance(value, list):
+        return [*value, 99]
+    if isinstance(value, dict):
+        return {name: changed(each) for name, each in value.items()}
+    return 99
+
+
+def with_wrong(vector, place, name):
+    """Return `vector` with one of its expectations changed."""
+    steps, expected = deepcopy(vector.steps), deepcopy(vector.expected)
+    holder, key = (expected, name) if place == "expected" else (steps[place], "expect")
+    if place != "expected" and name:
+        holder, key = steps[place]["expect"], name
+    holder[key] = changed(holder[key])
+    return replace(vector, steps=steps, expected=expected)
+
+
+def of_kind(kind):
+    return [vector for vector in load_vectors(OURS) if vector.kind == kind]
+
+
+@pytest.mark.parametrize("kind", ADAPTERS)
+def test_every_expectation_that_is_compared_fails_when_it_is_wrong(kind):
+    compared = 0
+    for vector in of_kind(kind)[:12]:
+        for place, name in run(vector, ADAPTERS[kind], RULES).compared:
+            with pytest.raises(MismatchError):
+                run(with_wrong(vector, place, name), ADAPTERS[kind], RULES)
+            compared += 1
+    assert compared >= 4
+
+
+@pytest.mark.parametrize("kind", ADAPTERS)
+def test_unknown_operation_or_argument_or_setup_fails(kind):
+    for vector in of_kind(kind):
+        if run(vector, ADAPTERS[kind], RULES).compared:
+            break
+
+    with pytest.raises(MismatchError, match="unknown operation"):
+        run(replace(vector, steps=({"op": "no_such_op"},)), ADAPTERS[kind], RULES)
+    step = {**vector.steps[0], "no_such_argument": 1}
+    with pytest.raises(MismatchError, match="unknown argument"):
+        run(replace(vector, steps=(step,)), ADAPTERS[kind], RULES)
+    setup = {**vector.setup, "no_such_key": 1}
+    with pytest.raises(MismatchError, match="unknown argument"):
+        run(replace(vector, setup=setup), ADAPTERS[kind], RULES)
+
+
+def test_field_that_an_adapter_does_not_answer_fails():
+    vector = of_kind("isr")[0]
+    step = {"op": "state", "expect": {"no_such_field": 1}}
+
+    with pytest.raises(MismatchError, match="no answer to the field 'no_such_field'"):
+        run(replace(vector, steps=(step,)), ADAPTERS["isr"], RULES)
+
+
+def test_refusal_that_a_vector_does_not_expect_fails():
+    vector = of_kind("fetch_divergence")[0]
+    fetch = {"current_leader_epoch": 0, "last_fetched_epoch": 0, "fetch_offset": 0}
+    step = {"op": "follower_fetch", **fetch}
+
+    with pytest.raises(MismatchError, match="refused with FencedLeaderEpochError"):
+        run(replace(vector, steps=(step,)), ADAPTERS["fetch_divergence"], RULES)
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda each: each.name)
+def test_everything_that_the_schema_lists_is_known_to_an_adapter_or_left_out_with_a_reason(schema):
+    checked = 0
+    for kinds in json.loads(schema.read_text(encoding="utf-8")).values():
+        for kind, listed in kinds.items():
+            if kind not in ADAPTERS:
+                assert RULES.reason_for_vector("", kind) is not None, kind
+                continue
+            sorts = ADAPTERS[kind].sorts()
+            known = set().union(*(argument_names(each, "__init__") for each in sorts))
+            assert not listed["setup_keys"].keys() - known, kind
+            for op, about in listed["ops"].items():
+                names = [argument_names(e, f"op_{op}") for e in sorts if hasattr(e, f"op_{op}")]
+                assert names or RULES.reason_for_op(kind, op), (kind, op)
+                assert not names or not about["args"].keys() - set().union(*names), (kind, op)
+                checked += 1
+    assert checked > 15
+
+
+def test_no_kind_is_both_run_and_left_out():
+    assert not ADAPTERS.keys() & RULES.kinds.keys()
+
+
+@pytest.mark.parametrize("reason", RULES.reasons.values(), ids=lambda each: each.id)
+def test_tests_that_cover_a_reason_exist(reason):
+    assert reason.why
+    for covering in reason.covered_by:
+        file, name = covering.split("::")
+        tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+        assert name in {each.name for each in tree.body if isinstance(each, ast.FunctionDef)}
+
+
+def test_every_reason_is_given_somewhere():
+    adapters = "".join(
+        file.read_text(encoding="utf-8") for file in (FILE.parent / "adapters").glob("*.py")
+    )
+    by_rule = {*RULES.kinds.values(), *RULES.vectors.values(), *RULES.ops.values()}
+    by_rule |= {*RULES.fields.values()}
+
+    unused = [each for each in RULES.reasons if each not in by_rule and f'"{each}"' not in adapters]
+
+    assert not unused
+
+
+# fmt: off
+BROKEN = [
+    pytest.param(None,                      "there is no folder",             id="no folder"),
+    pytest.param({},                        "no vectors in",                  id="no files"),
+    pytest.param({"a.json": "[]"},          "no vectors in",                  id="no vectors"),
+    pytest.param({"a.json": "{"},           "a.json is not readable as JSON", id="no JSON"),
+    pytest.param({"a.json": "{}"},          "a.json holds dict, not a list",  id="no list"),
+    pytest.param({"a.json": "[1]"},         "element 0 is not a vector",      id="no object"),
+    pytest.param({"a.json": '[{"id": 1}]'}, "it lacks expected, fact, input", id="keys missing"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("files, sentence", BROKEN)
+def test_folder_that_can_not_be_run_is_told_in_a_sentence(tmp_path, files, sentence):
+    folder = tmp_path / "vectors"
+    if files is not None:
+        folder.mkdir()
+        for name, text in files.items():
+            (folder / name).write_text(text, encoding="utf-8")
+
+    with pytest.raises(BrokenVectorsError, match=sentence):
+        load_vectors(folder)
+
+
+def test_same_id_twice_is_told(tmp_path):
+    text = (OURS / "09_partitioner.oracle.json").read_text(encoding="utf-8")
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+
+    with pytest.raises(BrokenVectorsError, match=r"stands in a\.json and in b\.json"):
+        load_vectors(tmp_path)
+
+
+def pytest_on(folder):
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", "-q"]
+    command += ["tests/conformance/test_vectors.py", "--vectors", str(folder)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_another_folder_runs_by_an_option_and_its_wrong_vector_fails(tmp_path):
+    vectors = json.loads((OURS / "09_partitioner.oracle.json").read_text(encoding="utf-8"))[:2]
+    vectors[1]["input"]["steps"][0]["expect"] += 1
+    (tmp_path / "mine.json").write_text(json.dumps(vectors), encoding="utf-8")
+
+    ran = pytest_on(tmp_path)
+
+    assert "1 failed, 1 passed" in ran.stdout
+    assert (
+        f"FAILED tests/conformance/test_vectors.py::test_vector[{vectors[1]['id']}]" in ran.stdout
+    )
+
+
+def test_unknown_kind_fails_and_an_empty_folder_is_an_error(tmp_path):
+    [vector, *_] = json.loads((OURS / "09_partitioner.oracle.json").read_text(encoding="utf-8"))
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    (tmp_path / "mine.json").write_text(json.dumps([vector | {"kind": "new"}]), encoding="utf-8")
+
+    unknown, none = pytest_on(tmp_path), pytest_on(empty)
+
+    assert "unknown kind new" in unknown.stdout
+    assert unknown.returncode == 1
+    assert f"no vectors in {empty}" in none.stdout + none.stderr
+    assert none.returncode not in (0, 5)
