@@ -8,6 +8,7 @@ from kafka_on_spark.controller.high_watermark import has_all_committed
 from kafka_on_spark.errors import (
     CommitConflictError,
     KafkaStorageError,
+    NotLeaderOrFollowerError,
     ReplicaLostError,
 )
 from kafka_on_spark.ids import LeaderEpoch, Offset
@@ -65,6 +66,7 @@ def begin_leadership(replica: ReplicaLog, partition: PartitionRegistration) -> R
 
     Raises:
         FencedLeaderEpochError: The table has adopted a later leadership: the image is old.
+        NotLeaderOrFollowerError: The log start has moved on: the image is old.
         ReplicaLostError: The log lacks committed records; the replica is bad.
     """
 
@@ -75,6 +77,13 @@ def begin_leadership(replica: ReplicaLog, partition: PartitionRegistration) -> R
             truncate_to=None,
             floor=Offset(0),  # the proof says it better
         )
+        if state.log_start_offset > partition.log_start_offset:
+            # Records were deleted since: the image is old, and says nothing of this log.
+            raise NotLeaderOrFollowerError(
+                "the log starts above the log start of this image: refresh",
+                start=state.log_start_offset,
+                log_start=partition.log_start_offset,
+            )
         if not proves_complete(state, partition):
             raise ReplicaLostError(
                 "the log does not have all committed records",

@@ -40,6 +40,7 @@ class Checker:
             table.verified = min(table.verified, after.log_end_offset)
         invariants.appends_by_the_leader(self.ledger, key, table, change)
         if table.is_suspect:
+            self._forget(key, table)
             return
         invariants.dense_offsets(key, before, after)
         invariants.fenced_commits(key, before, change)
@@ -52,6 +53,13 @@ class Checker:
             invariants.committed_prefix(self.ledger, key, partition)
             invariants.leader_completeness(self.ledger, key, partition)
             invariants.replicas_behind_the_log_start(self.ledger, key, partition)
+
+    def _forget(self, key: PartitionKey, table: Table) -> None:
+        """Let what a disk has lost be written again under the same epoch and offset."""
+        lost, table.forgotten = table.forgotten, None
+        for batch in () if lost is None else lost.batches:
+            for offset in range(batch.base_offset, batch.end_offset):
+                self.ledger.log(key).forgotten.add((batch.leader_epoch, offset))
 
     def _counts(self, partition: PartitionRegistration, table: Table) -> bool:
         identity = table.identity
@@ -151,7 +159,7 @@ class Checker:
         )
         for offset, record in enumerate(records, old.high_watermark):
             invariants.stable_content(log, key, offset, record)
-            self._commit_value(log, key, offset, record[0])
+            self._commit_value(log, key, offset, record[0], new.log_start_offset)
         log.committed[old.high_watermark :] = records
         self._check_sequences(log, key, source, old, new)
 
@@ -168,8 +176,14 @@ class Checker:
         assert longest is not None
         return longest.state
 
-    def _commit_value(self, log: Log, key: PartitionKey, offset: int, value: int) -> None:
+    def _commit_value(
+        self, log: Log, key: PartitionKey, offset: int, value: int, log_start: int
+    ) -> None:
         known = log.offset_of.setdefault(value, offset)
+        if known < log_start and value not in self.ledger.idempotent:
+            # Without a producer an append is known by its files, and those were deleted.
+            self._seen["appended again after its records were deleted"] += 1
+            known = log.offset_of[value] = offset
         require(known == offset, "H3 one offset a value", f"{value} at {known} and {offset}")
         require(value in self.ledger.invoked, "H4 aborted read", f"{value}: nobody appended it")
         require(

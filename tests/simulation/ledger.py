@@ -53,6 +53,7 @@ class Ledger:
     Attributes:
         failed: Values of appends that were refused: they must never be read (H4).
         invoked: Every value that a client ever tried to append.
+        idempotent: Those that came with a producer.
         seen: The "sometimes" counters.
     """
 
@@ -60,6 +61,7 @@ class Ledger:
     logs: dict[PartitionKey, Log] = field(default_factory=dict)
     failed: set[int] = field(default_factory=set)
     invoked: set[int] = field(default_factory=set)
+    idempotent: set[int] = field(default_factory=set)
     seen: Counter[str] = field(default_factory=Counter)
 
     def log(self, key: PartitionKey) -> Log:
