@@ -71,6 +71,13 @@ def begin_leadership(replica: ReplicaLog, partition: PartitionRegistration) -> R
     """
 
     def decide(state: ReplicaState) -> LogChange | None:
+        if partition.begins_empty and state.log_end_offset < partition.log_start_offset:
+            return operations.truncate_fully_and_start_at(
+                state,
+                partition.log_start_offset,
+                leader_epoch=partition.leader_epoch,
+                producers=dict(state.producers),
+            )
         change = operations.adopt(
             state,
             leader_epoch=partition.leader_epoch,

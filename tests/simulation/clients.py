@@ -31,6 +31,7 @@ from kafka_on_spark.service.reading import plan_reads, read_pieces
 from kafka_on_spark.service.replicas import commit_decided
 from tests.simulation.checker import Checker
 from tests.simulation.disks import values_in
+from tests.simulation.ledger import Moment
 from tests.simulation.processes import TIMEOUT_MS, Driver
 from tests.simulation.scheduler import KilledError, Violation
 
@@ -105,30 +106,41 @@ class Reader(Program):
 
     def __init__(self, driver: Driver, checker: Checker, stop: Stop) -> None:
         super().__init__(driver, checker, stop)
-        self._positions: dict[PartitionKey, int] = {}
+        self._positions: dict[PartitionKey, tuple[int, int]] = {}
 
     def once(self) -> None:
         metadata, checker = self.driver.metadata, self.checker
-        before = {
-            key: (log.high_watermark_read, log.last_acked)
-            for key, log in checker.ledger.logs.items()
-        }
+        begun = {key: checker.position(key) for key in checker.ledger.logs}
         image = metadata.catch_up()
         if TOPIC not in image.topic_ids:
             return
         for key, partition in image.partitions():
-            seen, acked = before.get(key, (0, -1))
-            checker.on_end(key, partition.high_watermark, seen=seen, after=acked)
+            checker.on_end(
+                key,
+                partition.high_watermark,
+                begun=begun.get(key, Moment()),
+                generation=partition.unclean_generation,
+            )
         is_full = self.rng.random() < 0.3
         start = {}
         for key, partition in image.partitions():
-            position = 0 if is_full else self._positions.get(key, 0)
+            position = 0 if is_full else self._position(key, partition)
             start[key.partition] = max(position, partition.log_start_offset)
         for order in plan_reads(image, TOPIC, start):
             records = read_all(self.driver, order)
-            checker.on_read(order.key, order.start_offset, records)
+            topic = image.topics[order.key.topic_id]
+            generation = topic.partitions[order.key.partition].unclean_generation
+            checker.on_read(order.key, order.start_offset, records, generation=generation)
             self.seen["records read"] += len(records)
-            self._positions[order.key] = order.end_offset
+            self._positions[order.key] = (generation, order.end_offset)
+
+    def _position(self, key: PartitionKey, partition: PartitionRegistration) -> int:
+        """Return where to go on: after an unclean election, not above what is left."""
+        generation, position = self._positions.get(key, (0, 0))
+        if generation == partition.unclean_generation:
+            return position
+        self.seen["reader told of an unclean election"] += 1
+        return min(position, partition.high_watermark)
 
 
 def read_all(driver: Driver, order: Any) -> list[tuple[int, int]]:
@@ -226,7 +238,7 @@ class Appending(Program):
 
     def _append(self, image: MetadataImage, parts: Parts, acks: str, is_retry: bool) -> None:
         topic_id = image.topic(TOPIC).topic_id
-        after = {each: self.checker.position(PartitionKey(topic_id, each)) for each in parts}
+        begun = {each: self.checker.position(PartitionKey(topic_id, each)) for each in parts}
         with_producer = self._state.producer_id is not None
         plan = self.driver.appends.plan(
             TOPIC,
@@ -246,7 +258,7 @@ class Appending(Program):
                     PartitionKey(topic_id, number),
                     found.base_offset,
                     [value for segment in parts[number] for value in segment],
-                    after=after[number],
+                    begun=begun[number],
                     is_duplicate=found.is_duplicate or is_retry,
                 )
 

@@ -94,14 +94,16 @@ class Faults:
         done = bool(getattr(self, "_" + name.replace(" ", "_").replace("-", "_"))(root, *about[1:]))
         if done and name in LOSING:
             self.damaged.add(root.broker_id)
-            no_acked_record_lost(self._ledger)
+            if not self._plan.is_unclean:
+                no_acked_record_lost(self._ledger)
         return done
 
     def _may_lose(self, root: Root) -> bool:
         """Return whether this disk may lose data now: at most min.insync.replicas - 1 may be
-        without what they had at any time."""
+        without what they had at any time, one more where records may be lost."""
         self.damaged = {each for each in self.damaged if not self._is_whole(each)}
-        return len(self.damaged | {root.broker_id}) <= self._plan.min_isr - 1
+        allowed = self._plan.min_isr - 1 + self._plan.is_unclean
+        return len(self.damaged | {root.broker_id}) <= allowed
 
     def _is_whole(self, broker_id: int) -> bool:
         """Return whether a disk that had lost data is in sync again with all it has."""

@@ -17,6 +17,21 @@ Position = tuple[int, int]
 """(epoch, offset)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What was known of a partition when a client began.
+
+    Attributes:
+        high_watermark: The largest that a completed read had seen.
+        acked: The largest acknowledged offset; -1 before the first.
+        generation: How many unclean elections there had been: another one ends all promises.
+    """
+
+    high_watermark: int = 0
+    acked: int = -1
+    generation: int = 0
+
+
 @dataclass(slots=True)
 class Log:
     """One partition.

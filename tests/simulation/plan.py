@@ -61,6 +61,7 @@ class Plan:
         session_ms: broker.session.timeout.ms; short ones make for many elections.
         fetch_bytes: replica.fetch.max.bytes.
         skew_ms: Wall clocks are wrong by at most this.
+        is_unclean: unclean.leader.election.enable; one disk more may lose data at once.
     """
 
     seed: int
@@ -79,6 +80,7 @@ class Plan:
     session_ms: int = 1500
     fetch_bytes: int = 1_000_000
     skew_ms: int = 0
+    is_unclean: bool = False
 
 
 def plan_of(seed: int) -> Plan:
@@ -106,4 +108,5 @@ def plan_of(seed: int) -> Plan:
         session_ms=rng.choice([40, 100, 300, 1500]),
         fetch_bytes=rng.choice([100, 400, 1_000_000]),
         skew_ms=rng.choice([0, 0, 3000, 3_600_000]),
+        is_unclean=rng.random() < 0.12,
     )

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from kafka_on_spark.metadata.records import PartitionRecord
 from tests.simulation import healing, invariants
+from tests.simulation.ledger import Moment
 from tests.simulation.stage import KEY
 
 
@@ -49,7 +50,7 @@ def acked_above_the_high_watermark(stage):
 
 def every_copy_is_gone(stage):
     """All disks lose what was acked."""
-    stage.checker.on_ack(KEY, 0, [10, 11], after=-1, is_duplicate=False)
+    stage.checker.on_ack(KEY, 0, [10, 11], begun=Moment(acked=-1), is_duplicate=False)
     for broker_id in (1, 2, 3):
         stage.disks.root_of(broker_id).files.clear()
     invariants.no_acked_record_lost(stage.checker.ledger)
@@ -238,17 +239,17 @@ def two_replicas_on_one_root(stage):
 
 def acked_and_not_there(stage):
     """A client is told of a record at an offset that holds another."""
-    stage.checker.on_ack(KEY, 1, [10], after=-1, is_duplicate=False)
+    stage.checker.on_ack(KEY, 1, [10], begun=Moment(acked=-1), is_duplicate=False)
 
 
 def acked_and_not_committed(stage):
     """A client is told of a record that is not committed."""
-    stage.checker.on_ack(KEY, 2, [12], after=-1, is_duplicate=False)
+    stage.checker.on_ack(KEY, 2, [12], begun=Moment(acked=-1), is_duplicate=False)
 
 
 def read_of_another_value(stage):
     """A reader gets another value than was committed."""
-    stage.checker.on_read(KEY, 0, [(0, 10), (1, 99)])
+    stage.checker.on_read(KEY, 0, [(0, 10), (1, 99)], generation=0)
 
 
 def value_twice(stage):
@@ -278,22 +279,22 @@ def phantom(stage):
 def skipping_read(stage):
     """A reader is not given a record that lies between two others."""
     stage.committed(12)
-    stage.checker.on_read(KEY, 0, [(0, 10), (2, 12)])
+    stage.checker.on_read(KEY, 0, [(0, 10), (2, 12)], generation=0)
 
 
 def against_real_time(stage):
     """An append is put before one that was acked when it began."""
-    stage.checker.on_ack(KEY, 0, [10], after=1, is_duplicate=False)
+    stage.checker.on_ack(KEY, 0, [10], begun=Moment(acked=1), is_duplicate=False)
 
 
 def acked_and_not_visible(stage):
     """A reader that asks after an ack is told of an older end."""
-    stage.checker.on_end(KEY, 1, seen=0, after=1)
+    stage.checker.on_end(KEY, 1, begun=Moment(0, 1), generation=0)
 
 
 def end_goes_back(stage):
     """A reader is told of an older end than another was."""
-    stage.checker.on_end(KEY, 1, seen=2, after=-1)
+    stage.checker.on_end(KEY, 1, begun=Moment(2, -1), generation=0)
 
 
 def follower_without_all(stage):

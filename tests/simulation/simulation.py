@@ -129,7 +129,10 @@ class Simulation:
                 number: [1 + (number + place) % plan.brokers for place in range(3)]
                 for number in range(plan.partitions)
             },
-            configs={"min.insync.replicas": plan.min_isr},
+            configs={
+                "min.insync.replicas": plan.min_isr,
+                "unclean.leader.election.enable": plan.is_unclean,
+            },
             new_uuid=lambda: next(uuids),
             random_below=lambda below: 0,
             cause="the simulation begins",

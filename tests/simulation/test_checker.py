@@ -8,6 +8,7 @@ import pytest
 from kafka_on_spark.ids import LOST
 from tests.simulation import healing, invariants
 from tests.simulation.clients import Appending
+from tests.simulation.ledger import Moment
 from tests.simulation.plan import Plan
 from tests.simulation.plants import PLANTED
 from tests.simulation.scheduler import Violation
@@ -27,8 +28,8 @@ def test_nothing_is_seen_where_nothing_is_wrong(stage):
     for broker_id in (2, 1, 3):
         stage.adopt(broker_id, 1)
     stage.committed(12)
-    stage.checker.on_ack(KEY, 2, [12], after=1, is_duplicate=False)
-    stage.checker.on_read(KEY, 0, [(0, 10), (1, 11), (2, 12)])
+    stage.checker.on_ack(KEY, 2, [12], begun=Moment(acked=1), is_duplicate=False)
+    stage.checker.on_read(KEY, 0, [(0, 10), (1, 11), (2, 12)], generation=0)
     invariants.no_acked_record_lost(stage.checker.ledger)
     healing.everything_is_in_sync(stage.checker)
 

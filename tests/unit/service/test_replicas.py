@@ -227,3 +227,13 @@ def test_a_leader_whose_log_start_has_moved_on_is_not_lost(replica):
     with pytest.raises(NotLeaderOrFollowerError, match="refresh"):
         lead(replica, hw=1, hw_epoch=0, start=0)
     assert lead(replica, hw=1, hw_epoch=0, start=1).log_start_offset == 1
+
+
+def test_an_unclean_leader_that_has_nothing_begins_at_the_log_start(replica):
+    lead(replica)
+    append(replica, staged("ab"))
+
+    state = lead(replica, 4, hw=9, hw_epoch=None, start=9)
+
+    assert (state.log_start_offset, state.log_end_offset, state.leader_epoch) == (9, 9, 4)
+    assert lead(replica, 4, hw=9, hw_epoch=None, start=9) == state
