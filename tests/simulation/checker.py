@@ -232,7 +232,7 @@ class Checker:
             table.is_suspect = False
             start = table.state.log_start_offset
             found = found[:start] + records_of(table.state, start, mark)
-            log.sequences = _sequences(table.state, mark)
+        log.sequences = {} if table is None else _sequences(table.state, mark)
         log.committed = found + [NOBODY_HAS] * (mark - len(found))
         self._seen["records lost by unclean elections"] += mark < old.high_watermark
         log.offset_of = {value: at for at, (value, _) in enumerate(log.committed)}
