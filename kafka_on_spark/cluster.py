@@ -30,14 +30,15 @@ from kafka_on_spark.service.descriptions import (
 from kafka_on_spark.service.history import HistoryEntry, partition_history
 from kafka_on_spark.service.reading import ReadOrder, partition_key, plan_reads
 from kafka_on_spark.service.replication_round import ReplicationReport
+from kafka_on_spark.spark.creation import prepare_roots
 from kafka_on_spark.spark.frames import check_frame, is_frame, stage_frame
 from kafka_on_spark.spark.fsck import check_tables
 from kafka_on_spark.spark.services import Services, new_uuid
 from kafka_on_spark.spark.task_runner import check_session
-from kafka_on_spark.storage.metadata_log import DeltaMetadataLog, metadata_table_uri
+from kafka_on_spark.storage.metadata_log import metadata_table_uri
 from kafka_on_spark.storage.reader import read_rows, row_schema
 from kafka_on_spark.storage.records import check_table, input_batches, table_of
-from kafka_on_spark.storage.root_identity import check_free, check_reachable, prepare_root
+from kafka_on_spark.storage.root_identity import prepare_root
 from kafka_on_spark.storage.roots import StorageOptions, normalize
 from kafka_on_spark.storage.staging import stage_records
 
@@ -84,19 +85,7 @@ class Cluster:
         check_brokers(roots, racks or {})
         create_cluster(MetadataImage(), "", [], settings)  # bad settings before the first write
         url = normalize(metadata_root)
-        check_reachable(url, options)
-        for broker_id, root in roots.items():
-            check_free(root, broker_id, options)
-        cluster_id = DeltaMetadataLog.begin(url, options, new_uuid())
-        identities = [
-            (
-                broker_id,
-                root,
-                (racks or {}).get(broker_id),
-                prepare_root(root, cluster_id, broker_id, options).directory_id,
-            )
-            for broker_id, root in roots.items()
-        ]
+        cluster_id, identities = prepare_roots(url, roots, racks or {}, options)
         cluster = cls(url, Services.open(url, options, spark))
         cluster._command(lambda image: create_cluster(image, cluster_id, identities, settings))
         return cluster
@@ -185,26 +174,38 @@ class Cluster:
             InvalidTopicError, TopicAlreadyExistsError, InvalidPartitionsError,
             InvalidReplicationFactorError, InvalidReplicaAssignmentError, InvalidConfigError.
         """
-
-        def decide(image: MetadataImage) -> ControllerResult[TopicId]:
-            settings = image.settings()
-            return topics.create_topic(
+        return self._command(
+            lambda image: topics.create_topic(
                 image,
                 name,
-                partition_count=partitions
-                if partitions is not None
-                else settings.integer("num.partitions"),
-                replication_factor=replication_factor
-                if replication_factor is not None
-                else settings.integer("default.replication.factor"),
+                partition_count=partitions,
+                replication_factor=replication_factor,
                 replica_assignment=replica_assignment,
                 configs=configs or {},
                 new_uuid=new_uuid,
                 random_below=random.randrange,
                 cause="topic created by request",
             )
+        )
 
-        return self._command(decide)
+    def add_partitions(self, name: str, *, to: int) -> int:
+        """Give a topic more partitions, `to` in all; return how many are new.
+
+        Records stay where they are: of their keys, later ones may go to a new partition.
+
+        Raises:
+            UnknownTopicOrPartitionError, InvalidPartitionsError, InvalidReplicationFactorError.
+        """
+        return self._command(
+            lambda image: topics.add_partitions(
+                image,
+                name,
+                to=to,
+                new_uuid=new_uuid,
+                random_below=random.randrange,
+                cause="partitions added by request",
+            )
+        )
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic: gone at once for users. Its tables stay until a cleaner removes them.

@@ -42,8 +42,8 @@ def create_topic(
     image: MetadataImage,
     name: str,
     *,
-    partition_count: int,
-    replication_factor: int,
+    partition_count: int | None,
+    replication_factor: int | None,
     replica_assignment: Mapping[int, Sequence[int]] | None,
     configs: Mapping[str, object],
     new_uuid: NewUuid,
@@ -51,6 +51,8 @@ def create_topic(
     cause: str,
 ) -> ControllerResult[TopicId]:
     """Decide a new topic: its partitions striped over the brokers, or as assigned.
+
+    None: as many as num.partitions and default.replication.factor say.
 
     Raises:
         InvalidTopicError, TopicAlreadyExistsError, InvalidPartitionsError,
@@ -65,6 +67,11 @@ def create_topic(
     if replica_assignment is not None:
         assignment = check_assignment(image, replica_assignment)
     else:
+        settings = image.settings()
+        if partition_count is None:
+            partition_count = settings.integer("num.partitions")
+        if replication_factor is None:
+            replication_factor = settings.integer("default.replication.factor")
         if not 1 <= partition_count <= PARTITIONS_MAX:
             raise InvalidPartitionsError(
                 f"{partition_count} partitions are not allowed: give from 1 to {PARTITIONS_MAX}"
@@ -76,22 +83,76 @@ def create_topic(
             random_below=random_below,
         )
     topic_id = TopicId(new_uuid())
-    records: list[Record] = [TopicRecord(topic=name, topic_id=topic_id, cause=cause)]
+    records: list[Record] = [
+        TopicRecord(
+            topic=name, topic_id=topic_id, first_partition_count=len(assignment), cause=cause
+        )
+    ]
     records.extend(
         ConfigRecord(topic_id=topic_id, config_name=setting, config_value=value, cause=cause)
         for setting, value in checked.items()
     )
     records.extend(
-        PartitionRecord(
-            topic=name,
-            topic_id=topic_id,
-            partition=number,
-            registration=new_partition(image, replicas, new_uuid),
-            cause=cause,
-        )
+        _partition_record(image, name, topic_id, number, replicas, new_uuid, cause)
         for number, replicas in enumerate(assignment)
     )
     return ControllerResult(records, topic_id)
+
+
+def add_partitions(
+    image: MetadataImage,
+    name: str,
+    *,
+    to: int,
+    new_uuid: NewUuid,
+    random_below: RandomBelow,
+    cause: str,
+) -> ControllerResult[int]:
+    """Decide that a topic has `to` partitions; answer: how many are new.
+
+    The new ones have as many replicas as the first has, striped like a new topic's. Records that
+    stand in the topic stay where they are: of a key, the new ones may go elsewhere. Source:
+    ReplicationControlManager.createPartitions.
+
+    Raises:
+        UnknownTopicOrPartitionError, InvalidPartitionsError, InvalidReplicationFactorError.
+    """
+    topic = image.topic(name)
+    count = len(topic.partitions)
+    if not count < to <= PARTITIONS_MAX:
+        raise InvalidPartitionsError(
+            f"topic {name!r} has {count} partitions and can't be given {to}: give more than it"
+            f" has, up to {PARTITIONS_MAX}"
+        )
+    assignment = place_partitions(
+        image.brokers.values(),
+        partition_count=to - count,
+        replication_factor=len(topic.partitions[0].replicas),
+        random_below=random_below,
+    )
+    records: list[Record] = [
+        _partition_record(image, name, topic.topic_id, number, replicas, new_uuid, cause)
+        for number, replicas in enumerate(assignment, count)
+    ]
+    return ControllerResult(records, to - count)
+
+
+def _partition_record(
+    image: MetadataImage,
+    name: str,
+    topic_id: TopicId,
+    number: int,
+    replicas: tuple[BrokerId, ...],
+    new_uuid: NewUuid,
+    cause: str,
+) -> PartitionRecord:
+    return PartitionRecord(
+        topic=name,
+        topic_id=topic_id,
+        partition=number,
+        registration=new_partition(image, replicas, new_uuid),
+        cause=cause,
+    )
 
 
 def check_assignment(

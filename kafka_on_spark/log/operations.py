@@ -17,7 +17,12 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Batch, StagedBatch, with_offsets
 from kafka_on_spark.log.leadership import check_leader_epoch
-from kafka_on_spark.log.producer_state import AppendedBefore, find_append
+from kafka_on_spark.log.producer_state import (
+    AppendedBefore,
+    find_append,
+    known_producer,
+    producer_fenced,
+)
 from kafka_on_spark.log.retention import surviving_counters
 from kafka_on_spark.log.state import LogChange, ProducerCounter, ReplicaState
 
@@ -190,15 +195,20 @@ def advance_log_start(state: ReplicaState, offset: Offset) -> LogChange | None:
 
 def fence_producer(
     state: ReplicaState, producer_id: str, producer_epoch: int, *, leader_epoch: LeaderEpoch
-) -> LogChange | None:
-    """Decide the writing of a producer's epoch, so that no zombie of it can append (§5).
+) -> LogChange:
+    """Decide the writing of a producer's epoch, so that no zombie of it can append (DESIGN §5).
 
-    None if this or a higher epoch stands there already.
+    Also if it stands there already: the commit itself keeps out an append that was tried at this
+    version and never answered.
+
+    Raises:
+        ProducerFencedError: A newer run of the producer has been here.
     """
     check_fence(state, leader_epoch)
+    known = known_producer(state, producer_id)
+    if known.producer_epoch > producer_epoch:
+        raise producer_fenced(producer_id, producer_epoch, known.producer_epoch)
     known = state.producers.get(producer_id, ProducerCounter(-1, -1))
-    if known.producer_epoch >= producer_epoch:
-        return None
     return LogChange(
         operation="fence_producer",
         log_start_offset=state.log_start_offset,

@@ -67,11 +67,13 @@ def find_sequence(state: ReplicaState, producer: ProducerStamp) -> AppendedBefor
     """
     counter = state.producers.get(producer.producer_id, ProducerCounter(-1, -1))
     if producer.producer_epoch < counter.producer_epoch:
-        raise _fenced(producer, counter.producer_epoch)
+        raise producer_fenced(producer.producer_id, producer.producer_epoch, counter.producer_epoch)
     last_sequence: int | None = None
     for batch, stamp in _appends_of(state.batches, producer.producer_id):
         if stamp.producer_epoch > producer.producer_epoch:
-            raise _fenced(producer, stamp.producer_epoch)
+            raise producer_fenced(
+                producer.producer_id, producer.producer_epoch, stamp.producer_epoch
+            )
         if stamp.sequence == producer.sequence:
             return _same_payload(batch, stamp, producer)
         last_sequence = stamp.sequence if last_sequence is None else last_sequence
@@ -104,12 +106,29 @@ def _same_payload(batch: Batch, stamp: ProducerStamp, retry: ProducerStamp) -> A
     return AppendedBefore(batch)
 
 
-def _fenced(producer: ProducerStamp, newer_epoch: int) -> ProducerFencedError:
+def producer_fenced(producer_id: str, producer_epoch: int, newer_epoch: int) -> ProducerFencedError:
+    """Return the error for a run that a newer one has taken over from."""
     return ProducerFencedError(
-        f"producer {producer.producer_id!r} was taken over by a newer run: stop this one",
-        producer_epoch=producer.producer_epoch,
+        f"producer {producer_id!r} was taken over by a newer run: stop this one",
+        producer_epoch=producer_epoch,
         newer_epoch=newer_epoch,
     )
+
+
+def known_producer(state: ReplicaState, producer_id: str) -> ProducerCounter:
+    """Return the last sequence and the newest run of a producer that a log knows; -1: none."""
+    found = counters_of(state.batches).get(producer_id, ProducerCounter(-1, -1))
+    return found.at_least(state.producers.get(producer_id, found))
+
+
+def split_of(state: ReplicaState, producer_id: str, sequence: int) -> int | None:
+    """Return by how many partitions an append was split that stands in a log, or None."""
+    for batch, stamp in _appends_of(state.batches, producer_id):
+        if stamp.sequence == sequence:
+            return batch.partition_count
+        if stamp.sequence < sequence:
+            return None
+    return None
 
 
 def counters_of(batches: Iterable[Batch]) -> dict[str, ProducerCounter]:

@@ -44,6 +44,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "cluster_id": "string",
     "topic": "string",
     "topic_id": "string",
+    "first_partition_count": "integer",
     "partition": "integer",
     "replicas": "list<integer>",
     "adding_replicas": "list<integer>",

@@ -51,12 +51,20 @@ class TopicImage:
         topic_id: Its id; a topic created again under the name has another.
         partitions: Registrations by partition number, from 0 without gaps.
         configs: Settings given for it, as text.
+        first_partition_count: Partitions that it was created with; None: not recorded.
     """
 
     name: str
     topic_id: TopicId
     partitions: Mapping[int, PartitionRegistration] = field(default_factory=dict)
     configs: Mapping[str, str] = field(default_factory=dict)
+    first_partition_count: int | None = None
+
+    @property
+    def is_grown(self) -> bool:
+        """Whether partitions were added: an append may stand in it that was split by fewer."""
+        first = self.first_partition_count
+        return first is not None and len(self.partitions) > first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +254,11 @@ def _broker_change(draft: _Draft, record: BrokerChangeRecord) -> None:
 
 
 def _topic(draft: _Draft, record: TopicRecord) -> None:
-    draft.map("topics")[record.topic_id] = TopicImage(name=record.topic, topic_id=record.topic_id)
+    draft.map("topics")[record.topic_id] = TopicImage(
+        name=record.topic,
+        topic_id=record.topic_id,
+        first_partition_count=record.first_partition_count,
+    )
     draft.map("topic_ids")[record.topic] = record.topic_id
 
 

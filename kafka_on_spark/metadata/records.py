@@ -86,10 +86,11 @@ class BrokerChangeRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRecord:
-    """A topic exists under this name."""
+    """A topic exists under this name, created with `first_partition_count` partitions."""
 
     topic: str
     topic_id: TopicId
+    first_partition_count: int | None = None
     cause: str | None = None
 
 

@@ -41,7 +41,13 @@ def snapshot_records(image: MetadataImage) -> list[Record]:
     )
     records.extend(_config_records(None, image.configs))
     for topic in image.topics.values():
-        records.append(TopicRecord(topic=topic.name, topic_id=topic.topic_id))
+        records.append(
+            TopicRecord(
+                topic=topic.name,
+                topic_id=topic.topic_id,
+                first_partition_count=topic.first_partition_count,
+            )
+        )
         records.extend(_config_records(topic.topic_id, topic.configs))
         records.extend(
             PartitionRecord(

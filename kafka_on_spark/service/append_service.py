@@ -5,6 +5,7 @@ source's writer, or this process's own.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from kafka_on_spark.config import check_acks
 from kafka_on_spark.errors import UnknownTopicOrPartitionError
@@ -13,6 +14,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.append_results import AppendPlan, AppendResult, append_result
 from kafka_on_spark.service.appender import Appender
+from kafka_on_spark.service.grown_topics import GrownTopics
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.producers import ProducerRuns, check_not_fenced, check_producer
 from kafka_on_spark.service.replication_round import ReplicationRound
@@ -37,6 +39,7 @@ class AppendService:
         clock: Clock,
         *,
         replication_round: Callable[[], ReplicationRound],
+        grown: GrownTopics,
         maintain: Maintain,
     ) -> None:
         self._metadata = metadata
@@ -44,6 +47,7 @@ class AppendService:
         self._appender = appender
         self._clock = clock
         self._replication_round = replication_round
+        self._grown = grown
         self._maintain = maintain
 
     def plan(
@@ -76,6 +80,9 @@ class AppendService:
             now_ms=self._clock.now_ms(),
         )
         producer = self._producers.begin(producer_id, producer_epoch, sequence)
+        if producer is not None and topic_image.is_grown:
+            count = self._grown.split(topic_image, producer)
+            order = replace(order, targets=order.targets[:count])
         default_ms = image.settings(topic_image.topic_id).integer("delivery.timeout.ms")
         return AppendPlan(
             topic_id=topic_image.topic_id,
@@ -105,7 +112,8 @@ class AppendService:
             expected_offsets=plan.expected_offsets,
         )
         if plan.producer is not None:
-            check_not_fenced(image.producers, plan.producer)
+            run = plan.producer
+            check_not_fenced(image.producers, run.producer_id, run.producer_epoch)
         keys = [part.key for part in parts]
         self._replication_round().make_replicas(keys)
         outcomes = self._appender.commit(

@@ -45,6 +45,7 @@ from kafka_on_spark.service.append_checks import (
 from kafka_on_spark.service.append_parts import PartitionOutcome, StagedPartition
 from kafka_on_spark.service.fetch_reports import merge_reports, partition_report, state_report
 from kafka_on_spark.service.metadata_service import MetadataService
+from kafka_on_spark.service.producers import check_not_fenced
 from kafka_on_spark.service.replicas import Appended, append, begin_leadership
 from kafka_on_spark.service.replication import FetchOrder, fetch
 
@@ -194,6 +195,10 @@ class Appender:
         partition = image.partition(key)
         if partition is None:
             raise UnknownTopicOrPartitionError(f"partition {key.partition} is gone: it was deleted")
+        stamp = each.part.staged.producer
+        if stamp is not None and not each.is_appended:
+            # A leader that was elected after the newer run began knows nothing of it.
+            check_not_fenced(image.producers, stamp.producer_id, stamp.producer_epoch)
         if acks == "all":
             is_appended = each.is_appended or each.may_be_appended
             check_min_isr(image, key, partition, is_appended=is_appended)

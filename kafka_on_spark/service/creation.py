@@ -10,14 +10,17 @@ from kafka_on_spark.ids import BrokerId, DirectoryId
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord, Record
 
+BrokerIdentity = tuple[BrokerId, str, str | None, DirectoryId]
+"""Id, root, rack and directory of a broker."""
+
 
 def create_cluster(
     image: MetadataImage,
     cluster_id: str,
-    brokers: Sequence[tuple[BrokerId, str, str | None, DirectoryId]],
+    brokers: Sequence[BrokerIdentity],
     configs: Mapping[str, object],
 ) -> ControllerResult[None]:
-    """Decide a new cluster; `brokers` are id, root, rack and directory of each.
+    """Decide a new cluster.
 
     Raises:
         InvalidConfigError, DuplicateBrokerRegistrationError.

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.errors import InvalidRequestError, ProducerFencedError
+from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import ProducerEpoch
+from kafka_on_spark.log.producer_state import producer_fenced
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ProducerRecord
 from kafka_on_spark.service.metadata_service import MetadataService
@@ -42,7 +43,7 @@ class ProducerRuns:
             producer_epoch=ProducerEpoch(producer_epoch),
             sequence=sequence,
         )
-        check_not_fenced(self._metadata.image.producers, run)
+        check_not_fenced(self._metadata.image.producers, producer_id, producer_epoch)
         return run
 
     def _take_epoch(self, producer_id: str) -> ProducerEpoch:
@@ -77,16 +78,14 @@ def check_producer(
         )
 
 
-def check_not_fenced(producers: Mapping[str, ProducerEpoch], run: ProducerRun) -> None:
-    """Check that no newer run of the producer has begun.
+def check_not_fenced(
+    producers: Mapping[str, ProducerEpoch], producer_id: str, producer_epoch: int
+) -> None:
+    """Check that no newer run of the producer has begun, by the metadata's `producers`.
 
     Raises:
         ProducerFencedError: One has.
     """
-    newest = producers.get(run.producer_id)
-    if newest is not None and newest > run.producer_epoch:
-        raise ProducerFencedError(
-            f"producer {run.producer_id!r} was taken over by a newer run: stop this one",
-            producer_epoch=run.producer_epoch,
-            newer_epoch=newest,
-        )
+    newest = producers.get(producer_id)
+    if newest is not None and newest > producer_epoch:
+        raise producer_fenced(producer_id, producer_epoch, newest)

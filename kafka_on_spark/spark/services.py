@@ -22,6 +22,7 @@ from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.append_service import AppendService
 from kafka_on_spark.service.appender import Appender, AppendThreads
 from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeOrder, ProbeResult
+from kafka_on_spark.service.grown_topics import GrownTopics
 from kafka_on_spark.service.making import MakeResult
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.producers import ProducerRuns
@@ -169,6 +170,12 @@ class Services:
             appender,
             clock,
             replication_round=services.replication_round,
+            grown=GrownTopics(
+                metadata,
+                replicas,
+                make_replicas=lambda keys: services.replication_round().make_replicas(keys),
+                threads=partitions,
+            ),
             maintain=services.maintain,
         )
         return services

@@ -4,7 +4,12 @@ from itertools import count
 
 import pytest
 
-from kafka_on_spark.controller.topics import alter_configs, create_topic, delete_topic
+from kafka_on_spark.controller.topics import (
+    add_partitions,
+    alter_configs,
+    create_topic,
+    delete_topic,
+)
 from kafka_on_spark.errors import (
     InvalidConfigError,
     InvalidPartitionsError,
@@ -14,6 +19,7 @@ from kafka_on_spark.errors import (
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import (
     ConfigRecord,
     MetadataBatch,
@@ -22,6 +28,7 @@ from kafka_on_spark.metadata.records import (
     Stamp,
     TopicRecord,
 )
+from kafka_on_spark.metadata.snapshot import snapshot_records
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition
 
 IMAGE = image_of(partition("1 2"), ids="1 2 3 4", fenced="4")
@@ -154,3 +161,48 @@ def test_settings_are_set_and_removed():
 def test_unknown_setting_is_refused_also_when_it_is_to_be_removed(value):
     with pytest.raises(InvalidConfigError, match=r"min\.insync\.replicas"):
         alter_configs(IMAGE, TOPIC, {"min.insync.replica": value}, cause="why")
+
+
+def grow(image, to):
+    numbers = count(50)
+    return add_partitions(
+        image,
+        "payments",
+        to=to,
+        new_uuid=lambda: f"{next(numbers):032x}",
+        random_below=lambda bound: 0,
+        cause="more partitions for a test",
+    )
+
+
+def test_new_partitions_follow_the_old_ones_with_as_many_replicas():
+    before = replay(create(partitions=2, factor=3))
+
+    result = grow(before, 5)
+    after = replay(result, before)
+
+    topic = after.topic("payments")
+    assert result.response == 3
+    assert sorted(topic.partitions) == [0, 1, 2, 3, 4]
+    assert {len(each.replicas) for each in topic.partitions.values()} == {3}
+    assert [before.topic("payments").is_grown, topic.is_grown] == [False, True]
+    assert topic.partitions[0] == before.topic("payments").partitions[0]
+    uuids = [uuid for each in topic.partitions.values() for uuid in each.replica_uuids]
+    assert len(set(uuids)) == 15
+
+
+@pytest.mark.parametrize("to", [0, 1, 2, 1_000_001])
+def test_a_topic_is_given_more_partitions_than_it_has(to):
+    with pytest.raises(InvalidPartitionsError, match="has 2 partitions"):
+        grow(replay(create(partitions=2)), to)
+
+
+def test_a_topic_that_has_grown_is_known_as_such_from_a_snapshot():
+    image = replay(create(partitions=2))
+    grown = replay(grow(image, 3), image)
+
+    batch = MetadataBatch(
+        base_offset=0, stamp=Stamp(time_ms=1), records=tuple(snapshot_records(grown))
+    )
+
+    assert MetadataImage().replay(batch).topic("payments").is_grown

@@ -8,6 +8,7 @@ from kafka_on_spark.errors import (
     CorruptLogError,
     FencedLeaderEpochError,
     OffsetOutOfRangeError,
+    ProducerFencedError,
     ReplicaLostError,
     UnexpectedOffsetError,
     UnknownLeaderEpochError,
@@ -226,14 +227,16 @@ def test_log_start_advances(to, expected, start):
     check_dense(after)
 
 
-def test_producers_fence_is_written_once_and_never_goes_back():
+def test_producers_fence_is_written_again_and_never_goes_back():
     state = log(producers={"p": ProducerCounter(4, 2)})
 
     change = operations.fence_producer(state, "p", 3, leader_epoch=0)
 
     assert state.apply(change).producers == {"p": ProducerCounter(4, 3)}
-    assert operations.fence_producer(state, "p", 2, leader_epoch=0) is None
-    assert operations.fence_producer(state, "p", 1, leader_epoch=0) is None
+    again = operations.fence_producer(state, "p", 2, leader_epoch=0)
+    assert state.apply(again).producers == state.producers
+    with pytest.raises(ProducerFencedError):
+        operations.fence_producer(state, "p", 1, leader_epoch=0)
 
 
 def test_every_short_run_of_operations_leaves_a_dense_log():

@@ -1,0 +1,128 @@
+"""Partitions that are added to a topic: what goes where, and that a retry still appends once."""
+
+import pytest
+
+from kafka_on_spark.errors import (
+    InvalidPartitionsError,
+    NotLeaderOrFollowerError,
+    OutOfOrderSequenceError,
+    ProducerFencedError,
+)
+from kafka_on_spark.storage.records import input_batches, table_of
+from kafka_on_spark.storage.staging import stage_records
+from tests.cluster.disks import values_of
+
+GIVEN = [(b"key-%d" % number, b"value-%d" % number) for number in range(60)]
+EACH_ONCE = sorted(value for _, value in GIVEN)
+
+
+@pytest.fixture
+def orders(disks):
+    disks.cluster.create_topic("orders", partitions=3, replication_factor=3)
+    return disks
+
+
+def staged(cluster, **arguments):
+    """Return an append's plan and its rows: written to the roots, committed nowhere."""
+    plan = cluster._services.appends.plan("orders", **arguments)
+    batches = input_batches(table_of(GIVEN).to_batches())
+    return plan, list(stage_records(plan.order, batches, cluster._services.options))
+
+
+def numbers_of(cluster) -> set[int]:
+    return set(cluster.read("orders").column("partition").to_pylist())
+
+
+def test_new_partitions_get_their_share_of_new_keys(orders):
+    cluster = orders.cluster
+    cluster.append("orders", GIVEN)
+    assert numbers_of(cluster) == {0, 1, 2}
+
+    assert cluster.add_partitions("orders", to=7) == 4
+    cluster.append("orders", GIVEN)
+
+    assert numbers_of(cluster) == set(range(7))
+    assert sorted(values_of(cluster, "orders")) == sorted(EACH_ONCE * 2)
+
+
+def test_a_topic_can_not_be_given_fewer(orders):
+    with pytest.raises(InvalidPartitionsError, match="has 3 partitions and can't be given 3"):
+        orders.cluster.add_partitions("orders", to=3)
+
+
+@pytest.mark.parametrize("is_other_process", [False, True], ids=["same process", "another"])
+def test_a_retry_on_a_topic_that_has_grown_is_a_duplicate(orders, is_other_process):
+    first = orders.cluster.append("orders", GIVEN, producer_id="p", sequence=3)
+    orders.cluster.add_partitions("orders", to=7)
+    cluster = orders.open() if is_other_process else orders.cluster
+
+    again = cluster.append("orders", GIVEN, producer_id="p", sequence=3)
+    following = cluster.append("orders", GIVEN, producer_id="p", sequence=4)
+
+    assert again.is_duplicate
+    assert {n: each.base_offset for n, each in again.partitions.items()} == {
+        n: each.base_offset for n, each in first.partitions.items()
+    }
+    assert set(following.partitions) == set(range(7))
+    assert sorted(values_of(cluster, "orders")) == sorted(EACH_ONCE * 2)
+
+
+def test_a_try_that_reached_one_partition_is_finished_as_it_was_split(orders):
+    older = orders.cluster
+    plan, rows = staged(older, producer_id="p", sequence=0)
+    older._services.appends.commit(plan, [row for row in rows if row.partition == 1])
+    orders.cluster.add_partitions("orders", to=7)
+
+    result = orders.open().append("orders", GIVEN, producer_id="p", sequence=0)
+
+    assert set(result.partitions) == {0, 1, 2}
+    assert sorted(values_of(orders.cluster, "orders")) == EACH_ONCE
+
+
+def test_a_zombie_can_not_add_to_the_old_split(orders):
+    older, newer = orders.cluster, orders.open()
+    plan, rows = staged(older, producer_id="p", sequence=0)
+    newer.add_partitions("orders", to=7)
+    newer.append("orders", GIVEN, producer_id="p", sequence=0)
+
+    with pytest.raises(ProducerFencedError):
+        older._services.appends.commit(plan, rows)
+
+    assert sorted(values_of(newer, "orders")) == EACH_ONCE
+    assert numbers_of(newer) == set(range(7))
+
+
+def test_a_zombie_can_not_add_to_the_old_split_under_a_leader_elected_since(orders):
+    """The fence stands in the logs of those who led then; a later leader has never seen it."""
+    older, newer = orders.cluster, orders.open()
+    plan, rows = staged(older, producer_id="p", sequence=0)
+    newer.add_partitions("orders", to=7)
+    newer.append("orders", GIVEN, producer_id="p", sequence=0)
+    orders.take_away(1)
+    newer.run_controller()
+
+    with pytest.raises(ProducerFencedError):
+        older._services.appends.commit(plan, rows)
+
+    assert sorted(values_of(newer, "orders")) == EACH_ONCE
+
+
+def test_a_sequence_that_stands_nowhere_is_not_taken_for_a_new_one(orders):
+    cluster = orders.cluster
+    cluster.append("orders", GIVEN, producer_id="p", sequence=5)
+    cluster.add_partitions("orders", to=7)
+
+    with pytest.raises(OutOfOrderSequenceError, match="sent sequence 4 after 5"):
+        cluster.append("orders", GIVEN, producer_id="p", sequence=4)
+
+
+def test_nobody_says_that_there_was_no_first_try_while_a_partition_can_not_be_asked(disks):
+    cluster = disks.cluster
+    cluster.create_topic("orders", replica_assignment={0: [1]})
+    cluster.append("orders", GIVEN, producer_id="p", sequence=0)
+    cluster.add_partitions("orders", to=2)
+    disks.take_away(1)
+    cluster.run_controller()
+
+    with pytest.raises(NotLeaderOrFollowerError, match="may have a first try"):
+        disks.open().append("orders", GIVEN, producer_id="p", sequence=0, acks=1)
