@@ -91,10 +91,11 @@ def has_all_committed(
     """Return whether a log proves to hold every committed record (P*8, DESIGN §7).
 
     Since the register's high watermark is the true one, the epoch of the record below it is
-    proof for all before it.
+    proof for all before it. Also where none of them is kept any more: what another log has down
+    there would answer retries of appends that were never committed.
     """
     if log_start_offset > partition.log_start_offset or log_end_offset < partition.high_watermark:
         return False
-    if partition.log_start_offset >= partition.high_watermark:
+    if log_start_offset >= partition.high_watermark:
         return True
     return epoch_below_high_watermark == partition.high_watermark_epoch

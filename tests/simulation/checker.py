@@ -188,6 +188,12 @@ class Checker:
             self._seen["appended again after its records were deleted"] += 1
             known = log.offset_of[value] = offset
         require(known == offset, "H3 one offset a value", f"{value} at {known} and {offset}")
+        home = self.ledger.home_of.setdefault(value, key.partition)
+        require(
+            home == key.partition,
+            "H3 one offset a value",
+            f"{value} is committed in partitions {home} and {key.partition}",
+        )
         require(value in self.ledger.invoked, "H4 aborted read", f"{value}: nobody appended it")
         require(
             value not in self.ledger.failed,
@@ -228,13 +234,17 @@ class Checker:
         log, mark = self.ledger.log(key), new.high_watermark
         table = self.ledger.disks.replica_table(new, key, new.leader)
         found = log.committed[:mark]
-        if table is not None and table.state.log_end_offset >= mark:
+        if table is not None:
             table.is_suspect = False
+        if table is not None and table.state.log_end_offset >= mark:
             start = table.state.log_start_offset
             found = found[:start] + records_of(table.state, start, mark)
         log.sequences = {} if table is None else _sequences(table.state, mark)
         log.committed = found + [NOBODY_HAS] * (mark - len(found))
         self._seen["records lost by unclean elections"] += mark < old.high_watermark
+        lost = set(log.offset_of) - {value for value, _ in log.committed}
+        for value in lost:
+            self.ledger.home_of.pop(value, None)
         log.offset_of = {value: at for at, (value, _) in enumerate(log.committed)}
         kept = {at: value for at, value in log.acked.items() if log.offset_of.get(value) == at}
         self._seen["acked records lost by unclean elections"] += len(log.acked) - len(kept)

@@ -10,6 +10,7 @@ from typing import Any
 
 from kafka_on_spark.controller.brokers import elect_preferred, register_broker
 from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.controller.topics import add_partitions
 from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
     InconsistentClusterError,
@@ -36,6 +37,9 @@ from tests.simulation.processes import TIMEOUT_MS, Driver
 from tests.simulation.scheduler import KilledError, Violation
 
 TOPIC = "orders"
+PARTITIONS_MAX = 3
+"""Up to which the topic grows."""
+
 TRIES_MAX = 50
 """Errors of one run of a producer before it is started anew."""
 
@@ -174,6 +178,15 @@ Parts = dict[int, list[list[int]]]
 """Values of each segment, by partition."""
 
 
+def split(segments: list[list[int]], count: int) -> Parts:
+    """Return the values' places in `count` partitions: what a hash of keys decides."""
+    parts: Parts = {}
+    for values in segments:
+        number = values[0] // 3 % count
+        parts.setdefault(number, []).append(values)
+    return parts
+
+
 @dataclass(slots=True)
 class Producing:
     """What a client appends, which outlives its process: a replayable source, say.
@@ -185,7 +198,7 @@ class Producing:
     """
 
     producer_id: str | None
-    inputs: dict[int, Parts]
+    inputs: dict[int, list[list[int]]]
     done: int = 0
 
 
@@ -205,15 +218,15 @@ class Appending(Program):
     def once(self) -> None:
         state = self._state
         image = self.driver.metadata.catch_up()
-        parts = self._inputs.get(self._sequence)
-        is_retry = parts is not None
-        if parts is None:
-            parts = self._inputs[self._sequence] = self._new_parts(image)
+        segments = self._inputs.get(self._sequence)
+        is_retry = segments is not None
+        if segments is None:
+            segments = self._inputs[self._sequence] = self._new_segments()
         acks = "all" if state.producer_id else self.rng.choice(["all", "all", "1", "1", "0"])
         try:
-            self._append(image, parts, acks, is_retry)
+            self._append(image, segments, acks, is_retry)
         except KafkaOnSparkError as error:
-            self._refused(error, parts)
+            self._refused(error, segments)
             raise
         self._next()
 
@@ -221,24 +234,22 @@ class Appending(Program):
         self._sequence += 1
         self._state.done = max(self._state.done, self._sequence)
 
-    def _new_parts(self, image: MetadataImage) -> Parts:
-        numbers = sorted(image.topic(TOPIC).partitions)
-        chosen = numbers if self.rng.random() < 0.3 else [self.rng.choice(numbers)]
-        parts = {
-            number: [
-                self._values.take(1 + self.rng.randrange(2))
-                for _ in range(1 + (self.rng.random() < 0.25))
-            ]
-            for number in chosen
-        }
-        self.checker.ledger.invoked.update(_flat(parts))
+    def _new_segments(self) -> list[list[int]]:
+        segments = [
+            self._values.take(1 + self.rng.randrange(2))
+            for _ in range(self.rng.choice([1, 1, 1, 2, 4]))
+        ]
+        self.checker.ledger.invoked.update(_flat(segments))
         if self._state.producer_id is not None:
-            self.checker.ledger.idempotent.update(_flat(parts))
-        return parts
+            self.checker.ledger.idempotent.update(_flat(segments))
+        return segments
 
-    def _append(self, image: MetadataImage, parts: Parts, acks: str, is_retry: bool) -> None:
+    def _append(
+        self, image: MetadataImage, segments: list[list[int]], acks: str, is_retry: bool
+    ) -> None:
         topic_id = image.topic(TOPIC).topic_id
-        begun = {each: self.checker.position(PartitionKey(topic_id, each)) for each in parts}
+        keys = [PartitionKey(topic_id, number) for number in range(PARTITIONS_MAX)]
+        begun = {key.partition: self.checker.position(key) for key in keys}
         with_producer = self._state.producer_id is not None
         plan = self.driver.appends.plan(
             TOPIC,
@@ -246,8 +257,11 @@ class Appending(Program):
             producer_id=self._state.producer_id,
             sequence=self._sequence if with_producer else None,
         )
+        parts = split(segments, len(plan.order.targets))
         result = self.driver.appends.commit(plan, self.driver.stage(plan.order, parts))
         self.seen[f"append acks={acks}"] += 1
+        newest = len(self.driver.metadata.image.topic(TOPIC).partitions)
+        self.seen["append split as before the topic grew"] += newest > len(plan.order.targets)
         if acks != "all":
             return
         for number in parts:
@@ -262,12 +276,12 @@ class Appending(Program):
                     is_duplicate=found.is_duplicate or is_retry,
                 )
 
-    def _refused(self, error: KafkaOnSparkError, parts: Parts) -> None:
+    def _refused(self, error: KafkaOnSparkError, segments: list[list[int]]) -> None:
         unknown = (CommitOutcomeUnknownError, NotEnoughReplicasAfterAppendError)
         self.seen["append unknown"] += isinstance(error, (RequestTimedOutError, *unknown))
         if self._state.producer_id is None:
-            if isinstance(error, NotEnoughReplicasError) and len(parts) == 1:
-                self.checker.on_refused(_flat(parts))
+            if isinstance(error, NotEnoughReplicasError) and len(segments) == 1:
+                self.checker.on_refused(_flat(segments))
                 self.seen["append refused"] += 1
             self._next()
         elif isinstance(error, ProducerFencedError):
@@ -282,12 +296,12 @@ class Appending(Program):
                 raise KilledError
 
 
-def _flat(parts: Parts) -> list[int]:
-    return [value for segments in parts.values() for segment in segments for value in segment]
+def _flat(segments: list[list[int]]) -> list[int]:
+    return [value for segment in segments for value in segment]
 
 
 class Admin(Program):
-    """Replaces wiped disks, moves leaders, and deletes old records."""
+    """Replaces wiped disks, moves leaders, deletes old records, and adds partitions."""
 
     def once(self) -> None:
         image = self.driver.metadata.catch_up()
@@ -302,6 +316,24 @@ class Admin(Program):
             self._command(lambda newest: elect_preferred(newest, "by request"))
         elif chance < 0.45:
             self._delete_records(image, self.rng.choice(sorted(image.topics)))
+        elif chance < 0.5:
+            self._add_partition()
+
+    def _add_partition(self) -> None:
+        count = len(self.driver.metadata.image.topic(TOPIC).partitions)
+        if count == PARTITIONS_MAX:
+            return
+        self._command(
+            lambda image: add_partitions(
+                image,
+                TOPIC,
+                to=count + 1,
+                new_uuid=lambda: f"added{self.driver.node.new_uuid()}",
+                random_below=self.rng.randrange,
+                cause="one more",
+            )
+        )
+        self.seen["partition added"] += 1
 
     def _delete_records(self, image: MetadataImage, topic_id: TopicId) -> None:
         """Move a partition's log start, then apply it to its leader; followers do by themselves.

@@ -69,6 +69,7 @@ class Ledger:
         failed: Values of appends that were refused: they must never be read (H4).
         invoked: Every value that a client ever tried to append.
         idempotent: Those that came with a producer.
+        home_of: In which partition each committed value is.
         seen: The "sometimes" counters.
     """
 
@@ -77,6 +78,7 @@ class Ledger:
     failed: set[int] = field(default_factory=set)
     invoked: set[int] = field(default_factory=set)
     idempotent: set[int] = field(default_factory=set)
+    home_of: dict[int, int] = field(default_factory=dict)
     seen: Counter[str] = field(default_factory=Counter)
 
     def log(self, key: PartitionKey) -> Log:

@@ -20,6 +20,7 @@ from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.append_service import AppendService
 from kafka_on_spark.service.appender import Appender, AppendThreads
 from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeOrder, ProbeResult
+from kafka_on_spark.service.grown_topics import GrownTopics
 from kafka_on_spark.service.making import MakeResult, make_replica
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.producers import ProducerRuns
@@ -132,6 +133,12 @@ class Driver:
             appender,
             self.clock,
             replication_round=self.replication_round,
+            grown=GrownTopics(
+                self.metadata,
+                self.worker.replicas,
+                make_replicas=lambda keys: self.replication_round().make_replicas(keys),
+                threads=self.threads,  # type: ignore[arg-type]
+            ),
             maintain=lambda image, keys: None,
         )
 

@@ -132,11 +132,21 @@ def test_proof_of_having_all_committed_records(start, end, epoch, proves):
 
 
 @pytest.mark.parametrize("start", [0, 7])
-def test_where_nothing_is_kept_the_end_alone_is_proof(start):
+def test_a_log_that_keeps_nothing_either_needs_no_proof(start):
     before = partition("1", hw=start, start=start)
 
     assert has_all_committed(
         before, log_start_offset=start, log_end_offset=start, epoch_below_high_watermark=None
+    )
+
+
+@pytest.mark.parametrize("epoch, proves", [(4, True), (3, False), (None, False)])
+def test_what_a_log_has_below_the_log_start_must_be_what_was_committed(epoch, proves):
+    """A deposed leader's batch down there would answer a retry that was never committed."""
+    before = partition("1", hw=7, hw_epoch=4, start=7)
+
+    assert proves is has_all_committed(
+        before, log_start_offset=2, log_end_offset=9, epoch_below_high_watermark=epoch
     )
 
 
