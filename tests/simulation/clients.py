@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_on_spark.controller.brokers import elect_preferred, register_broker
+from kafka_on_spark.controller.log_start import delete_records
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.topics import add_partitions
 from kafka_on_spark.errors import (
@@ -25,7 +26,6 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.records import HighWatermarkRecord
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.admin import run_command
 from kafka_on_spark.service.reading import plan_reads, read_pieces
@@ -336,10 +336,7 @@ class Admin(Program):
         self.seen["partition added"] += 1
 
     def _delete_records(self, image: MetadataImage, topic_id: TopicId) -> None:
-        """Move a partition's log start, then apply it to its leader; followers do by themselves.
-
-        No service decides this yet: the record is the one that replay and fetches know.
-        """
+        """Move a partition's log start, then apply it to its leader; followers do by themselves."""
         key = PartitionKey(topic_id, self.rng.choice(sorted(image.topics[topic_id].partitions)))
 
         def decide(newest: MetadataImage) -> ControllerResult[PartitionRegistration | None]:
@@ -348,17 +345,7 @@ class Admin(Program):
                 return ControllerResult([], None)
             span = partition.high_watermark - partition.log_start_offset
             offset = Offset(partition.log_start_offset + int(span * share))
-            record = HighWatermarkRecord(
-                topic_id=key.topic_id,
-                partition=key.partition,
-                leader_epoch=partition.leader_epoch,
-                partition_epoch=partition.partition_epoch,
-                high_watermark=None,
-                high_watermark_epoch=None,
-                log_end_offset=partition.log_end_offset,
-                log_start_offset=offset,
-            )
-            return ControllerResult([record], partition)
+            return ControllerResult(delete_records(newest, key, offset).records, partition)
 
         share = self.rng.random()
         partition = self.driver.metadata.submit(decide, timeout_ms=TIMEOUT_MS)
