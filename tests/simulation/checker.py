@@ -154,6 +154,12 @@ class Checker:
         """Take what the high watermark has passed as committed, for ever (I12, H2, H3)."""
         log = self.ledger.log(key)
         source = self._source(key, old)
+        if source is None:
+            # All disks of the ISR have lost commits since they were counted.
+            is_allowed = may_lose_records(self.ledger.image, key)
+            require(is_allowed, "I1 committed prefix", f"{key.partition}: no live member")
+            log.committed += [NOBODY_HAS] * (new.high_watermark - len(log.committed))
+            return
         records = records_of(source, old.high_watermark, new.high_watermark)
         require(
             len(records) == new.high_watermark - old.high_watermark,
@@ -166,7 +172,7 @@ class Checker:
         log.committed[old.high_watermark :] = records
         self._check_sequences(log, key, source, old, new)
 
-    def _source(self, key: PartitionKey, partition: PartitionRegistration) -> ReplicaState:
+    def _source(self, key: PartitionKey, partition: PartitionRegistration) -> ReplicaState | None:
         members = [partition.leader, *sorted(partition.isr)]
         tables = [
             table
@@ -175,9 +181,7 @@ class Checker:
             and (table := self.ledger.live_table(key, partition, each)) is not None
         ]
         longest = max(tables, key=lambda table: table.state.log_end_offset, default=None)
-        require(longest is not None, "I1 committed prefix", f"{key.partition}: no live member")
-        assert longest is not None
-        return longest.state
+        return None if longest is None else longest.state
 
     def _commit_value(
         self, log: Log, key: PartitionKey, offset: int, value: int, log_start: int
@@ -347,6 +351,11 @@ class Checker:
                 "H2 one value an offset",
                 f"{key.partition}: read {value} at {offset}, committed is {committed}",
             )
+
+
+def may_lose_records(image: MetadataImage, key: PartitionKey) -> bool:
+    """Return whether more disks may lose data at once than the topic can do without."""
+    return image.settings(key.topic_id).boolean("unclean.leader.election.enable")
 
 
 def _sequences(state: ReplicaState, mark: int) -> dict[str, int]:
