@@ -304,14 +304,18 @@ class Cluster:
         return [self._metadata.image.name_of(key) for key in moved]
 
     def replicate(
-        self, topics: Iterable[str] | None = None, *, is_sweep: bool = False
+        self,
+        topics: Iterable[str] | None = None,
+        *,
+        is_sweep: bool = False,
+        configs: Mapping[str, object] | None = None,
     ) -> ReplicationReport:
-        """Do one round of replication where there is work; `is_sweep`: everywhere.
+        """Replicate once where there is work, or (`is_sweep`) all; `configs` hold for it alone.
 
         Raises:
-            UnknownTopicOrPartitionError: A topic does not exist.
+            UnknownTopicOrPartitionError, InvalidConfigError: A topic or setting does not exist.
         """
-        return self._services.replication_round().run(topics, is_sweep=is_sweep)
+        return self._services.replication_round(configs).run(topics, is_sweep=is_sweep)
 
     # Appending and reading
 
@@ -345,7 +349,7 @@ class Cluster:
         else:
             records = table_of(records)
             check_table(records)
-        appends = self._services.appends
+        appends, options = self._services.appends, self._services.options
         plan = appends.plan(
             topic,
             acks=acks,
@@ -355,7 +359,6 @@ class Cluster:
             expected_offsets=expected_offsets,
             timeout_ms=timeout_ms,
         )
-        options = self._services.options
         if is_spark:
             rows = stage_frame(records, plan.order, options)  # type: ignore[arg-type]
         else:
