@@ -217,8 +217,9 @@ class _Fetcher:
                 follower, leader_epoch=self._epoch, truncate_to=cut, floor=self._floor()
             )
             if change is not None:
-                self.truncated_records += follower.log_end_offset - change.log_end_offset
+                cut_records = follower.log_end_offset - change.log_end_offset
                 follower = follower_log.commit(follower, change)
+                self.truncated_records += cut_records
         if place_of(leader, follower.log_end_offset) is OffsetPlace.BELOW_START:
             follower = follower_log.commit(
                 follower,
