@@ -137,12 +137,16 @@ def _proven(
 def _unclean(
     partition: PartitionRegistration, looks: Sequence[ReplicaLook]
 ) -> tuple[PartitionChange, str] | None:
-    """The longest log leads; its end is what is committed from now on."""
-    usable = [look for look in looks if look.log_end_offset >= partition.log_start_offset]
-    if not usable:
+    """The longest log leads; its end is what is committed from now on.
+
+    One that ends below the log start begins there, with nothing: no record below the high
+    watermark has an epoch then.
+    """
+    if not looks:
         return None
-    best = _furthest(partition, usable)
-    end, before = best.log_end_offset, partition.high_watermark
+    best = _furthest(partition, looks)
+    begins_empty = best.log_end_offset < partition.log_start_offset
+    end, before = max(best.log_end_offset, partition.log_start_offset), partition.high_watermark
     if end < before:
         lost = f"offsets {end} to {before - 1} are lost"
     else:
@@ -152,7 +156,7 @@ def _unclean(
         isr=frozenset({best.broker_id}),
         elr=NO_BROKERS,
         high_watermark=end,
-        high_watermark_epoch=best.last_epoch,
+        high_watermark_epoch=None if begins_empty else best.last_epoch,
         unclean_generation=partition.unclean_generation + 1,
     )
     return change, f"broker {best.broker_id}: unclean election, {lost}"

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from kafka_on_spark.errors import UnknownLeaderEpochError
 from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.log import operations
 from kafka_on_spark.log.epochs import EpochEnd, end_offset_for, latest_epoch_with_records
-from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.state import LogChange, ReplicaState
 
 AskLeader = Callable[[LeaderEpoch], EpochEnd | None]
 
@@ -78,3 +79,34 @@ def divergence_offset(follower: ReplicaState, ask_leader: AskLeader) -> Offset:
     if not steps:
         return follower.log_end_offset
     return max(steps[-1].truncate_to, follower.log_start_offset)
+
+
+def follow(
+    follower: ReplicaState, leader: ReplicaState, *, leader_epoch: LeaderEpoch, floor: Offset
+) -> LogChange | None:
+    """Decide, in one commit, how a follower's log moves to the leadership that `leader` has begun.
+
+    It keeps what it shares with the leader. What lies below the leader's log start can't be
+    compared any more: if nothing above it is shared, the follower starts where the leader does,
+    with the leader's counters. Kept, a deposed leader's batch down there would answer a retry of
+    an append that was never committed. None if it follows already, and lacks nothing that is gone.
+
+    Raises:
+        FencedLeaderEpochError: The table is fenced above `leader_epoch`.
+        ReplicaLostError: It would end below `floor`; the replica is bad (I14).
+        UnknownLeaderEpochError: The leader has not heard of the follower's epoch.
+    """
+    start = leader.log_start_offset
+    if follower.is_fenced_at(leader_epoch):
+        shared_end = follower.log_end_offset
+        has_unknown = False  # it was compared when it began to follow
+    else:
+        shared_end = divergence_offset(follower, lambda epoch: end_offset_for(leader, epoch))
+        has_unknown = follower.log_start_offset < shared_end == start
+    if shared_end >= floor and (shared_end < start or has_unknown):
+        return operations.truncate_fully_and_start_at(
+            follower, start, leader_epoch=leader_epoch, producers=dict(leader.producers)
+        )
+    return operations.adopt(
+        follower, leader_epoch=leader_epoch, truncate_to=shared_end, floor=floor
+    )

@@ -108,6 +108,11 @@ class PartitionRegistration:
         return self.directory_of(broker_id) not in (None, LOST)
 
     @property
+    def begins_empty(self) -> bool:
+        """Whether an unclean leader had nothing from the log start on, and begins there."""
+        return self.high_watermark > 0 and self.high_watermark_epoch is None
+
+    @property
     def is_under_replicated(self) -> bool:
         """Whether an assigned replica is not in sync."""
         return len(self.isr) < len(self.replicas)

@@ -8,6 +8,7 @@ from kafka_on_spark.controller.high_watermark import has_all_committed
 from kafka_on_spark.errors import (
     CommitConflictError,
     KafkaStorageError,
+    NotLeaderOrFollowerError,
     ReplicaLostError,
 )
 from kafka_on_spark.ids import LeaderEpoch, Offset
@@ -65,16 +66,31 @@ def begin_leadership(replica: ReplicaLog, partition: PartitionRegistration) -> R
 
     Raises:
         FencedLeaderEpochError: The table has adopted a later leadership: the image is old.
+        NotLeaderOrFollowerError: The log start has moved on: the image is old.
         ReplicaLostError: The log lacks committed records; the replica is bad.
     """
 
     def decide(state: ReplicaState) -> LogChange | None:
+        if partition.begins_empty and state.log_end_offset < partition.log_start_offset:
+            return operations.truncate_fully_and_start_at(
+                state,
+                partition.log_start_offset,
+                leader_epoch=partition.leader_epoch,
+                producers=dict(state.producers),
+            )
         change = operations.adopt(
             state,
             leader_epoch=partition.leader_epoch,
             truncate_to=None,
             floor=Offset(0),  # the proof says it better
         )
+        if state.log_start_offset > partition.log_start_offset:
+            # Records were deleted since: the image is old, and says nothing of this log.
+            raise NotLeaderOrFollowerError(
+                "the log starts above the log start of this image: refresh",
+                start=state.log_start_offset,
+                log_start=partition.log_start_offset,
+            )
         if not proves_complete(state, partition):
             raise ReplicaLostError(
                 "the log does not have all committed records",

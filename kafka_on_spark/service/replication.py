@@ -20,11 +20,11 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch, Segment
-from kafka_on_spark.log.epochs import end_offset_for, latest_epoch_with_records
+from kafka_on_spark.log.epochs import latest_epoch_with_records
 from kafka_on_spark.log.fetching import OffsetPlace, check_fetch, place_of
 from kafka_on_spark.log.leadership import check_leader_epoch
 from kafka_on_spark.log.state import ReplicaState
-from kafka_on_spark.log.truncation import divergence_offset
+from kafka_on_spark.log.truncation import follow
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaLog, ReplicaStore, SegmentStore
 from kafka_on_spark.service.fetch_reports import (
@@ -211,25 +211,12 @@ class _Fetcher:
     def _adopt(
         self, follower_log: ReplicaLog, follower: ReplicaState, leader: ReplicaState
     ) -> ReplicaState:
-        if not follower.is_fenced_at(self._epoch):
-            cut = divergence_offset(follower, lambda epoch: end_offset_for(leader, epoch))
-            change = operations.adopt(
-                follower, leader_epoch=self._epoch, truncate_to=cut, floor=self._floor()
-            )
-            if change is not None:
-                cut_records = follower.log_end_offset - change.log_end_offset
-                follower = follower_log.commit(follower, change)
-                self.truncated_records += cut_records
-        if place_of(leader, follower.log_end_offset) is OffsetPlace.BELOW_START:
-            follower = follower_log.commit(
-                follower,
-                operations.truncate_fully_and_start_at(
-                    follower,
-                    leader.log_start_offset,
-                    leader_epoch=self._epoch,
-                    producers=dict(leader.producers),
-                ),
-            )
+        change = follow(follower, leader, leader_epoch=self._epoch, floor=self._floor())
+        if change is None:
+            return follower
+        cut_records = max(0, follower.log_end_offset - change.log_end_offset)
+        follower = follower_log.commit(follower, change)
+        self.truncated_records += cut_records
         return follower
 
     def _floor(self) -> Offset:

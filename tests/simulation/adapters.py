@@ -182,6 +182,10 @@ class SimulatedReplicaStore:
         root.check_writes()
         root.check_directory(address)
         made = root.tables.setdefault(folder(address), Table(address.identity))
+        if folder(address) in root.lost:
+            # A task that was planned before the loss: the table stands for the lost one.
+            made.is_suspect, made.forgotten = True, root.lost[folder(address)]
+            self._world.seen["lost table made by a late task"] += 1
         if fault in ("lost", "unsaid", "delayed", "refused"):
             raise KafkaStorageError("can't make a table")
         if made.identity != address.identity:

@@ -20,7 +20,10 @@ from kafka_on_spark.metadata.records import (
 )
 from tests.simulation import invariants
 from tests.simulation.disks import Disks, Root, Table
-from tests.simulation.ledger import Ledger, Log, records_of, require
+from tests.simulation.ledger import Ledger, Log, Moment, records_of, require
+
+NOBODY_HAS = (-1, -1)
+"""Committed by an unclean election whose leader has lost it since."""
 
 
 class Checker:
@@ -40,6 +43,7 @@ class Checker:
             table.verified = min(table.verified, after.log_end_offset)
         invariants.appends_by_the_leader(self.ledger, key, table, change)
         if table.is_suspect:
+            self._forget(key, table)
             return
         invariants.dense_offsets(key, before, after)
         invariants.fenced_commits(key, before, change)
@@ -52,6 +56,13 @@ class Checker:
             invariants.committed_prefix(self.ledger, key, partition)
             invariants.leader_completeness(self.ledger, key, partition)
             invariants.replicas_behind_the_log_start(self.ledger, key, partition)
+
+    def _forget(self, key: PartitionKey, table: Table) -> None:
+        """Let what a disk has lost be written again under the same epoch and offset."""
+        lost, table.forgotten = table.forgotten, None
+        for batch in () if lost is None else lost.batches:
+            for offset in range(batch.base_offset, batch.end_offset):
+                self.ledger.log(key).forgotten.add((batch.leader_epoch, offset))
 
     def _counts(self, partition: PartitionRegistration, table: Table) -> bool:
         identity = table.identity
@@ -108,7 +119,7 @@ class Checker:
         invariants.high_watermark_bounds(ledger, key, old, new, before)
         invariants.retention(key, old, new)
         if new.unclean_generation > old.unclean_generation:
-            self._restart(key, new)
+            self._restart(key, old, new)
         elif new.high_watermark > old.high_watermark:
             self._extend(key, old, new)
         invariants.committed_prefix(ledger, key, new)
@@ -151,7 +162,7 @@ class Checker:
         )
         for offset, record in enumerate(records, old.high_watermark):
             invariants.stable_content(log, key, offset, record)
-            self._commit_value(log, key, offset, record[0])
+            self._commit_value(log, key, offset, record[0], new.log_start_offset)
         log.committed[old.high_watermark :] = records
         self._check_sequences(log, key, source, old, new)
 
@@ -168,8 +179,14 @@ class Checker:
         assert longest is not None
         return longest.state
 
-    def _commit_value(self, log: Log, key: PartitionKey, offset: int, value: int) -> None:
+    def _commit_value(
+        self, log: Log, key: PartitionKey, offset: int, value: int, log_start: int
+    ) -> None:
         known = log.offset_of.setdefault(value, offset)
+        if known < log_start and value not in self.ledger.idempotent:
+            # Without a producer an append is known by its files, and those were deleted.
+            self._seen["appended again after its records were deleted"] += 1
+            known = log.offset_of[value] = offset
         require(known == offset, "H3 one offset a value", f"{value} at {known} and {offset}")
         require(value in self.ledger.invoked, "H4 aborted read", f"{value}: nobody appended it")
         require(
@@ -198,15 +215,26 @@ class Checker:
             )
             log.sequences[stamp.producer_id] = stamp.sequence
 
-    def _restart(self, key: PartitionKey, new: PartitionRegistration) -> None:
-        """Begin again after an unclean election: what the new leader has is committed."""
-        log = self.ledger.log(key)
-        table = self.ledger.live_table(key, new, new.leader) if new.leader is not None else None
-        require(table is not None, "I1 committed prefix", "an unclean leader without a table")
-        assert table is not None
-        state, mark = table.state, new.high_watermark
-        start = state.log_start_offset
-        log.committed = log.committed[:start] + records_of(state, start, mark)
+    def _restart(
+        self, key: PartitionKey, old: PartitionRegistration, new: PartitionRegistration
+    ) -> None:
+        """Begin again after an unclean election: what the new leader has is committed.
+
+        Also if its disk has lost commits: what it has left is what there is. If it has gone
+        since it was looked at, nobody has, and nobody can read, what it had.
+        """
+        require(new.leader is not None, "I1 committed prefix", "an unclean election without leader")
+        assert new.leader is not None
+        log, mark = self.ledger.log(key), new.high_watermark
+        table = self.ledger.disks.replica_table(new, key, new.leader)
+        found = log.committed[:mark]
+        if table is not None and table.state.log_end_offset >= mark:
+            table.is_suspect = False
+            start = table.state.log_start_offset
+            found = found[:start] + records_of(table.state, start, mark)
+        log.sequences = {} if table is None else _sequences(table.state, mark)
+        log.committed = found + [NOBODY_HAS] * (mark - len(found))
+        self._seen["records lost by unclean elections"] += mark < old.high_watermark
         log.offset_of = {value: at for at, (value, _) in enumerate(log.committed)}
         kept = {at: value for at, value in log.acked.items() if log.offset_of.get(value) == at}
         self._seen["acked records lost by unclean elections"] += len(log.acked) - len(kept)
@@ -217,9 +245,16 @@ class Checker:
             for other in each.tables.values():
                 other.verified = 0
 
-    def position(self, key: PartitionKey) -> int:
-        """Return the largest acknowledged offset of now: what is invoked later must see it."""
-        return self.ledger.log(key).last_acked
+    def position(self, key: PartitionKey) -> Moment:
+        """Return what is known of now: what is invoked later must see it."""
+        log = self.ledger.log(key)
+        return Moment(log.high_watermark_read, log.last_acked, log.unclean_generation)
+
+    def _is_over(self, log: Log, generation: int) -> bool:
+        """Return whether an unclean election has come between: nothing binds any more."""
+        is_over = log.unclean_generation != generation
+        self._seen["answer from before an unclean election"] += is_over
+        return is_over
 
     def on_ack(
         self,
@@ -227,11 +262,13 @@ class Checker:
         base_offset: Offset,
         values: Sequence[int],
         *,
-        after: int,
+        begun: Moment,
         is_duplicate: bool,
     ) -> None:
         """Judge an acknowledgement: the records are committed, there, and in real time's order."""
         log = self.ledger.log(key)
+        if self._is_over(log, begun.generation):
+            return
         for offset, value in enumerate(values, base_offset):
             committed = log.committed[offset][0] if offset < len(log.committed) else None
             require(
@@ -241,9 +278,9 @@ class Checker:
             )
             log.acked[offset] = value
         require(
-            is_duplicate or base_offset > after,
+            is_duplicate or base_offset > begun.acked,
             "H7 real time order",
-            f"{key.partition}: acked at {base_offset}, begun after {after} was acked",
+            f"{key.partition}: acked at {base_offset}, begun after {begun.acked} was acked",
         )
         log.last_acked = max(log.last_acked, base_offset + len(values) - 1)
 
@@ -258,24 +295,40 @@ class Checker:
                     f"{value} was refused, and is committed in {key.partition}",
                 )
 
-    def on_end(self, key: PartitionKey, high_watermark: int, *, seen: int, after: int) -> None:
-        """Judge an end that a reader was told; `seen`, `after`: read, acked before it asked."""
+    def on_end(
+        self, key: PartitionKey, high_watermark: int, *, begun: Moment, generation: int
+    ) -> None:
+        """Judge an end that a reader was told of `generation`; `begun`: before it asked."""
         log = self.ledger.log(key)
+        if generation > begun.generation or self._is_over(log, generation):
+            return
         require(
-            high_watermark > after,
+            high_watermark > begun.acked,
             "H8 reads see what was acked",
-            f"{key.partition}: ends at {high_watermark}, {after} was acked before",
+            f"{key.partition}: ends at {high_watermark}, {begun.acked} was acked before",
         )
         require(
-            high_watermark >= seen,
+            high_watermark >= begun.high_watermark,
             "H9 the end never falls",
-            f"{key.partition}: {high_watermark} after {seen}",
+            f"{key.partition}: {high_watermark} after {begun.high_watermark}",
         )
         log.high_watermark_read = max(log.high_watermark_read, high_watermark)
 
-    def on_read(self, key: PartitionKey, start: int, records: Sequence[tuple[int, int]]) -> None:
-        """Judge records that a reader got from `start` on, as (offset, value) (H2, H5, I12)."""
+    def on_read(
+        self,
+        key: PartitionKey,
+        start: int,
+        records: Sequence[tuple[int, int]],
+        *,
+        generation: int,
+    ) -> None:
+        """Judge records that a reader got from `start` on, as (offset, value) (H2, H5, I12).
+
+        `generation`: of the image that it read by.
+        """
         log = self.ledger.log(key)
+        if self._is_over(log, generation):
+            return
         for expected, (offset, value) in enumerate(records, start):
             require(offset == expected, "H5 no skip, no step back", f"{offset}, not {expected}")
             committed = log.committed[offset][0] if offset < len(log.committed) else None
@@ -284,3 +337,9 @@ class Checker:
                 "H2 one value an offset",
                 f"{key.partition}: read {value} at {offset}, committed is {committed}",
             )
+
+
+def _sequences(state: ReplicaState, mark: int) -> dict[str, int]:
+    """Return the last sequence of each producer that a log has below `mark`."""
+    stamps = [each.producer for each in state.batches if each.end_offset <= mark]
+    return {each.producer_id: each.sequence for each in stamps if each is not None}

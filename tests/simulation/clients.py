@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_on_spark.controller.brokers import elect_preferred, register_broker
+from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
     InconsistentClusterError,
@@ -18,15 +19,21 @@ from kafka_on_spark.errors import (
     ProducerFencedError,
     RequestTimedOutError,
 )
-from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey
+from kafka_on_spark.ids import BrokerId, DirectoryId, Offset, PartitionKey, TopicId
+from kafka_on_spark.log import operations
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.records import HighWatermarkRecord
+from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.admin import run_command
 from kafka_on_spark.service.reading import plan_reads, read_pieces
+from kafka_on_spark.service.replicas import commit_decided
 from tests.simulation.checker import Checker
 from tests.simulation.disks import values_in
+from tests.simulation.ledger import Moment
 from tests.simulation.processes import TIMEOUT_MS, Driver
-from tests.simulation.scheduler import KilledError
+from tests.simulation.scheduler import KilledError, Violation
 
 TOPIC = "orders"
 TRIES_MAX = 50
@@ -55,8 +62,8 @@ class Program:
         while not self._stop.is_on:
             try:
                 self.once()
-            except InconsistentClusterError:
-                raise  # the metadata went back: no process may go on
+            except InconsistentClusterError as error:
+                raise Violation("a table is ahead of the metadata", str(error)) from error
             except KafkaOnSparkError as error:
                 self.seen[f"error: {type(error).__name__}"] += 1
                 self.failed()
@@ -99,27 +106,41 @@ class Reader(Program):
 
     def __init__(self, driver: Driver, checker: Checker, stop: Stop) -> None:
         super().__init__(driver, checker, stop)
-        self._positions: dict[PartitionKey, int] = {}
+        self._positions: dict[PartitionKey, tuple[int, int]] = {}
 
     def once(self) -> None:
         metadata, checker = self.driver.metadata, self.checker
-        before = {
-            key: (log.high_watermark_read, log.last_acked)
-            for key, log in checker.ledger.logs.items()
-        }
+        begun = {key: checker.position(key) for key in checker.ledger.logs}
         image = metadata.catch_up()
         if TOPIC not in image.topic_ids:
             return
         for key, partition in image.partitions():
-            seen, acked = before.get(key, (0, -1))
-            checker.on_end(key, partition.high_watermark, seen=seen, after=acked)
+            checker.on_end(
+                key,
+                partition.high_watermark,
+                begun=begun.get(key, Moment()),
+                generation=partition.unclean_generation,
+            )
         is_full = self.rng.random() < 0.3
-        start = {key.partition: 0 if is_full else at for key, at in self._positions.items()}
+        start = {}
+        for key, partition in image.partitions():
+            position = 0 if is_full else self._position(key, partition)
+            start[key.partition] = max(position, partition.log_start_offset)
         for order in plan_reads(image, TOPIC, start):
             records = read_all(self.driver, order)
-            checker.on_read(order.key, order.start_offset, records)
+            topic = image.topics[order.key.topic_id]
+            generation = topic.partitions[order.key.partition].unclean_generation
+            checker.on_read(order.key, order.start_offset, records, generation=generation)
             self.seen["records read"] += len(records)
-            self._positions[order.key] = order.end_offset
+            self._positions[order.key] = (generation, order.end_offset)
+
+    def _position(self, key: PartitionKey, partition: PartitionRegistration) -> int:
+        """Return where to go on: after an unclean election, not above what is left."""
+        generation, position = self._positions.get(key, (0, 0))
+        if generation == partition.unclean_generation:
+            return position
+        self.seen["reader told of an unclean election"] += 1
+        return min(position, partition.high_watermark)
 
 
 def read_all(driver: Driver, order: Any) -> list[tuple[int, int]]:
@@ -188,7 +209,7 @@ class Appending(Program):
         is_retry = parts is not None
         if parts is None:
             parts = self._inputs[self._sequence] = self._new_parts(image)
-        acks = "all" if state.producer_id else self.rng.choice(["all", "all", "1", "0"])
+        acks = "all" if state.producer_id else self.rng.choice(["all", "all", "1", "1", "0"])
         try:
             self._append(image, parts, acks, is_retry)
         except KafkaOnSparkError as error:
@@ -211,11 +232,13 @@ class Appending(Program):
             for number in chosen
         }
         self.checker.ledger.invoked.update(_flat(parts))
+        if self._state.producer_id is not None:
+            self.checker.ledger.idempotent.update(_flat(parts))
         return parts
 
     def _append(self, image: MetadataImage, parts: Parts, acks: str, is_retry: bool) -> None:
         topic_id = image.topic(TOPIC).topic_id
-        after = {each: self.checker.position(PartitionKey(topic_id, each)) for each in parts}
+        begun = {each: self.checker.position(PartitionKey(topic_id, each)) for each in parts}
         with_producer = self._state.producer_id is not None
         plan = self.driver.appends.plan(
             TOPIC,
@@ -235,7 +258,7 @@ class Appending(Program):
                     PartitionKey(topic_id, number),
                     found.base_offset,
                     [value for segment in parts[number] for value in segment],
-                    after=after[number],
+                    begun=begun[number],
                     is_duplicate=found.is_duplicate or is_retry,
                 )
 
@@ -274,8 +297,48 @@ class Admin(Program):
             if is_another and broker.state is BrokerState.FENCED:
                 self._replace_disk(broker.broker_id, broker.root, broker.broker_epoch + 1)
                 return
-        if self.rng.random() < 0.3:
+        chance = self.rng.random()
+        if chance < 0.3:
             self._command(lambda newest: elect_preferred(newest, "by request"))
+        elif chance < 0.45:
+            self._delete_records(image, self.rng.choice(sorted(image.topics)))
+
+    def _delete_records(self, image: MetadataImage, topic_id: TopicId) -> None:
+        """Move a partition's log start, then apply it to its leader; followers do by themselves.
+
+        No service decides this yet: the record is the one that replay and fetches know.
+        """
+        key = PartitionKey(topic_id, self.rng.choice(sorted(image.topics[topic_id].partitions)))
+
+        def decide(newest: MetadataImage) -> ControllerResult[PartitionRegistration | None]:
+            partition = newest.partition(key)
+            if partition is None or partition.leader is None:
+                return ControllerResult([], None)
+            span = partition.high_watermark - partition.log_start_offset
+            offset = Offset(partition.log_start_offset + int(span * share))
+            record = HighWatermarkRecord(
+                topic_id=key.topic_id,
+                partition=key.partition,
+                leader_epoch=partition.leader_epoch,
+                partition_epoch=partition.partition_epoch,
+                high_watermark=None,
+                high_watermark_epoch=None,
+                log_end_offset=partition.log_end_offset,
+                log_start_offset=offset,
+            )
+            return ControllerResult([record], partition)
+
+        share = self.rng.random()
+        partition = self.driver.metadata.submit(decide, timeout_ms=TIMEOUT_MS)
+        newest = self.driver.metadata.image.partition(key)
+        if partition is None or newest is None or not partition.is_made(partition.leader):
+            return
+        self.seen["records deleted"] += 1
+        address = address_of(self.driver.metadata.image, key, partition, partition.leader)
+        commit_decided(
+            self.driver.worker.replicas.open(address),
+            lambda state: operations.advance_log_start(state, newest.log_start_offset),
+        )
 
     def _replace_disk(self, broker_id: BrokerId, url: str, epoch: int) -> None:
         root = self.driver.world.disks.roots[url]

@@ -43,6 +43,7 @@ class Table:
         is_suspect: Its disk lost commits: what is in it is nobody's fault.
         is_emptied: Its last commit file has no bytes.
         verified: Up to where its log is known to be what was committed.
+        forgotten: What its disk had there and lost; None: nothing, or the checker knows.
     """
 
     def __init__(self, identity: ReplicaIdentity) -> None:
@@ -51,6 +52,7 @@ class Table:
         self.is_suspect = False
         self.is_emptied = False
         self.verified = 0
+        self.forgotten: ReplicaState | None = None
 
     @property
     def state(self) -> ReplicaState:
@@ -68,6 +70,8 @@ class Root:
         is_full: Nothing new fits.
         failing_calls: So many of the next calls fail (a burst of 503, one EIO).
         rotten: Files whose bytes are not what they were, by folder and path.
+        lost: What stood in folders that this disk has lost: a late task may make a table there
+            again.
     """
 
     broker_id: BrokerId
@@ -80,6 +84,7 @@ class Root:
     tables: dict[str, Table] = field(default_factory=dict)
     files: dict[str, dict[str, str]] = field(default_factory=dict)
     rotten: set[tuple[str, str]] = field(default_factory=set)
+    lost: dict[str, ReplicaState] = field(default_factory=dict)
 
     def check_reads(self) -> None:
         """Refuse if the root does not answer reads."""

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kafka_on_spark.ids import LOST, PartitionKey
+from kafka_on_spark.ids import LOST, BrokerId, PartitionKey
 from tests.simulation.adapters import World
 from tests.simulation.disks import Root, Table
 from tests.simulation.invariants import no_acked_record_lost
@@ -36,7 +36,7 @@ class Faults:
         """Return an event of that kind, about something that is there; None if nothing is."""
         if name in ("kill", "freeze", "second driver"):
             nodes = [each.name for each in self._nodes() if each.is_alive and not each.is_frozen]
-            return (name, rng.choice(nodes)) if nodes else None
+            return (name, self._node_at_work(nodes, rng)) if nodes else None
         if name == "thaw":
             frozen = [each.name for each in self._nodes() if each.is_frozen and each.is_alive]
             return (name, rng.choice(frozen)) if frozen else None
@@ -46,10 +46,37 @@ class Faults:
         if name == "clock jump":
             nodes = [each.name for each in self._nodes()]
             return (name, rng.choice(nodes), str(rng.choice([-60_000, -500, 500, 60_000])))
-        broker = rng.randint(1, self._plan.brokers)
+        broker = self._down(rng) if name == "roll back" else self._broker(rng)
+        if broker is None:
+            return None
         if name in ("roll back", "burst"):
             return (name, str(broker), str(rng.randint(1, 4)))
         return (name, str(broker))
+
+    def _down(self, rng: random.Random) -> int | None:
+        """Return a broker that is fenced and whose root is away, if there is one."""
+        brokers = self._ledger.image.brokers
+        down = [each for each in brokers if self._is_down(each)]
+        return rng.choice(down) if down else None
+
+    def _is_down(self, broker_id: BrokerId) -> bool:
+        is_fenced = not self._ledger.image.brokers[broker_id].is_online
+        return is_fenced and not self._world.disks.root_of(broker_id).can_write
+
+    def _broker(self, rng: random.Random) -> int:
+        """Return whom it meets: a leader, more often than not."""
+        leaders = [each.leader for _, each in self._ledger.image.partitions() if each.leader]
+        if leaders and rng.random() < 0.6:
+            return rng.choice(leaders)
+        return rng.randint(1, self._plan.brokers)
+
+    def _node_at_work(self, names: list[str], rng: random.Random) -> str:
+        """Return whom it meets: one that is about to commit, more often than not."""
+        commits = ("commit", "metadata append")
+        tasks = self._world.scheduler.tasks.values()
+        busy = [each.node.name for each in tasks if each.operation in commits]
+        chosen = [each for each in busy if each in names]
+        return rng.choice(chosen if chosen and rng.random() < 0.6 else names)
 
     def do(self, event: Event) -> bool:
         """Let `event` happen; return whether it did."""
@@ -67,14 +94,16 @@ class Faults:
         done = bool(getattr(self, "_" + name.replace(" ", "_").replace("-", "_"))(root, *about[1:]))
         if done and name in LOSING:
             self.damaged.add(root.broker_id)
-            no_acked_record_lost(self._ledger)
+            if not self._plan.is_unclean:
+                no_acked_record_lost(self._ledger)
         return done
 
     def _may_lose(self, root: Root) -> bool:
         """Return whether this disk may lose data now: at most min.insync.replicas - 1 may be
-        without what they had at any time."""
+        without what they had at any time, one more where records may be lost."""
         self.damaged = {each for each in self.damaged if not self._is_whole(each)}
-        return len(self.damaged | {root.broker_id}) <= self._plan.min_isr - 1
+        allowed = self._plan.min_isr - 1 + self._plan.is_unclean
+        return len(self.damaged | {root.broker_id}) <= allowed
 
     def _is_whole(self, broker_id: int) -> bool:
         """Return whether a disk that had lost data is in sync again with all it has."""
@@ -161,7 +190,8 @@ class Faults:
     def _lose_tables(self, root: Root) -> bool:
         """Lose one partition's table; the disk's identity stays."""
         tables = self._tables(root)
-        for place, _ in tables:
+        for place, table in tables:
+            root.lost[place] = table.state
             del root.tables[place]
             root.rotten.update((place, path) for path in root.files.pop(place, {}))
         return bool(tables)
@@ -187,8 +217,7 @@ class Faults:
         Of one that is down: a disk that goes back while it serves, and is appended to before
         anybody looks, can't be told from one that did not (DESIGN §7 proves a log by one epoch).
         """
-        broker = self._ledger.image.brokers[root.broker_id]
-        if broker.is_online or root.can_write:
+        if not self._is_down(root.broker_id):
             return False
         done = False
         for _, table in self._tables(root):
@@ -199,16 +228,10 @@ class Faults:
         return done
 
     def _forget(self, table: Table, kept: int) -> None:
-        before = table.state
+        table.forgotten = table.state
         del table.states[kept:]
         table.is_suspect = True
         table.verified = min(table.verified, table.state.log_end_offset)
-        identity = table.identity
-        log = self._ledger.log(PartitionKey(identity.topic_id, identity.partition))
-        for batch in before.batches:
-            if batch.end_offset > table.state.log_end_offset:
-                for offset in range(batch.base_offset, batch.end_offset):
-                    log.forgotten.add((batch.leader_epoch, offset))
 
     def _empty(self, root: Root) -> bool:
         """Lose the bytes of the last commit of one table: power failed before they were kept."""

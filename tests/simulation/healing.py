@@ -107,7 +107,10 @@ def read_back(driver: Driver, checker: Checker) -> None:
     read: dict[int, list[tuple[int, int]]] = {}
     for order in plan_reads(image, TOPIC):
         records = read_all(driver, order)
-        checker.on_read(order.key, order.start_offset, records)
+        partition = image.topics[order.key.topic_id].partitions[order.key.partition]
+        checker.on_read(
+            order.key, order.start_offset, records, generation=partition.unclean_generation
+        )
         read[order.key.partition] = records
     for key, partition in image.partitions():
         found = dict(read.get(key.partition, []))

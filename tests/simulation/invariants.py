@@ -33,6 +33,8 @@ def _has_committed(
 ) -> None:
     state, mark = table.state, partition.high_watermark
     broker_id = table.identity.broker_id
+    if partition.begins_empty and state.log_end_offset < partition.log_start_offset:
+        return  # elected with nothing: it moves to the log start when it begins to lead
     require(
         state.log_end_offset >= mark,
         invariant,

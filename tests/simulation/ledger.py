@@ -17,6 +17,21 @@ Position = tuple[int, int]
 """(epoch, offset)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What was known of a partition when a client began.
+
+    Attributes:
+        high_watermark: The largest that a completed read had seen.
+        acked: The largest acknowledged offset; -1 before the first.
+        generation: How many unclean elections there had been: another one ends all promises.
+    """
+
+    high_watermark: int = 0
+    acked: int = -1
+    generation: int = 0
+
+
 @dataclass(slots=True)
 class Log:
     """One partition.
@@ -53,6 +68,7 @@ class Ledger:
     Attributes:
         failed: Values of appends that were refused: they must never be read (H4).
         invoked: Every value that a client ever tried to append.
+        idempotent: Those that came with a producer.
         seen: The "sometimes" counters.
     """
 
@@ -60,6 +76,7 @@ class Ledger:
     logs: dict[PartitionKey, Log] = field(default_factory=dict)
     failed: set[int] = field(default_factory=set)
     invoked: set[int] = field(default_factory=set)
+    idempotent: set[int] = field(default_factory=set)
     seen: Counter[str] = field(default_factory=Counter)
 
     def log(self, key: PartitionKey) -> Log:

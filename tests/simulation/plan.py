@@ -21,7 +21,7 @@ CALL_FAULTS: Final = {
 LOSING: Final = ("wipe", "lose tables", "roll back", "empty", "rot")
 EVENTS: Final = {
     # event: how often of 1,000 steps, at most
-    "offline": 6,
+    "offline": 12,
     "read-only": 4,
     "full": 4,
     "burst": 6,
@@ -37,7 +37,7 @@ EVENTS: Final = {
     "second driver": 3,
     "clock jump": 4,
 }
-HEALING: Final = {"heal": 8, "thaw": 12, "metadata back": 40}
+HEALING: Final = {"heal": 15, "thaw": 12, "metadata back": 40}
 """How faults end, in the same measure; not a matter of swarm."""
 
 
@@ -57,6 +57,11 @@ class Plan:
         twin_chance: Share of tasks that run twice.
         weights: How quick nodes are, drawn in turn.
         snapshot_records: When a snapshot of the metadata is due.
+        lag_ms: replica.lag.time.max.ms.
+        session_ms: broker.session.timeout.ms; short ones make for many elections.
+        fetch_bytes: replica.fetch.max.bytes.
+        skew_ms: Wall clocks are wrong by at most this.
+        is_unclean: unclean.leader.election.enable; one disk more may lose data at once.
     """
 
     seed: int
@@ -72,8 +77,10 @@ class Plan:
     replicators: int = 1
     snapshot_records: int = 1000
     lag_ms: int = 2000
+    session_ms: int = 1500
     fetch_bytes: int = 1_000_000
     skew_ms: int = 0
+    is_unclean: bool = False
 
 
 def plan_of(seed: int) -> Plan:
@@ -97,7 +104,9 @@ def plan_of(seed: int) -> Plan:
         controllers=rng.choice([1, 2, 2]),
         replicators=rng.choice([1, 1, 2]),
         snapshot_records=rng.choice([15, 50, 1000]),
-        lag_ms=rng.choice([500, 2000, 10_000]),
+        lag_ms=rng.choice([60, 300, 2000, 10_000]),
+        session_ms=rng.choice([40, 100, 300, 1500]),
         fetch_bytes=rng.choice([100, 400, 1_000_000]),
         skew_ms=rng.choice([0, 0, 3000, 3_600_000]),
+        is_unclean=rng.random() < 0.12,
     )

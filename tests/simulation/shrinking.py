@@ -93,9 +93,9 @@ def as_text(script: Iterable[Decision]) -> str:
             if each[0] == "run"
             else "! " + " | ".join(each[1:])
         )
-        if lines and lines[-1].split(" × ")[0] == line and each[0] == "run":
-            count = int([*lines[-1].split(" × "), "1"][1]) + 1
-            lines[-1] = f"{line} × {count}"
+        last, _, count = lines[-1].partition(" × ") if lines else ("", "", "")
+        if last == line and each[0] == "run":
+            lines[-1] = f"{line} × {int(count or 1) + 1}"
         else:
             lines.append(line)
     return "\n".join(lines)

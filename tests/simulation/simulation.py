@@ -42,8 +42,12 @@ from tests.simulation.scheduler import STARTED_AT_MS, Node, Scheduler, Task, Vio
 Decision = tuple[str, ...]
 """("run", task, fault or ""), or ("event", name, …)."""
 
-TURNS_TO_END_MAX = 20_000
-"""Port calls and sleeps until every process has ended once the faults have: L1."""
+STEPS_TO_END_MAX = 20_000
+"""Turns of processes until every one has ended once the faults have: L1."""
+
+
+DECISIONS_A_CALL_MAX = 10
+"""Decisions for each port call that is planned: some only wake a sleeper."""
 
 
 @dataclass(slots=True)
@@ -103,9 +107,9 @@ class Simulation:
         roots = [disks.add(number) for number in range(1, plan.brokers + 1)]
         settings = {
             "delivery.timeout.ms": TIMEOUT_MS,
-            "broker.session.timeout.ms": 1500,
-            "broker.heartbeat.interval.ms": 400,
-            "controller.lease.ms": 2500,
+            "broker.session.timeout.ms": plan.session_ms,
+            "broker.heartbeat.interval.ms": 1 + plan.session_ms // 4,
+            "controller.lease.ms": 2 * plan.session_ms,
             "replica.lag.time.max.ms": plan.lag_ms,
             "replica.fetch.max.bytes": plan.fetch_bytes,
         }
@@ -125,7 +129,10 @@ class Simulation:
                 number: [1 + (number + place) % plan.brokers for place in range(3)]
                 for number in range(plan.partitions)
             },
-            configs={"min.insync.replicas": plan.min_isr},
+            configs={
+                "min.insync.replicas": plan.min_isr,
+                "unclean.leader.election.enable": plan.is_unclean,
+            },
             new_uuid=lambda: next(uuids),
             random_below=lambda below: 0,
             cause="the simulation begins",
@@ -203,29 +210,26 @@ class Simulation:
     def do(self, decision: Decision) -> None:
         """Take one decision; one that is impossible by now changes nothing."""
         kind, name, *about = decision
-        world = self.world
-        world.land()
+        self.world.land()
         if kind == "run":
-            self._let_run(name, about[0])
+            self._resume(name, about[0])
         elif name == "second driver":
             self._start_again(about[0])
         elif name == "thaw all":
             for node in self._all_nodes():
                 node.is_frozen = False
         elif self.faults.do((name, *about)):
-            world.seen[f"fault: {name}"] += 1
+            self.world.seen[f"fault: {name}"] += 1
         self._restart_ended()
 
-    def _let_run(self, name: str, fault: str) -> None:
-        """Let a task make its call, with a fault if that can meet the call."""
+    def _resume(self, name: str, fault: str) -> None:
         task = self.world.scheduler.tasks.get(name)
         if task is None or task.is_blocked or task.node.is_frozen:
             return
-        if fault not in CALL_FAULTS.get(task.operation, ()):
-            fault = ""
-        if fault:
-            self.world.seen[f"fault: {fault}"] += 1
-        self.world.scheduler.resume(task, fault or None)
+        met = fault if fault in CALL_FAULTS.get(task.operation, ()) else None
+        if met:
+            self.world.seen[f"fault: {met}"] += 1
+        self.world.scheduler.resume(task, met)
 
     def _start_again(self, node_name: str) -> None:
         """Start a program a second time, while its first process lives on as a zombie."""
@@ -261,7 +265,9 @@ class Simulation:
         if script is not None:
             yield from script
             return
-        while self.world.scheduler.calls < self.plan.steps:
+        for _ in range(DECISIONS_A_CALL_MAX * self.plan.steps):
+            if self.world.scheduler.calls >= self.plan.steps:
+                break
             yield self.draw()
 
     def _heal(self) -> None:
@@ -271,8 +277,9 @@ class Simulation:
         self.faults.heal_all()
         world.land(is_all=True)
         rng = random.Random(f"heal/{self.plan.seed}")
-        turns = 0
-        while scheduler.tasks:
+        for _ in range(STEPS_TO_END_MAX):
+            if not scheduler.tasks:
+                break
             ready = scheduler.ready()
             sleeper = scheduler.next_sleeper()
             if not ready and sleeper is None:
@@ -282,9 +289,8 @@ class Simulation:
             task = rng.choice(ready) if ready else sleeper
             assert task is not None
             scheduler.resume(task, None)
-            turns += 1
-            if turns > TURNS_TO_END_MAX:
-                raise Violation("L1 every append ends", f"still at work: {list(scheduler.tasks)}")
+        else:
+            raise Violation("L1 every append ends", f"still at work: {list(scheduler.tasks)}")
         node = Node("healer", self.plan.seed)
         driver = Driver(world, node, self.workers, twin_chance=0.0)
         scheduler.spawn("healer", node, lambda: heal_and_read_back(driver, self.checker))

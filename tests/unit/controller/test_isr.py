@@ -5,6 +5,7 @@ from itertools import product
 
 import pytest
 
+from kafka_on_spark.controller.brokers import fence_broker
 from kafka_on_spark.controller.isr import alter_isr
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import KEEP, LOST, PartitionKey
@@ -280,3 +281,45 @@ def test_an_isr_stays_a_frozen_set_so_that_partitions_of_one_shape_can_be_decide
 
     assert isinstance(record.change.isr, frozenset)
     assert hash(image.partition(KEY).merge(record.change).isr) == hash(frozenset({1, 2, 3}))
+
+
+def test_an_isr_that_somebody_left_can_be_decided_on_again():
+    """It was a plain set in the image of whoever decided it, and a failover could not hash it."""
+    round_ = report(seen(1, 20), seen(2, 20), seen(3, 15, missing_since_ms=LATE))
+
+    record = alter_isr(image_of(FULL), round_)
+
+    after = FULL.merge(record.change)
+    assert after.isr == {1, 2}
+    assert fence_broker(image_of(after), 1, "gone").response == [KEY]
+
+
+# fmt: off
+ELIGIBLE = [  # min.insync.replicas, ELR before, ELR after broker 3 has left an ISR of three
+    pytest.param("3", "",  {3},     id="below-the-minimum"),
+    pytest.param("2", "",  set(),   id="not-below-the-minimum"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("minimum, before, after", ELIGIBLE)
+def test_who_leaves_an_isr_below_its_minimum_stays_eligible(minimum, before, after):
+    """The high watermark is frozen then; the last replica standing decides not alone (KIP-966)."""
+    round_ = report(seen(1, 20), seen(2, 20), seen(3, 15, missing_since_ms=LATE))
+    image = image_of(
+        partition("1 2 3", hw=10, leo=20, elr=before), configs={"min.insync.replicas": minimum}
+    )
+
+    record = alter_isr(image, round_)
+
+    assert image.partition(KEY).merge(record.change).elr == after
+
+
+def test_who_was_eligible_stays_so_while_the_isr_is_below_its_minimum():
+    before = partition("1 2 3 4", isr="1", elr="3", hw=10, leo=20)
+    image = image_of(before, ids="1 2 3 4", configs={"min.insync.replicas": "3"})
+
+    record = alter_isr(image, report(seen(1, 20), seen(2, 20)))
+
+    after = before.merge(record.change)
+    assert (after.isr, after.elr) == ({1, 2}, {3})

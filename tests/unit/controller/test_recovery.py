@@ -103,11 +103,13 @@ def test_an_unclean_leader_without_records_leaves_nothing_committed():
     assert (found.high_watermark, found.high_watermark_epoch) == (0, None)
 
 
-def test_a_log_that_ends_below_the_log_start_is_of_no_use():
+def test_an_unclean_leader_that_ends_below_the_log_start_begins_there_with_nothing():
     image = image_of(headless(start=5), fenced="1", configs=UNCLEAN)
 
-    assert after(image, [look(2, 4)]) is None
-    assert after(image, [look(2, 5)]).high_watermark == 5
+    empty, whole = after(image, [look(2, 4)]), after(image, [look(2, 5)])
+
+    assert (empty.high_watermark, empty.begins_empty) == (5, True)
+    assert (whole.high_watermark, whole.begins_empty) == (5, False)
 
 
 def test_the_cause_says_what_is_lost():

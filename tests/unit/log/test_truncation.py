@@ -6,17 +6,19 @@ from itertools import combinations, product, takewhile
 
 import pytest
 
-from kafka_on_spark.errors import UnknownLeaderEpochError
+from kafka_on_spark.errors import ReplicaLostError, UnknownLeaderEpochError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.epochs import EpochEnd, end_offset_for
 from kafka_on_spark.log.operations import adopt
+from kafka_on_spark.log.producer_state import find_append
 from kafka_on_spark.log.truncation import (
     TruncationStep,
     divergence_offset,
+    follow,
     truncation_step,
     truncation_steps,
 )
-from tests.builders import log, text_of
+from tests.builders import log, staged, stamp, text_of
 
 
 def cut(follower, leader):
@@ -190,3 +192,46 @@ def test_two_fast_failovers_take_two_questions():
     steps = truncation_steps(log("0:a 1:x 3:y"), partial(end_offset_for, leader))
 
     assert steps == [TruncationStep(2, is_complete=False), TruncationStep(1, is_complete=True)]
+
+
+# fmt: off
+FOLLOWED = [  # follower                    the leader has deleted up to 2  kept  from
+    pytest.param(log("0:aab"),              log("0:aab", start=2, fence=1), "0:aab", 0, id="a-shared-epoch-vouches-for-what-is-below"),
+    pytest.param(log("0:xx"),               log("1:bb", base=2, fence=1),   "",      2, id="below-the-start-of-older-epochs-nothing-is-known"),
+    pytest.param(log("0:xxxx"),             log("1:bb", base=2, fence=1),   "",      2, id="the-start-lies-in-a-batch-of-a-deposed-leader"),
+    pytest.param(log("0:a"),                log("0:aab", start=2, fence=1), "",      2, id="ends-below-the-start"),
+    pytest.param(log("", base=2),           log("1:bb", base=2, fence=1),   "",      2, id="has-nothing-below"),
+    pytest.param(log("0:a", fence=1),       log("1:bb", base=2, fence=1),   "",      2, id="the-start-moved-on-while-it-followed"),
+    pytest.param(log("0:aa", fence=1),      log("1:bb", base=2, fence=1),   "0:aa",  0, id="compared-when-it-began-to-follow"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("follower, leader, expected, start", FOLLOWED)
+def test_below_the_leaders_log_start_only_what_it_vouches_for_stays(
+    follower, leader, expected, start
+):
+    change = follow(follower, leader, leader_epoch=1, floor=Offset(0))
+    after = follower if change is None else follower.apply(change)
+
+    assert (text_of(after), after.log_start_offset) == (expected, start)
+    assert after.leader_epoch == 1
+
+
+def test_a_deposed_leaders_batch_below_the_log_start_answers_no_retry():
+    """It was kept, uncommitted, and a retry of its append was told that it was there."""
+    retry = staged("x", producer=stamp(7))
+    follower = log("0:x", stamps={"x": stamp(7)})
+    leader = log("1:b", base=1, fence=1)
+
+    after = follower.apply(follow(follower, leader, leader_epoch=1, floor=Offset(0)))
+
+    assert find_append(follower, retry) is not None
+    assert find_append(after, retry) is None
+
+
+def test_a_member_that_would_lose_committed_records_below_the_log_start_is_lost():
+    follower, leader = log("0:x"), log("1:bb", base=2, fence=1)
+
+    with pytest.raises(ReplicaLostError):
+        follow(follower, leader, leader_epoch=1, floor=Offset(2))

@@ -6,6 +6,7 @@ from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
     FencedLeaderEpochError,
     KafkaStorageError,
+    NotLeaderOrFollowerError,
     ReplicaLostError,
     UnexpectedOffsetError,
 )
@@ -197,3 +198,42 @@ def test_table_that_went_back_lacks_what_was_committed(roots, replica):
 
     with pytest.raises(ReplicaLostError):
         lead(replica, 1, hw=1, hw_epoch=0)
+
+
+class StaleOnce:
+    """A replica whose first look is an old one, as of a listing that misses what is new."""
+
+    def __init__(self, replica, stale):
+        self.load = iter([stale, *[replica.load()] * 9]).__next__
+        self.commit = replica.commit
+
+
+def test_a_stale_look_at_a_leader_is_no_loss(replica):
+    """A log looks too short on an old listing; it was called lost (found by simulation)."""
+    stale = lead(replica)
+    newest = append(replica, staged("a", "2")).state
+
+    state = lead(StaleOnce(replica, stale), hw=2, hw_epoch=0)
+
+    assert state == newest
+
+
+def test_a_leader_whose_log_start_has_moved_on_is_not_lost(replica):
+    """A plan of before the deletion called a whole log lost (found by simulation)."""
+    lead(replica)
+    state = append(replica, staged("a")).state
+    replica.commit(state, operations.advance_log_start(state, Offset(1)))
+
+    with pytest.raises(NotLeaderOrFollowerError, match="refresh"):
+        lead(replica, hw=1, hw_epoch=0, start=0)
+    assert lead(replica, hw=1, hw_epoch=0, start=1).log_start_offset == 1
+
+
+def test_an_unclean_leader_that_has_nothing_begins_at_the_log_start(replica):
+    lead(replica)
+    append(replica, staged("ab"))
+
+    state = lead(replica, 4, hw=9, hw_epoch=None, start=9)
+
+    assert (state.log_start_offset, state.log_end_offset, state.leader_epoch) == (9, 9, 4)
+    assert lead(replica, 4, hw=9, hw_epoch=None, start=9) == state
