@@ -305,14 +305,18 @@ class Cluster:
         return [self._metadata.image.name_of(key) for key in moved]
 
     def replicate(
-        self, topics: Iterable[str] | None = None, *, is_sweep: bool = False
+        self,
+        topics: Iterable[str] | None = None,
+        *,
+        is_sweep: bool = False,
+        configs: Mapping[str, object] | None = None,
     ) -> ReplicationReport:
-        """Do one round of replication where there is work; `is_sweep`: everywhere.
+        """Replicate once where there is work, or (`is_sweep`) all; `configs` hold for it alone.
 
         Raises:
-            UnknownTopicOrPartitionError: A topic does not exist.
+            UnknownTopicOrPartitionError, InvalidConfigError: A topic or setting does not exist.
         """
-        return self._services.replication_round().run(topics, is_sweep=is_sweep)
+        return self._services.replication_round(configs).run(topics, is_sweep=is_sweep)
 
     # Appending and reading
 
@@ -346,7 +350,7 @@ class Cluster:
         else:
             records = table_of(records)
             check_table(records)
-        appends = self._services.appends
+        appends, options = self._services.appends, self._services.options
         plan = appends.plan(
             topic,
             acks=acks,
@@ -356,7 +360,6 @@ class Cluster:
             expected_offsets=expected_offsets,
             timeout_ms=timeout_ms,
         )
-        options = self._services.options
         if is_spark:
             rows = stage_frame(records, plan.order, options)  # type: ignore[arg-type]
         else:
@@ -391,8 +394,7 @@ class Cluster:
         Raises:
             UnknownTopicOrPartitionError: There is no such topic or partition.
         """
-        image = self.image
-        topic_id = image.topic(topic).topic_id
+        topic_id = self.image.topic(topic).topic_id
         if partition is not None:
-            partition_key(image, topic, partition)
+            partition_key(self._metadata.image, topic, partition)
         return partition_history(self._metadata.history(), topic_id, partition)

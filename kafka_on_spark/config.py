@@ -5,6 +5,7 @@ topic's ConfigRecords, then the call; the last one wins. Values are kept as text
 keeps them, and parsed where they are used, so that a topic's description shows what was given.
 """
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -62,6 +63,15 @@ def _one_of(*allowed: str) -> Callable[[str], str]:
     return parse
 
 
+_THROTTLED: Final = re.compile(r"\*|((0|[1-9]\d*):(0|[1-9]\d*)(,(?!$)|$))*")
+
+
+def _replica_list(text: str) -> str:
+    if _THROTTLED.fullmatch(text) is None:
+        raise ValueError("'*' for all replicas, or partition:broker pairs as in '0:1,0:2'")
+    return text
+
+
 _NOT_ENFORCED: Final = "recorded and shown; not enforced in this version"
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 
@@ -77,6 +87,10 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "retention.ms": Setting(str(7 * _DAY_MS), _integer(-1), True, _NOT_ENFORCED),
     "segment.bytes": Setting("1073741824", _integer(1024 * 1024, 2**31 - 1), True),
     "unclean.leader.election.enable": Setting("false", _boolean, True),
+    # Whose copying counts against the two rates below. Kafka's default names nobody, so that a
+    # rate alone does nothing there; here a rate that is set holds for all unless that is said.
+    "follower.replication.throttled.replicas": Setting("*", _replica_list, True),
+    "leader.replication.throttled.replicas": Setting("*", _replica_list, True),
     # Kafka leaves flushing to the system; here every batch is flushed unless that is asked for.
     "flush.messages": Setting("1", _integer(1), True),
     # The cluster (Kafka's broker and controller settings).
@@ -85,12 +99,19 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "default.replication.factor": Setting("1", _integer(1)),
     "num.partitions": Setting("1", _integer(1)),
     "leader.imbalance.per.broker.percentage": Setting("10", _integer(0)),
+    "replica.fetch.backoff.ms": Setting("1000", _integer(0)),
     "replica.fetch.max.bytes": Setting("1048576", _integer(0)),
     "replica.lag.time.max.ms": Setting("30000", _integer(1)),
     "replica.lag.max.bytes": Setting("-1", _integer(-1)),
+    # Bytes a second, of all tasks of a job together; the default is no limit.
+    "follower.replication.throttled.rate": Setting(str(2**63 - 1), _integer(1)),
+    "leader.replication.throttled.rate": Setting(str(2**63 - 1), _integer(1)),
     "producer.id.expiration.ms": Setting(str(_DAY_MS), _integer(1), False, _NOT_ENFORCED),
     # The call (Kafka's producer).
     "delivery.timeout.ms": Setting("120000", _integer(0)),
+    # Ours: Kafka's back-off of a fetch does not grow. Well below replica.lag.time.max.ms, so that
+    # nobody leaves the ISR for waiting.
+    "replica.fetch.backoff.max.ms": Setting("10000", _integer(0)),
     # Ours: how long a controller's lease lasts without a renewal. For liveness only.
     "controller.lease.ms": Setting("10000", _integer(1)),
 }

@@ -228,7 +228,7 @@ class BrokerIdNotRegisteredError(ProtocolError):
 
 
 class InconsistentTopicIdError(ProtocolError):
-    """A table on the path belongs to another topic id, partition or replica."""
+    """The topic id is another than was named: a table in the place of another topic's, for one."""
 
     code = 103
 

@@ -68,6 +68,7 @@ class ReplicaLog(Protocol):
 
         Raises:
             ReplicaLostError: There is no table, or it is not the replica of the address.
+            InconsistentTopicIdError: It is another topic's.
             CorruptLogError: The table breaks an invariant of the log.
             KafkaStorageError: The root does not answer.
         """

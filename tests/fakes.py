@@ -14,6 +14,7 @@ from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
     CorruptLogError,
     InconsistentClusterError,
+    InconsistentTopicIdError,
     KafkaStorageError,
     ReplicaLostError,
 )
@@ -159,6 +160,8 @@ class MemoryReplicaLog:
         if table is None:
             root.check_directory(self._address)  # lost only if its disk is there
             raise ReplicaLostError("there is no table")
+        if table.identity.topic_id != self._address.identity.topic_id:
+            raise InconsistentTopicIdError("the table is another topic's")
         if table.identity != self._address.identity:
             raise ReplicaLostError("the table is another replica's")
         state = table.state()

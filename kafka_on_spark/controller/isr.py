@@ -4,6 +4,9 @@ Lag in time needs no heartbeat: it is now minus the append time of the first bat
 follower lacks. A clock that is wrong moves a follower out or in later; it loses nothing.
 """
 
+from dataclasses import dataclass
+
+from kafka_on_spark.config import Settings
 from kafka_on_spark.controller.brokers import change_record, lost_change
 from kafka_on_spark.controller.election import eligible_replicas
 from kafka_on_spark.controller.reports import PartitionReport, ReplicaReport
@@ -36,7 +39,9 @@ def alter_isr(
     joining = {
         seen.broker_id
         for seen in report.followers
-        if seen.log_end_offset >= committed and may_join(image, partition, report, seen)
+        if seen.log_end_offset >= committed
+        and may_join(image, partition, report, seen)
+        and would_stay(image, report, seen)
     }
     if not leaving and not joining:
         return None
@@ -57,32 +62,65 @@ def _is_same_replica(partition: PartitionRegistration, seen: ReplicaReport) -> b
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _LagLimits:
+    """How far behind a member of the ISR may be; bytes below 0: however far."""
+
+    time_ms: int
+    size_bytes: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> "_LagLimits":
+        return cls(
+            settings.integer("replica.lag.time.max.ms"), settings.integer("replica.lag.max.bytes")
+        )
+
+    def halved(self) -> "_LagLimits":
+        return _LagLimits(self.time_ms // 2, self.size_bytes // 2)
+
+    def broken_by(self, since_ms: int, missing_bytes: int, now_ms: int) -> str | None:
+        """Return which limit a lag is beyond, in words; None if it is within both."""
+        lag_ms = now_ms - since_ms
+        if lag_ms > self.time_ms:
+            return f"lags by {lag_ms / 1000:.1f} s (replica.lag.time.max.ms={self.time_ms})"
+        if 0 <= self.size_bytes < missing_bytes:
+            return f"lags by {missing_bytes} bytes (replica.lag.max.bytes={self.size_bytes})"
+        return None
+
+
 def lagging_members(
     image: MetadataImage, partition: PartitionRegistration, report: PartitionReport
 ) -> dict[BrokerId, str]:
-    """Return the members of the ISR that lag too far, with the reason in words."""
-    settings = image.settings(report.key.topic_id)
-    lag_ms_max = settings.integer("replica.lag.time.max.ms")
-    lag_bytes_max = settings.integer("replica.lag.max.bytes")
-    leaving = {}
+    """Return the members of the ISR that lag too far, with the reason in words.
+
+    Who can't be counted is judged as if its log ended at the high watermark.
+    """
+    limits = _LagLimits.of(image.settings(report.key.topic_id))
+    lagging = {}
     for broker_id in partition.isr - {report.leader.broker_id}:
         seen = report.replica(broker_id)
-        counts = seen is not None and seen.counts_in(report.leader_epoch)
-        since_ms = seen.missing_since_ms if counts and seen else report.uncommitted_since_ms
+        since_ms, missing_bytes = report.uncommitted_since_ms, 0
+        if seen is not None and seen.counts_in(report.leader_epoch):
+            since_ms, missing_bytes = seen.missing_since_ms, seen.missing_bytes
         if since_ms is None:
             continue
-        lag_ms = report.now_ms - since_ms
-        if lag_ms > lag_ms_max:
-            leaving[broker_id] = (
-                f"broker {broker_id}: lags by {lag_ms / 1000:.1f} s"
-                f" (replica.lag.time.max.ms={lag_ms_max})"
-            )
-        elif counts and seen and 0 <= lag_bytes_max < seen.missing_bytes:
-            leaving[broker_id] = (
-                f"broker {broker_id}: lags by {seen.missing_bytes} bytes"
-                f" (replica.lag.max.bytes={lag_bytes_max})"
-            )
-    return leaving
+        broken = limits.broken_by(since_ms, missing_bytes, report.now_ms)
+        if broken is not None:
+            lagging[broker_id] = f"broker {broker_id}: {broken}"
+    return lagging
+
+
+def would_stay(image: MetadataImage, report: PartitionReport, seen: ReplicaReport) -> bool:
+    """Return whether a follower that joins now is well within the limits that would put it out.
+
+    The high watermark may be far below the log end, so one that has reached it may lag too far
+    all the same. It joins at half of what puts it out: a follower at the edge is in or out, and
+    does not change sides each round (KAFKA-19996). Who lacks nothing is in.
+    """
+    if seen.missing_since_ms is None:
+        return True
+    limits = _LagLimits.of(image.settings(report.key.topic_id)).halved()
+    return limits.broken_by(seen.missing_since_ms, seen.missing_bytes, report.now_ms) is None
 
 
 def may_join(

@@ -21,6 +21,7 @@ from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
     CorruptLogError,
     FencedLeaderEpochError,
+    InconsistentTopicIdError,
     KafkaOnSparkError,
     KafkaStorageError,
     NotLeaderOrFollowerError,
@@ -56,6 +57,7 @@ PAUSE_MS_MAX: Final = 1000.0
 _TRY_AGAIN: Final = (
     CommitError,
     FencedLeaderEpochError,
+    InconsistentTopicIdError,
     KafkaStorageError,
     NotLeaderOrFollowerError,
     ReplicaLostError,

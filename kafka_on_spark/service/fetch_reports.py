@@ -12,6 +12,7 @@ from kafka_on_spark.errors import (
     UNKNOWN_SERVER_ERROR,
     CommitOutcomeUnknownError,
     CorruptLogError,
+    InconsistentTopicIdError,
     KafkaOnSparkError,
     KafkaStorageError,
     ProtocolError,
@@ -93,13 +94,13 @@ def state_report(
     )
 
 
-_BAD: Final = (ReplicaLostError, CorruptLogError)
+_BAD: Final = (ReplicaLostError, InconsistentTopicIdError, CorruptLogError)
 
 
 def failed_report(address: ReplicaAddress, error: KafkaOnSparkError) -> ReplicaReport:
     """Return the report of a replica that could not be read or written.
 
-    Lost and corrupt ones are bad; a root that does not answer is only absent.
+    Lost, mistaken and corrupt ones are bad; a root that does not answer is only absent.
     """
     code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
     if isinstance(error, CommitOutcomeUnknownError):

@@ -13,7 +13,6 @@ from kafka_on_spark.controller.reports import PartitionReport, ReplicaReport
 from kafka_on_spark.errors import (
     CommitConflictError,
     CorruptLogError,
-    FencedLeaderEpochError,
     KafkaOnSparkError,
     KafkaStorageError,
     ReplicaLostError,
@@ -21,7 +20,9 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch, Segment
-from kafka_on_spark.log.fetching import OffsetPlace, place_of
+from kafka_on_spark.log.epochs import latest_epoch_with_records
+from kafka_on_spark.log.fetching import OffsetPlace, check_fetch, place_of
+from kafka_on_spark.log.leadership import check_leader_epoch
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.log.truncation import follow
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -48,6 +49,8 @@ class FetchOrder:
         leader: The leader's replica.
         follower: The follower's; None to look at the leader only.
         fetch_bytes_max: Bytes a commit; one batch at least. Source: replica.fetch.max.bytes.
+        copy_bytes_max: Bytes in all, of a throttle's; one batch at least, unless 0; None: all
+            that there is.
     """
 
     key: PartitionKey
@@ -55,6 +58,7 @@ class FetchOrder:
     leader: ReplicaAddress
     follower: ReplicaAddress | None
     fetch_bytes_max: int
+    copy_bytes_max: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +110,7 @@ def fetch(
     try:
         if leader_state is None:
             leader_state = fetcher.load_leader(leader_log)
+        fetcher.check_leadership(leader_state)
     except _RefusedError as refused:
         return fetcher.result(refused.report, None, follower_report, clock)
     try:
@@ -136,8 +141,8 @@ class _Fetcher:
         assert self._order.follower is not None
         try:
             state = follower_log.load()
-            if state.is_fenced_above(self._epoch):
-                raise FencedLeaderEpochError("the plan is stale", fence=state.leader_epoch)
+            if state.is_fenced_above(self._epoch):  # the plan is stale
+                check_leader_epoch(state.leader_epoch, self._epoch)
         except KafkaOnSparkError as error:
             raise _RefusedError(failed_report(self._order.follower, error)) from error
         return state
@@ -146,6 +151,13 @@ class _Fetcher:
         """Return the leader's state, fenced at the current epoch: else it can't be planned on."""
         try:
             return begin_leadership(leader_log, self._order.partition)
+        except KafkaOnSparkError as error:
+            raise _RefusedError(failed_report(self._order.leader, error)) from error
+
+    def check_leadership(self, leader: ReplicaState) -> None:
+        """Check that the leader's log, as it was seen, is of the leadership of the plan."""
+        try:
+            check_leader_epoch(leader.leader_epoch, self._epoch)
         except KafkaOnSparkError as error:
             raise _RefusedError(failed_report(self._order.leader, error)) from error
 
@@ -202,8 +214,10 @@ class _Fetcher:
         change = follow(follower, leader, leader_epoch=self._epoch, floor=self._floor())
         if change is None:
             return follower
-        self.truncated_records += max(0, follower.log_end_offset - change.log_end_offset)
-        return follower_log.commit(follower, change)
+        cut_records = max(0, follower.log_end_offset - change.log_end_offset)
+        follower = follower_log.commit(follower, change)
+        self.truncated_records += cut_records
+        return follower
 
     def _floor(self) -> Offset:
         """Return the end below which this follower must not fall (I14).
@@ -223,13 +237,11 @@ class _Fetcher:
     def _take_all(
         self, follower_log: ReplicaLog, follower: ReplicaState, leader: ReplicaState
     ) -> ReplicaState:
-        if not ends_alike(follower, leader):
-            if follower.log_end_offset <= leader.log_end_offset:  # else the look is too old
-                self._check_difference(follower)
+        if not self._is_one_log(follower, leader):
             return follower
         missing = missing_batches(follower, leader)
-        while missing:
-            taken = first_batches(missing, self._order.fetch_bytes_max)
+        while missing and (bytes_max := self._bytes_max()):
+            taken = first_batches(missing, bytes_max)
             self._copy([segment for batch in taken for segment in batch.segments])
             change = operations.append_fetched(follower, taken, leader_epoch=self._epoch)
             follower = follower_log.commit(follower, change)
@@ -242,6 +254,28 @@ class _Fetcher:
             if advance is not None:
                 follower = follower_log.commit(follower, advance)
         return follower
+
+    def _bytes_max(self) -> int:
+        """Return how many bytes the next commit may bring; 0: nothing more this time."""
+        dealt = self._order.copy_bytes_max
+        if dealt is None:
+            return max(1, self._order.fetch_bytes_max)
+        return max(0, min(max(1, self._order.fetch_bytes_max), dealt - self.copied_bytes))
+
+    def _is_one_log(self, follower: ReplicaState, leader: ReplicaState) -> bool:
+        """Return whether the leader's log continues the follower's, so that more can be taken.
+
+        Kafka's check of a fetch first, by epochs; then the batches themselves, which tell logs
+        apart that were written twice under one epoch.
+        """
+        if _is_above(follower, leader):  # a twin has taken more than was seen of the leader
+            return False
+        last_epoch = latest_epoch_with_records(follower)
+        parted = check_fetch(leader, follower.log_end_offset, last_fetched_epoch=last_epoch)
+        if parted is None and ends_alike(follower, leader):
+            return True
+        self._check_difference(follower)
+        return False
 
     def _check_difference(self, follower: ReplicaState) -> None:
         """Say whose fault it is that a log differs from its leader's under the leader's epoch.
@@ -312,6 +346,10 @@ class _Fetcher:
             copied_records=self.copied_records,
             truncated_records=self.truncated_records,
         )
+
+
+def _is_above(follower: ReplicaState, leader: ReplicaState) -> bool:
+    return place_of(leader, follower.log_end_offset) is OffsetPlace.ABOVE_END
 
 
 def first_batches(batches: Sequence[Batch], bytes_max: int) -> list[Batch]:

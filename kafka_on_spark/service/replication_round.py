@@ -4,7 +4,7 @@ Only partitions with work are visited: a high watermark below the recorded log e
 out of the ISR, a reassignment. A full sweep now and then finds what nobody recorded.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_on_spark.controller.replication import conclude
@@ -15,6 +15,8 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.addresses import address_of
+from kafka_on_spark.service.fetch_answers import refusal_of, refusals
+from kafka_on_spark.service.fetch_pace import FetchPace, PacedOrders
 from kafka_on_spark.service.fetch_reports import merge_reports
 from kafka_on_spark.service.making import MakeResult, record_made, renew_lost, unmade_replicas
 from kafka_on_spark.service.metadata_service import MetadataService
@@ -35,7 +37,10 @@ class ReplicationReport:
         truncated_records: Records cut from followers, all of them uncommitted.
         isr_changes: How many ISRs changed.
         failures: What went wrong, in words, by partition and broker.
-        is_caught_up: No visited partition has a follower behind, or one out of the ISR.
+        is_caught_up: No partition has a follower behind, or one out of the ISR.
+        left_out: Fetches that wait: for the end of a back-off, or for a newer leadership.
+        resume_after_ms: How long until a round can do more than one now: a back-off ends, or a
+            throttle lets bytes through. None: nothing waits for time.
     """
 
     partition_count: int = 0
@@ -45,10 +50,16 @@ class ReplicationReport:
     isr_changes: int = 0
     failures: tuple[str, ...] = ()
     is_caught_up: bool = True
+    left_out: int = 0
+    resume_after_ms: float | None = None
 
 
 class ReplicationRound:
-    """Plans and concludes rounds; the fetches run wherever the caller has them run."""
+    """Plans and concludes rounds; the fetches run wherever the caller has them run.
+
+    `pace` remembers back-offs and throttles from round to round; None: every round does all
+    that there is. `call`: settings that win over the topics' and the cluster's.
+    """
 
     def __init__(
         self,
@@ -58,12 +69,16 @@ class ReplicationRound:
         run_makes: RunMakes,
         new_uuid: Callable[[], str],
         timeout_ms: int,
+        pace: FetchPace | None = None,
+        call: Mapping[str, str] | None = None,
     ) -> None:
         self._metadata = metadata
         self._run_fetches = run_fetches
         self._run_makes = run_makes
         self._new_uuid = new_uuid
         self._timeout_ms = timeout_ms
+        self._pace = pace
+        self._call = call or {}
 
     def run(
         self, topics: Iterable[str] | None = None, *, is_sweep: bool = False
@@ -86,10 +101,15 @@ class ReplicationRound:
         ]
         self.make_replicas(keys)
         image = self._metadata.image
-        orders = [order for key in keys for order in plan_fetches(image, key, is_sweep=is_sweep)]
-        results = self._run_fetches(orders) if orders else []
+        planned = [order for key in keys for order in plan_fetches(image, key, is_sweep=is_sweep)]
+        paced = PacedOrders(tuple(planned))
+        if self._pace is not None:
+            paced = self._pace.plan(image, planned, self._call, is_sweep=is_sweep)
+        results = self._run_fetches(paced.orders) if paced.orders else []
         changes = self.conclude(merge_reports([each.report for each in results]))
-        return self._report(keys, results, changes)
+        if self._pace is not None:
+            self._pace.settle(self._metadata.image, paced.orders, results, self._call)
+        return self._report(keys, paced, results, changes)
 
     def make_replicas(self, keys: Iterable[PartitionKey]) -> list[MakeResult]:
         """Make what was never made of `keys`' replicas; one commit for all."""
@@ -108,18 +128,24 @@ class ReplicationRound:
         )
 
     def _report(
-        self, keys: Sequence[PartitionKey], results: Sequence[FetchResult], changes: int
+        self,
+        keys: Sequence[PartitionKey],
+        paced: PacedOrders,
+        results: Sequence[FetchResult],
+        changes: int,
     ) -> ReplicationReport:
         image = self._metadata.image
         partitions = [image.partition(key) for key in keys]
         return ReplicationReport(
-            partition_count=len(keys),
+            partition_count=len({order.key for order in paced.orders}),
             copied_records=sum(each.copied_records for each in results),
             copied_bytes=sum(each.copied_bytes for each in results),
             truncated_records=sum(each.truncated_records for each in results),
             isr_changes=changes,
-            failures=tuple(_failures(image, results)),
+            failures=tuple(_failures(image, paced.orders, results)),
             is_caught_up=not any(each is not None and has_work(each) for each in partitions),
+            left_out=paced.left_out,
+            resume_after_ms=paced.resume_after_ms,
         )
 
 
@@ -166,16 +192,18 @@ def plan_fetches(
     ]
 
 
-def _failures(image: MetadataImage, results: Sequence[FetchResult]) -> Iterable[str]:
+def _failures(
+    image: MetadataImage, orders: Sequence[FetchOrder], results: Sequence[FetchResult]
+) -> Iterable[str]:
     seen = set()
-    for result in results:
-        report = result.report
-        for replica in (report.leader, *report.followers):
-            place = (report.key, replica.broker_id)
-            if replica.error_code == NO_ERROR or place in seen:
+    for order, result in zip(orders, results, strict=True):
+        for refused in refusals(result):
+            place = (order.key, refused.broker_id)
+            if place in seen:
                 continue
             seen.add(place)
-            topic = image.topics.get(report.key.topic_id)
-            name = TopicPartition("deleted" if topic is None else topic.name, report.key.partition)
-            code = ERROR_NAME_BY_CODE.get(replica.error_code, "UNKNOWN")
-            yield f"{name} on broker {replica.broker_id}: {code}: {replica.error}"
+            topic = image.topics.get(order.key.topic_id)
+            name = TopicPartition("deleted" if topic is None else topic.name, order.key.partition)
+            code, words = refusal_of(image, order, refused)
+            error_name = ERROR_NAME_BY_CODE.get(code, "UNKNOWN")
+            yield f"{name} on broker {refused.broker_id}: {error_name}: {words}"

@@ -7,13 +7,14 @@ import logging
 import os
 import random
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
+from kafka_on_spark.config import check_settings
 from kafka_on_spark.controller.recovery import ReplicaLook
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
@@ -22,6 +23,7 @@ from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.append_service import AppendService
 from kafka_on_spark.service.appender import Appender, AppendThreads
 from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeOrder, ProbeResult
+from kafka_on_spark.service.fetch_pace import FetchPace
 from kafka_on_spark.service.grown_topics import GrownTopics
 from kafka_on_spark.service.making import MakeResult
 from kafka_on_spark.service.metadata_service import MetadataService
@@ -107,6 +109,7 @@ class Services:
         appends: Plans appends, and commits what was staged.
         runner: Where tasks run.
         controller_id: A name for this process that no other has.
+        pace: Back-offs and throttles of this process's rounds.
     """
 
     options: StorageOptions
@@ -116,6 +119,7 @@ class Services:
     replicas: DeltaReplicaStore
     runner: TaskRunner
     controller_id: str
+    pace: FetchPace
     _pools: tuple[ThreadPoolExecutor, ...]
     _maintenance: ThreadPoolExecutor
     appends: AppendService = field(init=False)
@@ -161,6 +165,7 @@ class Services:
             replicas=replicas,
             runner=runner,
             controller_id=f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}",
+            pace=FetchPace(clock, random=random.random),
             _pools=(tasks, partitions, fetches),
             _maintenance=maintenance,
         )
@@ -185,14 +190,20 @@ class Services:
         """How long an append or a command may take. Source: delivery.timeout.ms."""
         return self.metadata.image.settings().integer("delivery.timeout.ms")
 
-    def replication_round(self) -> ReplicationRound:
-        """Return what plans and concludes rounds."""
+    def replication_round(self, configs: Mapping[str, object] | None = None) -> ReplicationRound:
+        """Return what plans and concludes rounds; `configs`: settings that win over all others.
+
+        Raises:
+            InvalidConfigError: A setting is unknown or its value not allowed.
+        """
         return ReplicationRound(
             self.metadata,
             run_fetches=self._run_fetches,
             run_makes=self._run_makes,
             new_uuid=new_uuid,
             timeout_ms=self.timeout_ms,
+            pace=self.pace,
+            call=check_settings(configs or {}, topic_only=False),
         )
 
     def controller_loop(self) -> ControllerLoop:

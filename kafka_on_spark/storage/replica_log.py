@@ -19,6 +19,7 @@ from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     CorruptLogError,
+    InconsistentTopicIdError,
     KafkaStorageError,
     ReplicaLostError,
 )
@@ -118,7 +119,10 @@ class DeltaReplicaLog:
             )
         for name, value in configuration_of(self._address.identity).items():
             if found.get(name) != value:
-                raise ReplicaLostError(
+                # In its place stands another topic's table, or another replica's of this one.
+                is_topics = name == "kos.topic.id"
+                kind = InconsistentTopicIdError if is_topics else ReplicaLostError
+                raise kind(
                     f"the table at {self._delta.uri} is another replica's",
                     setting=name,
                     expected=value,

@@ -20,6 +20,7 @@ from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.append_service import AppendService
 from kafka_on_spark.service.appender import Appender, AppendThreads
 from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeOrder, ProbeResult
+from kafka_on_spark.service.fetch_pace import FetchPace
 from kafka_on_spark.service.grown_topics import GrownTopics
 from kafka_on_spark.service.making import MakeResult, make_replica
 from kafka_on_spark.service.metadata_service import MetadataService
@@ -118,6 +119,8 @@ class Driver:
         self.metadata._lock = Lock(world.scheduler)  # type: ignore[assignment]
         self.executors = Executors(world, node, workers.pick, twin_chance=twin_chance)
         self.threads = Threads(world.scheduler, node)
+        # Without jitter: a draw for each fetch would give every seed another course.
+        self.pace = FetchPace(self.clock, random=lambda: 0.5)
         self.producers = ProducerRuns(self.metadata, timeout_ms=TIMEOUT_MS)
         appender = Appender(
             self.metadata,
@@ -150,6 +153,7 @@ class Driver:
             run_makes=self._run_makes,
             new_uuid=lambda: f"renewed{self.node.new_uuid()}",
             timeout_ms=TIMEOUT_MS,
+            pace=self.pace,
         )
 
     def _run_makes(self, orders: list[ReplicaAddress]) -> list[MakeResult]:

@@ -37,6 +37,12 @@ VALUES = [  # name                           value      text or None: refused
     pytest.param("unclean.leader.election.enable", "yes", None,          id="no-truth-value"),
     pytest.param("cleanup.policy",           "compact", "compact",       id="one-of"),
     pytest.param("cleanup.policy",           "keep",    None,            id="none-of"),
+    pytest.param("leader.replication.throttled.replicas", "*", "*",      id="all-replicas"),
+    pytest.param("leader.replication.throttled.replicas", "", "",        id="no-replicas"),
+    pytest.param("follower.replication.throttled.replicas", "0:1,10:2", "0:1,10:2", id="replicas"),
+    pytest.param("follower.replication.throttled.replicas", "0:1,", None, id="replicas-with-a-comma-too-many"),
+    pytest.param("follower.replication.throttled.replicas", "01:1", None, id="replicas-with-a-leading-zero"),
+    pytest.param("follower.replication.throttled.replicas", "1", None,   id="replicas-without-a-broker"),
     pytest.param("message.timestamp.type",   "createtime", None,         id="capitals-count-in-values"),
 ]
 # fmt: on

@@ -51,6 +51,51 @@ def test_follower_joins_with_all_that_is_asked_of_it(follower, joins):
         assert (record.leader_epoch, record.partition_epoch) == (5, 10)
 
 
+HALF = NOW_MS - 15_000
+
+
+# fmt: off
+EDGE = [  # what broker 3 lacks, with the high watermark; bytes allowed             joins
+    pytest.param({},                                                   None,  True,  id="nothing"),
+    pytest.param({"missing_since_ms": HALF},                           None,  True,  id="half-of-the-time-allowed"),
+    pytest.param({"missing_since_ms": HALF - 1},                       None,  False, id="more-than-half-of-it"),
+    pytest.param({"missing_since_ms": LATE},                           None,  False, id="it-would-leave-at-once"),
+    pytest.param({"missing_since_ms": HALF, "missing_bytes": 50},      "100", True,  id="half-of-the-bytes-allowed"),
+    pytest.param({"missing_since_ms": HALF, "missing_bytes": 51},      "100", False, id="more-than-half-of-them"),
+    pytest.param({"missing_since_ms": HALF, "missing_bytes": 1},       "0",   False, id="no-bytes-are-allowed"),
+    pytest.param({"missing_since_ms": HALF, "missing_bytes": 1},       "1",   False, id="half-of-one-is-none"),
+    pytest.param({"missing_since_ms": HALF, "missing_bytes": 10**9},   None,  True,  id="however-many-bytes"),
+    pytest.param({"missing_since_ms": NOW_MS + 9},                     None,  True,  id="append-time-in-the-future"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("lag, bytes_max, joins", EDGE)
+def test_follower_joins_only_where_it_would_stay(lag, bytes_max, joins):
+    configs = {} if bytes_max is None else {"replica.lag.max.bytes": bytes_max}
+    round_ = report(seen(1, 20), seen(2, 20), seen(3, 12, **lag))
+
+    assert (alter_isr(image_of(SHORT, configs=configs), round_) is not None) is joins
+
+
+@pytest.mark.parametrize("swing_ms", [0, 1, 100, 14_000])
+@pytest.mark.parametrize("edge_ms", [15_000, 30_000])
+def test_a_slow_follower_at_the_edge_does_not_flap(edge_ms, swing_ms):
+    """A leader that is always ahead; the lag swings around a limit from round to round."""
+    before, changes = SHORT, 0
+    for number in range(40):
+        lag_ms = edge_ms + (swing_ms if number % 2 else -swing_ms)
+        lagging = seen(3, 12, missing_since_ms=NOW_MS - lag_ms)
+        round_ = report(seen(1, 20), seen(2, 20), lagging, version=before.partition_epoch)
+
+        record = alter_isr(image_of(before), round_)
+
+        if record is not None:
+            before, changes = before.merge(record.change), changes + 1
+
+    assert changes <= 1
+
+
 def test_follower_needs_the_start_of_the_leadership():
     """The high watermark may be older than the leadership (KIP-966's extra rule)."""
     for end, joins in ((14, False), (15, True)):

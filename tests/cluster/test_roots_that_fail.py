@@ -1,0 +1,225 @@
+"""A root that is swapped, shortened, mistaken, half-dead or full is offline or bad, never empty.
+
+Wiped, unmounted, replaced and rolled-back ones are in test_cluster_lost_replicas.py. What is
+bad comes back by a full fetch under a new uuid only; what was offline is welcome as it was.
+"""
+
+import os
+import shutil
+import subprocess
+from contextlib import contextmanager
+
+import pytest
+
+from kafka_on_spark.metadata.broker import BrokerState
+from tests.cluster.disks import files_below, isr_of, partition_of, records, values_of
+
+VALUES = [b"a", b"b", b"c"]
+
+
+@pytest.fixture
+def cluster(disks):
+    """Three records on brokers 1 (leader), 2 and 3, in three batches."""
+    disks.cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
+    for value in VALUES:
+        disks.cluster.append("orders", records(value))
+    return disks.cluster
+
+
+def heal(cluster, name="orders"):
+    """Control and replicate until all are in sync; return how many records were copied."""
+    copied = 0
+    for number in range(8):
+        cluster.run_controller()
+        report = cluster.replicate(is_sweep=number == 0)
+        copied += report.copied_records
+        if report.is_caught_up and isr_of(cluster, name) == [1, 2, 3]:
+            return copied
+    raise AssertionError("somebody stays behind")
+
+
+def held(disks):
+    return [disks.values_on(each, "orders") for each in (1, 2, 3)]
+
+
+def test_two_disks_that_were_swapped_are_both_offline_until_they_are_back(disks, cluster):
+    disks.take_away(1, 2)
+    (disks.base / "away-1").rename(disks.root(2))
+    (disks.base / "away-2").rename(disks.root(1))
+    before = files_below(disks.root(1), disks.root(2))
+    uuids = partition_of(cluster, "orders").replica_uuids
+
+    report = cluster.run_controller()
+    cluster.append("orders", records(b"d"))
+    cluster.replicate(is_sweep=True)
+
+    assert set(report.fenced) == {1, 2}
+    assert isr_of(cluster, "orders") == [3]
+    assert files_below(disks.root(1), disks.root(2)) == before
+    disks.root(1).rename(disks.base / "away-2")
+    disks.root(2).rename(disks.base / "away-1")
+    disks.give_back(1, 2)
+    assert heal(cluster) == 2  # the one record that each has missed
+    assert partition_of(cluster, "orders").replica_uuids == uuids
+    assert held(disks) == [[*VALUES, b"d"]] * 3
+
+
+@pytest.mark.parametrize("broker_id", [1, 3], ids=["leader", "follower"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_replica_that_was_shortened_is_bad_and_fetched_anew(disks, cluster, broker_id, count):
+    """Its last commits are gone, as after a crash of a disk that lies about flushing."""
+    folder = disks.folder(broker_id, "orders")
+    for commit in sorted((folder / "_delta_log").glob("*.json"))[-count:]:
+        commit.unlink()
+    other = disks.open()
+
+    copied = heal(other)
+
+    assert copied == 3
+    assert disks.folder(broker_id, "orders") != folder
+    assert held(disks) == [VALUES] * 3
+    assert values_of(other, "orders") == VALUES
+
+
+@pytest.mark.parametrize("broker_id", [1, 3], ids=["leader", "follower"])
+def test_a_table_in_another_topics_place_is_bad_and_never_served(disks, cluster, broker_id):
+    cluster.create_topic("others", replica_assignment={0: [1, 2, 3]})
+    cluster.append("others", records(b"foreign"))
+    folder = disks.folder(broker_id, "orders")
+    shutil.rmtree(folder)
+    shutil.copytree(disks.folder(broker_id, "others"), folder)
+    other = disks.open()
+    assert values_of(other, "orders") == VALUES
+
+    report = other.replicate(is_sweep=True)
+
+    assert any("InconsistentTopicId" in failure for failure in report.failures)
+    assert heal(other) == 3 - report.copied_records
+    assert disks.folder(broker_id, "orders") != folder
+    assert held(disks) == [VALUES] * 3
+
+
+def test_an_append_to_a_leader_with_another_topics_table_goes_on_with_another_leader(
+    disks, cluster
+):
+    cluster.create_topic("others", replica_assignment={0: [1, 2, 3]})
+    cluster.append("others", records(b"foreign"))
+    folder = disks.folder(1, "orders")
+    shutil.rmtree(folder)
+    shutil.copytree(disks.folder(1, "others"), folder)
+    other = disks.open()
+    other.replicate(is_sweep=True)
+
+    other.append("orders", records(b"d"))
+
+    assert values_of(other, "orders") == [*VALUES, b"d"]
+
+
+def test_a_corrupt_source_is_marked_and_another_serves_and_it_is_healed_from_a_good_copy(
+    disks, cluster
+):
+    """It is never spread: the copy is checked by its digest before any commit names it."""
+    disks.take_away(3)
+    cluster.run_controller()
+    cluster.append("orders", records(b"d"))
+    newest = max(disks.folder(1, "orders").glob("*.parquet"), key=lambda file: file.stat().st_mtime)
+    damaged = bytearray(newest.read_bytes())
+    damaged[len(damaged) // 2] ^= 0xFF
+    newest.write_bytes(damaged)
+    bad = disks.folder(1, "orders")
+    disks.give_back(3)
+    cluster.run_controller()
+
+    first = cluster.replicate()
+
+    assert [each.split(":")[1].strip() for each in first.failures] == ["CorruptLog"]
+    assert partition_of(cluster, "orders").leader == 2
+    heal(cluster)
+    assert disks.folder(1, "orders") != bad
+    assert held(disks) == [[*VALUES, b"d"]] * 3
+    copies = [list(disks.folder(each, "orders").glob(newest.name)) for each in (1, 2, 3)]
+    assert all(file.read_bytes() != bytes(damaged) for files in copies for file in files)
+
+
+@contextmanager
+def small_disk(disks, broker_id, free_bytes):
+    """Put a broker's root on a file system of its own with so much room left."""
+    root = disks.root(broker_id)
+    used = sum(file.stat().st_size + 8192 for file in root.rglob("*"))
+    disks.take_away(broker_id)
+    root.mkdir()
+    try:
+        mount("-t", "tmpfs", "-o", f"size={used + free_bytes}", "tmpfs", str(root))
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"a small disk needs the right to mount one: {error}")
+    try:
+        shutil.copytree(disks.base / f"away-{broker_id}", root, dirs_exist_ok=True)
+        yield root
+    finally:
+        subprocess.run(["umount", str(root)], check=True, capture_output=True)
+
+
+def mount(*arguments):
+    subprocess.run(["mount", *arguments], check=True, capture_output=True)
+
+
+def test_a_half_dead_root_that_reads_and_takes_no_writes_is_offline_and_welcome_again(
+    disks, cluster
+):
+    with small_disk(disks, 1, free_bytes=1 << 20) as root:
+        before = disks.folder(1, "orders")
+        mount("-o", "remount,ro", str(root))
+
+        report = cluster.run_controller()
+        cluster.append("orders", records(b"d"))
+
+        assert report.fenced == (1,)
+        assert (partition_of(cluster, "orders").leader, isr_of(cluster, "orders")) == (2, [2, 3])
+        mount("-o", "remount,rw", str(root))
+        assert heal(cluster) == 1
+        assert disks.folder(1, "orders") == before
+        assert held(disks) == [[*VALUES, b"d"]] * 3
+
+
+def test_a_full_root_loses_nothing_and_is_welcome_when_it_has_room(disks, cluster):
+    with small_disk(disks, 3, free_bytes=1 << 16) as root:
+        before = disks.folder(3, "orders")
+        ballast = root / "ballast"
+        fill(ballast)
+        other = disks.open()
+
+        other.run_controller()
+        other.append("orders", records(b"d"))
+
+        assert isr_of(other, "orders") == [1, 2]
+        assert other.image.brokers[3].state is BrokerState.FENCED
+        assert values_of(other, "orders") == [*VALUES, b"d"]
+        ballast.unlink()
+        assert heal(other) == 1
+        assert disks.folder(3, "orders") == before
+        assert held(disks) == [[*VALUES, b"d"]] * 3
+
+
+def fill(path):
+    """Write until no byte fits."""
+    with path.open("wb", buffering=0) as file:
+        for size in (1 << 12, 1):
+            try:
+                while file.write(os.urandom(size)):
+                    pass
+            except OSError:
+                continue
+
+
+def test_a_root_that_does_not_answer_is_never_taken_for_an_empty_one(disks, cluster):
+    folder = disks.folder(2, "orders")
+    disks.take_away(2)
+
+    report = cluster.replicate(is_sweep=True)
+
+    [failure] = report.failures
+    assert failure.startswith("orders-0 on broker 2: KafkaStorage")
+    assert not disks.root(2).exists()
+    disks.give_back(2)
+    heal(cluster)
+    assert disks.folder(2, "orders") == folder

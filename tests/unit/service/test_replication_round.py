@@ -1,0 +1,288 @@
+"""Rounds of replication in memory: back-offs, throttles, and that nobody waits for another."""
+
+import pytest
+
+from kafka_on_spark.controller.brokers import change_record
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
+from kafka_on_spark.log import operations
+from kafka_on_spark.metadata.partition import PartitionChange
+from kafka_on_spark.metadata.records import HighWatermarkRecord, RemoveTopicRecord
+from kafka_on_spark.metadata.snapshot import snapshot_records
+from kafka_on_spark.service.fetch_pace import FetchPace
+from kafka_on_spark.service.making import make_replica
+from kafka_on_spark.service.metadata_service import MetadataService
+from kafka_on_spark.service.replication import fetch
+from kafka_on_spark.service.replication_round import ReplicationRound
+from tests.builders import TOPIC_ID, address, disk, image_of, partition, staged
+from tests.fakes import (
+    FakeClock,
+    MemoryMetadataLog,
+    MemoryReplicaStore,
+    MemoryRoots,
+    MemorySegmentStore,
+)
+
+EPOCH = LeaderEpoch(5)
+
+
+class Rounds:
+    """A cluster of three brokers in memory, its rounds, and what they fetched."""
+
+    def __init__(self, partition_count=1, *, isr="1 2 3", configs=None):
+        self.clock = FakeClock()
+        roots = {f"memory://{each}": disk(each) for each in (1, 2, 3)}
+        self.roots = MemoryRoots(roots)
+        self.replicas = MemoryReplicaStore(self.roots)
+        self.segments = MemorySegmentStore(self.roots)
+        partitions = [partition("1 2 3", isr=isr) for _ in range(partition_count)]
+        self.log = MemoryMetadataLog()
+        self.metadata = MetadataService(self.log, self.clock, random=lambda: 0.0)
+        start = image_of(*partitions, configs=configs)
+        self.submit(snapshot_records(start))
+        self.keys = [PartitionKey(TOPIC_ID, number) for number in range(partition_count)]
+        for key in self.keys:
+            for each in (1, 2, 3):
+                make_replica(address(each, key=key), self.replicas)
+        self.pace = FetchPace(self.clock, random=lambda: 0.5)
+        self.orders = []
+
+    def submit(self, records):
+        self.metadata.submit(lambda image: ControllerResult(records, None), timeout_ms=1000)
+
+    def append(self, number, name, count=1):
+        """Append `count` batches of 100 bytes to a partition's leader; record where it ends."""
+        key = self.keys[number]
+        place = address(1, key=key)
+        replica = self.replicas.open(place)
+        state = replica.load()
+        if not state.is_fenced_at(EPOCH):
+            change = operations.adopt(state, leader_epoch=EPOCH, truncate_to=None, floor=Offset(0))
+            state = replica.commit(state, change)
+        for turn in range(count):
+            batch = staged(f"{name}{turn}", epoch=EPOCH)
+            for segment in batch.segments:
+                self.segments.put(place, segment)
+            change = operations.append(state, batch, leader_epoch=EPOCH, now_ms=self.clock.now_ms())
+            state = replica.commit(state, change)
+        registration = self.metadata.image.partition(key)
+        record = HighWatermarkRecord(
+            topic_id=key.topic_id,
+            partition=key.partition,
+            leader_epoch=EPOCH,
+            partition_epoch=registration.partition_epoch,
+            high_watermark=None,
+            high_watermark_epoch=None,
+            log_end_offset=state.log_end_offset,
+        )
+        self.submit([record])
+
+    def run(self, *, is_sweep=False, **call):
+        """Do one round; `call`: settings, dots as underlines."""
+        settings = {name.replace("_", "."): str(value) for name, value in call.items()}
+        self.orders = []
+        return ReplicationRound(
+            self.metadata,
+            run_fetches=self._run_fetches,
+            run_makes=lambda orders: [make_replica(each, self.replicas) for each in orders],
+            new_uuid=lambda: "another",
+            timeout_ms=1000,
+            pace=self.pace,
+            call=settings,
+        ).run(is_sweep=is_sweep)
+
+    def _run_fetches(self, orders):
+        self.orders = list(orders)
+        return [fetch(each, self.replicas, self.segments, self.clock) for each in orders]
+
+    def fetched(self):
+        """Return what the last round fetched, as (partition, follower)."""
+        return sorted((each.key.partition, each.follower.broker_id) for each in self.orders)
+
+    def end(self, broker_id, number=0):
+        return self.replicas.open(address(broker_id, key=self.keys[number])).load().log_end_offset
+
+
+def test_a_refused_fetch_is_left_out_until_its_back_off_ends_and_stops_no_other():
+    rounds = Rounds(2)
+    rounds.append(0, "a")
+    rounds.append(1, "b")
+    rounds.roots["memory://3"].is_offline = True
+    first = rounds.run()
+    assert rounds.fetched() == [(0, 2), (0, 3), (1, 2), (1, 3)]
+    assert len(first.failures) == 2
+
+    second = rounds.run()
+
+    assert rounds.fetched() == [(0, 2), (1, 2)]  # what is not refused is not left out
+    assert (second.left_out, second.resume_after_ms) == (2, 1000)
+    assert (rounds.end(2, 0), rounds.end(2, 1)) == (1, 1)
+    rounds.clock.advance(1000)
+    rounds.run()
+    assert rounds.fetched() == [(0, 2), (0, 3), (1, 2), (1, 3)]
+
+
+def test_back_offs_grow_and_progress_resets_them():
+    rounds = Rounds()
+    rounds.append(0, "a")
+    disk_of_3 = rounds.roots["memory://3"]
+    disk_of_3.is_offline = True
+    waits = []
+    for _ in range(3):
+        rounds.run()
+        waits.append(rounds.run().resume_after_ms)
+        rounds.clock.advance(waits[-1])
+    disk_of_3.is_offline = False
+
+    assert rounds.run().is_caught_up
+    disk_of_3.is_offline = True
+    rounds.append(0, "b")
+    rounds.run()
+
+    assert waits == [1000, 2000, 4000]
+    assert rounds.run().resume_after_ms == 1000
+
+
+def test_a_newer_leadership_ends_a_back_off_at_once():
+    rounds = Rounds()
+    rounds.append(0, "a")
+    rounds.roots["memory://3"].is_offline = True
+    rounds.run()
+    image = rounds.metadata.image
+    change = elect_preferred_again(image, rounds.keys[0])
+    rounds.submit([change])
+
+    rounds.run()
+
+    assert (0, 3) in rounds.fetched()
+
+
+def elect_preferred_again(image, key):
+    before = image.partition(key)
+    return change_record(image, key, before, PartitionChange(leader=BrokerId(1)), "again")
+
+
+def test_a_sweep_asks_everybody():
+    rounds = Rounds()
+    rounds.append(0, "a")
+    rounds.roots["memory://3"].is_offline = True
+    rounds.run()
+
+    rounds.run(is_sweep=True)
+
+    assert rounds.fetched() == [(0, 2), (0, 3)]
+
+
+def test_a_fetcher_that_is_fenced_waits_for_a_newer_leadership_and_not_for_time():
+    rounds = Rounds()
+    rounds.append(0, "a")
+    replica = rounds.replicas.open(address(3))
+    state = replica.load()
+    replica.commit(
+        state,
+        operations.adopt(state, leader_epoch=LeaderEpoch(6), truncate_to=None, floor=Offset(0)),
+    )
+    first = rounds.run()
+    rounds.clock.advance(10**9)
+
+    second = rounds.run()
+
+    assert "FencedLeaderEpoch" in first.failures[0]
+    assert rounds.fetched() == [(0, 2)]
+    assert (second.left_out, second.resume_after_ms) == (1, None)
+
+
+def test_a_round_over_a_topic_that_was_deleted_meanwhile_says_so():
+    rounds = Rounds()
+    rounds.append(0, "a")
+    rounds.roots["memory://3"].is_offline = True
+    run_fetches = rounds._run_fetches
+
+    def delete_the_topic_first(orders):
+        rounds.submit([RemoveTopicRecord(topic_id=TOPIC_ID)])
+        return run_fetches(orders)
+
+    rounds._run_fetches = delete_the_topic_first
+
+    report = rounds.run()
+
+    assert len(report.failures) == 1
+    assert report.failures[0].startswith("deleted-0 on broker 3: UnknownTopicId: the topic was")
+    assert (report.left_out, rounds.run().left_out) == (0, 0)
+
+
+@pytest.mark.parametrize("side", ["leader", "follower"])
+def test_a_throttle_holds_over_all_fetches_of_a_job(side):
+    """350 bytes a second, batches of 100, six of them for each of two followers of two logs."""
+    rounds = Rounds(2, isr="1")
+    rounds.append(0, "a", 6)
+    rounds.append(1, "b", 6)
+    rate = {f"{side}_replication_throttled_rate": 350, "replica_fetch_max_bytes": 100}
+    copied = []
+    for _ in range(10):
+        copied.append(rounds.run(**rate).copied_bytes)
+        rounds.clock.advance(1000)
+
+    # A second's worth at once, and whole batches: what is too much is waited off afterwards.
+    so_far = [sum(copied[: number + 1]) for number in range(10)]
+    assert all(each <= 350 * (number + 1) + 100 for number, each in enumerate(so_far))
+    assert so_far[-1] == 2400
+    assert [rounds.end(each, number) for each in (2, 3) for number in (0, 1)] == [6] * 4
+    assert rounds.run(**rate).is_caught_up
+
+
+def test_with_the_rate_spent_a_round_copies_nothing_but_looks_everywhere():
+    rounds = Rounds()
+    rounds.append(0, "a", 3)
+    rate = {"follower_replication_throttled_rate": 100, "replica_fetch_max_bytes": 100}
+    assert rounds.run(**rate).copied_bytes == 100
+
+    report = rounds.run(**rate)
+
+    assert report.copied_bytes == 0
+    assert rounds.fetched() == [(0, 2), (0, 3)]
+    assert report.resume_after_ms == 10  # a byte's time
+    assert {rounds.replicas.open(address(each)).load().leader_epoch for each in (2, 3)} == {EPOCH}
+    assert rounds.metadata.image.partition(rounds.keys[0]).isr == {1, 2, 3}
+
+
+def test_a_batch_larger_than_the_rate_gets_through():
+    rounds = Rounds()
+    rounds.append(0, "a")
+
+    report = rounds.run(follower_replication_throttled_rate=1)
+
+    assert report.copied_bytes == 100
+
+
+def test_replicas_that_are_not_named_are_not_throttled():
+    names = {"follower.replication.throttled.replicas": "0:3"}
+    rounds = Rounds(configs=names)
+    rounds.append(0, "a", 5)
+
+    rounds.run(follower_replication_throttled_rate=100, replica_fetch_max_bytes=100)
+
+    assert (rounds.end(2), rounds.end(3)) == (5, 1)
+
+
+def test_who_is_in_sync_is_served_first():
+    rounds = Rounds(isr="1 3")
+    rounds.append(0, "a", 5)
+
+    rounds.run(follower_replication_throttled_rate=300, replica_fetch_max_bytes=300)
+
+    assert (rounds.end(2), rounds.end(3)) == (0, 3)
+
+
+def test_a_round_in_which_nothing_changes_commits_nothing():
+    rounds = Rounds()
+    rounds.append(0, "a")
+    rounds.run()
+    commits = len(rounds.log.batches)
+    versions = [rounds.replicas.open(address(each)).load().version for each in (1, 2, 3)]
+
+    for _ in range(3):
+        assert rounds.run(is_sweep=True).partition_count == 1
+
+    assert len(rounds.log.batches) == commits
+    assert [rounds.replicas.open(address(each)).load().version for each in (1, 2, 3)] == versions
