@@ -94,7 +94,7 @@ def run_appender(client: Client, producer_id: str | None) -> None:
 
         rng = client.rng("pause")
         appending = client.appending(append, producer_id)
-        client.loop(appending.once, lambda: rng.uniform(0.05, 0.6))
+        client.loop(appending.once, lambda: rng.uniform(0.1, 0.9))
 
 
 def run_reader(client: Client) -> None:
@@ -107,7 +107,7 @@ def run_reader(client: Client) -> None:
             client.rng("read"),
             ends=ask_directly(cluster),
         )
-        client.loop(reading.once, lambda: rng.uniform(0.1, 0.8))
+        client.loop(reading.once, lambda: rng.uniform(0.2, 1.2))
 
 
 def run_controller(client: Client) -> None:
@@ -116,16 +116,18 @@ def run_controller(client: Client) -> None:
         control(client, cluster)
 
 
-def control(client: Client, cluster: Cluster) -> None:
-    """Control in a thread, replicate in this one."""
+def control(client: Client, cluster: Cluster, *, only_passes: bool = False) -> None:
+    """Control in a thread, replicate in this one; `only_passes`: one pass now and then."""
     rng, other_rng = client.rng("control"), client.rng("replicate")
-    client.start(
-        lambda: log.info("%s", cluster.run_controller(rng.uniform(2, CONTROL_S_MAX))),
-        lambda: rng.uniform(0, 0.5),
-    )
+
+    def control_once() -> None:
+        seconds = None if only_passes else rng.uniform(2, CONTROL_S_MAX)
+        log.info("%s", cluster.run_controller(seconds))
+
+    client.start(control_once, lambda: rng.uniform(3, 9) if only_passes else rng.uniform(0, 0.5))
     client.loop(
         lambda: log.info("%s", cluster.replicate(is_sweep=other_rng.random() < 0.2)),
-        lambda: other_rng.uniform(0.2, 1.0),
+        lambda: other_rng.uniform(0.3, 1.5),
     )
 
 
@@ -136,7 +138,8 @@ def run_spark_appender(client: Client) -> None:
         rng = client.rng("pause")
         appending = client.appending(jobs.append, f"producer-{client.name}")
         client.start(appending.once, lambda: rng.uniform(0.1, 0.8))
-        control(client, jobs.cluster)
+        # Those who control all the time are killed all the time, and a driver starts slowly.
+        control(client, jobs.cluster, only_passes=True)
     finally:
         jobs.close()
 
@@ -147,10 +150,20 @@ def run_spark_reader(client: Client) -> None:
     try:
         rng = client.rng("pause")
         reading = ReadingClient(jobs.read, client.writer("-batch"), client.rng("read"))
-        client.start(reading.once, lambda: rng.uniform(1.0, 4.0))
-        client.loop(jobs.keep_streaming, lambda: 0.5)
+        client.start(reading.once, lambda: rng.uniform(3.0, 8.0))
+        client.loop(lambda: _stream_or_end(client, jobs), lambda: 0.5)
     finally:
         jobs.close()
+
+
+def _stream_or_end(client: Client, jobs: SparkReads) -> None:
+    try:
+        jobs.keep_streaming()
+    except Exception:
+        # Spark looks for data sources once a session, in a Python worker: if that is killed, the
+        # session knows none for ever. So a job that can't begin its query ends, and begins anew.
+        client.stop()
+        raise
 
 
 ROLES: Final[dict[str, Callable[[Client], None]]] = {

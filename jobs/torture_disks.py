@@ -8,7 +8,7 @@ import ctypes
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,10 +29,14 @@ class Disks:
     Attributes:
         folder: Where they are.
         why_not: Faults that can't be done here, with the reason.
+        stray_commits: Commits that landed where a root was away, and that nobody counted.
+        wrong_strays: Writes to such a place that break a promise, in words.
     """
 
     folder: TortureFolder
     why_not: dict[str, str] = field(default_factory=dict)
+    stray_commits: int = 0
+    wrong_strays: list[str] = field(default_factory=list)
     _are_mounted: bool = False
     _set_read_only: Callable[[Path, bool], None] | None = None
 
@@ -88,7 +92,9 @@ class Disks:
         root.rename(away)
 
         def give_back() -> None:
-            _refuse_stray(root)
+            if root.exists():
+                self._take_note(root)
+                root.rename(_free_name(root, "stray"))
             away.rename(root)
 
         return give_back
@@ -116,7 +122,7 @@ class Disks:
         lost = _free_name(root, "wiped")
         lost.mkdir()
         _exchange(lost, root)
-        return lambda: _refuse_stray_files(root)
+        return lambda: self._take_note(root)
 
     def empty(self, broker_id: int) -> Callable[[], None]:
         """Take every replica from a root; the root knows still whose it is."""
@@ -145,6 +151,11 @@ class Disks:
         for table in sorted(root.glob("*/*")):
             _copy_table(table, copy / table.relative_to(root))
         return copy
+
+    def _take_note(self, root: Path) -> None:
+        strays = stray_commits(root)
+        self.stray_commits += sum(map(len, strays.values()))
+        self.wrong_strays += wrong_strays(strays)
 
     def release(self) -> None:
         """Undo mounts; what the disks hold stays where it was, as plain folders."""
@@ -192,27 +203,27 @@ def _link(source: Path, target: Path) -> None:
         os.link(source, target)
 
 
-class StrayWriteError(Exception):
-    """Somebody wrote where a root was away: a promise is broken."""
+def stray_commits(root: Path) -> dict[Path, list[int]]:
+    """Return what was committed to tables where a root is away, by table.
+
+    delta-rs makes the folders that a commit needs, so a commit that was under way when its root
+    went lands in a new folder. Its author finds that the commit before it is not there, and
+    does not count it; so there is never a second one, nor a first one of a new table.
+    """
+    found: dict[Path, list[int]] = {}
+    for commit in sorted(root.glob("*/*/_delta_log/*.json")):
+        if commit.stem.isdecimal():
+            found.setdefault(commit.parents[1], []).append(int(commit.stem))
+    return found
 
 
-def _refuse_stray(root: Path) -> None:
-    if not root.exists():
-        return
-    stray = _free_name(root, "stray")
-    root.rename(stray)
-    raise StrayWriteError(f"{root} was made while it was away, and kept as {stray}")
-
-
-def _refuse_stray_files(root: Path) -> None:
-    # A probe that was under way may leave its object, if it is killed before it deletes it.
-    found = [each for each in _files(root) if not each.name.startswith("_probe-")]
-    if found:
-        raise StrayWriteError(f"{found[0]} was written to a root that had been wiped")
-
-
-def _files(root: Path) -> Iterator[Path]:
-    return (each for each in root.rglob("*") if each.is_file())
+def wrong_strays(strays: Mapping[Path, Sequence[int]]) -> list[str]:
+    """Return what of it can't be a commit that was under way, in words."""
+    return [
+        f"{table} got the versions {list(versions)} while its root was away"
+        for table, versions in strays.items()
+        if len(versions) > 1 or 0 in versions
+    ]
 
 
 def _free_name(root: Path, name: str) -> Path:

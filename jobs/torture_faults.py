@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from jobs.torture_checks import Anomaly
-from jobs.torture_disks import Disks, StrayWriteError
+from jobs.torture_disks import Disks
 from jobs.torture_folder import BROKERS, controller_pid
 from jobs.torture_history import NEMESIS, HistoryWriter
 from jobs.torture_processes import (
@@ -30,20 +30,27 @@ from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.metadata.broker import BrokerState
 
-DISK_FAULTS: Final = ("away", "read-only", "full", "wiped", "emptied", "rolled back")
+DISK_FAULTS: Final = (
+    "away",
+    "two away",
+    "read-only",
+    "full",
+    "wiped",
+    "emptied",
+    "rolled back",
+)
 LOSSY: Final = frozenset({"wiped", "emptied", "rolled back"})
 PROCESS_FAULTS: Final = (
+    # A driver takes long to start, and while it does there is little to hit.
     "kill driver JVM",
     "kill driver Python",
-    "kill executor",
-    "kill Python worker",
-    "kill controller",
-    "kill client",
+    *("kill executor", "kill Python worker", "kill controller", "kill client") * 2,
     "freeze client",
     "freeze executor",
 )
 HOLD_S: Final = (2.0, 9.0)
 FREEZE_S: Final = (2.0, 8.0)
+DRIVER_AGE_S_MIN: Final = 45.0
 PAUSE_S: Final = (0.5, 4.0)
 WHOLE_S_MAX: Final = 120.0
 
@@ -105,10 +112,7 @@ class Nemesis:
                 continue
             writer.note(NEMESIS, fault=kind, broker=broker_id, hold_s=hold_s)
             self.done[kind] += 1
-            try:
-                self._hit_disk(kind, broker_id, hold_s)
-            except StrayWriteError as error:
-                self.anomalies.append(Anomaly("stray-write", f"broker {broker_id}", str(error)))
+            self._hit_disk(kind, broker_id, hold_s)
             writer.note(NEMESIS, healed=kind, broker=broker_id)
 
     def _hit_disk(self, kind: str, broker_id: int, hold_s: float) -> None:
@@ -124,6 +128,9 @@ class Nemesis:
             "wiped": self._disks.wipe,
             "emptied": self._disks.empty,
         }
+        if kind == "two away":
+            self._take_two_away(broker_id, hold_s)
+            return
         undo = faults[kind](broker_id)
         self._over.wait(hold_s)
         if kind == "wiped":
@@ -131,6 +138,14 @@ class Nemesis:
         undo()
         if kind == "wiped":
             self._register(broker_id)
+
+    def _take_two_away(self, broker_id: int, hold_s: float) -> None:
+        """Leave one broker: appends must be refused, and nothing may be lost by it."""
+        away = [each for each in BROKERS if each != broker_id]
+        undo = [self._disks.take_away(each) for each in away]
+        self._over.wait(hold_s)
+        for each in undo:
+            each()
 
     def _wait_until_fenced(self, broker_id: int) -> None:
         """Wait until the controller has noticed: before, another disk is not taken."""
@@ -206,7 +221,12 @@ class Nemesis:
             "freeze executor": is_executor,
             "kill Python worker": is_worker,
         }
-        return sorted(each.pid for each in self._processes.find() if chosen[kind](each))
+        found = [each for each in self._processes.find() if chosen[kind](each)]
+        if kind.startswith("kill driver"):
+            # It takes half a minute to start: between two kills it shall get something done.
+            sessions = self._processes.old_sessions(DRIVER_AGE_S_MIN)
+            found = [each for each in found if each.session in sessions]
+        return sorted(each.pid for each in found)
 
     def _hit_process(self, kind: str, pid: int, freeze_s: float) -> bool:
         if kind.startswith("kill"):

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -115,6 +115,7 @@ class Running:
     incarnation: int = 0
     sessions: set[int] = field(default_factory=set)
     is_stopped: bool = False
+    started_s: float = 0.0
 
     def histories(self) -> list[str]:
         """Return the names under which the newest process writes."""
@@ -132,10 +133,12 @@ class Processes:
         self._all = {role.name: Running(role) for role in ROLES}
         self.restarts = 0
 
-    def start(self) -> None:
+    def start(self, *, only_spark: bool = False) -> None:
         """Start what does not run: at the beginning everything, later what has died."""
         with self._lock:
             for each in self._all.values():
+                if only_spark and each.role.master is None:
+                    continue
                 if each.is_stopped or (each.process is not None and each.process.poll() is None):
                     continue
                 if each.process is not None:
@@ -144,6 +147,7 @@ class Processes:
                     self._writer.note(CRASH, of=each.histories(), code=each.process.returncode)
                     self.restarts += 1
                 each.incarnation += 1
+                each.started_s = time.monotonic()
                 each.process = self._launch(each)
                 each.sessions.add(each.process.pid)
 
@@ -170,7 +174,7 @@ class Processes:
                 start_new_session=True,
             )
 
-    def find(self, names: Iterator[str] | None = None) -> list[Found]:
+    def find(self, names: Iterable[str] | None = None) -> list[Found]:
         """Return what runs of these roles, or of all, with what they have left behind."""
         wanted = set(self._all if names is None else names)
         sessions = {
@@ -188,6 +192,15 @@ class Processes:
             for name, each in self._all.items()
             if each.role.master is None and each.process is not None and each.process.poll() is None
         }
+
+    def old_sessions(self, age_s: float) -> frozenset[int]:
+        """Return the sessions of those processes that have run for so long."""
+        now_s = time.monotonic()
+        return frozenset(
+            each.process.pid
+            for each in self._all.values()
+            if each.process is not None and now_s - each.started_s >= age_s
+        )
 
     def signal(self, pid: int, number: signal.Signals) -> bool:
         """Send a signal to a process of this run; return False if it has ended."""
@@ -231,10 +244,3 @@ class Processes:
             for each in self._all.values():
                 each.is_stopped = True
                 self._kill(each)
-
-
-def keep_alive(processes: Processes, is_over: Callable[[], bool]) -> None:
-    """Start again whatever dies, until it is over."""
-    while not is_over():
-        processes.start()
-        time.sleep(0.3)

@@ -36,7 +36,10 @@ class Report:
         restarts: Processes that were started again.
         records_acked: Records that were acknowledged, acks=all.
         records_read_back: Records in the logs at the end.
-        unknown_appends: Batches without an answer, and how many of them turned out committed.
+        appends_by_client: Batches that were acknowledged, by who sent them.
+        unknown_appends: Batches without a promise (no answer, an error that says nothing, acks 0
+            and 1), and how many of them turned out committed.
+        stray_commits: Commits under way that landed where a root was away; nobody counted them.
         events: What the metadata log says: elections, ISR changes, replicas lost.
         longest_silence_s: Longest time without an acknowledged append to any partition.
         longest_silence_s_by_partition: The same for each.
@@ -56,7 +59,9 @@ class Report:
     restarts: int
     records_acked: int
     records_read_back: int
+    appends_by_client: Mapping[str, int]
     unknown_appends: Mapping[str, int]
+    stray_commits: int
     events: Mapping[str, int]
     longest_silence_s: float
     longest_silence_s_by_partition: Mapping[str, float]
@@ -137,15 +142,21 @@ def _table(*columns: str) -> Table:
 
 def _figures(report: Report) -> dict[str, str]:
     events = {name: f"{count:,}" for name, count in report.events.items()}
+    clients = {
+        f"batches acknowledged to {client}": f"{count:,}"
+        for client, count in report.appends_by_client.items()
+    }
     return {
         "minutes of faults": f"{report.minutes:g}",
         "seed": str(report.seed),
         "disks": report.disks,
         "processes started again": str(report.restarts),
         "records acknowledged": f"{report.records_acked:,}",
+        **clients,
         "records read back": f"{report.records_read_back:,}",
-        "appends nobody knew of": f"{report.unknown_appends['appends']:,}",
+        "batches without a promise": f"{report.unknown_appends['appends']:,}",
         "of them committed": f"{report.unknown_appends['committed']:,}",
+        "commits that landed where a root was away": str(report.stray_commits),
         **events,
         "longest time without an acknowledged append": f"{report.longest_silence_s:.1f} s",
         "longest for one partition": f"{_longest(report):.1f} s",

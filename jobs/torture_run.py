@@ -4,9 +4,10 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import pairwise
 
-from jobs.torture_checks import find_anomalies
+from jobs.torture_checks import Anomaly, find_anomalies
 from jobs.torture_disks import Disks
 from jobs.torture_ending import Ending, longest_silence_s
 from jobs.torture_facts import Facts, facts_of, outcomes_of
@@ -78,7 +79,6 @@ def _torture(
     )
     ending = Ending(folder, cluster, processes, writer)
     try:
-        processes.start()
         say(f"{len(ROLES)} processes are starting, in {folder.path}")
         _wait_for_everybody(folder, processes)
         say(f"all work; faults of seed {seed} for {minutes:g} minutes")
@@ -97,7 +97,8 @@ def _torture(
     fsck = ending.check_tables()
     events = read_history(folder.history)
     facts = facts_of(events)
-    anomalies = (*find_anomalies(facts), *nemesis.anomalies, *ending.anomalies)
+    strays = [Anomaly("stray-write", "", each) for each in disks.wrong_strays]
+    anomalies = (*find_anomalies(facts), *strays, *nemesis.anomalies, *ending.anomalies)
     silence_s, by_partition = longest_silence_s(facts, begun_ns, ended_ns)
     return Report(
         seed=seed,
@@ -112,7 +113,11 @@ def _torture(
         restarts=processes.restarts,
         records_acked=sum(len(each.values) for each in facts.batches if each.outcome == OK),
         records_read_back=count,
+        appends_by_client=dict(
+            sorted(Counter(each.client for each in facts.batches if each.outcome == OK).items())
+        ),
         unknown_appends=_unknown(facts),
+        stray_commits=disks.stray_commits,
         events=_decisions(cluster),
         longest_silence_s=round(silence_s, 1),
         longest_silence_s_by_partition={key: round(each, 1) for key, each in by_partition.items()},
@@ -122,26 +127,33 @@ def _torture(
 
 
 def _wait_for_everybody(folder: TortureFolder, processes: Processes) -> None:
-    """Wait until each client has done something, so that the faults hit what works.
+    """Start everybody, and wait until each has done something: faults shall hit what works.
+
+    Spark goes first, since everything else takes the processors from it.
 
     Raises:
         TortureError: One has not; its log says why.
     """
-    wanted = {f"{role.name}{loop}" for role in ROLES for loop in role.loops}
-    wanted -= {role.name for role in ROLES if role.role == "controller"}
-    silent: set[str] = set(wanted)
+    for only_spark in (True, False):
+        silent = {
+            f"{role.name}{loop}"
+            for role in ROLES
+            for loop in role.loops
+            if role.role != "controller" and (role.master is not None or not only_spark)
+        }
+        if not wait_until(partial(_all_work, folder, processes, silent, only_spark), BEGIN_S_MAX):
+            raise TortureError(
+                f"{', '.join(sorted(silent))} did nothing in {BEGIN_S_MAX:.0f} s: see {folder.logs}"
+            )
 
-    def all_work() -> bool:
-        processes.start()
-        silent.difference_update(
-            event.client for event in read_history(folder.history) if event.kind == OK
-        )
-        return not silent
 
-    if not wait_until(all_work, BEGIN_S_MAX):
-        raise TortureError(
-            f"{', '.join(sorted(silent))} did nothing in {BEGIN_S_MAX:.0f} s: see {folder.logs}"
-        )
+def _all_work(
+    folder: TortureFolder, processes: Processes, silent: set[str], only_spark: bool
+) -> bool:
+    processes.start(only_spark=only_spark)
+    events = read_history(folder.history)
+    silent.difference_update(event.client for event in events if event.kind == OK)
+    return not silent
 
 
 def _watch(processes: Processes, until: float) -> None:

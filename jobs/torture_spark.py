@@ -70,7 +70,7 @@ class SparkReads:
         self._query = (
             records.writeStream.foreachBatch(self._write_down)
             .option("checkpointLocation", str(self._folder.checkpoint))
-            .trigger(processingTime="1 second")
+            .trigger(processingTime="3 seconds")
             .start()
         )
 
