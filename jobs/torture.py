@@ -8,6 +8,7 @@ lost, doubled, reordered or read that should not be. Linux only; "full" needs ro
 
 import argparse
 import math
+import signal
 import sys
 import tempfile
 import time
@@ -65,6 +66,9 @@ def _number(
 def main(arguments: list[str]) -> int:
     """Run; return 0 if nothing was found, 1 if something was, 2 if there was no run."""
     given = parse(arguments)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # An end like any other: what was started is killed, and disks are unmounted.
+        signal.signal(number, _interrupt)
     console = Console(highlight=False, soft_wrap=True)
     seed = given.seed if given.seed is not None else int(time.time())
     try:
@@ -73,11 +77,19 @@ def main(arguments: list[str]) -> int:
     except TortureError as error:
         console.print(f"{COMMAND}: {error}", style="red", markup=False)
         return 2
+    except KeyboardInterrupt:
+        console.print(f"{COMMAND}: it was interrupted", style="red")
+        return 2
     write_report(report, folder.report)
     print_report(report, console)
     verdict = "found NOTHING wrong" if report.exit_code == 0 else "found ANOMALIES"
     console.print(f"\nSeed {seed} {verdict}; everything is kept in {folder.path}", markup=False)
     return report.exit_code
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":
