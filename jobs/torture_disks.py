@@ -53,8 +53,6 @@ class Disks:
                 self._are_mounted |= error is None
             self.folder.root(broker_id).mkdir()
         self._set_read_only = self._how_to_set_read_only()
-        if not _can_exchange(self.folder.disk(1)):
-            self.why_not["rolled back"] = "this system can't exchange two folders in one step"
 
     @property
     def kind(self) -> str:
@@ -273,27 +271,12 @@ def _is_read_only(folder: Path) -> bool:
 
 
 def _exchange(first: Path, second: Path) -> None:
-    """Exchange two folders in one step (Linux's renameat2).
-
-    Raises:
-        OSError: This system can't.
-    """
+    """Exchange two folders: in one step (Linux's renameat2) where the file system can do it."""
     library = ctypes.CDLL(None, use_errno=True)
     names = (os.fsencode(first), os.fsencode(second))
-    call = library.renameat2
-    if call(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) != 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), str(first))
-
-
-def _can_exchange(disk: Path) -> bool:
-    first, second = disk / "first", disk / "second"
-    first.mkdir()
-    second.mkdir()
-    try:
-        _exchange(first, second)
-    except (OSError, AttributeError):
-        return False
-    finally:
-        first.rmdir()
-        second.rmdir()
-    return True
+    call = getattr(library, "renameat2", None)
+    if call is None or call(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) != 0:
+        between = _free_name(second, "exchanged")
+        second.rename(between)
+        first.rename(second)
+        between.rename(first)

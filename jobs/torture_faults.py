@@ -82,7 +82,8 @@ class Nemesis:
         lanes = {"disks": self._torment_disks, "processes": self._torment_processes}
         self._threads = [
             threading.Thread(
-                target=lane, args=(random.Random(f"{seed} {name}"), open_writer(f"nemesis-{name}"))
+                target=self._run_lane,
+                args=(name, lane, random.Random(f"{seed} {name}"), open_writer(f"nemesis-{name}")),
             )
             for name, lane in lanes.items()
         ]
@@ -98,6 +99,20 @@ class Nemesis:
         for each in self._threads:
             if each.is_alive():
                 each.join()
+
+    def _run_lane(
+        self,
+        name: str,
+        lane: Callable[[random.Random, HistoryWriter], None],
+        rng: random.Random,
+        writer: HistoryWriter,
+    ) -> None:
+        try:
+            lane(rng, writer)
+        except (
+            Exception
+        ) as error:  # in a thread that nobody asks: a run without faults says nothing
+            self.anomalies.append(Anomaly("no-faults", name, f"they ended early: {error!r}"))
 
     # Disks
 

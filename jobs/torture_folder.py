@@ -113,6 +113,4 @@ def controller_pid(image: MetadataImage) -> int | None:
 
 def clean_environment() -> dict[str, str]:
     """Return this process's environment without what a launcher has put into it for itself."""
-    return {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "_"))
-    }
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
