@@ -50,7 +50,8 @@ PROCESS_FAULTS: Final = (
 )
 HOLD_S: Final = (2.0, 9.0)
 FREEZE_S: Final = (2.0, 8.0)
-DRIVER_AGE_S_MIN: Final = 45.0
+DRIVER_OK_MIN: Final = 5
+EXECUTOR_OK_MIN: Final = 2
 PAUSE_S: Final = (0.5, 4.0)
 WHOLE_S_MAX: Final = 120.0
 
@@ -236,12 +237,11 @@ class Nemesis:
             "freeze executor": is_executor,
             "kill Python worker": is_worker,
         }
+        # Spark takes half a minute to start: between two kills it shall get something done.
+        ok_min = DRIVER_OK_MIN if kind.startswith("kill driver") else EXECUTOR_OK_MIN
+        sessions = self._processes.working_sessions(ok_min)
         found = [each for each in self._processes.find() if chosen[kind](each)]
-        if kind.startswith("kill driver"):
-            # It takes half a minute to start: between two kills it shall get something done.
-            sessions = self._processes.old_sessions(DRIVER_AGE_S_MIN)
-            found = [each for each in found if each.session in sessions]
-        return sorted(each.pid for each in found)
+        return sorted(each.pid for each in found if each.session in sessions)
 
     def _hit_process(self, kind: str, pid: int, freeze_s: float) -> bool:
         if kind.startswith("kill"):

@@ -115,7 +115,6 @@ class Running:
     incarnation: int = 0
     sessions: set[int] = field(default_factory=set)
     is_stopped: bool = False
-    started_s: float = 0.0
 
     def histories(self) -> list[str]:
         """Return the names under which the newest process writes."""
@@ -147,7 +146,6 @@ class Processes:
                     self._writer.note(CRASH, of=each.histories(), code=each.process.returncode)
                     self.restarts += 1
                 each.incarnation += 1
-                each.started_s = time.monotonic()
                 each.process = self._launch(each)
                 each.sessions.add(each.process.pid)
 
@@ -193,14 +191,18 @@ class Processes:
             if each.role.master is None and each.process is not None and each.process.poll() is None
         }
 
-    def old_sessions(self, age_s: float) -> frozenset[int]:
-        """Return the sessions of those processes that have run for so long."""
-        now_s = time.monotonic()
+    def working_sessions(self, ok_min: int) -> frozenset[int]:
+        """Return the sessions of those processes that have been told so many times that a call
+        of theirs has succeeded."""
         return frozenset(
             each.process.pid
             for each in self._all.values()
-            if each.process is not None and now_s - each.started_s >= age_s
+            if each.process is not None and self._count_ok(each) >= ok_min
         )
+
+    def _count_ok(self, each: Running) -> int:
+        files = [self._folder.history / f"{name}.jsonl" for name in each.histories()]
+        return sum(file.read_bytes().count(b'"kind":"ok"') for file in files if file.exists())
 
     def signal(self, pid: int, number: signal.Signals) -> bool:
         """Send a signal to a process of this run; return False if it has ended."""

@@ -7,11 +7,12 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from kafka_on_spark.errors import CorruptLogError, ReplicaLostError
+from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
 from kafka_on_spark.service.replicas import commit_decided
+from kafka_on_spark.storage.delta import DeltaLog
 from kafka_on_spark.storage.replica_log import TABLE_SCHEMA, identity_of
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import RECORD_SCHEMA, new_segment, put_segment, replica_folder
@@ -178,3 +179,19 @@ def test_table_that_was_taken_away_under_a_kept_handle_is_lost(replica, uri):
 
     with pytest.raises(ReplicaLostError):
         replica.load()
+
+
+def test_a_table_that_was_made_where_the_disk_had_just_gone_is_not_made(delta_disks, monkeypatch):
+    """delta-rs makes the folders that are missing, also beneath a disk's mount."""
+    address = delta_disks.addresses[1]
+    create = DeltaLog.create
+
+    def create_after_the_disk_has_gone(*args, **kwargs):
+        root = Path(address.root)
+        root.rename(root.with_name("unmounted"))
+        return create(*args, **kwargs)
+
+    monkeypatch.setattr(DeltaLog, "create", create_after_the_disk_has_gone)
+
+    with pytest.raises(KafkaStorageError, match="not the disk it was"):
+        delta_disks.replicas.make(address)
