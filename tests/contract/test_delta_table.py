@@ -1,6 +1,7 @@
 """A replica is a plain Delta table: whoever reads Delta reads it, at every version."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -184,14 +185,18 @@ def test_table_that_was_taken_away_under_a_kept_handle_is_lost(replica, uri):
 def test_a_table_that_was_made_where_the_disk_had_just_gone_is_not_made(delta_disks, monkeypatch):
     """delta-rs makes the folders that are missing, also beneath a disk's mount."""
     address = delta_disks.addresses[1]
+    root = Path(address.root)
+    away = root.with_name(f"{root.name}-away")
     create = DeltaLog.create
 
     def create_after_the_disk_has_gone(*args, **kwargs):
-        root = Path(address.root)
-        root.rename(root.with_name("unmounted"))
+        root.rename(away)
         return create(*args, **kwargs)
 
     monkeypatch.setattr(DeltaLog, "create", create_after_the_disk_has_gone)
-
-    with pytest.raises(KafkaStorageError, match="not the disk it was"):
-        delta_disks.replicas.make(address)
+    try:
+        with pytest.raises(KafkaStorageError, match="not the disk it was"):
+            delta_disks.replicas.make(address)
+    finally:
+        shutil.rmtree(root)
+        away.rename(root)  # other tests use it
