@@ -216,23 +216,26 @@ class Nemesis:
                 kind = next(kinds)
             targets = self._targets(kind) if kind is not None else []
             if kind is not None and targets:
-                pid = rng.choice(targets)
-                writer.note(NEMESIS, fault=kind, pid=pid)
-                self.done[kind] += self._hit_process(kind, pid, rng.uniform(*FREEZE_S))
+                target = rng.choice(targets)
+                writer.note(NEMESIS, fault=kind, pid=target.pid)
+                self._processes.note_hit(target.session)
+                self.done[kind] += self._hit_process(kind, target.pid, rng.uniform(*FREEZE_S))
             elif kind is not None:
                 waiting.append(kind)
 
-    def _targets(self, kind: str) -> list[int]:
+    def _targets(self, kind: str) -> list[Found]:
         """Return whom a fault may hit now, in the order of their numbers."""
+        found = sorted(self._processes.find(), key=lambda each: each.pid)
         if kind == "kill controller":
             pid = controller_pid(self._cluster.image)
-            return [each.pid for each in self._processes.find() if each.pid == pid]
+            return [each for each in found if each.pid == pid]
         if kind in ("kill client", "freeze client"):
-            pids = self._processes.plain_pids()
-            return sorted(pid for name, pid in pids.items() if not name.startswith("controller"))
+            clients = self._processes.plain_pids().items()
+            pids = {pid for name, pid in clients if not name.startswith("controller")}
+            return [each for each in found if each.pid in pids]
         chosen: dict[str, Callable[[Found], bool]] = {
             "kill driver JVM": is_driver_jvm,
-            "kill driver Python": lambda each: is_driver_python(each) and "spark-" in each.command,
+            "kill driver Python": is_driver_python,
             "kill executor": is_executor,
             "freeze executor": is_executor,
             "kill Python worker": is_worker,
@@ -240,8 +243,7 @@ class Nemesis:
         # Spark takes half a minute to start: between two kills it shall get something done.
         ok_min = DRIVER_OK_MIN if kind.startswith("kill driver") else EXECUTOR_OK_MIN
         sessions = self._processes.working_sessions(ok_min)
-        found = [each for each in self._processes.find() if chosen[kind](each)]
-        return sorted(each.pid for each in found if each.session in sessions)
+        return [each for each in found if chosen[kind](each) and each.session in sessions]
 
     def _hit_process(self, kind: str, pid: int, freeze_s: float) -> bool:
         if kind.startswith("kill"):

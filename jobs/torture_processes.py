@@ -98,7 +98,13 @@ def is_driver_jvm(process: Found) -> bool:
 
 def is_driver_python(process: Found) -> bool:
     """Return whether it is a Spark client's Python."""
-    return CLIENT in process.command and not is_driver_jvm(process)
+    is_spark = f"{CLIENT} spark-" in process.command
+    return is_spark and not is_driver_jvm(process) and not is_launcher(process)
+
+
+def is_launcher(process: Found) -> bool:
+    """Return whether it is the script that becomes the driver's JVM."""
+    return LAUNCHER in process.command
 
 
 def is_worker(process: Found) -> bool:
@@ -115,6 +121,7 @@ class Running:
     incarnation: int = 0
     sessions: set[int] = field(default_factory=set)
     is_stopped: bool = False
+    ok_when_hit: int = 0
 
     def histories(self) -> list[str]:
         """Return the names under which the newest process writes."""
@@ -146,6 +153,7 @@ class Processes:
                     self._writer.note(CRASH, of=each.histories(), code=each.process.returncode)
                     self.restarts += 1
                 each.incarnation += 1
+                each.ok_when_hit = 0
                 each.process = self._launch(each)
                 each.sessions.add(each.process.pid)
 
@@ -192,13 +200,19 @@ class Processes:
         }
 
     def working_sessions(self, ok_min: int) -> frozenset[int]:
-        """Return the sessions of those processes that have been told so many times that a call
-        of theirs has succeeded."""
+        """Return the sessions of those processes in which so many calls have succeeded since they
+        were hit last."""
         return frozenset(
             each.process.pid
             for each in self._all.values()
-            if each.process is not None and self._count_ok(each) >= ok_min
+            if each.process is not None and self._count_ok(each) - each.ok_when_hit >= ok_min
         )
+
+    def note_hit(self, session: int) -> None:
+        """Remember how far the processes of a session were when a fault hit one of them."""
+        for each in self._all.values():
+            if each.process is not None and each.process.pid == session:
+                each.ok_when_hit = self._count_ok(each)
 
     def _count_ok(self, each: Running) -> int:
         files = [self._folder.history / f"{name}.jsonl" for name in each.histories()]
