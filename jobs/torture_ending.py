@@ -21,6 +21,8 @@ from kafka_on_spark.storage.roots import StorageOptions
 
 ALIVE_S_MAX: Final = 60.0
 WHOLE_S_MAX: Final = 180.0
+# A driver that was killed by the last fault begins anew, and reads on from its checkpoint.
+STREAM_S_MAX: Final = 180.0
 STOP_S_MAX: Final = 40.0
 APPENDING: Final = ["idempotent-1", "idempotent-2", "appender-1", "spark-appender"]
 READING: Final = ["reader-1", "spark-reader"]
@@ -43,19 +45,28 @@ class Ending:
         """Have clients end, and everything replicated, once appends work again everywhere."""
         self._writer.note(HEALED)
         healed_ns = time.monotonic_ns()
-        wait_until(lambda: _is_alive(self._facts(), healed_ns), ALIVE_S_MAX)
+        self._wait(lambda: _is_alive(self._facts(), healed_ns), ALIVE_S_MAX)
         self._writer.note(ENDED)
         say("faults are over; the clients that append are told to end")
         self._processes.stop(APPENDING, STOP_S_MAX)
         missing: list[str] = []
-        if not wait_until(lambda: not self._missing(missing), WHOLE_S_MAX):
+        if not self._wait(lambda: not self._missing(missing), WHOLE_S_MAX):
             self._fail("", f"not whole {WHOLE_S_MAX:.0f} s after the end of faults: {missing[0]}")
         say("every replica is in sync" if not missing else f"not whole: {missing[0]}")
-        if not wait_until(lambda: _has_streamed_all(self._facts(), self._ends()), ALIVE_S_MAX):
+        if not self._wait(lambda: _has_streamed_all(self._facts(), self._ends()), STREAM_S_MAX):
             self._fail("spark-reader-stream", "it has not read what is committed")
         self._processes.stop(READING, STOP_S_MAX)
         self._processes.stop(CONTROLLING, STOP_S_MAX)
         self._processes.end()
+
+    def _wait(self, is_true: Callable[[], bool], wait_s: float) -> bool:
+        """Wait, and start again what has ended by what befell it before."""
+
+        def look() -> bool:
+            self._processes.start()
+            return is_true()
+
+        return wait_until(look, wait_s)
 
     def _missing(self, into: list[str]) -> list[str]:
         into[:] = what_is_missing(self._cluster)

@@ -89,6 +89,12 @@ class Nemesis:
             for name, lane in lanes.items()
         ]
 
+    @property
+    def missing(self) -> set[str]:
+        """Kinds of faults that can be done here, and were not yet."""
+        kinds = {*DISK_FAULTS, *PROCESS_FAULTS} - set(self._disks.why_not)
+        return {kind for kind in kinds if not self.done[kind]}
+
     def start(self) -> None:
         """Begin."""
         for each in self._threads:

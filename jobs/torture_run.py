@@ -27,8 +27,9 @@ from jobs.torture_whole import wait_until
 from kafka_on_spark import Cluster
 from kafka_on_spark.audit.findings import FsckReport
 
-BEGIN_S_MAX = 150.0
+BEGIN_S_MAX = 300.0
 WATCH_S = 0.3
+MORE_S_MAX = 240.0
 
 Say = Callable[[str], None]
 
@@ -84,7 +85,7 @@ def _torture(
         say(f"all work; faults of seed {seed} for {minutes:g} minutes")
         begun_ns = time.monotonic_ns()
         nemesis.start()
-        _watch(processes, time.monotonic() + 60 * minutes)
+        _watch(processes, nemesis, time.monotonic() + 60 * minutes)
         nemesis.stop()
         processes.start()
         ended_ns = time.monotonic_ns()
@@ -102,7 +103,7 @@ def _torture(
     silence_s, by_partition = longest_silence_s(facts, begun_ns, ended_ns)
     return Report(
         seed=seed,
-        minutes=minutes,
+        minutes=round((ended_ns - begun_ns) / 60e9, 2),
         began_at=began_at,
         machine=machine(),
         disks=disks.kind,
@@ -156,9 +157,12 @@ def _all_work(
     return not silent
 
 
-def _watch(processes: Processes, until: float) -> None:
-    """Start again what dies."""
-    while time.monotonic() < until:
+def _watch(processes: Processes, nemesis: Nemesis, until: float) -> None:
+    """Start again what dies; go on for some time until each kind of fault was done once.
+
+    How soon there is a driver to kill depends on how soon one works, which depends on the machine.
+    """
+    while (now_s := time.monotonic()) < until or (nemesis.missing and now_s < until + MORE_S_MAX):
         processes.start()
         time.sleep(WATCH_S)
 

@@ -12,7 +12,7 @@ from jobs.torture_checks import CHECKS
 from jobs.torture_faults import DISK_FAULTS, PROCESS_FAULTS
 
 ROOT = Path(__file__).parents[2]
-MINUTES = 1.2
+MINUTES = 1.0
 WAIT_S_MAX = 580
 
 pytestmark = pytest.mark.integration
