@@ -106,6 +106,17 @@ def test_process_that_saw_more_is_not_content_with_an_older_copy(log, uri):
     assert log.refresh() == LAST
 
 
+def test_process_that_has_committed_more_finds_an_older_copy_lost_and_not_damaged(log, uri):
+    """Its handle stays where it was before its commit, and can't be brought up."""
+    commit(log, LAST)
+    for version in (LAST - 1, LAST, LAST + 1):
+        commit_file(uri, version).unlink()
+
+    for _ in range(2):
+        with pytest.raises(ReplicaLostError):
+            log.refresh()
+
+
 def test_emptied_file_after_the_last_commit_is_neither_counted_nor_committed_over(
     log, uri, impatient
 ):
