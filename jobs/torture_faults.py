@@ -247,8 +247,10 @@ class Nemesis:
             "kill Python worker": is_worker,
         }
         # Spark takes half a minute to start: between two kills it shall get something done.
-        ok_min = DRIVER_OK_MIN if kind.startswith("kill driver") else EXECUTOR_OK_MIN
-        sessions = self._processes.working_sessions(ok_min)
+        if kind.startswith("kill driver"):
+            sessions = self._processes.working_sessions(DRIVER_OK_MIN, since_hit=False)
+        else:
+            sessions = self._processes.working_sessions(EXECUTOR_OK_MIN, since_hit=True)
         return [each for each in found if chosen[kind](each) and each.session in sessions]
 
     def _hit_process(self, kind: str, pid: int, freeze_s: float) -> bool:

@@ -199,13 +199,14 @@ class Processes:
             if each.role.master is None and each.process is not None and each.process.poll() is None
         }
 
-    def working_sessions(self, ok_min: int) -> frozenset[int]:
-        """Return the sessions of those processes in which so many calls have succeeded since they
-        were hit last."""
+    def working_sessions(self, ok_min: int, *, since_hit: bool) -> frozenset[int]:
+        """Return the sessions of those processes in which so many calls have succeeded: since
+        they began, or (`since_hit`) since a fault hit them last."""
         return frozenset(
             each.process.pid
             for each in self._all.values()
-            if each.process is not None and self._count_ok(each) - each.ok_when_hit >= ok_min
+            if each.process is not None
+            and self._count_ok(each) - (each.ok_when_hit if since_hit else 0) >= ok_min
         )
 
     def note_hit(self, session: int) -> None:
