@@ -210,6 +210,7 @@ class DeltaLog:
                 f"can't read the table at {self.uri}: {reason(error, self._options)}"
             ) from self._options.shown(error)
         except (DeltaError, ValueError) as error:
+            self._table = None  # a file of its may be gone that another handle does not need
             raise CorruptLogError(
                 f"the table at {self.uri} can't be read: {reason(error, self._options)}"
             ) from self._options.shown(error)

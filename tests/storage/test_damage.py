@@ -156,6 +156,21 @@ def test_damaged_hint_at_the_checkpoint_does_no_harm(log, uri, damage):
     assert opened(uri).counter("count") == log.version
 
 
+def test_kept_handle_whose_checkpoint_is_gone_is_opened_anew(log, uri):
+    """A root restored from a copy may have all commits, and lack the checkpoint made after it."""
+    commit_times(log, 7)
+    log.checkpoint_if_due()
+    log.refresh()
+    for name in ("_last_checkpoint", f"{log.version:020d}.checkpoint.parquet"):
+        commit_file(uri, 0).with_name(name).unlink()
+
+    with pytest.raises(CorruptLogError):
+        log.counter("count")
+    log.refresh()
+
+    assert log.counter("count") == log.version
+
+
 def test_log_that_is_a_file_is_said_aloud(log, uri):
     folder = commit_file(uri, 0).parent
     folder.rename(f"{folder}-away")
