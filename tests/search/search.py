@@ -1,0 +1,385 @@
+"""Every interleaving within a scope, breadth first, each state once.
+
+What is reduced, and why nothing is lost:
+
+* A process is its history (replaying.py); versions, offsets and partition epochs are flags, and a
+  commit that has lost is answered at once (slots.py).
+* A look at the metadata log and the commit that follows it at once are one step: had anybody
+  committed between, the commit would have lost, and the look be done again. Commits to tables
+  between the two change nothing that the look sees.
+* Decisions that rest on the image alone (a broker fenced, or back) are one step, for that reason.
+* Records are alike, so the second append does not begin before the first.
+* States are looked at for what is in them; a state in which an invariant fails is not gone on from.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+from tests.search.environment import Environment
+from tests.search.invariants import View, check, check_commit, check_register
+from tests.search.programs import Acked, Appending, Refused
+from tests.search.replaying import MAIN, Call, Lane, Log, News, Raised
+from tests.search.scope import Scope
+from tests.search.slots import Crash, Slots
+from tests.search.world import (
+    BROKERS,
+    PARTITION_EPOCH,
+    Past,
+    Violation,
+    World,
+    committed_by,
+    entries_of,
+    require,
+)
+
+State = tuple[int, ...]
+"""image, three disks, past, allowance of the environment, processes."""
+
+IMAGE, DISK, PAST, ALLOWANCE, SLOTS = 0, 1, 4, 5, 6
+
+
+@dataclass(slots=True)
+class Found:
+    """What a search found.
+
+    Attributes:
+        states: Different states.
+        steps: Steps between them.
+        seconds: It took.
+        violation: The invariant that does not hold, or None.
+        message: The same in words.
+        path: The shortest way there, a step a line.
+        is_whole: All states were visited.
+        seen: How many states are of some interesting kind.
+        local_runs: Different histories of processes.
+    """
+
+    states: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+    violation: str | None = None
+    message: str = ""
+    path: tuple[str, ...] = ()
+    is_whole: bool = False
+    seen: Counter[str] = None  # type: ignore[assignment]
+    local_runs: int = 0
+
+
+class Search:
+    """One search."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.world = World(scope)
+        self.slots = Slots(self.world.states, self.world.images)
+        self.environment = Environment(self.world)
+        self._idle = [self.slots.idle(each) for each in scope.programs()]
+        self._loads: dict[tuple[int, int, int], int] = {}
+        self._commits: dict[tuple[int, int, int, int], Any] = {}
+        self._appends: dict[tuple[int, int], Any] = {}
+        self._reads: dict[tuple[int, int], int] = {}
+        self._checked: set[tuple[int, ...]] = set()
+
+    def first(self) -> State:
+        """Return the state that all begins with."""
+        world = self.world
+        disks = [world.first_disk(each) for each in BROKERS]
+        past, allowance = world.past_number(Past()), self.environment.first()
+        return (world.first_image(), *disks, past, allowance, *self._idle)
+
+    def run(self, states_max: int = 100_000_000) -> Found:
+        """Visit every state; stop at the first violation."""
+        started = perf_counter()
+        first = self.first()
+        ways: dict[State, Any] = {first: None}
+        queue = deque([first])
+        found = Found(seen=Counter())
+        while queue and len(ways) < states_max and found.violation is None:
+            state = queue.popleft()
+            steps = self.steps(state)
+            while True:
+                try:
+                    label, after = next(steps)
+                    found.steps += 1
+                    if after in ways:
+                        continue
+                    ways[after] = (state, label)
+                    self._check(after)
+                except StopIteration:
+                    break
+                except (Violation, Crash) as error:
+                    found.violation = getattr(error, "invariant", "crash")
+                    found.message = str(error)
+                    found.path = self._path(ways, after if after in ways else state)
+                    break
+                queue.append(after)
+        found.is_whole = not queue and found.violation is None
+        found.states, found.seconds = len(ways), perf_counter() - started
+        found.local_runs = self.slots.run_count
+        for each in ways:
+            self._count(each, found.seen)
+        return found
+
+    def steps(self, state: State) -> Iterator[tuple[Any, State]]:
+        """Yield each step from `state`, and where it leads."""
+        slots = self.slots
+        for place in range(SLOTS, len(state)):
+            number = state[place]
+            if slots.ready[number]:
+                begun = self._begin(state, place)
+                if begun is not None:
+                    yield (place, "begins"), _with(state, place, begun)
+                continue
+            for index, (lane, call) in enumerate(slots.calls[number]):
+                after = self._step(state, place, index, lane, call)
+                if after is not None:
+                    yield (place, number, index), after
+        for label, image, disk, allowance in self.environment.events(state):
+            yield label, self._environment_step(state, image, disk, allowance)
+
+    def _begin(self, state: State, place: int) -> int | None:
+        """Return the process at `place` begun, if it may begin."""
+        number = state[place]
+        program = self.slots.slots[number].program
+        if isinstance(program, Appending) and program.carried.is_first:
+            if place > SLOTS and state[place - 1] == self._idle[place - 1 - SLOTS]:
+                return None
+            offsets = [offset for _, offset in self._acked(state)]
+            number = self.slots.idle(replace(program, after=max(offsets, default=-1)))
+        return self.slots.begin(number, state[IMAGE])
+
+    def _step(
+        self, state: State, place: int, index: int, lane: Lane, call: Call
+    ) -> State | None:
+        number = state[place]
+        if call.operation == "load":
+            assert call.address is not None
+            disk = state[DISK + call.address.broker_id - 1]
+            key = (number, index, disk)
+            after = self._loads.get(key)
+            if after is None:
+                found = self.world.disks.values[disk].table(call.address)
+                answer = found if isinstance(found, Raised) else Log(found)
+                after = self._loads[key] = self.slots.answer(number, lane, answer)
+            return _with(state, place, after)
+        if call.operation == "commit":
+            return self._commit(state, place, index, lane, call)
+        if call.operation == "read":
+            key2 = (number, state[IMAGE])
+            after = self._reads.get(key2)
+            if after is None:
+                after = self._reads[key2] = self.slots.answer(number, lane, self._news(state, place))
+            state = _with(state, place, after)
+            calls = self.slots.calls[after]
+            if not (calls and calls[0][1].operation == "append"):
+                return self._acknowledged(state, place, number)
+            (lane, call), number = calls[0], after
+        assert call.operation == "append" and lane == MAIN
+        return self._append(state, place, call)
+
+    def _news(self, state: State, place: int) -> News:
+        slot = self.slots.slots[state[place]]
+        [(_, call)] = self.slots.calls[state[place]]
+        epoch = call.partition_epoch + (not slot.is_partition_current)
+        return News(state[IMAGE], epoch)
+
+    def _commit(
+        self, state: State, place: int, index: int, lane: Lane, call: Call
+    ) -> State:
+        number, past = state[place], state[PAST]
+        assert call.address is not None
+        broker_id = call.address.broker_id
+        at = DISK + broker_id - 1
+        key = (number, index, state[at], past)
+        known = self._commits.get(key)
+        if known is None:
+            known = self._commits[key] = self._commit_anew(state, number, lane, call)
+        disk, after = known
+        overtaken = self.slots.overtaken
+        changed = list(state)
+        changed[at] = disk
+        for other in range(SLOTS, len(state)):
+            changed[other] = after if other == place else overtaken(state[other], broker_id)
+        return tuple(changed)
+
+    def _commit_anew(
+        self, state: State, number: int, lane: Lane, call: Call
+    ) -> tuple[int, int]:
+        assert call.address is not None
+        world = self.world
+        disk = world.disks.values[state[DISK + call.address.broker_id - 1]]
+        found = disk.table(call.address)
+        assert not isinstance(found, Raised), "who has lost its table has lost its commit"
+        before = world.states.values[found]
+        after = committed_by(before, call.content)
+        past = world.pasts.values[state[PAST]]
+        check_commit(call.address.broker_id, before, call.content, after, past)
+        answer = world.states.number(after)
+        uuid = call.address.replica_uuid
+        return (
+            world.disk_number(disk.with_table(uuid, answer)),
+            self.slots.answer(number, lane, Log(answer)),
+        )
+
+    def _append(self, state: State, place: int, call: Call) -> State | None:
+        """Commit to the metadata log; None if that leads out of the scope."""
+        number = state[place]
+        key = (number, state[IMAGE])
+        known = self._appends.get(key)
+        if known is None:
+            before = self.world.images.values[state[IMAGE]]
+            image, epoch = self.world.image_after(before, call.content, call.partition_epoch)
+            after = self.slots.answer(number, MAIN, "committed")
+            known = self._appends[key] = (self.world.images.number(image), epoch, after)
+        image, epoch, after = known
+        changed = self._with_image(state, image, epoch == PARTITION_EPOCH, but=place)
+        if changed is None:
+            return None
+        return self._acknowledged(_with(changed, place, after), place, number)
+
+    def _acknowledged(self, state: State, place: int, number: int) -> State:
+        """Check an acknowledgement that a step has led to (H7); return the state."""
+        result = self.slots.slots[state[place]].program
+        if isinstance(result, Acked) and result.base_offset is not None:
+            after = self.slots.slots[number].program.after
+            is_later = result.is_duplicate or result.base_offset > after
+            require(is_later, "H7 real time order", f"acked at {result}, begun after {after}")
+        return state
+
+    def _environment_step(self, state: State, image: int, disk: Any, allowance: int) -> State:
+        changed = _with(state, ALLOWANCE, allowance)
+        if image != state[IMAGE]:
+            changed = self._with_image(changed, image, is_same_epoch=False) or changed
+        return changed
+
+    def _with_image(
+        self, state: State, image: int, is_same_epoch: bool, but: int = -1
+    ) -> State | None:
+        """Return the state with another image: what that commits, and whom it leaves behind."""
+        before, after = (self.world.registration(each) for each in (state[IMAGE], image))
+        if after.leader_epoch > self.scope.epoch_max:
+            return None
+        check_register(before, after)
+        past = self.world.pasts.values[state[PAST]]
+        if after.leader_epoch > before.leader_epoch:
+            past = replace(past, leaders=(*past.leaders, after.leader))
+        if after.high_watermark > before.high_watermark:
+            past = self._extended(state, before, after, past)
+        changed = list(state)
+        changed[IMAGE], changed[PAST] = image, self.world.past_number(past)
+        for place in range(SLOTS, len(state)):
+            if place != but:
+                changed[place] = self.slots.moved(state[place], is_same_epoch)
+        return tuple(changed)
+
+    def _extended(self, state: State, before: Any, after: Any, past: Past) -> Past:
+        """Take what the high watermark has passed as committed, for ever."""
+        members = [before.leader, *sorted(before.isr)]
+        logs = [log for each in members if each and (log := self._log(state, before, each))]
+        long = [each for each in logs if each.log_end_offset >= after.high_watermark]
+        require(bool(long), "I9 high watermark bounds", f"nobody has {after.high_watermark} records")
+        added = entries_of(long[0])[before.high_watermark : after.high_watermark]
+        return replace(past, committed=past.committed + added)
+
+    def _log(self, state: State, registration: Any, broker_id: Any) -> Any:
+        disk = self.world.disks.values[state[DISK + broker_id - 1]]
+        return self.world.live_state(registration, disk, broker_id)
+
+    def _acked(self, state: State) -> list[tuple[str, int]]:
+        found = []
+        for value, number in zip(self.scope.values, state[SLOTS:], strict=False):
+            result = self.slots.slots[number].program
+            if isinstance(result, Acked) and result.base_offset is not None:
+                found.append((value, result.base_offset))
+        return found
+
+    def _refused(self, state: State) -> list[str]:
+        found = []
+        for value, number in zip(self.scope.values, state[SLOTS:], strict=False):
+            result = self.slots.slots[number].program
+            if isinstance(result, Refused) and not result.is_unknown:
+                found.append(value)
+        return found
+
+    def _check(self, state: State) -> None:
+        ended = [
+            number if not (slot := self.slots.slots[number]).history and slot.image is None else -1
+            for number in state[SLOTS : SLOTS + len(self.scope.values)]
+        ]
+        key = (*state[:ALLOWANCE], *ended)
+        if key in self._checked:
+            return
+        registration = self.world.registration(state[IMAGE])
+        logs = {each: log for each in BROKERS if (log := self._log(state, registration, each))}
+        check(
+            View(
+                partition=registration,
+                logs=logs,
+                past=self.world.pasts.values[state[PAST]],
+                acked=tuple(self._acked(state)),
+                refused=tuple(self._refused(state)),
+                losses=sum(self.world.disks.values[each].has_lost for each in state[DISK:PAST]),
+                min_isr=self.scope.min_isr,
+            )
+        )
+        self._checked.add(key)
+
+    def _count(self, state: State, seen: Counter[str]) -> None:
+        """Count what must occur, lest the search be of nothing."""
+        registration = self.world.registration(state[IMAGE])
+        acked = self._acked(state)
+        has_moved = registration.leader_epoch > 0
+        seen["all acked"] += len(acked) == len(self.scope.values)
+        seen["acked after an election"] += bool(acked) and has_moved
+        seen["all in sync after an election"] += has_moved and len(registration.isr) == 3
+        seen["committed in two epochs"] += len(
+            {epoch for _, epoch in self.world.pasts.values[state[PAST]].committed}
+        ) > 1
+
+    def _path(self, ways: dict[State, Any], state: State) -> tuple[str, ...]:
+        lines = []
+        while ways[state] is not None:
+            before, label = ways[state]
+            lines.append(self._text(label, state))
+            state = before
+        return tuple(reversed(lines))
+
+    def _text(self, label: Any, after: State) -> str:
+        """Return a step as people read it, with what stands after it."""
+        if isinstance(label[0], str):
+            step = " ".join(map(str, label))
+        elif label[1] == "begins":
+            step = f"{self._name(label[0])} begins"
+        else:
+            lane, call = self.slots.calls[label[1]][label[2]]
+            about = "" if call.address is None else f" replica {call.address.broker_id}"
+            operation = getattr(call.content, "operation", "")
+            step = f"{self._name(label[0])}{list(lane) or ''} {call.operation}{about} {operation}"
+        registration = self.world.registration(after[IMAGE])
+        logs = []
+        for each in BROKERS:
+            log = self._log(after, registration, each)
+            text = "gone" if log is None else "".join(f"{v}{e}" for v, e in entries_of(log))
+            logs.append(f"{each}:{text}@{'-' if log is None else log.leader_epoch}")
+        return (
+            f"{step:55} leader {registration.leader} epoch {registration.leader_epoch}"
+            f" isr {sorted(registration.isr)} hw {registration.high_watermark} | {' '.join(logs)}"
+        )
+
+    def _name(self, place: int) -> str:
+        program = self.scope.programs()[place - SLOTS]
+        if isinstance(program, Appending):
+            return f"append {program.value}"
+        return type(program).__name__.lower()
+
+
+def _with(state: State, place: int, number: int) -> State:
+    return (*state[:place], number, *state[place + 1 :])
+
+
+def search(scope: Scope, states_max: int = 100_000_000) -> Found:
+    """Visit every state of `scope`, up to so many; return what was found."""
+    return Search(scope).run(states_max)
