@@ -47,6 +47,7 @@ class Acked:
 
     base_offset: int | None
     is_duplicate: bool
+    after: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class Appending:
         if outcome is None:
             return replace(self, carried=_carried(each))
         if outcome.error is None:
-            return Acked(outcome.base_offset, outcome.is_duplicate)
+            return Acked(outcome.base_offset, outcome.is_duplicate, self.after)
         is_unknown = each.is_appended or each.may_be_appended
         return Refused(type(outcome.error).__name__, is_unknown=is_unknown)
 

@@ -88,16 +88,31 @@ class News:
     partition_epoch: int
 
 
-DONE: Final = "done"
 History = Mapping[Lane, Any]
 
 
 class Waiting(BaseException):
-    """The process stands before these calls. No handler of the code under test may catch it."""
+    """The process stands before a call. No handler of the code under test may catch it."""
 
-    def __init__(self, calls: Sequence[tuple[Lane, Call]]) -> None:
-        super().__init__(calls)
-        self.calls = tuple(calls)
+    def __init__(self, call: Call) -> None:
+        super().__init__(call)
+        self.call = call
+
+
+class AtMap(BaseException):
+    """The process stands at a map of which not all lanes have ended.
+
+    Attributes:
+        number: How many maps came before.
+        work: What each lane does.
+        items: With what, by lane.
+    """
+
+    def __init__(self, number: int, work: Callable[[Any], Any], items: Sequence[Any]) -> None:
+        super().__init__(number)
+        self.number = number
+        self.work = work
+        self.items = items
 
 
 class Numbers:
@@ -164,7 +179,6 @@ class Process:
     ) -> None:
         self.states = states
         self.images = images
-        self.finished: dict[Lane, Finished] = {}
         self.fresh_reads = fresh_reads
         self._history = history
         self._lane: Lane = MAIN
@@ -181,7 +195,7 @@ class Process:
         answers = self._history.get(self._lane, ())
         place = self._places.get(self._lane, 0)
         if place == len(answers):
-            raise Waiting([(self._lane, call)])
+            raise Waiting(call)
         self._places[self._lane] = place + 1
         answer = answers[place]
         if isinstance(answer, Raised):
@@ -191,26 +205,21 @@ class Process:
     def map(self, work: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
         """Return the results in order; all calls run at once, each in a lane of its own."""
         number, self._maps = self._maps, self._maps + 1
-        results, calls = [], []
-        for place, item in enumerate(list(items)):
-            lane = (number, place)
-            known = self._history.get(lane)
-            if isinstance(known, Finished):
-                results.append(known.result)
-                continue
-            self._lane = lane
-            try:
-                result = work(item)
-            except Waiting as waiting:
-                calls.extend(waiting.calls)
-            else:
-                results.append(result)
-                self.finished[lane] = Finished(result)
-            finally:
-                self._lane = MAIN
-        if calls:
-            raise Waiting(calls)
-        return results
+        wanted = list(items)
+        known = [self._history.get((number, place)) for place in range(len(wanted))]
+        if not all(isinstance(each, Finished) for each in known):
+            raise AtMap(number, work, wanted)
+        return [each.result for each in known]
+
+    def run_lane(self, at: "AtMap", place: int, answers: Sequence[Any]) -> "Finished | Call":
+        """Run one call of a map up to its first port call without an answer, or to its end."""
+        lane = (at.number, place)
+        self._lane, self._places[lane] = lane, 0
+        self._history = {lane: answers}
+        try:
+            return Finished(at.work(at.items[place]))
+        except Waiting as waiting:
+            return waiting.call
 
     def state(self, answer: Log, version: int) -> ReplicaState:
         """Return an answer's state; its version is its place among the lane's answers."""

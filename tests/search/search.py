@@ -4,24 +4,28 @@ What is reduced, and why nothing is lost:
 
 * A process is its history (replaying.py); versions, offsets and partition epochs are flags, and a
   commit that has lost is answered at once (slots.py).
-* A look at the metadata log and the commit that follows it at once are one step: had anybody
-  committed between, the commit would have lost, and the look be done again. Commits to tables
-  between the two change nothing that the look sees.
+* A look (at a table, at the metadata log, and the one that a process begins with) is taken as late
+  as it can be (looks.py): right before the next effect of its own process, or right before what it
+  has looked at is changed. Any order of steps can be brought into this one by moving looks past
+  others' effects on other things, which changes no effect and nothing that anybody sees.
 * Decisions that rest on the image alone (a broker fenced, or back) are one step, for that reason.
 * Records are alike, so the second append does not begin before the first.
 * States are looked at for what is in them; a state in which an invariant fails is not gone on from.
 """
 
+import gc
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from time import perf_counter
 from typing import Any
 
 from tests.search.environment import Environment
 from tests.search.invariants import View, check, check_commit, check_register
+from tests.search.looks import ENDED, Looks
 from tests.search.programs import Acked, Appending, Refused
-from tests.search.replaying import MAIN, Call, Lane, Log, News, Raised
+from tests.search.replaying import MAIN, Call, Lane, Log, Raised
 from tests.search.scope import Scope
 from tests.search.slots import Crash, Slots
 from tests.search.world import (
@@ -77,10 +81,9 @@ class Search:
         self.slots = Slots(self.world.states, self.world.images)
         self.environment = Environment(self.world)
         self._idle = [self.slots.idle(each) for each in scope.programs()]
-        self._loads: dict[tuple[int, int, int], int] = {}
-        self._commits: dict[tuple[int, int, int, int], Any] = {}
-        self._appends: dict[tuple[int, int], Any] = {}
-        self._reads: dict[tuple[int, int], int] = {}
+        self.looks = Looks(self.world, self.slots)
+        self._commits: dict[tuple[int, Lane, int, int], tuple[int, int]] = {}
+        self._appends: dict[tuple[int, int], tuple[int, int, int]] = {}
         self._checked: set[tuple[int, ...]] = set()
 
     def first(self) -> State:
@@ -93,6 +96,15 @@ class Search:
     def run(self, states_max: int = 100_000_000) -> Found:
         """Visit every state; stop at the first violation."""
         started = perf_counter()
+        gc.disable()  # nothing here is a cycle, and millions of tuples take long to look through
+        try:
+            found = self._run(states_max)
+        finally:
+            gc.enable()
+        found.seconds = perf_counter() - started
+        return found
+
+    def _run(self, states_max: int) -> Found:
         first = self.first()
         ways: dict[State, Any] = {first: None}
         queue = deque([first])
@@ -117,7 +129,7 @@ class Search:
                     break
                 queue.append(after)
         found.is_whole = not queue and found.violation is None
-        found.states, found.seconds = len(ways), perf_counter() - started
+        found.states = len(ways)
         found.local_runs = self.slots.run_count
         for each in ways:
             self._count(each, found.seen)
@@ -125,108 +137,106 @@ class Search:
 
     def steps(self, state: State) -> Iterator[tuple[Any, State]]:
         """Yield each step from `state`, and where it leads."""
-        slots = self.slots
+        around = state[:PAST]
         for place in range(SLOTS, len(state)):
-            number = state[place]
-            if slots.ready[number]:
-                begun = self._begin(state, place)
-                if begun is not None:
-                    yield (place, "begins"), _with(state, place, begun)
+            number = self._begun(state, place)
+            if number is None:
                 continue
-            for index, (lane, call) in enumerate(slots.calls[number]):
-                after = self._step(state, place, index, lane, call)
-                if after is not None:
-                    yield (place, number, index), after
-        for label, image, disk, allowance in self.environment.events(state):
-            yield label, self._environment_step(state, image, disk, allowance)
+            for moved, index in self.looks.moves(number, around):
+                for after in self._effects(state, place, moved, index):
+                    yield (place, moved, index), after
+        for label, image, disks, allowance in self.environment.events(state):
+            yield from self._environment_steps(state, label, image, disks, allowance)
 
-    def _begin(self, state: State, place: int) -> int | None:
-        """Return the process at `place` begun, if it may begin."""
+    def _begun(self, state: State, place: int) -> int | None:
+        """Return the process at `place`, begun now if it was not; None if it may not begin."""
         number = state[place]
+        if not self.slots.ready[number]:
+            return number
         program = self.slots.slots[number].program
         if isinstance(program, Appending) and program.carried.is_first:
             if place > SLOTS and state[place - 1] == self._idle[place - 1 - SLOTS]:
                 return None
             offsets = [offset for _, offset in self._acked(state)]
             number = self.slots.idle(replace(program, after=max(offsets, default=-1)))
-        return self.slots.begin(number, state[IMAGE])
+        return self.looks.begin(number, state[IMAGE])
 
-    def _step(
-        self, state: State, place: int, index: int, lane: Lane, call: Call
-    ) -> State | None:
-        number = state[place]
-        if call.operation == "load":
-            assert call.address is not None
-            disk = state[DISK + call.address.broker_id - 1]
-            key = (number, index, disk)
-            after = self._loads.get(key)
-            if after is None:
-                found = self.world.disks.values[disk].table(call.address)
-                answer = found if isinstance(found, Raised) else Log(found)
-                after = self._loads[key] = self.slots.answer(number, lane, answer)
-            return _with(state, place, after)
-        if call.operation == "commit":
-            return self._commit(state, place, index, lane, call)
-        if call.operation == "read":
-            key2 = (number, state[IMAGE])
-            after = self._reads.get(key2)
-            if after is None:
-                after = self._reads[key2] = self.slots.answer(number, lane, self._news(state, place))
-            state = _with(state, place, after)
-            calls = self.slots.calls[after]
-            if not (calls and calls[0][1].operation == "append"):
-                return self._acknowledged(state, place, number)
-            (lane, call), number = calls[0], after
-        assert call.operation == "append" and lane == MAIN
-        return self._append(state, place, call)
-
-    def _news(self, state: State, place: int) -> News:
-        slot = self.slots.slots[state[place]]
-        [(_, call)] = self.slots.calls[state[place]]
-        epoch = call.partition_epoch + (not slot.is_partition_current)
-        return News(state[IMAGE], epoch)
+    def _effects(self, state: State, place: int, number: int, index: int) -> Iterator[State]:
+        """Yield what the call of a process leads to: one state a way in which others had looked."""
+        if index == ENDED:
+            yield self._acknowledged(_with(state, place, number), place, number)
+            return
+        lane, call = self.slots.calls[number][index]
+        if call.operation == "append":
+            yield from self._append(state, place, number, call)
+        else:
+            yield from self._commit(state, place, number, lane, call)
 
     def _commit(
-        self, state: State, place: int, index: int, lane: Lane, call: Call
-    ) -> State:
-        number, past = state[place], state[PAST]
+        self, state: State, place: int, number: int, lane: Lane, call: Call
+    ) -> Iterator[State]:
         assert call.address is not None
-        broker_id = call.address.broker_id
-        at = DISK + broker_id - 1
-        key = (number, index, state[at], past)
-        known = self._commits.get(key)
-        if known is None:
-            known = self._commits[key] = self._commit_anew(state, number, lane, call)
-        disk, after = known
-        overtaken = self.slots.overtaken
-        changed = list(state)
-        changed[at] = disk
-        for other in range(SLOTS, len(state)):
-            changed[other] = after if other == place else overtaken(state[other], broker_id)
-        return tuple(changed)
+        at = DISK + call.address.broker_id - 1
+        for looked in self._others_looked(state, place, at):
+            for own in self.looks.earlier(number, at, state[:PAST], but=lane):
+                disk, after = self._committed(own, lane, state[at], state[PAST])
+                changed = list(looked)
+                changed[at] = disk
+                for other in range(SLOTS, len(state)):
+                    if other == place:
+                        changed[other] = after
+                    else:
+                        changed[other] = self.slots.overtaken(looked[other], at)
+                yield self._acknowledged(tuple(changed), place, number)
 
-    def _commit_anew(
-        self, state: State, number: int, lane: Lane, call: Call
-    ) -> tuple[int, int]:
-        assert call.address is not None
+    def _others_looked(self, state: State, place: int, at: int) -> list[State]:
+        """Return `state`, and it with every choice of others who have looked at `at` before it changes.
+
+        A look comes as late as it can: with what its process does next, or here.
+        """
+        around, is_alone = state[:PAST], True
+        choices = []
+        for other in range(SLOTS, len(state)):
+            ways = [state[other]]
+            if other != place:
+                number = self._begun(state, other)
+                if number is not None:
+                    has_begun = number != state[other]
+                    if has_begun and at == IMAGE:
+                        ways.append(number)
+                    ways += self.looks.earlier(number, at, around)[1:]
+            is_alone = is_alone and len(ways) == 1
+            choices.append(ways)
+        if is_alone:
+            return [state]
+        return [(*state[:SLOTS], *chosen) for chosen in product(*choices)]
+
+    def _committed(self, number: int, lane: Lane, disk_number: int, past: int) -> tuple[int, int]:
+        """Return disk and process after the commit that `lane` of a process stands before."""
+        key = (number, lane, disk_number, past)
+        known = self._commits.get(key)
+        if known is not None:
+            return known
         world = self.world
-        disk = world.disks.values[state[DISK + call.address.broker_id - 1]]
+        call = next(each for at, each in self.slots.calls[number] if at == lane)
+        assert call.address is not None
+        disk = world.disks.values[disk_number]
         found = disk.table(call.address)
         assert not isinstance(found, Raised), "who has lost its table has lost its commit"
         before = world.states.values[found]
         after = committed_by(before, call.content)
-        past = world.pasts.values[state[PAST]]
-        check_commit(call.address.broker_id, before, call.content, after, past)
+        check_commit(
+            call.address.broker_id, before, call.content, after, world.pasts.values[past]
+        )
         answer = world.states.number(after)
-        uuid = call.address.replica_uuid
-        return (
-            world.disk_number(disk.with_table(uuid, answer)),
+        known = self._commits[key] = (
+            world.disk_number(disk.with_table(call.address.replica_uuid, answer)),
             self.slots.answer(number, lane, Log(answer)),
         )
+        return known
 
-    def _append(self, state: State, place: int, call: Call) -> State | None:
-        """Commit to the metadata log; None if that leads out of the scope."""
-        number = state[place]
+    def _append(self, state: State, place: int, number: int, call: Call) -> Iterator[State]:
+        """Commit to the metadata log, unless that leads out of the scope."""
         key = (number, state[IMAGE])
         known = self._appends.get(key)
         if known is None:
@@ -235,25 +245,28 @@ class Search:
             after = self.slots.answer(number, MAIN, "committed")
             known = self._appends[key] = (self.world.images.number(image), epoch, after)
         image, epoch, after = known
-        changed = self._with_image(state, image, epoch == PARTITION_EPOCH, but=place)
-        if changed is None:
-            return None
-        return self._acknowledged(_with(changed, place, after), place, number)
+        for looked in self._others_looked(state, place, IMAGE):
+            changed = self._with_image(looked, image, epoch == PARTITION_EPOCH, but=place)
+            if changed is not None:
+                yield self._acknowledged(_with(changed, place, after), place, number)
 
     def _acknowledged(self, state: State, place: int, number: int) -> State:
         """Check an acknowledgement that a step has led to (H7); return the state."""
         result = self.slots.slots[state[place]].program
         if isinstance(result, Acked) and result.base_offset is not None:
-            after = self.slots.slots[number].program.after
+            after = result.after
             is_later = result.is_duplicate or result.base_offset > after
             require(is_later, "H7 real time order", f"acked at {result}, begun after {after}")
         return state
 
-    def _environment_step(self, state: State, image: int, disk: Any, allowance: int) -> State:
-        changed = _with(state, ALLOWANCE, allowance)
-        if image != state[IMAGE]:
-            changed = self._with_image(changed, image, is_same_epoch=False) or changed
-        return changed
+    def _environment_steps(
+        self, state: State, label: Any, image: int, disks: Any, allowance: int
+    ) -> Iterator[tuple[Any, State]]:
+        assert disks is None
+        for looked in self._others_looked(state, -1, IMAGE):
+            changed = self._with_image(looked, image, is_same_epoch=False)
+            if changed is not None:
+                yield label, _with(changed, ALLOWANCE, allowance)
 
     def _with_image(
         self, state: State, image: int, is_same_epoch: bool, but: int = -1
@@ -305,10 +318,7 @@ class Search:
         return found
 
     def _check(self, state: State) -> None:
-        ended = [
-            number if not (slot := self.slots.slots[number]).history and slot.image is None else -1
-            for number in state[SLOTS : SLOTS + len(self.scope.values)]
-        ]
+        ended = [self.slots.ended[number] for number in state[SLOTS:]]
         key = (*state[:ALLOWANCE], *ended)
         if key in self._checked:
             return
@@ -351,8 +361,8 @@ class Search:
         """Return a step as people read it, with what stands after it."""
         if isinstance(label[0], str):
             step = " ".join(map(str, label))
-        elif label[1] == "begins":
-            step = f"{self._name(label[0])} begins"
+        elif label[2] == ENDED:
+            step = f"{self._name(label[0])} ends"
         else:
             lane, call = self.slots.calls[label[1]][label[2]]
             about = "" if call.address is None else f" replica {call.address.broker_id}"

@@ -7,18 +7,17 @@ off. A commit that has lost is answered at once. That loses nothing: its answer 
 that others see, and is the same however long it takes (FAULTS c.iii: 13 times fewer states).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
-    KafkaOnSparkError,
 )
 from tests.search.programs import LATE_MS, Appending, Program, Replicating
 from tests.search.replaying import (
     MAIN,
+    AtMap,
     Call,
     Finished,
     Images,
@@ -70,12 +69,14 @@ class Slots:
         self._states = states
         self._images = images
         self._numbers: dict[Slot, int] = {}
-        self._runs: dict[tuple[Any, Any, Any], tuple[Any, ...]] = {}
+        self._stages: dict[Any, Any] = {}
         self._moved: dict[tuple[int, bool], int] = {}
         self._overtaken: dict[tuple[int, int], int] = {}
         self.slots: list[Slot] = []
         self.calls: list[tuple[tuple[Lane, Call], ...]] = []
+        self.lanes: list[dict[Lane, tuple[int, Call]]] = []
         self.ready: list[bool] = []
+        self.ended: list[int] = []
         self.run_count = 0
 
     def idle(self, program: Program) -> int:
@@ -175,7 +176,9 @@ class Slots:
             number = self._numbers[slot] = len(self.slots)
             self.slots.append(slot)
             self.calls.append(calls)
+            self.lanes.append({at: (place, call) for place, (at, call) in enumerate(calls)})
             self.ready.append(slot.image is None and isinstance(slot.program, Program))
+            self.ended.append(-1 if isinstance(slot.program, Program) else number)
         return number
 
     def _calls_of(self, slot: Slot) -> tuple[tuple[Lane, Call], ...]:
@@ -184,31 +187,77 @@ class Slots:
         return outcome[1]
 
     def _run(self, slot: Slot) -> Any:
-        """Return what the program did up to its calls without answers: its result, or those."""
-        place = (slot.program, slot.image, slot.history)
-        outcome = self._runs.get(place)
-        if outcome is None:
-            outcome = self._runs[place] = self._run_anew(slot)
-        return outcome
+        """Return what a process did up to its calls without answers: its result, or those, with
+        the lanes that have ended."""
+        history = dict(slot.history)
+        ended: dict[Lane, Finished] = {}
+        while True:
+            stage = self._stage(slot.program, slot.image, history.get(MAIN, ()), ended)
+            if isinstance(stage, Finished):
+                return stage
+            if isinstance(stage, Call):
+                return ended, ((MAIN, stage),)
+            lanes = [(stage.at.number, place) for place in range(len(stage.at.items))]
+            outcomes = [self._lane(stage, lane, history.get(lane, ())) for lane in lanes]
+            pairs = list(zip(lanes, outcomes, strict=True))
+            ended |= {lane: each for lane, each in pairs if isinstance(each, Finished)}
+            calls = tuple((lane, each) for lane, each in pairs if isinstance(each, Call))
+            if calls:
+                return ended, calls
 
-    def _run_anew(self, slot: Slot) -> Any:
+    def _stage(
+        self, program: Any, image: int | None, answers: Any, ended: dict[Lane, Finished]
+    ) -> Any:
+        """Return where the main lane comes to: its result, a call, or a map."""
+        key = (program, image, answers, tuple(sorted(ended.items())))
+        known = self._stages.get(key)
+        if known is None:
+            known = self._stages[key] = self._stage_anew(program, image, {**ended, MAIN: answers})
+        return known
+
+    def _stage_anew(self, program: Any, image: int | None, history: dict[Lane, Any]) -> Any:
         self.run_count += 1
-        assert slot.image is not None
-        is_round = isinstance(slot.program, Replicating)
+        assert image is not None
+        is_round = isinstance(program, Replicating)
         process = Process(
             self._states,
             self._images,
-            self._images.values[slot.image],
-            dict(slot.history),
+            self._images.values[image],
+            history,
             late_ms=LATE_MS if is_round else 0,
             fresh_reads=1 if is_round else 0,
         )
         try:
-            return Finished(slot.program.run(process))
+            return Finished(program.run(process))
         except Waiting as waiting:
-            return dict(process.finished), waiting.calls
+            return waiting.call
+        except AtMap as at:
+            return _Stage(process, at, {})
         except Exception as error:
-            raise Crash(f"{type(error).__name__}: {error}, in {slot.program}") from error
+            raise Crash(f"{type(error).__name__}: {error}, in {program}") from error
+
+    def _lane(self, stage: "_Stage", lane: Lane, answers: Any) -> "Finished | Call":
+        if isinstance(answers, Finished):
+            return answers
+        key = (lane, answers)
+        known = stage.lanes.get(key)
+        if known is None:
+            self.run_count += 1
+            try:
+                known = stage.process.run_lane(stage.at, lane[1], answers)
+            except Exception as error:
+                raise Crash(f"{type(error).__name__}: {error}") from error
+            stage.lanes[key] = known
+        return known
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """A process at a map: what runs its lanes, and where each comes to by its answers."""
+
+    process: Process
+    at: AtMap
+    lanes: dict[Any, Any]
 
 
 def _with_finished(slot: Slot, finished: dict[Lane, Finished]) -> Slot:
