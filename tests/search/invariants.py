@@ -6,7 +6,7 @@ decides with: a rule of the product that is switched off must not take its check
 
 from dataclasses import dataclass
 
-from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.ids import LOST, BrokerId
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from tests.search.world import Entry, Past, entries_of, require
@@ -171,8 +171,12 @@ def check_commit(
         )
 
 
-def check_register(before: PartitionRegistration, after: PartitionRegistration) -> None:
+def check_register(
+    before: PartitionRegistration, after: PartitionRegistration, *, min_isr: int, losses: int
+) -> None:
     """Check one commit to the register.
+
+    `losses`: disks that have lost something; without any, no replica may be called lost.
 
     Raises:
         Violation: An invariant does not hold.
@@ -186,3 +190,9 @@ def check_register(before: PartitionRegistration, after: PartitionRegistration) 
     )
     has_risen = after.high_watermark >= before.high_watermark
     require(has_risen, "I8 high watermark", f"{before.high_watermark}, {after.high_watermark}")
+    minimum = min(min_isr, len(before.replicas))
+    is_frozen = after.high_watermark == before.high_watermark
+    is_enough = is_frozen or len(before.isr) >= minimum
+    require(is_enough, "I9 high watermark bounds", f"it moves with ISR {sorted(before.isr)}")
+    is_blamed = LOST in after.directories and not losses
+    require(not is_blamed, "no replica is lost without a loss", f"{after.directories}")

@@ -24,6 +24,8 @@ class Scope:
         wipes: Disks that are lost with all that is on them, and replaced.
         rollbacks: Tables that lose their last commit (a root restored from an older copy).
         unknowns: Commits whose answer is lost.
+        has_old_looks: Processes may go on with what they saw before others changed it. Without,
+            a search is of a part of the interleavings only: enough for some mutants.
         is_retry: The records are one append of one producer, tried by two processes.
     """
 
@@ -36,6 +38,7 @@ class Scope:
     wipes: int = 0
     rollbacks: int = 0
     unknowns: int = 0
+    has_old_looks: bool = True
     is_retry: bool = False
 
     @property
