@@ -1,21 +1,23 @@
-"""What happens to processes without their doing: brokers taken for dead, and back.
+"""What happens to processes without their doing: brokers taken for dead, back, or wiped.
 
 A broker that is fenced goes on: whoever writes to its disk does so, so every process that has an
-older image is a zombie. Each event is one decision on the newest image and its commit.
+older image is a zombie. Each event is one decision on the newest image and its commit, or one
+disk's loss.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
-from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
-from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.controller.brokers import fence_broker, register_broker, unfence_broker
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.ids import BrokerId, DirectoryId
 from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.image import MetadataImage
 from tests.search.replaying import Numbers
-from tests.search.world import BROKERS, PARTITION_EPOCH, World
+from tests.search.world import BROKERS, NO_DISK, PARTITION_EPOCH, Disk, World
 
-Event = tuple[tuple[Any, ...], int, Any, int]
-"""(name and broker, image after it, disk after it or None, allowance after it)."""
+Event = tuple[tuple[str, BrokerId], int, int, int]
+"""(name and broker, and after it: image, that broker's disk, allowance)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +26,6 @@ class Allowance:
 
     fencings: int
     wipes: int
-    rollbacks: int
-    unknowns: int
 
 
 class Environment:
@@ -42,33 +42,64 @@ class Environment:
     def first(self) -> int:
         """Return the allowance at the beginning."""
         scope = self._world.scope
-        return self._number(
-            Allowance(scope.fencings, scope.wipes, scope.rollbacks, scope.unknowns)
-        )
+        return self._number(Allowance(scope.fencings, scope.wipes))
+
+    def losses(self, number: int) -> int:
+        """Return how many disks have been lost."""
+        allowance: Allowance = self._allowances.values[number]
+        return self._world.scope.wipes - allowance.wipes
 
     def events(self, state: tuple[int, ...]) -> Iterator[Event]:
         """Yield what may happen in `state`."""
         image, number = state[0], state[5]
         allowance: Allowance = self._allowances.values[number]
         for broker_id in BROKERS:
-            is_fenced = (
-                self._world.images.values[image].brokers[broker_id].state is BrokerState.FENCED
-            )
-            if is_fenced:
-                yield ("unfence", broker_id), self._decide("unfence", broker_id, image), None, number
-            elif allowance.fencings:
+            disk_number = state[broker_id]
+            disk: Disk = self._world.disks.values[disk_number]
+            broker = self._world.images.values[image].brokers[broker_id]
+            is_fenced = broker.state is BrokerState.FENCED
+            if not is_fenced and (allowance.fencings or disk.directory_id == NO_DISK):
+                costs = disk.directory_id != NO_DISK  # a probe of a wiped disk always fails
+                less = replace(allowance, fencings=allowance.fencings - costs)
                 after = self._decide("fence", broker_id, image)
-                if self._world.registration(after).leader_epoch <= self._world.scope.epoch_max:
-                    less = self._number(replace(allowance, fencings=allowance.fencings - 1))
-                    yield ("fence", broker_id), after, None, less
+                yield ("fence", broker_id), after, disk_number, self._number(less)
+            if is_fenced and disk.directory_id == broker.directory_id:
+                after = self._decide("unfence", broker_id, image)
+                yield ("unfence", broker_id), after, disk_number, number
+            if is_fenced and disk.directory_id == NO_DISK:
+                after = self._decide("register", broker_id, image)
+                new = self._world.disk_number(Disk(_another_disk(broker_id)))
+                yield ("register", broker_id), after, new, number
+            if allowance.wipes and disk.directory_id != NO_DISK:
+                wiped = self._world.disk_number(Disk(NO_DISK))
+                less = replace(allowance, wipes=allowance.wipes - 1)
+                yield ("wipe", broker_id), image, wiped, self._number(less)
 
     def _decide(self, name: str, broker_id: BrokerId, image: int) -> int:
         key = (name, broker_id, image)
         known = self._decided.get(key)
         if known is None:
-            decide = {"fence": fence_broker, "unfence": unfence_broker}[name]
             before = self._world.images.values[image]
-            decided = decide(before, broker_id, name)
-            after, _ = self._world.image_after(before, tuple(decided.records), PARTITION_EPOCH)
+            records = tuple(_DECISIONS[name](before, broker_id, name).records)
+            after, _ = self._world.image_after(before, records, PARTITION_EPOCH)
             known = self._decided[key] = self._world.images.number(after)
         return known
+
+
+def _another_disk(broker_id: BrokerId) -> DirectoryId:
+    return DirectoryId(f"another{broker_id}")
+
+
+def _register(image: MetadataImage, broker_id: BrokerId, cause: str) -> ControllerResult[object]:
+    decided = register_broker(
+        image,
+        broker_id,
+        image.brokers[broker_id].root,
+        rack=None,
+        directory_id=_another_disk(broker_id),
+        cause=cause,
+    )
+    return ControllerResult(decided.records, None)
+
+
+_DECISIONS = {"fence": fence_broker, "unfence": unfence_broker, "register": _register}

@@ -143,7 +143,7 @@ CASES = [
             "a follower asks until both name the same epoch (KIP-279)",
             ((fetching, "divergence_offset", _one_question),),
         ),
-        Scope(values='ab',elections=2,fencings=2,rounds=1,has_old_looks=False),
+        Scope(values='a',elections=2,fencings=2,has_late_rounds=False),
     ),
     Case(
         Mutant(

@@ -132,10 +132,20 @@ def _carried(each: _Pending) -> Carried:
 
 
 @dataclass(frozen=True, slots=True)
-class Replicating:
-    """One round of replication over every partition."""
+class Over:
+    """A process has ended."""
 
-    def run(self, process: Process) -> None:
+
+@dataclass(frozen=True, slots=True)
+class Replicating:
+    """One round of replication over every partition.
+
+    `left`: rounds that follow it; None: without end.
+    """
+
+    left: int | None = None
+
+    def run(self, process: Process) -> "Replicating | Over":
         """Do one round."""
         replication = ReplicationRound(
             process.metadata,
@@ -147,6 +157,9 @@ class Replicating:
             timeout_ms=1,
         )
         replication.run(is_sweep=True)
+        if self.left is None:
+            return self
+        return replace(self, left=self.left - 1) if self.left else Over()
 
 
 def _fetching(process: Process) -> Callable[[Any], FetchResult]:
@@ -162,7 +175,7 @@ def _fetching(process: Process) -> Callable[[Any], FetchResult]:
 class Recovering:
     """One look of the controller for leaders where there are none (ControllerLoop)."""
 
-    def run(self, process: Process) -> None:
+    def run(self, process: Process) -> "Recovering":
         """Elect from the image, else from the logs."""
         orders = plan_looks(process.metadata.image)
         looks = process.map(lambda order: look_at(order, process.replicas), orders)
@@ -172,6 +185,7 @@ class Recovering:
             timeout_ms=1,
         )
         process.metadata.submit(lambda image: recover(image, seen), timeout_ms=1)
+        return self
 
 
 Program = Appending | Replicating | Recovering

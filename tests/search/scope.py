@@ -20,12 +20,11 @@ class Scope:
             processes that use its disk. It comes back at any time.
         min_isr: min.insync.replicas.
         rounds: Processes that replicate, round after round.
+        rounds_each: So many rounds each; None: without end.
         has_recovery: A controller looks for leaders where there are none.
         wipes: Disks that are lost with all that is on them, and replaced.
-        rollbacks: Tables that lose their last commit (a root restored from an older copy).
-        unknowns: Commits whose answer is lost.
-        has_old_looks: Processes may go on with what they saw before others changed it. Without,
-            a search is of a part of the interleavings only: enough for some mutants.
+        has_late_rounds: A round, too, may go on with what it saw before others changed it; else it
+            has each effect on what it sees right before. Appends may always be late.
         is_retry: The records are one append of one producer, tried by two processes.
     """
 
@@ -34,11 +33,10 @@ class Scope:
     fencings: int = 1
     min_isr: int = 1
     rounds: int = 1
+    rounds_each: int | None = None
     has_recovery: bool = False
     wipes: int = 0
-    rollbacks: int = 0
-    unknowns: int = 0
-    has_old_looks: bool = True
+    has_late_rounds: bool = True
     is_retry: bool = False
 
     @property
@@ -50,5 +48,8 @@ class Scope:
         """Return what each process runs."""
         producer: ProducerStamp | None = stamp(0) if self.is_retry else None
         programs: list[Program] = [Appending(each, producer=producer) for each in self.values]
-        programs += [Replicating() for _ in range(self.rounds)]
+        programs += [self._replicating() for _ in range(self.rounds)]
         return programs + [Recovering()] * self.has_recovery
+
+    def _replicating(self) -> Replicating:
+        return Replicating(None if self.rounds_each is None else self.rounds_each - 1)

@@ -18,7 +18,7 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 from tests.search.environment import Environment
@@ -52,7 +52,7 @@ class Found:
     Attributes:
         states: Different states.
         steps: Steps between them.
-        seconds: It took.
+        seconds: Of processor time.
         violation: The invariant that does not hold, or None.
         message: The same in words.
         path: A way there, a step a line.
@@ -82,6 +82,9 @@ class Search:
         self.environment = Environment(self.world)
         self._idle = [self.slots.idle(each) for each in scope.programs()]
         self.looks = Looks(self.world, self.slots)
+        self._may_be_late = [
+            isinstance(each, Appending) or scope.has_late_rounds for each in scope.programs()
+        ]
         self._commits: dict[tuple[int, Lane, int, int], tuple[int, int]] = {}
         self._appends: dict[tuple[int, int], tuple[int, int, int]] = {}
         self._checked: set[tuple[int, ...]] = set()
@@ -95,13 +98,13 @@ class Search:
 
     def run(self, states_max: int = 100_000_000) -> Found:
         """Visit every state; stop at the first violation."""
-        started = perf_counter()
+        started = process_time()
         gc.disable()  # nothing here is a cycle, and millions of tuples take long to look through
         try:
             found = self._run(states_max)
         finally:
             gc.enable()
-        found.seconds = perf_counter() - started
+        found.seconds = process_time() - started
         return found
 
     def _run(self, states_max: int) -> Found:
@@ -173,6 +176,8 @@ class Search:
         lane, call = self.slots.calls[number][index]
         if call.operation == "append":
             yield from self._append(state, place, number, call)
+        elif call.operation == "make":
+            yield from self._make(state, place, number, lane, call)
         else:
             yield from self._commit(state, place, number, lane, call)
 
@@ -193,18 +198,25 @@ class Search:
                         changed[other] = self.slots.overtaken(looked[other], at)
                 yield self._acknowledged(tuple(changed), place, number)
 
+    def _make(
+        self, state: State, place: int, number: int, lane: Lane, call: Call
+    ) -> Iterator[State]:
+        assert call.address is not None
+        at = DISK + call.address.broker_id - 1
+        disk, answer = self.world.with_made(state[at], call.address)
+        for looked in self._others_looked(state, place, at):
+            yield _with(_with(looked, at, disk), place, self.slots.answer(number, lane, answer))
+
     def _others_looked(self, state: State, place: int, at: int) -> list[State]:
         """Return `state`, and it with every choice of others who have looked at `at` before it changes.
 
         A look comes as late as it can: with what its process does next, or here.
         """
-        if not self.scope.has_old_looks:
-            return [state]
         around, is_alone = state[:PAST], True
         choices = []
         for other in range(SLOTS, len(state)):
             ways = [state[other]]
-            if other != place:
+            if other != place and self._may_be_late[other - SLOTS]:
                 number = self._begun(state, other)
                 if number is not None:
                     has_begun = number != state[other]
@@ -266,13 +278,21 @@ class Search:
         return state
 
     def _environment_steps(
-        self, state: State, label: Any, image: int, disks: Any, allowance: int
+        self, state: State, label: Any, image: int, disk: int, allowance: int
     ) -> Iterator[tuple[Any, State]]:
-        assert disks is None
-        for looked in self._others_looked(state, -1, IMAGE):
-            changed = self._with_image(looked, image, is_same_epoch=False)
-            if changed is not None:
-                yield label, _with(changed, ALLOWANCE, allowance)
+        at = DISK + label[1] - 1
+        changes = IMAGE if image != state[IMAGE] else at
+        for looked in self._others_looked(state, -1, changes):
+            changed: State | None = _with(looked, ALLOWANCE, allowance)
+            if image != state[IMAGE]:
+                changed = self._with_image(looked, image, is_same_epoch=False)
+            if changed is None:
+                continue
+            changed = _with(_with(changed, at, disk), ALLOWANCE, allowance)
+            if changes == at:
+                late = [self.slots.overtaken(each, at) for each in changed[SLOTS:]]
+                changed = (*changed[:SLOTS], *late)
+            yield label, changed
 
     def _with_image(
         self, state: State, image: int, is_same_epoch: bool, but: int = -1
@@ -309,7 +329,7 @@ class Search:
         return self.world.live_state(registration, disk, broker_id)
 
     def _losses(self, state: State) -> int:
-        return sum(self.world.disks.values[each].has_lost for each in state[DISK:PAST])
+        return self.environment.losses(state[ALLOWANCE])
 
     def _acked(self, state: State) -> list[tuple[str, int]]:
         found = []
@@ -329,7 +349,7 @@ class Search:
 
     def _check(self, state: State) -> None:
         ended = [self.slots.ended[number] for number in state[SLOTS:]]
-        key = (*state[:ALLOWANCE], *ended)
+        key = (*state[:SLOTS], *ended)
         if key in self._checked:
             return
         registration = self.world.registration(state[IMAGE])

@@ -14,7 +14,7 @@ from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
 )
-from tests.search.programs import LATE_MS, Appending, Program, Replicating
+from tests.search.programs import LATE_MS, Over, Program, Replicating
 from tests.search.replaying import (
     MAIN,
     AtMap,
@@ -154,7 +154,7 @@ class Slots:
         while known is None:
             outcome = self._run(slot)
             if isinstance(outcome, Finished):
-                return self.idle_after(slot, outcome.result)
+                return self._number(Slot(outcome.result), ())
             finished, calls = outcome
             slot = _without_dead(_with_finished(slot, finished), calls)
             lost = next((each for each in calls if _has_lost(slot, *each)), None)
@@ -163,12 +163,6 @@ class Slots:
             slot = self._answered(slot, lost[0], CONFLICT)
             known = self._numbers.get(slot)
         return known
-
-    def idle_after(self, slot: Slot, result: Any) -> int:
-        """Return what a process is once its program has ended."""
-        if isinstance(slot.program, Appending):
-            return self._number(Slot(result), ())
-        return self._number(Slot(slot.program), ())
 
     def _number(self, slot: Slot, calls: tuple[tuple[Lane, Call], ...]) -> int:
         number = self._numbers.get(slot)

@@ -5,6 +5,7 @@ process, what was committed so far, and what the environment may still do.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from kafka_on_spark.errors import KafkaStorageError, ReplicaLostError
 from kafka_on_spark.ids import LOST, BrokerId, DirectoryId, LeaderEpoch, Offset
@@ -28,6 +29,9 @@ PARTITION_EPOCH = 1
 """Of the newest image, always: who has an older one is told by the processes' flags."""
 
 OFFSET = Offset(100)
+NO_DISK = DirectoryId("none")
+"""Identity of a disk that was wiped."""
+
 Entry = tuple[str, int]
 """(value, epoch) of a record."""
 
@@ -48,11 +52,15 @@ def require(holds: bool, invariant: str, message: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """One broker's disk: its identity, and the number of each table's state, by replica uuid."""
+    """One broker's disk.
+
+    Attributes:
+        directory_id: Its identity.
+        tables: The number of each table's state, by replica uuid.
+    """
 
     directory_id: DirectoryId
     tables: tuple[tuple[str, int], ...] = ()
-    has_lost: bool = False
 
     def table(self, address: ReplicaAddress) -> int | Raised:
         """Return the number of a table's state, or the error of opening it."""
@@ -104,6 +112,16 @@ class World:
         uuid = state.identity.replica_uuid
         return self.disk_number(Disk(disk(broker_id), ((uuid, self.states.number(state)),)))
 
+    def with_made(self, disk_number: int, address: ReplicaAddress) -> tuple[int, Any]:
+        """Return a disk after the making of a replica on it, and the answer."""
+        each: Disk = self.disks.values[disk_number]
+        if each.directory_id != address.directory_id:
+            return disk_number, Raised(KafkaStorageError, "the root is not the disk it was")
+        if not isinstance(each.table(address), Raised):
+            return disk_number, "made"
+        empty = self.states.number(ReplicaState(identity=address.identity))
+        return self.disk_number(each.with_table(address.replica_uuid, empty)), "made"
+
     def disk_number(self, each: Disk) -> int:
         """Return a disk's number."""
         return self.disks.of(each, each)
@@ -144,7 +162,7 @@ class World:
     ) -> ReplicaState | None:
         """Return the log of a replica that counts: made, not lost, on the disk of the image."""
         directory = registration.directory_of(broker_id)
-        if directory in (None, LOST) or directory != each.directory_id or each.has_lost:
+        if directory in (None, LOST) or directory != each.directory_id:
             return None
         number = dict(each.tables).get(registration.uuid_of(broker_id))
         return None if number is None else self.states.values[number]
