@@ -112,6 +112,13 @@ class Looks:
                 return number
             number = self._look(number, lane, call, around)
 
+    def look(self, number: int, lane: Lane, around: Around) -> int:
+        """Return the process after one look that `lane` stands before."""
+        call = self._call(number, lane)
+        assert call is not None
+        assert _is_look(call)
+        return self._look(number, lane, call, around)
+
     def _look(self, number: int, lane: Lane, call: Call, around: Around) -> int:
         place = self._place(number, lane)
         assert place is not None

@@ -82,6 +82,7 @@ class Search:
         self.environment = Environment(self.world)
         self._idle = [self.slots.idle(each) for each in scope.programs()]
         self.looks = Looks(self.world, self.slots)
+        self.ways: dict[State, Any] = {}
         self._may_be_late = [
             isinstance(each, Appending) or scope.has_late_rounds for each in scope.programs()
         ]
@@ -109,7 +110,7 @@ class Search:
 
     def _run(self, states_max: int) -> Found:
         first = self.first()
-        ways: dict[State, Any] = {first: None}
+        ways = self.ways = {first: None}
         queue = deque([(first, -1)])
         found = Found(seen=Counter())
         while queue and len(ways) < states_max and found.violation is None:
@@ -375,6 +376,7 @@ class Search:
         seen["all acked"] += len(acked) == len(self.scope.values)
         seen["acked after an election"] += bool(acked) and has_moved
         seen["all in sync after an election"] += has_moved and len(registration.isr) == 3
+        seen["committed"] += registration.high_watermark > 0
         seen["committed in two epochs"] += len(
             {epoch for _, epoch in self.world.pasts.values[state[PAST]].committed}
         ) > 1
