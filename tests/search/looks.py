@@ -67,9 +67,7 @@ class Looks:
             return [(end, ENDED)] if end != number else []
         return self.moves(end, around)
 
-    def earlier(
-        self, number: int, at: int, around: Around, but: Lane | None = None
-    ) -> list[int]:
+    def earlier(self, number: int, at: int, around: Around, but: Lane | None = None) -> list[int]:
         """Return the process, and every way in which lanes other than `but` have looked at `at`
         last."""
         key = (number, at, around, but)

@@ -17,8 +17,8 @@ from kafka_on_spark.metadata.records import HighWatermarkRecord
 from kafka_on_spark.service import appender, fetch_reports, replicas
 from kafka_on_spark.service import replication as fetching
 from kafka_on_spark.service.replication_round import ReplicationRound
-from tests.search.scope import Scope
 from tests.search import slots
+from tests.search.scope import Scope
 from tests.simulation import mutants as simulated
 from tests.simulation.mutants import Mutant
 
@@ -44,12 +44,8 @@ def _fence_then_cut(self: Any, log: Any, follower: Any, leader: Any) -> Any:
     """Adopt in two commits: the fence first, and then the cut."""
     if follower.is_fenced_at(self._epoch):
         return follower
-    cut = fetching.divergence_offset(
-        follower, lambda epoch: fetching.end_offset_for(leader, epoch)
-    )
-    fence = operations.adopt(
-        follower, leader_epoch=self._epoch, truncate_to=None, floor=Offset(0)
-    )
+    cut = fetching.divergence_offset(follower, lambda epoch: fetching.end_offset_for(leader, epoch))
+    fence = operations.adopt(follower, leader_epoch=self._epoch, truncate_to=None, floor=Offset(0))
     whole = operations.adopt(follower, leader_epoch=self._epoch, truncate_to=cut, floor=Offset(0))
     follower = log.commit(follower, fence)
     return log.commit(follower, replace(whole, operation="cut"))
@@ -59,16 +55,12 @@ def _cut_then_fence(self: Any, log: Any, follower: Any, leader: Any) -> Any:
     """Adopt in two commits: the cut first, and then the fence."""
     if follower.is_fenced_at(self._epoch):
         return follower
-    cut = fetching.divergence_offset(
-        follower, lambda epoch: fetching.end_offset_for(leader, epoch)
-    )
+    cut = fetching.divergence_offset(follower, lambda epoch: fetching.end_offset_for(leader, epoch))
     whole = operations.adopt(follower, leader_epoch=self._epoch, truncate_to=cut, floor=Offset(0))
     if whole.cut_from is not None:
         whole = replace(whole, leader_epoch=follower.leader_epoch)
         follower = log.commit(follower, whole)
-    fence = operations.adopt(
-        follower, leader_epoch=self._epoch, truncate_to=None, floor=Offset(0)
-    )
+    fence = operations.adopt(follower, leader_epoch=self._epoch, truncate_to=None, floor=Offset(0))
     return log.commit(follower, fence)
 
 
@@ -153,11 +145,11 @@ APPENDS = Scope(values="ab", rounds=0)
 ROUNDS = Scope(values="a", fencings=2, has_late_rounds=False)
 BOTH = Scope(values="ab", has_late_rounds=False)
 GROWTH = Scope(values="ab", elections=0, has_late_rounds=False)
-TWICE = Scope(values="a", elections=2, fencings=2, has_late_rounds=False)
-FROZEN = Scope(values="a", elections=0, fencings=2, min_isr=2)
-NOBODY = Scope(
-    values="a", elections=2, fencings=3, has_recovery=True, rounds=0
+TWICE = Scope(
+    values="ab", elections=2, fencings=2, has_late_rounds=False, has_late_appends=False
 )
+FROZEN = Scope(values="a", elections=0, fencings=2, min_isr=2)
+NOBODY = Scope(values="a", elections=2, fencings=3, has_recovery=True, rounds=0)
 WIPED = Scope(values="a", fencings=0, wipes=1, min_isr=2, has_late_rounds=False)
 
 _TRUE_MARK = simulated._cut_to(lambda self, log: self._order.partition.high_watermark)

@@ -312,9 +312,7 @@ class _MetadataLog:
         self, records: Sequence[Record], stamp: Stamp, *, expected_offset: Offset
     ) -> MetadataBatch:
         process = self._process
-        call = Call(
-            "append", content=tuple(records), partition_epoch=process.partition_epoch
-        )
+        call = Call("append", content=tuple(records), partition_epoch=process.partition_epoch)
         process.ask(call)
         return MetadataBatch(base_offset=expected_offset, stamp=stamp, records=tuple(records))
 

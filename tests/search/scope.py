@@ -24,7 +24,8 @@ class Scope:
         has_recovery: A controller looks for leaders where there are none.
         wipes: Disks that are lost with all that is on them, and replaced.
         has_late_rounds: A round, too, may go on with what it saw before others changed it; else it
-            has each effect on what it sees right before. Appends may always be late.
+            has each effect on what it sees right before.
+        has_late_appends: The same of appends.
         is_retry: The records are one append of one producer, tried by two processes.
     """
 
@@ -37,6 +38,7 @@ class Scope:
     has_recovery: bool = False
     wipes: int = 0
     has_late_rounds: bool = True
+    has_late_appends: bool = True
     is_retry: bool = False
 
     @property

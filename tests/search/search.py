@@ -27,7 +27,8 @@ from tests.search.looks import ENDED, Looks
 from tests.search.programs import Acked, Appending, Refused
 from tests.search.replaying import MAIN, Call, Lane, Log, Raised
 from tests.search.scope import Scope
-from tests.search.slots import Crash, Slots
+from tests.search.slots import CrashError, Slots
+from tests.search.telling import told
 from tests.search.world import (
     BROKERS,
     PARTITION_EPOCH,
@@ -83,8 +84,10 @@ class Search:
         self._idle = [self.slots.idle(each) for each in scope.programs()]
         self.looks = Looks(self.world, self.slots)
         self.ways: dict[State, Any] = {}
+        self._last: State = ()
         self._may_be_late = [
-            isinstance(each, Appending) or scope.has_late_rounds for each in scope.programs()
+            scope.has_late_appends if isinstance(each, Appending) else scope.has_late_rounds
+            for each in scope.programs()
         ]
         self._commits: dict[tuple[int, Lane, int, int], tuple[int, int]] = {}
         self._appends: dict[tuple[int, int], tuple[int, int, int]] = {}
@@ -110,38 +113,39 @@ class Search:
 
     def _run(self, states_max: int) -> Found:
         first = self.first()
-        ways = self.ways = {first: None}
+        self.ways = {first: None}
         queue = deque([(first, -1)])
         found = Found(seen=Counter())
-        while queue and len(ways) < states_max and found.violation is None:
+        while queue and len(self.ways) < states_max and found.violation is None:
             state, mover = queue.popleft()
-            steps = self.steps(state)
-            while True:
-                try:
-                    label, after = next(steps)
-                    found.steps += 1
-                    if after in ways:
-                        continue
-                    ways[after] = (state, label)
-                    self._check(after)
-                except StopIteration:
-                    break
-                except (Violation, Crash) as error:
-                    found.violation = getattr(error, "invariant", "crash")
-                    found.message = str(error)
-                    found.path = self._path(ways, after if after in ways else state)
-                    break
-                place = label[0] if isinstance(label[0], int) else -1
-                if place == mover:
-                    queue.appendleft((after, place))
-                else:
-                    queue.append((after, place))
+            self._last = state
+            try:
+                for after, place in self._new_states(state, found):
+                    if place == mover:
+                        queue.appendleft((after, place))
+                    else:
+                        queue.append((after, place))
+            except (Violation, CrashError) as error:
+                found.violation = getattr(error, "invariant", "crash")
+                found.message, found.path = str(error), told(self, self._last)
         found.is_whole = not queue and found.violation is None
-        found.states = len(ways)
+        found.states = len(self.ways)
         found.local_runs = self.slots.run_count
-        for each in ways:
+        for each in self.ways:
             self._count(each, found.seen)
         return found
+
+    def _new_states(self, state: State, found: Found) -> Iterator[tuple[State, int]]:
+        """Yield each state that one step leads to and that was not visited, with who moved."""
+        for label, after in self.steps(state):
+            found.steps += 1
+            if after in self.ways:
+                continue
+            self.ways[after] = (state, label)
+            self._last = after
+            self._check(after)
+            self._last = state
+            yield after, label[0] if isinstance(label[0], int) else -1
 
     def steps(self, state: State) -> Iterator[tuple[Any, State]]:
         """Yield each step from `state`, and where it leads."""
@@ -244,9 +248,7 @@ class Search:
         assert not isinstance(found, Raised), "who has lost its table has lost its commit"
         before = world.states.values[found]
         after = committed_by(before, call.content)
-        check_commit(
-            call.address.broker_id, before, call.content, after, world.pasts.values[past]
-        )
+        check_commit(call.address.broker_id, before, call.content, after, world.pasts.values[past])
         answer = world.states.number(after)
         known = self._commits[key] = (
             world.disk_number(disk.with_table(call.address.replica_uuid, answer)),
@@ -319,13 +321,15 @@ class Search:
     def _extended(self, state: State, before: Any, after: Any, past: Past) -> Past:
         """Take what the high watermark has passed as committed, for ever."""
         members = [before.leader, *sorted(before.isr)]
-        logs = [log for each in members if each and (log := self._log(state, before, each))]
+        logs = [log for each in members if each and (log := self.log(state, before, each))]
         long = [each for each in logs if each.log_end_offset >= after.high_watermark]
-        require(bool(long), "I9 high watermark bounds", f"nobody has {after.high_watermark} records")
+        require(
+            bool(long), "I9 high watermark bounds", f"nobody has {after.high_watermark} records"
+        )
         added = entries_of(long[0])[before.high_watermark : after.high_watermark]
         return replace(past, committed=past.committed + added)
 
-    def _log(self, state: State, registration: Any, broker_id: Any) -> Any:
+    def log(self, state: State, registration: Any, broker_id: Any) -> Any:
         disk = self.world.disks.values[state[DISK + broker_id - 1]]
         return self.world.live_state(registration, disk, broker_id)
 
@@ -354,7 +358,7 @@ class Search:
         if key in self._checked:
             return
         registration = self.world.registration(state[IMAGE])
-        logs = {each: log for each in BROKERS if (log := self._log(state, registration, each))}
+        logs = {each: log for each in BROKERS if (log := self.log(state, registration, each))}
         check(
             View(
                 partition=registration,
@@ -377,45 +381,9 @@ class Search:
         seen["acked after an election"] += bool(acked) and has_moved
         seen["all in sync after an election"] += has_moved and len(registration.isr) == 3
         seen["committed"] += registration.high_watermark > 0
-        seen["committed in two epochs"] += len(
-            {epoch for _, epoch in self.world.pasts.values[state[PAST]].committed}
-        ) > 1
-
-    def _path(self, ways: dict[State, Any], state: State) -> tuple[str, ...]:
-        lines = []
-        while ways[state] is not None:
-            before, label = ways[state]
-            lines.append(self._text(label, state))
-            state = before
-        return tuple(reversed(lines))
-
-    def _text(self, label: Any, after: State) -> str:
-        """Return a step as people read it, with what stands after it."""
-        if isinstance(label[0], str):
-            step = " ".join(map(str, label))
-        elif label[2] == ENDED:
-            step = f"{self._name(label[0])} ends"
-        else:
-            lane, call = self.slots.calls[label[1]][label[2]]
-            about = "" if call.address is None else f" replica {call.address.broker_id}"
-            operation = getattr(call.content, "operation", "")
-            step = f"{self._name(label[0])}{list(lane) or ''} {call.operation}{about} {operation}"
-        registration = self.world.registration(after[IMAGE])
-        logs = []
-        for each in BROKERS:
-            log = self._log(after, registration, each)
-            text = "gone" if log is None else "".join(f"{v}{e}" for v, e in entries_of(log))
-            logs.append(f"{each}:{text}@{'-' if log is None else log.leader_epoch}")
-        return (
-            f"{step:55} leader {registration.leader} epoch {registration.leader_epoch}"
-            f" isr {sorted(registration.isr)} hw {registration.high_watermark} | {' '.join(logs)}"
+        seen["committed in two epochs"] += (
+            len({epoch for _, epoch in self.world.pasts.values[state[PAST]].committed}) > 1
         )
-
-    def _name(self, place: int) -> str:
-        program = self.scope.programs()[place - SLOTS]
-        if isinstance(program, Appending):
-            return f"append {program.value}"
-        return type(program).__name__.lower()
 
 
 def _with(state: State, place: int, number: int) -> State:

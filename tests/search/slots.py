@@ -12,9 +12,8 @@ from typing import Any
 
 from kafka_on_spark.errors import (
     CommitConflictError,
-    CommitOutcomeUnknownError,
 )
-from tests.search.programs import LATE_MS, Over, Program, Replicating
+from tests.search.programs import LATE_MS, Program, Replicating
 from tests.search.replaying import (
     MAIN,
     AtMap,
@@ -31,13 +30,12 @@ from tests.search.replaying import (
 )
 
 CONFLICT = Raised(CommitConflictError, "the version is taken")
-UNKNOWN = Raised(CommitOutcomeUnknownError, "the store failed while committing")
 
 Handle = tuple[Lane, int, int, bool]
 """(lane, its answer, broker, whether it is the table's newest)."""
 
 
-class Crash(Exception):
+class CrashError(Exception):
     """Production code raised what it must never raise."""
 
 
@@ -134,9 +132,7 @@ class Slots:
             assert call.address is not None
             broker_id = call.address.broker_id
             if call.operation == "commit":
-                handles = tuple(
-                    (*each[:3], each[3] and each[2] != broker_id) for each in handles
-                )
+                handles = tuple((*each[:3], each[3] and each[2] != broker_id) for each in handles)
             handles = (*handles, (lane, index, broker_id, True))
         elif isinstance(answer, News) or (call.operation == "append" and answer == "committed"):
             is_image = is_partition = True
@@ -228,7 +224,7 @@ class Slots:
         except AtMap as at:
             return _Stage(process, at, {})
         except Exception as error:
-            raise Crash(f"{type(error).__name__}: {error}, in {program}") from error
+            raise CrashError(f"{type(error).__name__}: {error}, in {program}") from error
 
     def _lane(self, stage: "_Stage", lane: Lane, answers: Any) -> "Finished | Call":
         if isinstance(answers, Finished):
@@ -240,7 +236,7 @@ class Slots:
             try:
                 known = stage.process.run_lane(stage.at, lane[1], answers)
             except Exception as error:
-                raise Crash(f"{type(error).__name__}: {error}") from error
+                raise CrashError(f"{type(error).__name__}: {error}") from error
             stage.lanes[key] = known
         return known
 

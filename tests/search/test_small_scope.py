@@ -117,7 +117,10 @@ def visible(searched: Search) -> set[Any]:
         (
             world.registration(state[0]),
             tuple(
-                (each.directory_id, tuple((uuid, repr(world.states.values[at])) for uuid, at in each.tables))
+                (
+                    each.directory_id,
+                    tuple((uuid, repr(world.states.values[at])) for uuid, at in each.tables),
+                )
                 for each in (world.disks.values[number] for number in state[1:4])
             ),
             world.pasts.values[state[4]],

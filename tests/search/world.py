@@ -36,7 +36,7 @@ Entry = tuple[str, int]
 """(value, epoch) of a record."""
 
 
-class Violation(Exception):
+class Violation(Exception):  # noqa: N818 - the domain's word
     """An invariant does not hold."""
 
     def __init__(self, invariant: str, message: str) -> None:
