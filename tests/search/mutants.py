@@ -145,9 +145,7 @@ APPENDS = Scope(values="ab", rounds=0)
 ROUNDS = Scope(values="a", fencings=2, has_late_rounds=False)
 BOTH = Scope(values="ab", has_late_rounds=False)
 GROWTH = Scope(values="ab", elections=0, has_late_rounds=False)
-TWICE = Scope(
-    values="ab", elections=2, fencings=2, has_late_rounds=False, has_late_appends=False
-)
+TWICE = Scope(values="ab", elections=2, fencings=2, has_late_rounds=False, has_late_appends=False)
 FROZEN = Scope(values="a", elections=0, fencings=2, min_isr=2)
 NOBODY = Scope(values="a", elections=2, fencings=3, has_recovery=True, rounds=0)
 WIPED = Scope(values="a", fencings=0, wipes=1, min_isr=2, has_late_rounds=False)

@@ -368,6 +368,7 @@ class Search:
                 refused=tuple(self._refused(state)),
                 losses=self._losses(state),
                 min_isr=self.scope.min_isr,
+                is_one_append=self.scope.is_retry,
             )
         )
         self._checked.add(key)

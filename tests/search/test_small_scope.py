@@ -1,6 +1,6 @@
 """Every interleaving of the production services within a small scope keeps every invariant."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -8,6 +8,7 @@ import pytest
 from tests.search.looks import ENDED
 from tests.search.scope import Scope
 from tests.search.search import SLOTS, Search, State, search
+from tests.search.world import entries_of
 
 SCOPES = [
     pytest.param(
@@ -110,24 +111,34 @@ class Plain(Search):
         return (*state[:place], number, *state[place + 1 :])
 
 
-def visible(searched: Search) -> set[Any]:
-    """Return what can be seen in the states of a search, without the processes."""
+def visible(searched: Search) -> set[str]:
+    """Return what can be seen in the states of a search, without the processes.
+
+    Records are alike: what differs only in which of two is which is one.
+    """
+    swapped = str.maketrans("ab", "ba")
+    found = set()
+    for state in searched.ways:
+        texts = [_seen(searched, state, names) for names in ({}, swapped)]
+        found.add(min(texts))
+    return found
+
+
+def _seen(searched: Search, state: State, names: dict[int, int]) -> str:
     world = searched.world
-    return {
-        (
-            world.registration(state[0]),
-            tuple(
-                (
-                    each.directory_id,
-                    tuple((uuid, repr(world.states.values[at])) for uuid, at in each.tables),
-                )
-                for each in (world.disks.values[number] for number in state[1:4])
-            ),
-            world.pasts.values[state[4]],
-            tuple(searched._acked(state)),
-        )
-        for state in searched.ways
-    }
+    disks = []
+    for disk in (world.disks.values[number] for number in state[1:4]):
+        states = [world.states.values[number] for _, number in disk.tables]
+        logs = [(_renamed(entries_of(each), names), each.leader_epoch) for each in states]
+        disks.append((disk.directory_id, logs))
+    past = world.pasts.values[state[4]]
+    committed = _renamed(past.committed, names)
+    acked = sorted(_renamed(searched._acked(state), names))
+    return repr((world.registration(state[0]), disks, committed, past.leaders, acked))
+
+
+def _renamed(entries: Iterable[tuple[str, int]], names: dict[int, int]) -> list[tuple[str, int]]:
+    return [(value.translate(names), number) for value, number in entries]
 
 
 @pytest.mark.parametrize(
