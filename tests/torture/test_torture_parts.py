@@ -7,14 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobs.torture import main
 from jobs.torture_appending import AppendingClient, last_work
 from jobs.torture_checks import CHECKS, Anomaly
 from jobs.torture_disks import Disks, stray_commits, wrong_strays
 from jobs.torture_ending import longest_silence_s
 from jobs.torture_facts import outcomes_of
 from jobs.torture_faults import DISK_FAULTS, PROCESS_FAULTS, dealt
-from jobs.torture_folder import TortureError, TortureFolder, controller_pid
+from jobs.torture_folder import TortureFolder, controller_pid
 from jobs.torture_history import (
     APPEND,
     FAIL,
@@ -384,24 +383,3 @@ def test_a_report_with_anomalies_is_a_failure_that_counts_all_and_shows_some():
 
     assert (found["exit_code"], found["anomaly_counts"]["gap"]) == (1, ALIKE_MAX + 5)
     assert len(found["anomalies"]) == ALIKE_MAX
-
-
-# The command line
-
-
-def test_a_folder_that_holds_something_is_refused(tmp_path):
-    (tmp_path / "precious").touch()
-
-    with pytest.raises(TortureError, match="holds something"):
-        TortureFolder.begin(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "option", [("--minutes", "0"), ("--minutes", "x"), ("--minutes", "nan"), ("--seed", "-1")]
-)
-def test_bad_options_are_refused_in_a_sentence(option, capsys):
-    with pytest.raises(SystemExit) as end:
-        main(list(option))
-
-    assert end.value.code == 2
-    assert "is not allowed: give" in capsys.readouterr().err
