@@ -149,10 +149,11 @@ class Services:
         timeout_ms = metadata.image.settings().integer("delivery.timeout.ms")
         producers = ProducerRuns(metadata, timeout_ms=timeout_ms)
         replicas = replica_store(options)
+        segments = FileSegmentStore(options)
         appender = Appender(
             metadata,
             replicas,
-            FileSegmentStore(options),
+            segments,
             clock,
             threads=AppendThreads(partitions, fetches),
             random=random.random,
@@ -178,6 +179,8 @@ class Services:
             grown=GrownTopics(
                 metadata,
                 replicas,
+                segments,
+                clock,
                 make_replicas=lambda keys: services.replication_round().make_replicas(keys),
                 threads=partitions,
             ),

@@ -1,19 +1,25 @@
 """Partitions that are added to a topic: what goes where, and that a retry still appends once."""
 
+import pyarrow as pa
 import pytest
 
 from kafka_on_spark.errors import (
     InvalidPartitionsError,
+    NotEnoughReplicasError,
     NotLeaderOrFollowerError,
     OutOfOrderSequenceError,
     ProducerFencedError,
 )
+from kafka_on_spark.storage.hashing import partitions_of_keys
 from kafka_on_spark.storage.records import input_batches, table_of
 from kafka_on_spark.storage.staging import stage_records
-from tests.cluster.disks import values_of
+from tests.cluster.disks import isr_of, partition_of, values_of
 
-GIVEN = [(b"key-%d" % number, b"value-%d" % number) for number in range(60)]
+KEYS = [b"key-%d" % number for number in range(60)]
+GIVEN = [(key, b"value-%d" % number) for number, key in enumerate(KEYS)]
 EACH_ONCE = sorted(value for _, value in GIVEN)
+# Of a key that goes to partition 1 of two.
+MOVING = [(b"key-%d" % partitions_of_keys(pa.array(KEYS), 2).tolist().index(1), b"moved")]
 
 
 @pytest.fixture
@@ -126,3 +132,50 @@ def test_nobody_says_that_there_was_no_first_try_while_a_partition_can_not_be_as
 
     with pytest.raises(NotLeaderOrFollowerError, match="may have a first try"):
         disks.open().append("orders", GIVEN, producer_id="p", sequence=0, acks=1)
+
+
+@pytest.fixture
+def first_try_on_a_follower(disks):
+    """Broker 1 led, took the first try alone, and follows since; all three are in sync."""
+    cluster = disks.cluster
+    cluster.create_topic("orders", replica_assignment={0: [2, 1, 3]})
+    cluster.append("orders", GIVEN)
+    disks.take_away(2)
+    cluster.run_controller()
+    disks.give_back(2)
+    cluster.run_controller()
+    cluster.replicate(is_sweep=True)
+    assert (partition_of(cluster, "orders").leader, isr_of(cluster, "orders")) == (1, [1, 2, 3])
+    cluster.append("orders", MOVING, producer_id="p", sequence=0, acks=1)
+    cluster.elect_leaders("preferred")
+    assert partition_of(cluster, "orders").leader == 2
+    cluster.add_partitions("orders", to=2)
+    return disks
+
+
+def test_a_first_try_that_the_leader_lacks_does_not_come_back(first_try_on_a_follower):
+    """It is not committed, and would be if its holder led next (found by simulation)."""
+    disks = first_try_on_a_follower
+    cluster = disks.open()
+    cluster.append("orders", MOVING, producer_id="p", sequence=0)
+    disks.take_away(2)
+    cluster.run_controller()
+    assert partition_of(cluster, "orders").leader == 1
+
+    cluster.append("orders", [(b"any", b"later")])
+    cluster.replicate(is_sweep=True)
+
+    assert sorted(values_of(cluster, "orders")) == sorted([*EACH_ONCE, b"moved", b"later"])
+
+
+def test_a_replica_in_sync_that_can_not_be_asked_may_have_a_first_try(first_try_on_a_follower):
+    disks = first_try_on_a_follower
+    disks.take_away(1)
+    cluster = disks.open()
+
+    with pytest.raises(NotEnoughReplicasError, match="the replica on broker 1 can't be asked"):
+        cluster.append("orders", MOVING, producer_id="p", sequence=0)
+    cluster.run_controller()
+    cluster.append("orders", MOVING, producer_id="p", sequence=0)
+
+    assert sorted(values_of(cluster, "orders")) == sorted([*EACH_ONCE, b"moved"])

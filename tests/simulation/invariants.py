@@ -43,6 +43,7 @@ def _has_committed(
     start = max(table.verified, state.log_start_offset)
     if start < mark:
         found = records_of(state, start, mark)
+        log.learn(start, found)
         require(
             found == log.committed[start:mark],
             invariant,
@@ -301,13 +302,18 @@ def truncation_floor(
         return
     if partition.uuid_of(broker_id) != table.identity.replica_uuid:
         return
+    is_late = (after.leader_epoch or 0) < partition.leader_epoch
+    if is_late and partition.unclean_generation > 0:
+        # Such an election takes what it has looked at, and fences nobody before: a leader that is
+        # cut meanwhile fails its proof, and the next election says what is lost.
+        table.is_suspect = table.is_suspect or broker_id in partition.isr
+        return
     if broker_id in partition.isr:
         require(
             after.log_end_offset >= partition.high_watermark,
             "I14 truncation floor",
             f"{key.partition} on {broker_id}: cut to {after.log_end_offset}",
         )
-    is_late = (after.leader_epoch or 0) < partition.leader_epoch
     if is_late and broker_id not in partition.isr | partition.elr:
         return
     start = max(after.log_end_offset, partition.log_start_offset, before.log_start_offset)

@@ -13,6 +13,9 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 from tests.simulation.disks import Disks, Table, values_of
 from tests.simulation.scheduler import Violation
 
+NOBODY_HAS = (-1, -1)
+"""What stands in place of a committed record that was on no live disk when it was committed."""
+
 Position = tuple[int, int]
 """(epoch, offset)."""
 
@@ -59,6 +62,12 @@ class Log:
     sequences: dict[str, int] = field(default_factory=dict)
     high_watermark_read: int = 0
     unclean_generation: int = 0
+
+    def learn(self, start: int, records: list[tuple[int, int]]) -> None:
+        """Take what a disk has from `start` on where nobody else had it when it was committed."""
+        for offset, record in enumerate(records, start):
+            if offset < len(self.committed) and self.committed[offset] == NOBODY_HAS:
+                self.committed[offset] = record
 
 
 @dataclass(slots=True)

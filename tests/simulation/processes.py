@@ -139,6 +139,8 @@ class Driver:
             grown=GrownTopics(
                 self.metadata,
                 self.worker.replicas,
+                self.worker.segments,
+                self.clock,
                 make_replicas=lambda keys: self.replication_round().make_replicas(keys),
                 threads=self.threads,  # type: ignore[arg-type]
             ),
