@@ -32,6 +32,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log.batch import Batch, Segment, StagedBatch
+from kafka_on_spark.log.producer_state import find_append
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -197,10 +198,6 @@ class Appender:
         partition = image.partition(key)
         if partition is None:
             raise UnknownTopicOrPartitionError(f"partition {key.partition} is gone: it was deleted")
-        stamp = each.part.staged.producer
-        if stamp is not None and not each.is_appended:
-            # A leader that was elected after the newer run began knows nothing of it.
-            check_not_fenced(image.producers, stamp.producer_id, stamp.producer_epoch)
         if acks == "all":
             is_appended = each.is_appended or each.may_be_appended
             check_min_isr(image, key, partition, is_appended=is_appended)
@@ -214,6 +211,11 @@ class Appender:
         except CorruptLogError as error:
             # The leader's fault and not the caller's: another may lead before the time is up.
             raise ReplicaLostError(f"the leader's log can't be read: {error}") from error
+        stamp = each.part.staged.producer
+        if stamp is not None and not (each.is_appended and find_append(state, each.part.staged)):
+            # It is written now, perhaps again; a leader that was elected after a newer run began
+            # knows nothing of that run.
+            check_not_fenced(image.producers, stamp.producer_id, stamp.producer_epoch)
         staged = self._restage(each.part, leader, partition.leader_epoch)
         appended = append(
             replica,

@@ -4,12 +4,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kafka_on_spark.errors import NotEnoughReplicasAfterAppendError, NotEnoughReplicasError
+from kafka_on_spark.errors import (
+    NotEnoughReplicasAfterAppendError,
+    NotEnoughReplicasError,
+    ProducerFencedError,
+    RequestTimedOutError,
+)
 from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.service.append_parts import StagedPartition
 from kafka_on_spark.service.appender import Appender, AppendThreads
 from kafka_on_spark.service.replicas import begin_leadership
-from tests.builders import KEY, address, disk, image_of, partition, staged
+from tests.builders import KEY, address, disk, image_of, partition, staged, stamp
 from tests.fakes import (
     FakeClock,
     Fault,
@@ -103,3 +108,36 @@ def test_an_append_that_was_never_tried_is_called_not_written(roots, appender):
 
     with pytest.raises(NotEnoughReplicasError):
         appender(Images(ALONE)).commit([part], acks="all", timeout_ms=1000)
+
+
+# fmt: off
+TAKEN_OVER = [  # whether the next leader has the records, what is told, where its log ends
+    pytest.param(False, ProducerFencedError,  0, id="it lacks them"),
+    pytest.param(True,  RequestTimedOutError, 1, id="it has them"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("has_fetched, told, log_end", TAKEN_OVER)
+def test_a_run_that_was_taken_over_from_appends_nothing_a_second_time(
+    roots, appender, has_fetched, told, log_end
+):
+    """A leader elected since has never seen the newer run; on a topic that has grown, the records
+    that it lacks may stand in another partition by now (found by simulation)."""
+    if not has_fetched:
+        roots[address(2).root].faults.append(Fault.OFFLINE)
+    part = StagedPartition(
+        key=KEY,
+        staged=staged("a", epoch=5, producer=stamp(0)),
+        holders=(address(1), address(2)),
+    )
+    for holder in part.holders:
+        for each in part.staged.segments:
+            MemorySegmentStore(roots).put(holder, each)
+    elected = partition("2 1", isr="2", leader=2, epoch=6, version=2)
+    images = Images(image_of(partition("1 2", version=1)), image_of(elected, producers={"p": 1}))
+
+    [outcome] = appender(images).commit([part], acks="all", timeout_ms=200)
+
+    log = MemoryReplicaStore(roots).open(address(2)).load()
+    assert (type(outcome.error), log.log_end_offset) == (told, log_end)
