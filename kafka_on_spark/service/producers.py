@@ -25,7 +25,9 @@ class ProducerRuns:
     ) -> ProducerRun | None:
         """Return the run to append under; None without a producer.
 
-        Without an epoch, this process's own run: its first append takes the next epoch.
+        Without an epoch, this process's own run: its first append takes the next epoch. One that
+        is given is taken, too, if it is new: it fences lower ones on every partition, and not
+        only on those that it has appended to.
 
         Raises:
             InvalidRequestError: Producer id and sequence are not given together.
@@ -34,7 +36,9 @@ class ProducerRuns:
         check_producer(producer_id, producer_epoch, sequence)
         if producer_id is None or sequence is None:
             return None
-        if producer_epoch is None:
+        if producer_epoch is not None:
+            self._take_epoch(producer_id, ProducerEpoch(producer_epoch))
+        else:
             producer_epoch = self._mine.get(producer_id)
         if producer_epoch is None:
             producer_epoch = self._mine[producer_id] = self._take_epoch(producer_id)
@@ -46,9 +50,12 @@ class ProducerRuns:
         check_not_fenced(self._metadata.image.producers, producer_id, producer_epoch)
         return run
 
-    def _take_epoch(self, producer_id: str) -> ProducerEpoch:
+    def _take_epoch(self, producer_id: str, given: ProducerEpoch | None = None) -> ProducerEpoch:
         def decide(image: MetadataImage) -> ControllerResult[ProducerEpoch]:
-            taken = ProducerEpoch(image.producers.get(producer_id, -1) + 1)
+            newest = image.producers.get(producer_id, -1)
+            taken = ProducerEpoch(newest + 1) if given is None else given
+            if taken <= newest:
+                return ControllerResult([], taken)
             record = ProducerRecord(
                 producer_id=producer_id, producer_epoch=taken, cause="a run begins"
             )
