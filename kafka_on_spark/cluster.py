@@ -30,7 +30,7 @@ from kafka_on_spark.service.descriptions import (
 from kafka_on_spark.service.history import HistoryEntry, partition_history
 from kafka_on_spark.service.reading import ReadOrder, partition_key, plan_reads
 from kafka_on_spark.service.replication_round import ReplicationReport
-from kafka_on_spark.spark.creation import prepare_roots
+from kafka_on_spark.spark.creation import prepare_broker, prepare_roots
 from kafka_on_spark.spark.frames import check_frame, is_frame, stage_frame
 from kafka_on_spark.spark.fsck import check_tables
 from kafka_on_spark.spark.services import Services, new_uuid
@@ -38,7 +38,6 @@ from kafka_on_spark.spark.task_runner import check_session
 from kafka_on_spark.storage.metadata_log import metadata_table_uri
 from kafka_on_spark.storage.reader import read_rows, row_schema
 from kafka_on_spark.storage.records import check_table, input_batches, table_of
-from kafka_on_spark.storage.root_identity import prepare_root
 from kafka_on_spark.storage.roots import StorageOptions, normalize
 from kafka_on_spark.storage.staging import stage_records
 
@@ -81,7 +80,7 @@ class Cluster:
             check_session(spark)
         options = StorageOptions(storage_options)
         settings = {**read_cluster_toml(), **(configs or {})}
-        roots = {BrokerId(int(each)): normalize(root) for each, root in brokers.items()}
+        roots = {BrokerId(each): normalize(root) for each, root in brokers.items()}
         check_brokers(roots, racks or {})
         create_cluster(MetadataImage(), "", [], settings)  # bad settings before the first write
         url = normalize(metadata_root)
@@ -233,21 +232,15 @@ class Cluster:
         """Register a broker, or another disk for a fenced one.
 
         Raises:
+            InvalidRequestError: A bad id or rack.
             InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError.
         """
-        url = normalize(root)
-        cluster_id = self.image.cluster_id
-        assert cluster_id is not None
-        options = self._services.options
-        directory_id = prepare_root(url, cluster_id, BrokerId(broker_id), options).directory_id
+        url, number, options = normalize(root), BrokerId(broker_id), self._services.options
+        directory_id = prepare_broker(self.image, number, url, rack, options)
+        cause = f"broker {broker_id} registered by request"
         self._command(
             lambda image: register_broker(
-                image,
-                BrokerId(broker_id),
-                url,
-                rack=rack,
-                directory_id=directory_id,
-                cause=f"broker {broker_id} registered by request",
+                image, number, url, rack=rack, directory_id=directory_id, cause=cause
             )
         )
 

@@ -1,4 +1,4 @@
-"""Names for the integers and ids this system passes around, and which topic names are allowed.
+"""Names for the integers and ids this system passes around, and which of people's are allowed.
 
 Each quantity has its own ``NewType``, so mypy rejects a leader epoch where an offset is
 expected. At run time they are plain ints and strings: Arrow, JSON and pickle see those.
@@ -8,7 +8,7 @@ import re
 from enum import Enum
 from typing import Final, NamedTuple, NewType
 
-from kafka_on_spark.errors import InvalidTopicError
+from kafka_on_spark.errors import InvalidRequestError, InvalidTopicError, KafkaOnSparkError
 
 BrokerId = NewType("BrokerId", int)
 """A broker's ``node.id``; at least 0."""
@@ -95,3 +95,15 @@ def check_topic_name(name: object) -> None:
         raise InvalidTopicError(
             f"topic name {name!r} is not allowed: use only ASCII letters, digits, '.', '_' and '-'"
         )
+
+
+def check_whole_number(
+    number: object, name: str, error: type[KafkaOnSparkError] = InvalidRequestError
+) -> None:
+    """Check that what somebody gave as `name` is a whole number, not its digits or a fraction.
+
+    Raises:
+        InvalidRequestError, or `error`: It is not.
+    """
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise error(f"{name} can't be {number!r}: give a whole number")

@@ -13,6 +13,7 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,
+    InvalidReplicationFactorError,
     TopicAlreadyExistsError,
 )
 from kafka_on_spark.ids import (
@@ -23,6 +24,7 @@ from kafka_on_spark.ids import (
     ReplicaUuid,
     TopicId,
     check_topic_name,
+    check_whole_number,
 )
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
@@ -72,6 +74,8 @@ def create_topic(
             partition_count = settings.integer("num.partitions")
         if replication_factor is None:
             replication_factor = settings.integer("default.replication.factor")
+        check_whole_number(partition_count, "partitions", InvalidPartitionsError)
+        check_whole_number(replication_factor, "replication_factor", InvalidReplicationFactorError)
         if not 1 <= partition_count <= PARTITIONS_MAX:
             raise InvalidPartitionsError(
                 f"{partition_count} partitions are not allowed: give from 1 to {PARTITIONS_MAX}"
@@ -119,6 +123,7 @@ def add_partitions(
     """
     topic = image.topic(name)
     count = len(topic.partitions)
+    check_whole_number(to, "to", InvalidPartitionsError)
     if not count < to <= PARTITIONS_MAX:
         raise InvalidPartitionsError(
             f"topic {name!r} has {count} partitions and can't be given {to}: give more than it"

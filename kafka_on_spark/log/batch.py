@@ -32,6 +32,8 @@ class Segment:
     def __post_init__(self) -> None:
         assert self.record_count > 0, self
         assert self.path.count("-") == 2, self.path
+        # A plain name: what a commit names stands in the replica's own folder (FAULTS S3).
+        assert "/" not in self.path, self.path
 
     @property
     def epoch_in_name(self) -> LeaderEpoch:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kafka_on_spark.config import check_acks
 from kafka_on_spark.errors import UnknownTopicOrPartitionError
-from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.ids import Offset, PartitionKey, check_whole_number
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.append_results import AppendPlan, AppendResult, append_result
@@ -72,6 +72,8 @@ class AppendService:
         topic_image = image.topic(topic)
         check_producer(producer_id, producer_epoch, sequence)
         check_expected(topic_image, expected_offsets or {})
+        if timeout_ms is not None:
+            check_whole_number(timeout_ms, "timeout_ms")
         order = plan_stage(
             image,
             topic_image,

@@ -6,7 +6,7 @@ from kafka_on_spark.config import check_settings
 from kafka_on_spark.controller.brokers import register_broker
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import BrokerId, DirectoryId
+from kafka_on_spark.ids import BrokerId, DirectoryId, check_whole_number
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord, Record
 
@@ -39,19 +39,25 @@ def create_cluster(
     return ControllerResult(records, None)
 
 
-def check_brokers(roots: Mapping[BrokerId, str], racks: Mapping[int, str]) -> None:
+def check_brokers(roots: Mapping[BrokerId, str], racks: Mapping[int, object]) -> None:
     """Check which brokers and racks were given, before anything is looked at.
 
     Raises:
-        InvalidRequestError: None, a bad id, a root given twice, or a rack of nobody.
+        InvalidRequestError: None, a bad id or rack, a root given twice, or a rack of nobody.
     """
     if not roots:
         raise InvalidRequestError("a cluster needs brokers: give at least one id and root")
-    bad = [each for each in roots if each < 0]
-    if bad:
-        raise InvalidRequestError(f"broker id {bad[0]} is not allowed: ids are 0 or more")
+    for broker_id in roots:
+        check_whole_number(broker_id, "a broker id")
+        if broker_id < 0:
+            raise InvalidRequestError(f"broker id {broker_id} is not allowed: ids are 0 or more")
     if len(set(roots.values())) < len(roots):
         raise InvalidRequestError("two brokers have the same root: give each one of its own")
     unknown = sorted(set(racks) - set(roots))
     if unknown:
         raise InvalidRequestError(f"racks names broker {unknown[0]}, which is not in brokers")
+    for owner, rack in racks.items():
+        if not isinstance(rack, str):
+            raise InvalidRequestError(
+                f"the rack of broker {owner} can't be {rack!r}: give a text, or none"
+            )

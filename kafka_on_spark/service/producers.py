@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import ProducerEpoch
+from kafka_on_spark.ids import ProducerEpoch, check_whole_number
 from kafka_on_spark.log.producer_state import producer_fenced
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ProducerRecord
@@ -25,7 +25,9 @@ class ProducerRuns:
     ) -> ProducerRun | None:
         """Return the run to append under; None without a producer.
 
-        Without an epoch, this process's own run: its first append takes the next epoch.
+        Without an epoch, this process's own run: its first append takes the next epoch. One that
+        is given is taken, too, if it is new: it fences lower ones on every partition, and not
+        only on those that it has appended to.
 
         Raises:
             InvalidRequestError: Producer id and sequence are not given together.
@@ -34,7 +36,9 @@ class ProducerRuns:
         check_producer(producer_id, producer_epoch, sequence)
         if producer_id is None or sequence is None:
             return None
-        if producer_epoch is None:
+        if producer_epoch is not None:
+            self._take_epoch(producer_id, ProducerEpoch(producer_epoch))
+        else:
             producer_epoch = self._mine.get(producer_id)
         if producer_epoch is None:
             producer_epoch = self._mine[producer_id] = self._take_epoch(producer_id)
@@ -46,9 +50,12 @@ class ProducerRuns:
         check_not_fenced(self._metadata.image.producers, producer_id, producer_epoch)
         return run
 
-    def _take_epoch(self, producer_id: str) -> ProducerEpoch:
+    def _take_epoch(self, producer_id: str, given: ProducerEpoch | None = None) -> ProducerEpoch:
         def decide(image: MetadataImage) -> ControllerResult[ProducerEpoch]:
-            taken = ProducerEpoch(image.producers.get(producer_id, -1) + 1)
+            newest = image.producers.get(producer_id, -1)
+            taken = ProducerEpoch(newest + 1) if given is None else given
+            if taken <= newest:
+                return ControllerResult([], taken)
             record = ProducerRecord(
                 producer_id=producer_id, producer_epoch=taken, cause="a run begins"
             )
@@ -57,13 +64,11 @@ class ProducerRuns:
         return self._metadata.submit(decide, timeout_ms=self._timeout_ms)
 
 
-def check_producer(
-    producer_id: str | None, producer_epoch: int | None, sequence: int | None
-) -> None:
+def check_producer(producer_id: object, producer_epoch: int | None, sequence: int | None) -> None:
     """Check that a producer and its append's number are given together, or neither.
 
     Raises:
-        InvalidRequestError: They are not, or the number is below 0.
+        InvalidRequestError: They are not, or a number is none or below 0.
     """
     if producer_id is None:
         if producer_epoch is not None or sequence is not None:
@@ -71,6 +76,15 @@ def check_producer(
                 "sequence and producer_epoch belong to a producer: give producer_id too"
             )
         return
+    if not isinstance(producer_id, str) or not producer_id:
+        raise InvalidRequestError(f"producer_id can't be {producer_id!r}: give a text of your own")
+    for name, number in (("sequence", sequence), ("producer_epoch", producer_epoch)):
+        if number is not None:
+            check_whole_number(number, name)
+    if producer_epoch is not None and producer_epoch < 0:
+        raise InvalidRequestError(
+            f"producer_epoch {producer_epoch} is not allowed: give a number from 0 on, or none"
+        )
     if sequence is None or sequence < 0:
         raise InvalidRequestError(
             f"producer_id {producer_id!r} needs a sequence from 0 on (given: {sequence}):"

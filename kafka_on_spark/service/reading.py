@@ -16,7 +16,13 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.ids import BrokerId, Offset, PartitionKey, TopicPartition
+from kafka_on_spark.ids import (
+    BrokerId,
+    Offset,
+    PartitionKey,
+    TopicPartition,
+    check_whole_number,
+)
 from kafka_on_spark.log.batch import Batch, Segment
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -93,10 +99,12 @@ def plan_reads(
 
     Raises:
         UnknownTopicOrPartitionError: There is no such topic or partition.
+        InvalidRequestError: An offset is no number.
         OffsetOutOfRangeError: A start is outside of what is committed.
     """
-    for number in {**(start or {}), **(end or {})}:
+    for number, offset in [*(start or {}).items(), *(end or {}).items()]:
         partition_key(image, topic, number)
+        check_whole_number(offset, f"the offset of partition {number}")
     orders = []
     topic_image = image.topic(topic)
     for number, partition in sorted(topic_image.partitions.items()):

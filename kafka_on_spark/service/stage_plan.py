@@ -16,7 +16,14 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     NotEnoughReplicasError,
 )
-from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey, ProducerEpoch
+from kafka_on_spark.ids import (
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    PartitionKey,
+    ProducerEpoch,
+    check_whole_number,
+)
 from kafka_on_spark.log.batch import ProducerStamp, Segment, StagedBatch
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -204,7 +211,10 @@ def check_expected(topic: TopicImage, expected: Mapping[int, int]) -> None:
 
     Raises:
         InvalidRecordError: One does not.
+        InvalidRequestError: An offset is no number.
     """
+    for number, offset in expected.items():
+        check_whole_number(offset, f"the expected offset of partition {number}")
     unknown = sorted(set(expected) - topic.partitions.keys())
     if unknown:
         raise InvalidRecordError(

@@ -2,11 +2,18 @@
 
 from collections.abc import Mapping
 
-from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.service.creation import BrokerIdentity
+from kafka_on_spark.controller.brokers import register_broker
+from kafka_on_spark.ids import BrokerId, DirectoryId
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.service.creation import BrokerIdentity, check_brokers
 from kafka_on_spark.spark.services import new_uuid
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.root_identity import check_free, check_reachable, prepare_root
+from kafka_on_spark.storage.root_identity import (
+    check_free,
+    check_owner,
+    check_reachable,
+    prepare_root,
+)
 from kafka_on_spark.storage.roots import StorageOptions
 
 
@@ -39,3 +46,30 @@ def prepare_roots(
         for broker_id, root in roots.items()
     ]
     return cluster_id, brokers
+
+
+def prepare_broker(
+    image: MetadataImage,
+    broker_id: BrokerId,
+    root: str,
+    rack: str | None,
+    options: StorageOptions,
+) -> DirectoryId:
+    """Return the disk at `root`, which is the broker's from now on.
+
+    What the registration would be refused for is found before the root is written to: a root
+    that says it is a broker's can be nobody else's.
+
+    Raises:
+        InvalidRequestError: A bad id or rack.
+        InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError:
+            The root can't be the broker's.
+    """
+    check_brokers({broker_id: root}, {} if rack is None else {broker_id: rack})
+    assert image.cluster_id is not None
+    found, directory_id = check_reachable(root, options), DirectoryId("")
+    if found is not None:
+        check_owner(found, root, image.cluster_id, broker_id)
+        directory_id = found.directory_id
+    register_broker(image, broker_id, root, rack=rack, directory_id=directory_id, cause="a test")
+    return prepare_root(root, image.cluster_id, broker_id, options).directory_id

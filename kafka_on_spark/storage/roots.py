@@ -271,13 +271,19 @@ class RootFiles:
             if is_flushed:
                 flush(temporary for temporary, _ in written)
             while written:
-                with self._answering("write", written[-1][1]):
-                    os.rename(*written[-1])
+                self._name(*written[-1])
                 written.pop()
         finally:
             for temporary, _ in written:  # on a full disk their space is needed
                 with suppress(OSError):  # the disk may be gone; what failed is raised already
                     os.unlink(temporary)
+
+    def _name(self, temporary: str, path: str) -> None:
+        try:
+            with self._answering("write", path):
+                os.rename(temporary, path)
+        except (*_ABSENT, FileExistsError) as error:  # the disk went since it was flushed
+            raise KafkaStorageError(f"can't write {path}: {reason(error)}") from error
 
     def _write(self, path: str, pieces: Iterable[Any], written: list[tuple[str, str]]) -> None:
         try:

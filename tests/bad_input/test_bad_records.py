@@ -105,6 +105,25 @@ def test_expected_offsets_of_a_partition_that_does_not_exist(cluster, refused):
         cluster.append("orders", [(b"k", b"v")], expected_offsets={7: 0})
 
 
+# fmt: off
+NO_NUMBERS = [
+    pytest.param({"expected_offsets": {0: "end"}},                            ["partition 0 can't be 'end'", "whole number"], id="expected offset"),
+    pytest.param({"timeout_ms": "soon"},                                      ["timeout_ms can't be 'soon'", "whole number"], id="time"),
+    pytest.param({"producer_id": "p", "sequence": "1"},                       ["sequence can't be '1'", "whole number"],      id="sequence"),
+    pytest.param({"producer_id": "p", "sequence": 1, "producer_epoch": 0.5},  ["producer_epoch can't be 0.5"],                id="producer epoch"),
+    pytest.param({"producer_id": "p", "sequence": 1, "producer_epoch": -1},   ["producer_epoch -1", "from 0 on"],             id="epoch below 0"),
+    pytest.param({"producer_id": 5, "sequence": 1},                           ["producer_id can't be 5", "give a text"],      id="producer id"),
+    pytest.param({"producer_id": "", "sequence": 1},                          ["producer_id can't be ''", "give a text"],     id="no producer id"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("arguments, words", NO_NUMBERS)
+def test_numbers_that_are_none(cluster, refused, arguments, words):
+    with refused(InvalidRequestError, *words):
+        cluster.append("orders", [(b"k", b"v")], **arguments)
+
+
 @pytest.mark.parametrize(
     "producer",
     [

@@ -73,6 +73,28 @@ def test_a_root_that_cannot_be_registered(disks, refused, broker_id, root, error
         disks.cluster.register_broker(broker_id, path)
 
 
+# fmt: off
+REGISTRATIONS = [
+    pytest.param(2,   None, DuplicateBrokerRegistrationError, ["broker 2 is registered already", "only after it was fenced"], id="an id that is taken"),
+    pytest.param(-1,  None, InvalidRequestError,              ["broker id -1", "ids are 0 or more"],                          id="a negative id"),
+    pytest.param("4", None, InvalidRequestError,              ["a broker id can't be '4'", "give a whole number"],            id="an id in digits"),
+    pytest.param(4,   7,    InvalidRequestError,              ["the rack of broker 4 can't be 7", "give a text"],             id="a number for a rack"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("broker_id, rack, error, words", REGISTRATIONS)
+def test_a_refused_registration_leaves_a_free_root_free(
+    disks, refused, broker_id, rack, error, words
+):
+    free = disks.base / "free"
+
+    with refused(error, *words):
+        disks.cluster.register_broker(broker_id, free, rack=rack)
+
+    assert not free.exists()
+
+
 @pytest.mark.parametrize("root", ["a-file", "", "hdfs://host/x"])
 def test_a_cluster_is_not_made_with_a_broker_on_what_cannot_be_a_root(disks, refused, root):
     path = file_in(disks) if root == "a-file" else root

@@ -45,6 +45,9 @@ TOPICS = [
     pytest.param({"partitions": 0},                                  InvalidPartitionsError,        ["0 partitions", "from 1 to"],                           id="no partition"),
     pytest.param({"partitions": -3},                                 InvalidPartitionsError,        ["-3 partitions", "from 1 to"],                          id="fewer than none"),
     pytest.param({"partitions": 10**7},                              InvalidPartitionsError,        ["10000000 partitions", "from 1 to"],                    id="too many partitions"),
+    pytest.param({"partitions": "3"},                                InvalidPartitionsError,        ["'3'", "give a whole number"],                          id="digits for a number"),
+    pytest.param({"partitions": 2.5},                                InvalidPartitionsError,        ["2.5", "give a whole number"],                          id="a fraction"),
+    pytest.param({"replication_factor": "two"},                      InvalidReplicationFactorError, ["'two'", "give a whole number"],                        id="a word for a number"),
     pytest.param({"replication_factor": 4},                          InvalidReplicationFactorError, ["factor 4", "brokers, 3", "register more brokers"],     id="more replicas than brokers"),
     pytest.param({"replication_factor": 0},                          InvalidReplicationFactorError, ["factor 0", "at least 1"],                              id="no replica"),
     pytest.param({"replica_assignment": {0: [1, 9]}},                InvalidReplicaAssignmentError, ["[1, 9]", "registered: [1, 2, 3]"],                     id="an unknown broker"),
@@ -106,6 +109,17 @@ def test_a_read_from_where_nothing_is_committed(cluster, refused, start):
         cluster.read("orders", start={0: start})
 
 
+@pytest.mark.parametrize("bound", ["start", "end"])
+def test_a_read_between_offsets_that_are_none(cluster, refused, bound):
+    with refused(InvalidRequestError, "partition 0 can't be 'first'", "give a whole number"):
+        cluster.read("orders", **{bound: {0: "first"}})
+
+
+def test_more_partitions_in_digits(cluster, refused):
+    with refused(InvalidPartitionsError, "to can't be '5'", "give a whole number"):
+        cluster.add_partitions("orders", to="5")
+
+
 def test_an_election_of_another_kind(cluster, refused):
     with refused(InvalidRequestError, "'unfair'", "'preferred'"):
         cluster.elect_leaders("unfair")
@@ -122,6 +136,8 @@ CLUSTERS = [
     pytest.param({"configs": {"num.partitions": "0"}},       InvalidConfigError,  ["'num.partitions'", "'0'", "from 1"],                        id="out of range"),
     pytest.param({"brokers": {}},                            InvalidRequestError, ["give at least one id and root"],                            id="no broker"),
     pytest.param({"brokers": {-1: "new"}},                   InvalidRequestError, ["broker id -1", "0 or more"],                                id="negative id"),
+    pytest.param({"brokers": {"one": "new"}},                InvalidRequestError, ["a broker id can't be 'one'", "give a whole number"],         id="a word for an id"),
+    pytest.param({"racks": {1: 3}},                          InvalidRequestError, ["the rack of broker 1 can't be 3", "give a text"],            id="a number for a rack"),
     pytest.param({"racks": {9: "a"}},                        InvalidRequestError, ["broker 9, which is not in brokers"],                        id="rack of nobody"),
 ]
 # fmt: on

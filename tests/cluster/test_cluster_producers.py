@@ -121,6 +121,22 @@ def test_a_producer_epoch_that_is_given_fences_lower_ones(cluster, topic):
     assert values_of(cluster, topic) == [b"a"]
 
 
+def test_a_producer_epoch_that_is_given_fences_lower_ones_where_it_never_appended(
+    cluster, new_topic
+):
+    topic = new_topic(partitions=2)
+    one, other = [("k", "a", None, None, 0)], [("k", "b", None, None, 1)]
+    cluster.append(topic, one, producer_id="wide", sequence=0, producer_epoch=7)
+
+    with pytest.raises(ProducerFencedError):
+        cluster.append(topic, other, producer_id="wide", sequence=1, producer_epoch=6)
+
+    # A run without an epoch of its own comes after it, and is not fenced by it.
+    cluster.append(topic, other, producer_id="wide", sequence=2)
+    assert cluster.image.producers["wide"] == 8
+    assert values_of(cluster, topic) == [b"a", b"b"]
+
+
 # fmt: off
 INCOMPLETE = [
     pytest.param({"sequence": 0},                         "give producer_id too",      id="no producer"),

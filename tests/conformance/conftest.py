@@ -14,14 +14,26 @@ def pytest_addoption(parser):
     parser.addoption("--vectors", help="another folder of conformance vectors to run")
 
 
+def pytest_configure(config):
+    """Check the folder before anything runs: what is wrong with it is one sentence, not a trace."""
+    if config.getoption("--vectors", default=None) is None or hasattr(config, "workerinput"):
+        return
+    try:
+        load_vectors(folder_of(config))
+    except BrokenVectorsError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def folder_of(config):
+    """Return the folder whose vectors are run."""
+    folder = config.getoption("--vectors", default=None)
+    return OURS if folder is None else Path(folder)
+
+
 def pytest_generate_tests(metafunc):
     if "vector" not in metafunc.fixturenames:
         return
-    folder = metafunc.config.getoption("--vectors", default=None)
-    try:
-        vectors = load_vectors(Path(folder) if folder else OURS)
-    except BrokenVectorsError as error:
-        raise pytest.UsageError(str(error)) from error
+    vectors = load_vectors(folder_of(metafunc.config))
     metafunc.parametrize("vector", vectors, ids=[vector.id for vector in vectors])
 
 

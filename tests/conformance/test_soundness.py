@@ -201,5 +201,9 @@ def test_unknown_kind_fails_and_an_empty_folder_is_an_error(tmp_path):
 
     assert "unknown kind new" in unknown.stdout
     assert unknown.returncode == 1
-    assert f"no vectors in {empty}" in none.stdout + none.stderr
-    assert none.returncode not in (0, 5)
+    [row] = [line for line in unknown.stdout.splitlines() if line.startswith("mine.json")]
+    assert row.split() == ["mine.json", "new", "0", "0", "0", "1"]
+    assert none.stderr.strip() == (
+        f"ERROR: no vectors in {empty}: it must hold *.json files of vectors"
+    )
+    assert none.returncode == pytest.ExitCode.USAGE_ERROR

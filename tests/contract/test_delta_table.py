@@ -174,6 +174,19 @@ def test_lost_file_of_a_batch_makes_the_replica_corrupt(replica, uri, delta_disk
         delta_disks.reopened().open(delta_disks.addresses[1]).load()
 
 
+@pytest.mark.parametrize("folder", ["../", "/tmp/", "below/", "s3://bucket/"])
+def test_commit_that_names_a_file_outside_of_the_replicas_folder_is_corrupt(
+    replica, uri, delta_disks, folder
+):
+    lead(replica, 0)
+    write(replica, delta_disks.addresses[1], [b"a"])
+    newest = Path(uri) / "_delta_log" / f"{2:020d}.json"
+    newest.write_text(newest.read_text().replace('"path":"', f'"path":"{folder}'))
+
+    with pytest.raises(CorruptLogError):
+        delta_disks.reopened().open(delta_disks.addresses[1]).load()
+
+
 def test_table_that_was_taken_away_under_a_kept_handle_is_lost(replica, uri):
     lead(replica, 0)
     Path(uri).rename(f"{uri}-away")

@@ -306,6 +306,24 @@ def test_probe_of_a_root_that_takes_no_writes_says_so(root, monkeypatch):
         probe_root(str(root), identity.directory_id, OPTIONS)
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_disk_that_goes_before_the_files_have_their_names_is_absent(root, monkeypatch, count):
+    root.mkdir(exist_ok=True)
+    rename = os.rename
+
+    def rename_where_the_disk_has_gone(*names):
+        if root.exists():
+            rename(root, f"{root}-away")
+        rename(*names)
+
+    monkeypatch.setattr(os, "rename", rename_where_the_disk_has_gone)
+
+    with pytest.raises(KafkaStorageError, match="can't write"):
+        RootFiles(str(root), OPTIONS).write_all(
+            [(f"{root}/{number}", [b"content"]) for number in range(count)]
+        )
+
+
 def test_link_is_never_followed(root):
     (root / "secret").write_bytes(b"elsewhere")
     (root / "link").symlink_to(root / "secret")
