@@ -65,6 +65,10 @@ _TRY_AGAIN: Final = (
     UnknownLeaderEpochError,
 )
 
+# After these from the metadata log, what stands in the leaders' logs may still be committed: an
+# append waits for the log's root, and if that is too long, nobody may say "not written".
+_METADATA_AWAY: Final = (CommitError, KafkaStorageError, ReplicaLostError, RequestTimedOutError)
+
 
 @dataclass(slots=True)
 class _Pending:
@@ -146,7 +150,11 @@ class Appender:
                 break
             self._clock.sleep_ms(pause_ms * (0.5 + self._random()))
             pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
-            self._metadata.catch_up()
+            try:
+                self._metadata.catch_up()
+            except _METADATA_AWAY as error:
+                for each in pending.values():
+                    each.last_error = error
         return [outcomes[part.key] for part in parts]
 
     def _round(
@@ -168,7 +176,7 @@ class Appender:
         if reports:
             try:
                 self._conclude(reports)
-            except (CommitError, RequestTimedOutError) as error:
+            except _METADATA_AWAY as error:
                 for each in pending.values():
                     each.last_error = error
                 return

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from kafka_on_spark.errors import (
+    KafkaStorageError,
     NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
     ProducerFencedError,
@@ -101,6 +102,51 @@ def test_an_append_waits_for_another_leader_where_the_log_of_this_one_is_damaged
     [outcome] = appender(Images(IN_SYNC, elected)).commit([part], acks="1", timeout_ms=1000)
 
     assert (outcome.error, outcome.base_offset) == (None, 0)
+
+
+class AwayImages(Images):
+    """The same of one whose metadata root is away for some looks and commits."""
+
+    def __init__(self, *images, away):
+        super().__init__(*images)
+        self._away = away
+
+    def _look(self):
+        self._away -= 1
+        if self._away >= 0:
+            raise KafkaStorageError("the metadata root does not answer")
+
+    def catch_up(self):
+        self._look()
+        return super().catch_up()
+
+    def submit(self, decide, *, timeout_ms):
+        self._look()
+        return super().submit(decide, timeout_ms=timeout_ms)
+
+
+@pytest.mark.parametrize("away", [1, 2, 3])
+def test_an_append_waits_for_a_metadata_root_that_comes_back(appender, away):
+    part = StagedPartition(key=KEY, staged=staged("a", epoch=5), holders=(address(1),))
+
+    [outcome] = appender(AwayImages(IN_SYNC, away=away)).commit([part], acks="1", timeout_ms=9000)
+
+    assert (outcome.error, outcome.base_offset) == (None, 0)
+
+
+@pytest.mark.parametrize("acks", ["1", "all"])
+def test_an_append_whose_metadata_root_stays_away_is_unknown_and_never_called_not_written(
+    roots, appender, acks
+):
+    part = StagedPartition(key=KEY, staged=staged("a", epoch=5), holders=(address(1), address(2)))
+
+    [outcome] = appender(AwayImages(IN_SYNC, away=999)).commit([part], acks=acks, timeout_ms=1000)
+
+    assert type(outcome.error) is RequestTimedOutError
+    assert "the metadata root does not answer" in str(outcome.error)
+    assert "whether it will be committed is unknown" in str(outcome.error)
+    [batch] = MemoryReplicaStore(roots).open(address(1)).load().batches
+    assert batch.base_offset == 0
 
 
 def test_an_append_that_was_never_tried_is_called_not_written(roots, appender):
