@@ -26,7 +26,7 @@ REFUSALS: Final = (
     OutOfOrderSequenceError,
     DuplicateSequenceError,
 )
-"""Errors that say that nothing was written."""
+"""Errors that say that nothing was written, if no earlier try of the append may have been."""
 FINAL_REFUSALS: Final = (OutOfOrderSequenceError, DuplicateSequenceError)
 """Errors after which the same append is never tried again."""
 
@@ -117,7 +117,11 @@ class AppendingClient:
 
     def _failed(self, index: int, work: Work, error: Exception) -> None:
         # Of several partitions each has an outcome of its own, and one error speaks for all.
-        is_refused = isinstance(error, REFUSALS) and len(work.parts) == 1
+        is_refused = (
+            isinstance(error, REFUSALS)
+            and len(work.parts) == 1
+            and "may_be_committed" not in error.context
+        )
         self._writer.complete(
             index,
             APPEND,

@@ -333,6 +333,10 @@ class Appender:
             each.may_be_appended = True
         if isinstance(error, _TRY_AGAIN):
             return
+        if each.is_appended or each.may_be_appended:
+            # It refuses this try; what became of the one before, it does not say.
+            words = f"{error.message}; an earlier try of this append may be committed"
+            error = type(error)(words, **{**error.context, "may_be_committed": True})
         del pending[each.part.key]
         outcomes[each.part.key] = PartitionOutcome(
             key=each.part.key, base_offset=None, record_count=0, error=error

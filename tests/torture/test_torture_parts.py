@@ -198,6 +198,16 @@ def test_a_refusal_of_one_partition_is_certain_and_of_two_is_not(tmp_path):
     assert outcomes == {(1, FAIL), (2, INFO)}
 
 
+def test_a_refusal_after_a_try_that_may_be_committed_is_not_certain(tmp_path):
+    error = NotEnoughReplicasError("no", may_be_committed=True)
+    appending = client(tmp_path, Log(*[error] * 20), "a.1", producer_id=None)
+
+    for _ in range(20):
+        appending.once()
+
+    assert {event.kind for event in read_history(tmp_path)} == {INVOKE, INFO}
+
+
 # Disks
 
 

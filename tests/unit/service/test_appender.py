@@ -1,6 +1,7 @@
 """What an appender may say of an append that went wrong halfway."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -89,6 +90,31 @@ def test_an_append_of_unknown_outcome_is_never_called_not_written(roots, appende
     [outcome] = appender(Images(IN_SYNC, ALONE)).commit([part], acks="all", timeout_ms=1000)
 
     assert type(outcome.error) is told
+
+
+def test_a_refusal_after_an_unknown_outcome_says_that_the_append_may_be_committed(roots, appender):
+    """A newer run has begun meanwhile: it fences this one, and what stands in the log stays."""
+    roots[address(1).root].faults.append(Fault.LOST_ANSWER)
+    newer = replace(IN_SYNC, producers={"p": 1})
+    batch = staged("a", epoch=5, producer=stamp(0, producer="p", epoch=0))
+    part = StagedPartition(key=KEY, staged=batch, holders=(address(1), address(2)))
+
+    [outcome] = appender(Images(IN_SYNC, newer)).commit([part], acks="all", timeout_ms=1000)
+
+    assert type(outcome.error) is ProducerFencedError
+    assert "an earlier try of this append may be committed" in str(outcome.error)
+    assert outcome.error.context["may_be_committed"]
+
+
+def test_a_refusal_of_the_first_try_says_nothing_of_earlier_ones(appender):
+    newer = replace(IN_SYNC, producers={"p": 1})
+    batch = staged("a", epoch=5, producer=stamp(0, producer="p", epoch=0))
+    part = StagedPartition(key=KEY, staged=batch, holders=(address(1), address(2)))
+
+    [outcome] = appender(Images(newer)).commit([part], acks="all", timeout_ms=1000)
+
+    assert type(outcome.error) is ProducerFencedError
+    assert "may_be_committed" not in outcome.error.context
 
 
 def test_an_append_waits_for_another_leader_where_the_log_of_this_one_is_damaged(roots, appender):
