@@ -5,7 +5,8 @@ people can query the table. Snapshots are Parquet files of the same columns besi
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
@@ -25,6 +26,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.storage.delta import DeltaLog
+from kafka_on_spark.storage.delta_files import commit_path
 from kafka_on_spark.storage.metadata_files import (
     FILE_SCHEMA,
     decode_file,
@@ -115,12 +117,13 @@ class DeltaMetadataLog:
         """
         with self._delta.lock:
             try:
-                self._refresh()
+                self._delta.refresh()
             except ReplicaLostError:
                 raise ClusterNotFoundError(
                     f"there is no cluster at {self._root}: make one with Cluster.create, or"
                     " check the path"
                 ) from None
+            self._refresh()
             found = self._delta.handle.metadata().configuration.get("kos.format.version")
             if found != FORMAT_VERSION:
                 raise CorruptLogError(
@@ -130,19 +133,37 @@ class DeltaMetadataLog:
 
     def _refresh(self) -> int:
         self._end_offset = None
-        self._version = self._delta.refresh()
+        with self._present():
+            self._version = self._delta.refresh()
         self._end_offset = Offset(self._delta.counter("log-end-offset") or 0)
         return self._version
+
+    @contextmanager
+    def _present(self) -> Iterator[None]:
+        """Tell a log that went back, where nothing may go on, from one whose root is away."""
+        try:
+            yield
+        except ReplicaLostError as error:
+            if self._files.size(commit_path(self.uri, 0)) is None:
+                raise KafkaStorageError(
+                    f"the metadata root {self._root} is away: bring its disk back and try again"
+                ) from error
+            raise InconsistentClusterError(
+                f"the metadata log at {self._root} went back behind what this process has seen:"
+                " stop and restore it"
+            ) from error
 
     def read(self, *, from_offset: Offset) -> list[MetadataBatch]:
         """Return the batches from `from_offset` on, oldest first.
 
         Raises:
+            KafkaStorageError: The metadata root is away or does not answer.
             InconsistentClusterError: The log ends before `from_offset`: it went back.
         """
         with self._delta.lock:
-            if from_offset == self._end_offset and self._delta.is_newest():
-                return []
+            with self._present():
+                if from_offset == self._end_offset and self._delta.is_newest():
+                    return []
             self._refresh()
             assert self._end_offset is not None
             if from_offset > self._end_offset:

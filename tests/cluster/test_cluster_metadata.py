@@ -5,9 +5,11 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import (
     DuplicateBrokerRegistrationError,
+    InconsistentClusterError,
     InconsistentClusterIdError,
     InvalidRequestError,
     InvalidRootError,
+    KafkaStorageError,
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.metadata.image import MetadataImage
@@ -96,6 +98,46 @@ def test_a_bad_snapshot_costs_time_and_nothing_else(disks, harm):
     snapshot.write_bytes(harm(snapshot.read_bytes()))
 
     assert disks.open().image == replayed(disks)
+
+
+# fmt: off
+CALLS = [
+    pytest.param(lambda cluster: cluster.append("orders", records(b"b")), id="append"),
+    pytest.param(lambda cluster: cluster.read("orders"),                  id="read"),
+    pytest.param(lambda cluster: cluster.create_topic("other"),           id="create"),
+    pytest.param(lambda cluster: cluster.replicate(),                     id="replicate"),
+    pytest.param(lambda cluster: cluster.run_controller(),                id="control"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_metadata_root_that_is_away_is_said_to_be_and_is_welcome_back(disks, call):
+    disks.cluster.create_topic("orders", replication_factor=3)
+    disks.cluster.append("orders", records(b"a"))
+    away = disks.metadata_root.rename(disks.base / "meta-away")
+
+    with pytest.raises(KafkaStorageError, match="is away: bring its disk back"):
+        call(disks.cluster)
+
+    assert not disks.metadata_root.exists()
+    away.rename(disks.metadata_root)
+    call(disks.cluster)
+    assert values_of(disks.cluster, "orders")[0] == b"a"
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_metadata_log_that_went_back_stops_the_process_aloud(disks, call):
+    disks.cluster.create_topic("orders", replication_factor=3)
+    copy = disks.set_aside(disks.metadata_root)
+    disks.cluster.append("orders", records(b"a"))
+    disks.restore(copy, disks.metadata_root)
+    before = files_below(disks.metadata_root)
+
+    with pytest.raises(InconsistentClusterError, match="stop and restore it"):
+        call(disks.cluster)
+
+    assert files_below(disks.metadata_root) == before
 
 
 def test_a_cluster_is_not_made_where_there_is_one(disks):
