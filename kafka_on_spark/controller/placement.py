@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from kafka_on_spark.errors import InvalidReplicationFactorError
 from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.metadata.broker import BrokerRegistration
+from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
 
 T = TypeVar("T")
 
@@ -26,11 +26,15 @@ def place_partitions(
 ) -> list[tuple[BrokerId, ...]]:
     """Return the replicas of each of `partition_count` new partitions.
 
+    A fenced broker is used where active ones do not suffice, a draining one never. Source:
+    BrokerHeartbeatManager.UsableBrokerIterator.
+
     Raises:
         InvalidReplicationFactorError: Below 1, above the number of brokers, or no broker is
             active.
     """
-    everyone = sorted(brokers, key=lambda broker: broker.broker_id)
+    usable = (broker for broker in brokers if broker.state is not BrokerState.DRAINING)
+    everyone = sorted(usable, key=lambda broker: broker.broker_id)
     if replication_factor < 1:
         raise InvalidReplicationFactorError(
             f"replication factor {replication_factor} is not allowed: it must be at least 1"

@@ -29,9 +29,11 @@ from kafka_on_spark.metadata.records import (
     PartitionRecord,
     ProducerRecord,
     Record,
+    RemovePartitionRecord,
     RemoveTopicRecord,
     Stamp,
     TopicRecord,
+    UnregisterBrokerRecord,
 )
 
 COLUMNS: Final[Mapping[str, str]] = {
@@ -95,6 +97,8 @@ _PLAIN: Final[tuple[Any, ...]] = (
     ClusterRecord,
     TopicRecord,
     RemoveTopicRecord,
+    RemovePartitionRecord,
+    UnregisterBrokerRecord,
     HighWatermarkRecord,
     ConfigRecord,
     ProducerRecord,

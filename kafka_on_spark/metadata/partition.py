@@ -114,8 +114,21 @@ class PartitionRegistration:
 
     @property
     def is_under_replicated(self) -> bool:
-        """Whether an assigned replica is not in sync."""
-        return len(self.isr) < len(self.replicas)
+        """Whether fewer replicas are in sync than are assigned, moving ones not counted.
+
+        Source: kafka-topics' getReplicationFactor, OngoingReassignmentState.
+        """
+        return len(self.isr) < len(self.replicas) - len(self.adding_replicas)
+
+    @property
+    def target_replicas(self) -> tuple[BrokerId, ...]:
+        """The replicas that a reassignment under way leads to; without one, all."""
+        return tuple(each for each in self.replicas if each not in self.removing_replicas)
+
+    @property
+    def original_replicas(self) -> tuple[BrokerId, ...]:
+        """The replicas from before a reassignment under way; without one, all."""
+        return tuple(each for each in self.replicas if each not in self.adding_replicas)
 
     @property
     def is_reassigning(self) -> bool:

@@ -19,6 +19,8 @@ from kafka_on_spark.controller.brokers import (
     imbalance_percentage,
     unfence_broker,
 )
+from kafka_on_spark.controller.draining import continue_draining
+from kafka_on_spark.controller.reassignment import advance_reassignments
 from kafka_on_spark.controller.recovery import recover
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import NO_ERROR
@@ -36,6 +38,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 PROBE_PAUSE_MS_MIN = 50.0
+ROWS_MAX = 3  # of a reassignment whose target is in sync: leader, ISR, replicas (DESIGN §7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +218,25 @@ class ControllerLoop:
         self._tally.moved.update(moved)
         self._recover()
         self._submit(lambda image: renew_lost(image, self._new_uuid))
+        self._go_on(continue_draining)
+        self._go_on(advance_reassignments)
         self._balance_leaders()
+
+    def _go_on(
+        self, decide: Callable[[MetadataImage], ControllerResult[list[PartitionKey]]]
+    ) -> None:
+        """Commit one row after the other of what goes on in steps, while there is one."""
+        for _ in range(ROWS_MAX):
+            before = self._metadata.image
+            moved = self._submit(decide)
+            self._tally.moved.update(
+                key for key in moved if _leader_of(before, key) != self._leader_of(key)
+            )
+            if self._metadata.image.offset == before.offset:
+                break
+
+    def _leader_of(self, key: PartitionKey) -> BrokerId | None:
+        return _leader_of(self._metadata.image, key)
 
     def _recover(self) -> None:
         """Look for leaders where nobody in sync is left."""
@@ -249,7 +270,10 @@ class ControllerLoop:
     def _is_settled(self, result: ProbeResult) -> bool:
         """Act on one probe; return False if the broker must be probed again."""
         broker_id = result.broker_id
-        is_fenced = self._metadata.image.brokers[broker_id].state is BrokerState.FENCED
+        broker = self._metadata.image.brokers.get(broker_id)
+        if broker is None:  # unregistered since the pass began
+            return True
+        is_fenced = broker.state is BrokerState.FENCED
         if result.error_code == NO_ERROR:
             self._failing.pop(broker_id, None)
             if is_fenced:
@@ -300,6 +324,11 @@ class ControllerLoop:
         cause = _imbalance_cause(unbalanced, limit)
         moved = self._submit(lambda newest: elect_preferred(newest, cause, keys))
         self._tally.moved.update(moved)
+
+
+def _leader_of(image: MetadataImage, key: PartitionKey) -> BrokerId | None:
+    partition = image.partition(key)
+    return None if partition is None else partition.leader
 
 
 def _imbalance_cause(unbalanced: Mapping[BrokerId, float], limit: int) -> str:

@@ -83,7 +83,9 @@ STRATEGIES = {
     },
     kinds.BrokerChangeRecord: {"broker_id": small, "broker_epoch": numbers, "broker_state": states},
     kinds.TopicRecord: {"topic": texts, "topic_id": texts},
+    kinds.UnregisterBrokerRecord: {"broker_id": small, "broker_epoch": numbers},
     kinds.RemoveTopicRecord: {"topic_id": texts},
+    kinds.RemovePartitionRecord: {**place, "topic": texts},
     kinds.PartitionRecord: {**place, "topic": texts, "registration": registrations()},
     kinds.PartitionChangeRecord: {
         **place, "change": changes, "topic": texts, "leader_epoch": numbers, "partition_epoch": numbers,
@@ -108,7 +110,7 @@ def through_parquet(given, stamp=STAMP):
 
 def test_every_record_type_has_a_strategy():
     assert set(STRATEGIES) == set(kinds.Record.__args__)
-    assert len(STRATEGIES) == 14
+    assert len(STRATEGIES) == 16
 
 
 @pytest.mark.parametrize("kind", STRATEGIES, ids=lambda kind: kind.__name__)

@@ -1,0 +1,338 @@
+"""Moving a partition's replicas: start, the steps to the end, cancel, list, verify.
+
+Each row of DESIGN §7's table is one commit, and which row comes next is read off the registration
+alone: a controller that dies between two rows leaves nothing that the next one can't go on from.
+The steps are the older controller's phases; who comes and goes is decided as in KRaft, by
+PartitionReassignmentReplicas and PartitionReassignmentRevert.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from kafka_on_spark.controller.brokers import change_record
+from kafka_on_spark.controller.election import Election, elect_leader
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.controller.topics import NewUuid
+from kafka_on_spark.errors import (
+    InvalidReplicaAssignmentError,
+    NoReassignmentInProgressError,
+    ReassignmentInProgressError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.ids import KEEP, BrokerId, PartitionKey, ReplicaUuid
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
+from kafka_on_spark.metadata.records import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Which replicas come, go, and stand in the register while they do.
+
+    Attributes:
+        replicas: The target in its order, then those that go.
+        adding: Those that come, ascending.
+        removing: Those that go, ascending.
+    """
+
+    replicas: tuple[BrokerId, ...]
+    adding: tuple[BrokerId, ...]
+    removing: tuple[BrokerId, ...]
+
+
+def roles_of(current: Sequence[BrokerId], target: Sequence[BrokerId]) -> Roles:
+    """Return who comes and goes between two assignments. Source: PartitionReassignmentReplicas."""
+    removing = tuple(sorted(set(current) - set(target)))
+    return Roles(
+        replicas=(*target, *removing),
+        adding=tuple(sorted(set(target) - set(current))),
+        removing=removing,
+    )
+
+
+def start_reassignments(
+    image: MetadataImage,
+    targets: Mapping[PartitionKey, Sequence[int]],
+    *,
+    new_uuid: NewUuid,
+    cause: str,
+) -> ControllerResult[list[PartitionKey]]:
+    """Decide that partitions move to `targets` (row A). All or none. Answer: which change.
+
+    The replicas that come begin to fetch; another order of the same replicas is done at once.
+
+    Raises:
+        UnknownTopicOrPartitionError: There is no such partition.
+        ReassignmentInProgressError: It is being reassigned: cancel that first, or wait.
+        InvalidReplicaAssignmentError: A target is empty, or names a broker twice, an unknown one,
+            or as a new replica's place one that is not active.
+    """
+    records: list[Record] = []
+    started = []
+    for key, target in targets.items():
+        partition = _partition(image, key)
+        if partition.is_reassigning:
+            raise ReassignmentInProgressError(
+                f"{image.name_of(key)} is being reassigned to {list(partition.target_replicas)}"
+                " already: wait until it is done, or cancel it first"
+            )
+        change = _start(partition, check_target(image, key, target), new_uuid)
+        if change is not None:
+            records.append(change_record(image, key, partition, change, cause))
+            started.append(key)
+    return ControllerResult(records, started)
+
+
+def check_target(
+    image: MetadataImage, key: PartitionKey, target: Sequence[int]
+) -> tuple[BrokerId, ...]:
+    """Return the replicas that a partition is to have, checked.
+
+    Raises:
+        InvalidReplicaAssignmentError: As in `start_reassignments`.
+    """
+    name = image.name_of(key)
+    if not target or len(set(target)) != len(target):
+        raise InvalidReplicaAssignmentError(
+            f"{name} can't be on brokers {list(target)}: name at least one, and each once"
+        )
+    unknown = set(target) - image.brokers.keys()
+    if unknown:
+        raise InvalidReplicaAssignmentError(
+            f"{name} can't be on brokers {sorted(unknown)}, which are not registered: name some"
+            f" of {sorted(image.brokers)}"
+        )
+    current = _partition(image, key).replicas
+    idle = [
+        each for each in target if each not in current and not image.is_eligible(BrokerId(each))
+    ]
+    if idle:
+        states = ", ".join(
+            f"{each} is {image.brokers[BrokerId(each)].state.value}" for each in idle
+        )
+        raise InvalidReplicaAssignmentError(
+            f"{name} can't move to brokers that take no replicas now, {states}: bring them back"
+            " first, or name others"
+        )
+    return tuple(BrokerId(each) for each in target)
+
+
+def _start(
+    partition: PartitionRegistration, target: tuple[BrokerId, ...], new_uuid: NewUuid
+) -> PartitionChange | None:
+    roles = roles_of(partition.replicas, target)
+    if roles.replicas == partition.replicas and not roles.adding and not roles.removing:
+        return None
+    known = dict(zip(partition.replicas, partition.replica_uuids, strict=True))
+    made = dict(zip(partition.replicas, partition.directories, strict=True))
+    return PartitionChange(
+        replicas=roles.replicas,
+        # A replica that comes back where it once was is another making of it (DESIGN §2).
+        replica_uuids=tuple(
+            known[each] if each in known else ReplicaUuid(new_uuid()) for each in roles.replicas
+        ),
+        directories=tuple(made.get(each) for each in roles.replicas),
+        adding_replicas=roles.adding or KEEP,
+        removing_replicas=roles.removing or KEEP,
+    )
+
+
+def advance_reassignments(image: MetadataImage) -> ControllerResult[list[PartitionKey]]:
+    """Decide the next row of every reassignment that has one now. Answer: those that move on.
+
+    To be decided again until nothing moves; a row whose commit was lost is decided anew.
+    """
+    eligible = image.eligible_brokers()
+    records: list[Record] = []
+    moved = []
+    for key, partition in image.partitions():
+        step = next_step(partition, eligible)
+        if step is not None:
+            change, cause = step
+            records.append(change_record(image, key, partition, change, cause))
+            moved.append(key)
+    return ControllerResult(records, moved)
+
+
+def next_step(
+    partition: PartitionRegistration, eligible: frozenset[BrokerId]
+) -> tuple[PartitionChange, str] | None:
+    """Return the next row of a reassignment, and why; None while it must wait.
+
+    It waits (A, B) until all of the target is in sync: one that is added alone is not enough, a
+    replica that stays must be as well. Source: PartitionReassignmentReplicas.
+    """
+    target = partition.target_replicas
+    if not partition.is_reassigning or not partition.isr.issuperset(target):
+        return None
+    words = " ".join(map(str, target))
+    if partition.leader not in target:  # B3
+        leader = elect_leader(
+            _within(partition, target), eligible=eligible, election=Election.ONLINE
+        )
+        if leader.leader is None:
+            return None
+        return PartitionChange(leader=leader.leader), f"reassignment: leader moves into {words}"
+    going = frozenset(partition.removing_replicas)
+    if (partition.isr | partition.elr) & going:  # B4
+        change = PartitionChange(isr=partition.isr - going, elr=partition.elr - going)
+        return change, f"reassignment: {words} are in sync, the others leave the ISR"
+    return _only(partition, target, leader=partition.leader), f"reassignment to {words} is done"
+
+
+def _within(
+    partition: PartitionRegistration, replicas: tuple[BrokerId, ...]
+) -> PartitionRegistration:
+    """Return a registration as if only `replicas` were assigned, without a leader."""
+    change = _only(partition, replicas, leader=None)
+    return replace(
+        partition.merge(change),
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+    )
+
+
+def _only(
+    partition: PartitionRegistration, replicas: tuple[BrokerId, ...], *, leader: BrokerId | None
+) -> PartitionChange:
+    """Return the change after which `replicas` are all there are, and nothing moves.
+
+    It names the leader, so that a new leadership fences who holds the old list of replicas.
+    """
+    kept = frozenset(replicas)
+    return PartitionChange(
+        replicas=replicas,
+        replica_uuids=tuple(partition.uuid_of(each) for each in replicas),
+        directories=tuple(partition.directory_of(each) for each in replicas),
+        isr=partition.isr & kept,
+        elr=partition.elr & kept,
+        leader=leader,
+        adding_replicas=(),
+        removing_replicas=(),
+    )
+
+
+def cancel_reassignments(
+    image: MetadataImage, keys: Iterable[PartitionKey], *, cause: str
+) -> ControllerResult[list[PartitionKey]]:
+    """Decide that partitions stay where they were: replicas that came go again. All or none.
+
+    A leader among them hands over to one that stays and is in sync. Source:
+    PartitionReassignmentRevert.
+
+    Raises:
+        UnknownTopicOrPartitionError: There is no such partition.
+        NoReassignmentInProgressError: It is not being reassigned.
+        InvalidReplicaAssignmentError: Of those that would stay nobody is in sync.
+    """
+    eligible = image.eligible_brokers()
+    records: list[Record] = []
+    cancelled = []
+    for key in keys:
+        partition = _partition(image, key)
+        if not partition.is_reassigning:
+            raise NoReassignmentInProgressError(
+                f"{image.name_of(key)} is not being reassigned: there is nothing to cancel"
+            )
+        change = _cancellation(partition, eligible)
+        if change is None:
+            raise InvalidReplicaAssignmentError(
+                f"{image.name_of(key)} can't stay on {list(partition.original_replicas)}: nobody of"
+                " these is in sync, and records would be lost; let the reassignment be done"
+            )
+        records.append(change_record(image, key, partition, change, cause))
+        cancelled.append(key)
+    return ControllerResult(records, cancelled)
+
+
+def _cancellation(
+    partition: PartitionRegistration, eligible: frozenset[BrokerId]
+) -> PartitionChange | None:
+    """Return the change back; None if nobody in sync would be left."""
+    original = partition.original_replicas
+    if not original or not partition.isr.intersection(original):
+        return None
+    leader = partition.leader
+    if leader not in original:
+        without = _within(partition, original)
+        leader = elect_leader(without, eligible=eligible, election=Election.ONLINE).leader
+    if leader is not None and leader not in partition.isr:
+        leader = None  # from the ELR: the ISR has members that only must come back
+    return _only(partition, original, leader=leader)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reassignment:
+    """A reassignment under way, as people ask for it.
+
+    Attributes:
+        key: The partition.
+        target: Its replicas once it is done.
+        adding: Replicas that come.
+        removing: Replicas that go.
+        waits_for: Replicas of the target that are not in sync yet.
+    """
+
+    key: PartitionKey
+    target: tuple[BrokerId, ...]
+    adding: tuple[BrokerId, ...]
+    removing: tuple[BrokerId, ...]
+    waits_for: tuple[BrokerId, ...]
+
+
+def list_reassignments(image: MetadataImage) -> list[Reassignment]:
+    """Return the reassignments under way."""
+    return [
+        Reassignment(
+            key=key,
+            target=partition.target_replicas,
+            adding=partition.adding_replicas,
+            removing=partition.removing_replicas,
+            waits_for=tuple(
+                each for each in partition.target_replicas if each not in partition.isr
+            ),
+        )
+        for key, partition in image.partitions()
+        if partition.is_reassigning
+    ]
+
+
+class ReassignmentStatus(Enum):
+    """What became of a reassignment. Source: kafka-reassign-partitions --verify."""
+
+    COMPLETE = "complete"
+    IN_PROGRESS = "in progress"
+    NOT_THERE = "the partition is not there"
+    ELSEWHERE = "the replicas are others"
+
+
+def verify_reassignments(
+    image: MetadataImage, targets: Mapping[PartitionKey, Sequence[int]]
+) -> dict[PartitionKey, ReassignmentStatus]:
+    """Return what became of each of `targets`."""
+    return {key: _status(image.partition(key), target) for key, target in targets.items()}
+
+
+def _status(partition: PartitionRegistration | None, target: Sequence[int]) -> ReassignmentStatus:
+    if partition is None:
+        return ReassignmentStatus.NOT_THERE
+    if partition.target_replicas != tuple(target):
+        return ReassignmentStatus.ELSEWHERE
+    if partition.is_reassigning:
+        return ReassignmentStatus.IN_PROGRESS
+    return ReassignmentStatus.COMPLETE
+
+
+def _partition(image: MetadataImage, key: PartitionKey) -> PartitionRegistration:
+    """Return the registration of `key`.
+
+    Raises:
+        UnknownTopicOrPartitionError: There is none.
+    """
+    partition = image.partition(key)
+    if partition is None:
+        raise UnknownTopicOrPartitionError(
+            f"there is no partition {key.partition} of topic {key.topic_id}: name one that is there"
+        )
+    return partition
