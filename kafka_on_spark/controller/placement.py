@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from kafka_on_spark.errors import InvalidReplicationFactorError
 from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
+from kafka_on_spark.metadata.broker import BrokerRegistration
 
 T = TypeVar("T")
 
@@ -91,27 +91,26 @@ class _Rack:
 class Stripes:
     """All racks of a cluster; each partition that is placed begins at the next one.
 
-    A fenced broker is used where active ones do not suffice, a draining one never. Source:
-    BrokerHeartbeatManager.UsableBrokerIterator.
+    Brokers that are fenced or draining are used where active ones do not suffice.
     """
 
     def __init__(self, brokers: Iterable[BrokerRegistration], random_below: RandomBelow) -> None:
-        usable = [each for each in brokers if each.state is not BrokerState.DRAINING]
+        everyone = sorted(brokers, key=lambda each: each.broker_id)
         by_rack: dict[str, list[BrokerRegistration]] = {}
-        for broker in sorted(usable, key=lambda each: each.broker_id):
+        for broker in everyone:
             by_rack.setdefault(broker.rack or "", []).append(broker)
         self._names = sorted(by_rack)
         self._racks = {name: _Rack(by_rack[name], random_below) for name in self._names}
-        self.broker_count = len(usable)
-        self.unfenced_count = sum(each.is_eligible for each in usable)
+        self.broker_count = len(everyone)
+        self.unfenced_count = sum(each.is_eligible for each in everyone)
         self._random_below = random_below
         self._epoch = 0
         self._offset = random_below(len(self._names)) if self._names else 0
 
     @property
     def racks(self) -> list[str | None]:
-        """The racks in the order of their names; None: the brokers without one."""
-        return [name or None for name in sorted(self._names)]
+        """The racks in the order in which partitions begin at them; None: brokers without one."""
+        return [name or None for name in self._names]
 
     def place(self, replication_factor: int) -> tuple[BrokerId, ...]:
         """Return the replicas of the next partition; the first is on an active broker.

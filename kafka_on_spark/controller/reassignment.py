@@ -57,10 +57,13 @@ def start_reassignments(
     *,
     new_uuid: NewUuid,
     cause: str,
+    is_replacing: bool = False,
 ) -> ControllerResult[list[PartitionKey]]:
     """Decide that partitions move to `targets` (row A). All or none. Answer: which change.
 
     The replicas that come begin to fetch; another order of the same replicas is done at once.
+    `is_replacing`: also where they move elsewhere already; what came for that goes with the rest,
+    and nothing that was there is dropped before all of the new target is in sync (KRaft's rule).
 
     Raises:
         UnknownTopicOrPartitionError: There is no such partition.
@@ -72,7 +75,7 @@ def start_reassignments(
     started = []
     for key, target in targets.items():
         partition = _partition(image, key)
-        if partition.is_reassigning:
+        if partition.is_reassigning and not is_replacing:
             raise ReassignmentInProgressError(
                 f"{image.name_of(key)} is being reassigned to {list(partition.target_replicas)}"
                 " already: wait until it is done, or cancel it first"
@@ -122,7 +125,8 @@ def _start(
     partition: PartitionRegistration, target: tuple[BrokerId, ...], new_uuid: NewUuid
 ) -> PartitionChange | None:
     roles = roles_of(partition.replicas, target)
-    if roles.replicas == partition.replicas and not roles.adding and not roles.removing:
+    moves = (partition.adding_replicas, partition.removing_replicas)
+    if roles.replicas == partition.replicas and moves == (roles.adding, roles.removing):
         return None
     known = dict(zip(partition.replicas, partition.replica_uuids, strict=True))
     made = dict(zip(partition.replicas, partition.directories, strict=True))
@@ -133,8 +137,8 @@ def _start(
             known[each] if each in known else ReplicaUuid(new_uuid()) for each in roles.replicas
         ),
         directories=tuple(made.get(each) for each in roles.replicas),
-        adding_replicas=roles.adding or KEEP,
-        removing_replicas=roles.removing or KEEP,
+        adding_replicas=KEEP if roles.adding == moves[0] else roles.adding,
+        removing_replicas=KEEP if roles.removing == moves[1] else roles.removing,
     )
 
 
@@ -235,7 +239,7 @@ def cancel_reassignments(
             raise NoReassignmentInProgressError(
                 f"{image.name_of(key)} is not being reassigned: there is nothing to cancel"
             )
-        change = _cancellation(partition, eligible)
+        change = cancellation(partition, eligible)
         if change is None:
             raise InvalidReplicaAssignmentError(
                 f"{image.name_of(key)} can't stay on {list(partition.original_replicas)}: nobody of"
@@ -246,7 +250,7 @@ def cancel_reassignments(
     return ControllerResult(records, cancelled)
 
 
-def _cancellation(
+def cancellation(
     partition: PartitionRegistration, eligible: frozenset[BrokerId]
 ) -> PartitionChange | None:
     """Return the change back; None if nobody in sync would be left."""

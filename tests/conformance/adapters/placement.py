@@ -88,6 +88,7 @@ class Striped(Adapter):
             for each in brokers
         ]
         self.stripes = Stripes(registered, self.draws)
+        self.racks = self.stripes.racks
         self.placed = []
         self.factor = 0
         self.refusal = None
@@ -95,13 +96,16 @@ class Striped(Adapter):
     def op_place_one(self, replication_factor):
         self.factor = replication_factor
         self.placed.append(list(self.stripes.place(replication_factor)))
+        self.racks = self.stripes.racks
         return {"replicas": self.placed[-1]}
 
     def op_place(self, start_partition, num_partitions, replication_factor):
-        self.factor = replication_factor
+        """Kafka begins anew for each topic, so the racks are asked for as they were before."""
+        self.factor, racks = replication_factor, self.racks
         try:
             for _ in range(num_partitions):
                 self.op_place_one(replication_factor)
+            self.racks = racks
         except KafkaOnSparkError as error:
             self.refusal = kafka_names(error)
 
@@ -112,7 +116,7 @@ class Striped(Adapter):
         answer = {
             "total_brokers": self.stripes.broker_count,
             "unfenced_brokers": self.stripes.unfenced_count,
-            "racks": self.stripes.racks,
+            "racks": self.racks,
             "assignments": self.placed,
             "counts": dict(pairs),
             "invariants": [],

@@ -247,6 +247,39 @@ def test_one_reassignment_at_a_time_and_none_to_cancel_where_there_is_none():
         cancel_reassignments(image, [PartitionKey(TOPIC_ID, 7)], cause="")
 
 
+# fmt: off
+REPLACED = [  # another target                replicas       adding   removing    at the end
+    pytest.param((5, 6),                      "5 6 1 2 4",   "5 6",   "1 2 4",    "5 6",     id="elsewhere"),
+    pytest.param((4, 2),                      "4 2 1",       "",      "1",        "4 2",     id="another-order"),
+    pytest.param((1, 2),                      "1 2 4",       "",      "4",        "1 2",     id="back"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("target, replicas, adding, removing, last", REPLACED)
+def test_replaced_when_told_to(target, replicas, adding, removing, last):
+    image = image_of(MOVING, ids=SIX)
+
+    image = replay(
+        image,
+        start_reassignments(
+            image, {KEY: target}, new_uuid=count().__next__, cause="", is_replacing=True
+        ),
+    )
+
+    assert row(image)[:3] == (replicas, adding, removing)
+    everyone = frozenset(only(image).replicas)
+    assert row(finished(changed(image, isr=everyone)))[0] == last
+
+
+def test_same_target_again_is_nothing_to_do():
+    image = image_of(partition("4 2 1", isr="1 2", leader=1, adding="4", removing="1"), ids=SIX)
+
+    again = start_reassignments(image, {KEY: (4, 2)}, new_uuid=str, cause="", is_replacing=True)
+
+    assert again.response == [KEY]  # as in KRaft: who had come is one of those there now
+
+
 def test_cancelling_is_refused_where_nobody_in_sync_would_be_left():
     image = image_of(partition("4 1", isr="4", leader=4, adding="4", removing="1"), ids=SIX)
 
