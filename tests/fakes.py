@@ -75,8 +75,11 @@ class _Table:
 
     identity: ReplicaIdentity
     changes: list[LogChange] = field(default_factory=list)
+    is_damaged: bool = False
 
     def state(self) -> ReplicaState:
+        if self.is_damaged:
+            raise CorruptLogError("the table can't be read")
         state = ReplicaState(identity=self.identity)
         for change in self.changes:
             state = state.apply(change)

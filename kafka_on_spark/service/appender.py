@@ -209,7 +209,11 @@ class Appender:
         leader = address_of(image, key, partition, partition.leader)
         replica = self._replicas.open(leader)
         each.seen_epoch = None
-        state = begin_leadership(replica, partition)
+        try:
+            state = begin_leadership(replica, partition)
+        except CorruptLogError as error:
+            # The leader's fault and not the caller's: another may lead before the time is up.
+            raise ReplicaLostError(f"the leader's log can't be read: {error}") from error
         staged = self._restage(each.part, leader, partition.leader_epoch)
         appended = append(
             replica,

@@ -160,10 +160,12 @@ class DeltaLog:
     def _update(self) -> int:
         table, self._table = self._table, None
         with self._reading():
-            if table is None:
-                table = self._open()
-            else:
-                table.update_incremental()
+            if table is not None:
+                try:
+                    table.update_incremental()
+                except DeltaError:
+                    table = None  # a handle can't follow a table that went back below it
+            table = table or self._open()
         self._table = table
         return table.version()
 
@@ -208,6 +210,7 @@ class DeltaLog:
                 f"can't read the table at {self.uri}: {reason(error, self._options)}"
             ) from self._options.shown(error)
         except (DeltaError, ValueError) as error:
+            self._table = None  # a file of its may be gone that another handle does not need
             raise CorruptLogError(
                 f"the table at {self.uri} can't be read: {reason(error, self._options)}"
             ) from self._options.shown(error)
@@ -306,8 +309,7 @@ class DeltaLog:
             try:
                 put()
             except Exception as error:
-                text = reason(error, self._options)
-                log.debug("commit %s of %s: %s", version, self.uri, text)
+                log.debug("commit %s of %s: %s", version, self.uri, reason(error, self._options))
             return self._write_id_at(version)
 
         try:
@@ -335,8 +337,7 @@ class DeltaLog:
         if not self._is_local:
             return
         if self.version >= 0:
-            new = range(self.version + 1, version + 1)
-            paths = [commit_path(self.uri, each) for each in new]
+            paths = [commit_path(self.uri, each) for each in range(self.version + 1, version + 1)]
         else:
             paths = newest_paths(self._files, self.uri)
             self._checkpoint_version = max(

@@ -91,6 +91,9 @@ class DeltaReplicaLog:
             DeltaReplicaLog(address, options).load()
         except CommitOutcomeUnknownError as error:
             raise KafkaStorageError(f"can't make a table on {address.root}") from error
+        # delta-rs makes missing folders: if the disk went meanwhile, the table is beneath its
+        # mount, and would look sound until the disk is back.
+        check_directory(address.root, address.directory_id, options)
 
     def load(self) -> ReplicaState:
         """Return the newest state; what it counts is durable."""

@@ -12,11 +12,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import SplitResult, unquote, urlsplit
-from uuid import uuid4
 
 import fsspec
 
 from kafka_on_spark.errors import InvalidRootError, KafkaStorageError
+from kafka_on_spark.storage.local_files import local_pieces, read_local, write_temporary
 
 # What these may say; anything else switches the conditional put off (DESIGN §2, GROUND §1.4).
 _OFF: Final = frozenset({"", "0", "false", "off", "no", "n"})
@@ -41,7 +41,6 @@ _S3_TIMES: Final = {"timeout": "read_timeout", "connect_timeout": "connect_timeo
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?) *(ms|s|m)")
 _TERMINAL: Final = re.compile(r"\x1b\[[0-9;]*m|↳")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
-_PIECE_BYTES: Final = 2**20
 _ABSENT: Final = (FileNotFoundError, NotADirectoryError)
 _S3_NAMES: Final = {
     "aws_access_key_id": "key",
@@ -235,7 +234,7 @@ class RootFiles:
         try:
             with self._answering("read", path):
                 if is_local(path):
-                    return _read_local(path)
+                    return read_local(path)
                 content: bytes = filesystem(path, self.options).cat_file(path)
                 return content
         except _ABSENT:
@@ -249,20 +248,42 @@ class RootFiles:
         """
         with self._answering("read", path):
             if is_local(path):
-                yield from _local_pieces(path)
+                yield from local_pieces(path)
             else:
                 yield filesystem(path, self.options).cat_file(path)
 
     def write(self, path: str, content: Any, *, is_flushed: bool = True) -> None:
         """Write a file that nobody else writes; it is there as a whole or not at all."""
-        self.write_pieces(path, [content], is_flushed=is_flushed)
+        self.write_all([(path, [content])], is_flushed=is_flushed)
 
-    def write_pieces(self, path: str, pieces: Iterable[Any], *, is_flushed: bool = True) -> None:
-        """Do the same with content that comes in pieces; if they raise, nothing is there."""
+    def write_all(
+        self, files: Iterable[tuple[str, Iterable[Any]]], *, is_flushed: bool = True
+    ) -> None:
+        """Do the same with several files, whose contents come in pieces.
+
+        Local ones are flushed when all are written: the first flush then pays for most of what
+        the others would. If one fails, none of the local ones is there.
+        """
+        written: list[tuple[str, str]] = []
+        try:
+            for path, pieces in files:
+                self._write(path, pieces, written)
+            if is_flushed:
+                flush(temporary for temporary, _ in written)
+            while written:
+                with self._answering("write", written[-1][1]):
+                    os.rename(*written[-1])
+                written.pop()
+        finally:
+            for temporary, _ in written:  # on a full disk their space is needed
+                with suppress(OSError):  # the disk may be gone; what failed is raised already
+                    os.unlink(temporary)
+
+    def _write(self, path: str, pieces: Iterable[Any], written: list[tuple[str, str]]) -> None:
         try:
             with self._answering("write", path):
                 if is_local(path):
-                    _write_local(path, pieces, is_flushed=is_flushed)
+                    written.append((write_temporary(path, pieces, is_flushed=False), path))
                 else:
                     filesystem(path, self.options).pipe_file(path, b"".join(pieces))
         except (*_ABSENT, FileExistsError) as error:
@@ -328,49 +349,11 @@ def reason(error: BaseException, options: StorageOptions | None = None) -> str:
     return text if options is None else options.redact(text)
 
 
-def _read_local(path: str) -> bytes:
-    # A link could lead out of the root (FAULTS S2).
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    with os.fdopen(descriptor, "rb") as file:
-        return file.read()
-
-
-def _local_pieces(path: str) -> Iterator[memoryview]:
-    # One piece that stays in the processor's cache: a third faster than a file as a whole.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    with os.fdopen(descriptor, "rb", buffering=0) as file:
-        piece = memoryview(bytearray(min(os.fstat(descriptor).st_size + 1, _PIECE_BYTES)))
-        while count := file.readinto(piece):
-            yield piece[:count]
-
-
-def _write_local(path: str, pieces: Iterable[Any], *, is_flushed: bool) -> None:
-    temporary = _write_temporary(path, pieces, is_flushed=is_flushed)
-    os.rename(temporary, path)
-
-
-def _write_temporary(path: str, pieces: Iterable[Any], *, is_flushed: bool) -> str:
-    temporary = f"{os.path.dirname(path)}/_{uuid4().hex}.tmp"
-    with open(temporary, "xb", buffering=0) as file:
-        try:
-            for piece in pieces:
-                view = memoryview(piece)
-                while view:
-                    view = view[file.write(view) :]
-            if is_flushed:
-                os.fsync(file.fileno())
-        except BaseException:
-            # On a full disk its space is needed.
-            os.unlink(temporary)
-            raise
-    return temporary
-
-
 def _link_local(path: str, content: bytes) -> bool:
     # Never more than one folder: a root that was taken away must not be made anew.
     with suppress(FileExistsError):
         os.mkdir(os.path.dirname(path))
-    temporary = _write_temporary(path, [content], is_flushed=True)
+    temporary = write_temporary(path, [content], is_flushed=True)
     try:
         os.link(temporary, path)
     except FileExistsError:

@@ -228,6 +228,7 @@ class FileSegmentStore:
         sources = RootFiles(source.root, self._options)
         folder = replica_folder(target)
         present = self._sizes(folder, names or [each.path for each in segments], target)
+        missing = []
         for segment, name in zip(segments, names or [e.path for e in segments], strict=True):
             path = f"{folder}/{name}"
             if present.get(name) == segment.size_bytes:
@@ -236,8 +237,8 @@ class FileSegmentStore:
                     flush([path])
                 continue
             origin = f"{replica_folder(source)}/{segment.path}"
-            pieces = checked_pieces(segment, sources.pieces(origin), origin)
-            targets.write_pieces(path, pieces, is_flushed=target.is_flushed)
+            missing.append((path, checked_pieces(segment, sources.pieces(origin), origin)))
+        targets.write_all(missing, is_flushed=target.is_flushed)
         flush_folder(target)
 
     def _sizes(self, folder: str, names: Sequence[str], target: ReplicaAddress) -> dict[str, int]:

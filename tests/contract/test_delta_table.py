@@ -1,17 +1,19 @@
 """A replica is a plain Delta table: whoever reads Delta reads it, at every version."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from kafka_on_spark.errors import CorruptLogError, ReplicaLostError
+from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
 from kafka_on_spark.service.replicas import commit_decided
+from kafka_on_spark.storage.delta import DeltaLog
 from kafka_on_spark.storage.replica_log import TABLE_SCHEMA, identity_of
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import RECORD_SCHEMA, new_segment, put_segment, replica_folder
@@ -178,3 +180,23 @@ def test_table_that_was_taken_away_under_a_kept_handle_is_lost(replica, uri):
 
     with pytest.raises(ReplicaLostError):
         replica.load()
+
+
+def test_a_table_that_was_made_where_the_disk_had_just_gone_is_not_made(delta_disks, monkeypatch):
+    """delta-rs makes the folders that are missing, also beneath a disk's mount."""
+    address = delta_disks.addresses[1]
+    root = Path(address.root)
+    away = root.with_name(f"{root.name}-away")
+    create = DeltaLog.create
+
+    def create_after_the_disk_has_gone(*args, **kwargs):
+        root.rename(away)
+        return create(*args, **kwargs)
+
+    monkeypatch.setattr(DeltaLog, "create", create_after_the_disk_has_gone)
+    try:
+        with pytest.raises(KafkaStorageError, match="not the disk it was"):
+            delta_disks.replicas.make(address)
+    finally:
+        shutil.rmtree(root)
+        away.rename(root)  # other tests use it

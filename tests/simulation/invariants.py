@@ -288,7 +288,11 @@ def truncation_floor(
     ledger: Ledger, key: PartitionKey, table: Table, before: ReplicaState, after: ReplicaState
 ) -> None:
     """I14: no commit takes a committed record out of a live replica, or a member of the ISR below
-    the high watermark."""
+    the high watermark.
+
+    A late task of a leadership in between may take one from a replica on which nothing rests: its
+    fence can't know of the newer leadership (found by search).
+    """
     partition = ledger.image.partition(key)
     broker_id = table.identity.broker_id
     if partition is None or after.log_end_offset >= before.log_end_offset:
@@ -303,6 +307,9 @@ def truncation_floor(
             "I14 truncation floor",
             f"{key.partition} on {broker_id}: cut to {after.log_end_offset}",
         )
+    is_late = (after.leader_epoch or 0) < partition.leader_epoch
+    if is_late and broker_id not in partition.isr | partition.elr:
+        return
     start = max(after.log_end_offset, partition.log_start_offset, before.log_start_offset)
     end = min(before.log_end_offset, partition.high_watermark)
     if start < end:

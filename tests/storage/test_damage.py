@@ -106,6 +106,17 @@ def test_process_that_saw_more_is_not_content_with_an_older_copy(log, uri):
     assert log.refresh() == LAST
 
 
+def test_process_that_has_committed_more_finds_an_older_copy_lost_and_not_damaged(log, uri):
+    """Its handle stays where it was before its commit, and can't be brought up."""
+    commit(log, LAST)
+    for version in (LAST - 1, LAST, LAST + 1):
+        commit_file(uri, version).unlink()
+
+    for _ in range(2):
+        with pytest.raises(ReplicaLostError):
+            log.refresh()
+
+
 def test_emptied_file_after_the_last_commit_is_neither_counted_nor_committed_over(
     log, uri, impatient
 ):
@@ -143,6 +154,21 @@ def test_damaged_hint_at_the_checkpoint_does_no_harm(log, uri, damage):
     damage(commit_file(uri, 0).with_name("_last_checkpoint"))
 
     assert opened(uri).counter("count") == log.version
+
+
+def test_kept_handle_whose_checkpoint_is_gone_is_opened_anew(log, uri):
+    """A root restored from a copy may have all commits, and lack the checkpoint made after it."""
+    commit_times(log, 7)
+    log.checkpoint_if_due()
+    log.refresh()
+    for name in ("_last_checkpoint", f"{log.version:020d}.checkpoint.parquet"):
+        commit_file(uri, 0).with_name(name).unlink()
+
+    with pytest.raises(CorruptLogError):
+        log.counter("count")
+    log.refresh()
+
+    assert log.counter("count") == log.version
 
 
 def test_log_that_is_a_file_is_said_aloud(log, uri):

@@ -203,3 +203,36 @@ def test_what_is_not_local_is_not_flushed(flushed):
     flush(["s3://bucket/segment"])
 
     assert flushed == []
+
+
+def test_several_files_are_flushed_when_all_are_written_and_named_after_that(root, flushed):
+    files = [(f"{root}/{name}", [name.encode() * 3, b"."]) for name in ("a", "b", "c")]
+
+    RootFiles(str(root), OPTIONS).write_all(files)
+
+    assert [os.path.basename(path)[0] for path in flushed] == ["_", "_", "_"]
+    assert [Path(path).read_bytes() for path, _ in files] == [b"aaa.", b"bbb.", b"ccc."]
+    assert sorted(os.listdir(root)) == ["a", "b", "c"]
+
+
+def _breaks():
+    yield b"begun"
+    raise CorruptLogError("the source is not what its name says")
+
+
+def test_of_several_files_none_is_there_if_one_fails(root):
+    files = [(f"{root}/a", [b"a"]), (f"{root}/b", _breaks()), (f"{root}/c", [b"c"])]
+
+    with pytest.raises(CorruptLogError):
+        RootFiles(str(root), OPTIONS).write_all(files)
+
+    assert os.listdir(root) == []
+
+
+def test_of_several_files_none_is_there_if_one_can_not_be_flushed(root, failing):
+    failing(".tmp", errno.EIO)
+
+    with pytest.raises(KafkaStorageError, match="can't flush"):
+        RootFiles(str(root), OPTIONS).write_all([(f"{root}/a", [b"a"]), (f"{root}/b", [b"b"])])
+
+    assert os.listdir(root) == []

@@ -10,7 +10,14 @@ from kafka_on_spark.service.append_parts import StagedPartition
 from kafka_on_spark.service.appender import Appender, AppendThreads
 from kafka_on_spark.service.replicas import begin_leadership
 from tests.builders import KEY, address, disk, image_of, partition, staged
-from tests.fakes import FakeClock, Fault, MemoryReplicaStore, MemoryRoots, MemorySegmentStore
+from tests.fakes import (
+    FakeClock,
+    Fault,
+    MemoryReplicaStore,
+    MemoryRoots,
+    MemorySegmentStore,
+    folder,
+)
 
 TWO = {"min.insync.replicas": "2"}
 IN_SYNC = image_of(partition("1 2", version=1), configs=TWO)
@@ -76,6 +83,19 @@ def test_an_append_of_unknown_outcome_is_never_called_not_written(roots, appende
     [outcome] = appender(Images(IN_SYNC, ALONE)).commit([part], acks="all", timeout_ms=1000)
 
     assert type(outcome.error) is told
+
+
+def test_an_append_waits_for_another_leader_where_the_log_of_this_one_is_damaged(roots, appender):
+    roots[address(1).root].tables[folder(address(1))].is_damaged = True
+    elected = image_of(partition("2 1", isr="2", leader=2, epoch=6, version=2))
+    batch = staged("a", epoch=5)
+    for segment in batch.segments:
+        MemorySegmentStore(roots).put(address(2), segment)
+    part = StagedPartition(key=KEY, staged=batch, holders=(address(2),))
+
+    [outcome] = appender(Images(IN_SYNC, elected)).commit([part], acks="1", timeout_ms=1000)
+
+    assert (outcome.error, outcome.base_offset) == (None, 0)
 
 
 def test_an_append_that_was_never_tried_is_called_not_written(roots, appender):

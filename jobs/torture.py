@@ -1,0 +1,96 @@
+"""See a replicated log tortured: ./spark-submit.sh python jobs/torture.py --minutes 3
+
+Starts clients, controllers and Spark jobs against a cluster of three brokers, kills and freezes
+their processes and takes, fills, wipes and sets back the brokers' disks at random moments; then
+heals all, and verifies from what the clients wrote down, and from the tables, that nothing was
+lost, doubled, reordered or read that should not be. Linux only; "full" needs root.
+"""
+
+import argparse
+import math
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from rich.console import Console
+
+from jobs.torture_folder import TortureError, TortureFolder
+from jobs.torture_report import print_report, write_report
+from jobs.torture_run import run
+
+COMMAND = "./spark-submit.sh python jobs/torture.py"
+MINUTES_MAX = 24 * 60
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong in one sentence."""
+        self.exit(2, f"{COMMAND}: {message}; --help lists the options\n")
+
+
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """Return the options."""
+    parser = _Parser(prog=COMMAND, description=__doc__)
+    parser.add_argument(
+        "--minutes", type=_minutes, default=3.0, help="how long faults go on (default 3)"
+    )
+    parser.add_argument("--seed", type=_whole, help="of the faults (default: the time of day)")
+    parser.add_argument("--dir", help="a new or empty folder (default: a fresh one)")
+    return parser.parse_args(arguments)
+
+
+def _minutes(text: str) -> float:
+    return _number(text, float, lambda value: 0.1 <= value <= MINUTES_MAX, "0.1 to 1440 minutes")
+
+
+def _whole(text: str) -> int:
+    return int(_number(text, int, lambda value: value >= 0, "a whole number from 0 on"))
+
+
+def _number(
+    text: str, kind: Callable[[str], float], is_allowed: Callable[[float], bool], allowed: str
+) -> float:
+    try:
+        value = kind(text)
+    except ValueError:
+        value = math.nan
+    if not is_allowed(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed: give {allowed}")
+    return value
+
+
+def main(arguments: list[str]) -> int:
+    """Run; return 0 if nothing was found, 1 if something was, 2 if there was no run."""
+    given = parse(arguments)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # An end like any other: what was started is killed, and disks are unmounted.
+        signal.signal(number, _interrupt)
+    console = Console(highlight=False, soft_wrap=True)
+    seed = given.seed if given.seed is not None else int(time.time())
+    try:
+        folder = TortureFolder.begin(Path(given.dir or tempfile.mkdtemp(prefix="torture-")))
+        report = run(folder, given.minutes, seed, lambda text: console.print(text, markup=False))
+    except TortureError as error:
+        console.print(f"{COMMAND}: {error}", style="red", markup=False)
+        return 2
+    except KeyboardInterrupt:
+        console.print(f"{COMMAND}: it was interrupted", style="red")
+        return 2
+    write_report(report, folder.report)
+    print_report(report, console)
+    verdict = "found NOTHING wrong" if report.exit_code == 0 else "found ANOMALIES"
+    console.print(f"\nSeed {seed} {verdict}; everything is kept in {folder.path}", markup=False)
+    return report.exit_code
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

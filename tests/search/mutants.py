@@ -1,0 +1,278 @@
+"""Rules of the protocol, each switched off by a patch that the search must see.
+
+A rule whose absence alone does no harm stands in `REDUNDANT`, with what stands behind it; that it
+does none is searched, too.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from kafka_on_spark.controller import high_watermark, isr, recovery, replication, reports
+from kafka_on_spark.errors import NO_ERROR
+from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.log import operations, truncation
+from kafka_on_spark.log.epochs import EpochEntry, end_offset_for
+from kafka_on_spark.metadata import image as images
+from kafka_on_spark.metadata.records import HighWatermarkRecord
+from kafka_on_spark.service import appender, fetch_reports, replicas
+from kafka_on_spark.service import replication as fetching
+from kafka_on_spark.service.replication_round import ReplicationRound
+from tests.search import slots
+from tests.search.scope import Scope
+from tests.simulation import mutants as simulated
+from tests.simulation.mutants import Mutant
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A mutant, and the smallest scope known in which it does harm."""
+
+    mutant: Mutant
+    scope: Scope
+
+    @property
+    def rule(self) -> str:
+        """What holds no more, in words."""
+        return self.mutant.rule
+
+
+def _counts_unfenced(self: Any, leader_epoch: LeaderEpoch) -> bool:
+    return self.error_code == NO_ERROR and self.is_matched
+
+
+def _fence_then_cut(self: Any, log: Any, follower: Any, leader: Any) -> Any:
+    """Adopt in two commits: the fence first, and then the cut."""
+    if follower.is_fenced_at(self._epoch):
+        return follower
+    cut = truncation.divergence_offset(follower, partial(end_offset_for, leader))
+    fence = operations.adopt(follower, leader_epoch=self._epoch, truncate_to=None, floor=Offset(0))
+    whole = operations.adopt(follower, leader_epoch=self._epoch, truncate_to=cut, floor=Offset(0))
+    follower = log.commit(follower, fence)
+    return log.commit(follower, replace(whole, operation="cut"))
+
+
+def _cut_then_fence(self: Any, log: Any, follower: Any, leader: Any) -> Any:
+    """Adopt in two commits: the cut first, and then the fence."""
+    if follower.is_fenced_at(self._epoch):
+        return follower
+    cut = truncation.divergence_offset(follower, partial(end_offset_for, leader))
+    whole = operations.adopt(follower, leader_epoch=self._epoch, truncate_to=cut, floor=Offset(0))
+    if whole.cut_from is not None:
+        whole = replace(whole, leader_epoch=follower.leader_epoch)
+        follower = log.commit(follower, whole)
+    fence = operations.adopt(follower, leader_epoch=self._epoch, truncate_to=None, floor=Offset(0))
+    return log.commit(follower, fence)
+
+
+def _one_question(follower: Any, ask_leader: Any) -> Offset:
+    """KIP-101: the leader's end of the follower's last epoch, asked once."""
+    if not follower.batches:
+        return follower.log_end_offset
+    answer = ask_leader(follower.batches[-1].leader_epoch)
+    return min(answer.end_offset, follower.log_end_offset)
+
+
+def _joins_by_old_mark(image: Any, report: Any, *, high_watermark: Any = None) -> Any:
+    return isr.alter_isr(image, report)
+
+
+def _nothing(*arguments: Any, **named: Any) -> None:
+    return None
+
+
+def _yes(*arguments: Any, **named: Any) -> bool:
+    return True
+
+
+def _zero(*arguments: Any) -> Offset:
+    return Offset(0)
+
+
+def _by_leader_epoch(record: Any, partition: Any) -> bool:
+    return record.leader_epoch == partition.leader_epoch
+
+
+def _reported_leader_epoch(report: Any, partition: Any) -> bool:
+    return report.leader_epoch == partition.leader_epoch
+
+
+def _only_load(replica: Any, partition: Any) -> Any:
+    return replica.load()
+
+
+def _never(*arguments: Any) -> bool:
+    return False
+
+
+def _stays(self: Any, log: Any, follower: Any, leader: Any) -> Any:
+    """Adopt nothing."""
+    return follower
+
+
+def _any_end(follower: Any, leader: Any) -> bool:
+    """Compare ends by their offsets only."""
+    return bool(follower.log_end_offset <= leader.log_end_offset)
+
+
+def _conclude_once(self: Any, reports: Any) -> Any:
+    """Decide on the image of before, and commit that to whatever it has become."""
+    decided = replication.conclude(self._metadata.image, reports)
+    return self._metadata.submit(lambda image: decided, timeout_ms=1)
+
+
+def _conclude_early(self: Any, reports: Any) -> Any:
+    """Decide high watermarks on the image of before, and the ISR on that of now."""
+    early = replication.conclude(self._metadata.image, reports)
+    marks = [each for each in early.records if isinstance(each, HighWatermarkRecord)]
+
+    def decide(image: Any) -> Any:
+        late = replication.conclude(image, reports)
+        others = [each for each in late.records if not isinstance(each, HighWatermarkRecord)]
+        return replace(late, records=[*marks, *others])
+
+    return self._metadata.submit(decide, timeout_ms=1)
+
+
+def _no_epochs(state: Any) -> Any:
+    return [EpochEntry(LeaderEpoch(0), Offset(0))]
+
+
+APPENDS = Scope(values="ab", rounds=0)
+ROUNDS = Scope(values="a", fencings=2, has_late_rounds=False)
+BOTH = Scope(values="ab", has_late_rounds=False)
+GROWTH = Scope(values="ab", elections=0, has_late_rounds=False)
+TWICE = Scope(values="ab", elections=2, fencings=2, has_late_rounds=False, has_late_appends=False)
+FROZEN = Scope(values="a", elections=0, fencings=2, min_isr=2)
+NOBODY = Scope(values="a", elections=2, fencings=3, has_recovery=True, rounds=0)
+WIPED = Scope(values="a", fencings=0, wipes=1, min_isr=2, has_late_rounds=False)
+
+_TRUE_MARK = simulated._cut_to(lambda self, log: self._order.partition.high_watermark)
+_UNMATCHED = (fetching, "ends_alike", _any_end)
+_UNFENCED = (reports.ReplicaReport, "counts_in", _counts_unfenced)
+
+
+def _case(rule: str, scope: Scope, *patches: tuple[Any, str, Any]) -> Case:
+    return Case(Mutant(rule, patches), scope)
+
+
+CASES = [
+    Case(simulated.MUTANTS[0], APPENDS),
+    _case(
+        "a follower cuts where it parts from its leader, not at the true high watermark",
+        BOTH,
+        (fetching._Fetcher, "_adopt", _TRUE_MARK),
+    ),
+    Case(simulated.MUTANTS[1], APPENDS),
+    Case(simulated.MUTANTS[2], BOTH),
+    _case(
+        "a follower asks until both name the same epoch (KIP-279)",
+        TWICE,
+        (truncation, "divergence_offset", _one_question),
+    ),
+    _case(
+        "fence and cut are one commit, not a fence and then a cut",
+        APPENDS,
+        (fetching._Fetcher, "_adopt", _fence_then_cut),
+    ),
+    _case(
+        "fence and cut are one commit, not a cut and then a fence",
+        APPENDS,
+        (fetching._Fetcher, "_adopt", _cut_then_fence),
+    ),
+    _case(
+        "a follower adopts a leadership before it is counted in it",
+        APPENDS,
+        (fetching._Fetcher, "_adopt", _stays),
+        (operations, "check_fence", _nothing),
+        _UNFENCED,
+    ),
+    _case(
+        "a follower whose log is not its leader's is cut, or at least not counted",
+        APPENDS,
+        simulated.MUTANTS[2].patches[0],
+        _UNMATCHED,
+    ),
+    _case("who joins the ISR has reached the high watermark", GROWTH, (isr, "max", _zero)),
+    _case(
+        "who joins the ISR has what the same commit commits",
+        GROWTH,
+        (replication, "alter_isr", _joins_by_old_mark),
+    ),
+    _case(
+        "the high watermark and the ISR are one register, decided on together",
+        GROWTH,
+        (ReplicationRound, "conclude", _conclude_early),
+        (appender.Appender, "_conclude", _conclude_early),
+        (images, "is_current", _by_leader_epoch),
+    ),
+    _case(
+        "a decision that met a conflict is taken anew",
+        BOTH,
+        (ReplicationRound, "conclude", _conclude_once),
+        (appender.Appender, "_conclude", _conclude_once),
+    ),
+    _case("a commit to a table is conditional", APPENDS, (slots, "_has_lost", _never)),
+    _case(
+        "a table takes records of the leadership that it has adopted only",
+        ROUNDS,
+        (operations, "check_fence", _nothing),
+    ),
+    _case(
+        "a leader fences its table before it serves",
+        APPENDS,
+        (appender, "begin_leadership", _only_load),
+        (fetching, "begin_leadership", _only_load),
+        (operations, "check_fence", _nothing),
+        _UNFENCED,
+    ),
+    _case(
+        "who is elected out of sync proves to have all that is committed",
+        NOBODY,
+        (recovery, "has_all_committed", _yes),
+    ),
+    Case(simulated.MUTANTS[3], APPENDS),
+    Case(simulated.MUTANTS[4], APPENDS),
+    Case(simulated.MUTANTS[5], FROZEN),
+    Case(simulated.MUTANTS[6], APPENDS),
+    Case(simulated.MUTANTS[7], APPENDS),
+]
+
+REDUNDANT = [
+    # A report is made after the fetch has adopted, or has failed: nobody unfenced is in one.
+    # Adopting gone as well: see the case "a follower adopts a leadership before it is counted".
+    _case("only replicas fenced at the current epoch are counted", APPENDS, _UNFENCED),
+    # Who has adopted shares its leader's log up to its end: only disks that lose commits and the
+    # lack of a cut make logs differ. The cut gone as well: see the case "is cut, or at least".
+    _case("only replicas whose log is the leader's are counted", APPENDS, _UNMATCHED),
+    # Decisions are taken anew on the newest image, and a log end only grows under one leadership,
+    # so an old report says too little and never too much; a replica that was made anew since has
+    # been fetched from a leader that had all that the report counts. See "one register".
+    _case(
+        "a high watermark counts only in the partition epoch that it was decided in",
+        WIPED,
+        (images, "is_current", _by_leader_epoch),
+        (high_watermark, "_is_current", _reported_leader_epoch),
+    ),
+    # The partition epoch has changed when a replica is made anew, and the disk is another.
+    _case(
+        "who joins is the replica that the register names (KIP-903)",
+        WIPED,
+        (isr, "_is_same_replica", _yes),
+    ),
+    # Without lost commits whoever is elected in sync is complete. With them: tests/simulation,
+    # tests/cluster/test_cluster_recovery.py and tests/unit/service/test_replicas.py.
+    _case(
+        "who leads proves, when it begins, to have all that is committed",
+        APPENDS,
+        (replicas, "proves_complete", _yes),
+    ),
+    # Needed in Kafka, whose leader's own mark lags; here the mark in the register is the true one,
+    # and who adopts shares the leader's log (FAULTS §1, after rule 10).
+    _case(
+        "who joins the ISR has reached the start of the leadership",
+        ROUNDS,
+        (fetch_reports, "epoch_entries", _no_epochs),
+    ),
+]
+"""Rules whose absence alone does no harm, each with what stands behind it."""

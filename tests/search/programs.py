@@ -1,0 +1,191 @@
+"""What runs in the processes of the search: the production services, one try or one round a time.
+
+`Appender.commit` and the loop around a `ReplicationRound` are unrolled: a try of an append, or a
+round, is a program of its own, started with the image that its first `catch_up` finds. What one
+try leaves to the next is in its `_Pending` alone, and of that only what `Carried` names: a try
+under a leader forgets the epoch and the report of the one before, and one without a leader can't
+acknowledge by them, which `try_append` sees to.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kafka_on_spark.controller.brokers import elect_where_none
+from kafka_on_spark.controller.recovery import recover
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import LeaderEpoch
+from kafka_on_spark.log.batch import ProducerStamp
+from kafka_on_spark.service.append_checks import check_replicas
+from kafka_on_spark.service.append_parts import PartitionOutcome, StagedPartition
+from kafka_on_spark.service.appender import Appender, AppendThreads, _Pending
+from kafka_on_spark.service.making import make_replica
+from kafka_on_spark.service.recovery import look_at, plan_looks
+from kafka_on_spark.service.replication import FetchResult, fetch
+from kafka_on_spark.service.replication_round import ReplicationRound
+from tests.builders import KEY, address, staged
+from tests.search.replaying import Process
+
+LATE_MS = 1_000_000_000
+"""A round comes long after all appends, so whoever lacks a record then leaves the ISR."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What a try of an append leaves to the next one; see `_Pending`."""
+
+    is_first: bool = True
+    is_appended: bool = False
+    may_be_appended: bool = False
+    is_duplicate: bool = False
+    seen_epoch: LeaderEpoch | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Acked:
+    """An append was acknowledged. `base_offset`: None where nobody knows it any more."""
+
+    base_offset: int | None
+    is_duplicate: bool
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An append failed. `is_unknown`: whether it may be in the log all the same."""
+
+    error: str
+    is_unknown: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Appending:
+    """One try to append `value`.
+
+    Attributes:
+        value: The record, and the uuid of its file.
+        after: The largest offset that was acknowledged before the append began.
+        producer: The append's stamp.
+        carried: What the try before has left.
+    """
+
+    value: str
+    after: int = -1
+    producer: ProducerStamp | None = None
+    carried: Carried = Carried()
+
+    def run(self, process: Process) -> "Acked | Refused | Appending":
+        """Try once."""
+        part = StagedPartition(
+            key=KEY, staged=staged(self.value, producer=self.producer), holders=(address(1),)
+        )
+        if self.carried.is_first:
+            try:
+                check_replicas(process.metadata.image, [part])
+            except KafkaOnSparkError as error:
+                return Refused(type(error).__name__, is_unknown=False)
+        outcomes, each = self._round(process, part)
+        outcome = outcomes.get(KEY)
+        if outcome is None:
+            return replace(self, carried=_carried(each))
+        if outcome.error is None:
+            return Acked(outcome.base_offset, outcome.is_duplicate, self.after)
+        is_unknown = each.is_appended or each.may_be_appended
+        return Refused(type(outcome.error).__name__, is_unknown=is_unknown)
+
+    def _round(
+        self, process: Process, part: StagedPartition
+    ) -> tuple[dict[Any, PartitionOutcome], _Pending]:
+        appender = Appender(
+            process.metadata,
+            process.replicas,
+            process.segments,
+            process.clock,
+            threads=AppendThreads(process, process),  # type: ignore[arg-type]
+            random=lambda: 0.0,
+        )
+        carried = self.carried
+        each = _Pending(
+            part,
+            is_appended=carried.is_appended,
+            may_be_appended=carried.may_be_appended,
+            is_duplicate=carried.is_duplicate,
+            seen_epoch=carried.seen_epoch,
+        )
+        partition = process.metadata.image.partition(KEY)
+        assert partition is not None
+        if partition.leader is None:
+            assert carried.seen_epoch != partition.leader_epoch, "the report should be carried"
+        outcomes: dict[Any, PartitionOutcome] = {}
+        appender._round({KEY: each}, outcomes, "all")
+        return outcomes, each
+
+
+def _carried(each: _Pending) -> Carried:
+    return Carried(
+        is_first=False,
+        is_appended=each.is_appended,
+        may_be_appended=each.may_be_appended,
+        is_duplicate=each.is_duplicate,
+        seen_epoch=each.seen_epoch,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """A process has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replicating:
+    """One round of replication over every partition.
+
+    `left`: rounds that follow it; None: without end.
+    """
+
+    left: int | None = None
+
+    def run(self, process: Process) -> "Replicating | Over":
+        """Do one round."""
+        replication = ReplicationRound(
+            process.metadata,
+            run_fetches=lambda orders: process.map(_fetching(process), orders),
+            run_makes=lambda orders: process.map(
+                lambda order: make_replica(order, process.replicas), orders
+            ),
+            new_uuid=lambda: "renewed",
+            timeout_ms=1,
+        )
+        replication.run(is_sweep=True)
+        if self.left is None:
+            return self
+        return replace(self, left=self.left - 1) if self.left else Over()
+
+
+def _fetching(process: Process) -> Callable[[Any], FetchResult]:
+    def work(order: Any) -> FetchResult:
+        result = fetch(order, process.replicas, process.segments, process.clock)
+        # How much was moved is for people; without it, tasks that did the same are the same.
+        return replace(result, copied_bytes=0, copied_records=0, truncated_records=0)
+
+    return work
+
+
+@dataclass(frozen=True, slots=True)
+class Recovering:
+    """One look of the controller for leaders where there are none (ControllerLoop)."""
+
+    def run(self, process: Process) -> "Recovering":
+        """Elect from the image, else from the logs."""
+        orders = plan_looks(process.metadata.image)
+        looks = process.map(lambda order: look_at(order, process.replicas), orders)
+        seen = [look for look in looks if look is not None]
+        process.metadata.submit(
+            lambda image: elect_where_none(image, image.eligible_brokers(), "elected"),
+            timeout_ms=1,
+        )
+        process.metadata.submit(lambda image: recover(image, seen), timeout_ms=1)
+        return self
+
+
+Program = Appending | Replicating | Recovering

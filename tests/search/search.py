@@ -1,0 +1,396 @@
+"""Every interleaving within a scope, each state once; those with few changes of process first.
+
+What is reduced, and why nothing is lost:
+
+* A process is its history (replaying.py); versions, offsets and partition epochs are flags, and a
+  commit that has lost is answered at once (slots.py).
+* A look (at a table, at the metadata log, and the one that a process begins with) is taken as late
+  as it can be (looks.py): right before the next effect of its own process, or right before what it
+  has looked at is changed. Any order of steps can be brought into this one by moving looks past
+  others' effects on other things, which changes no effect and nothing that anybody sees.
+* Decisions that rest on the image alone (a broker fenced, or back) are one step, for that reason.
+* Records are alike, so the second append does not begin before the first.
+* States are looked at for what is in them; a state in which an invariant fails is not gone on from.
+"""
+
+import gc
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from time import process_time
+from typing import Any
+
+from tests.search.environment import Environment
+from tests.search.invariants import View, check, check_commit, check_register
+from tests.search.looks import ENDED, Looks
+from tests.search.programs import Acked, Appending, Refused
+from tests.search.replaying import MAIN, Call, Lane, Log, Raised
+from tests.search.scope import Scope
+from tests.search.slots import CrashError, Slots
+from tests.search.telling import told
+from tests.search.world import (
+    BROKERS,
+    PARTITION_EPOCH,
+    Past,
+    Violation,
+    World,
+    committed_by,
+    entries_of,
+    require,
+)
+
+State = tuple[int, ...]
+"""image, three disks, past, allowance of the environment, processes."""
+
+IMAGE, DISK, PAST, ALLOWANCE, SLOTS = 0, 1, 4, 5, 6
+
+
+@dataclass(slots=True)
+class Found:
+    """What a search found.
+
+    Attributes:
+        states: Different states.
+        steps: Steps between them.
+        seconds: Of processor time.
+        violation: The invariant that does not hold, or None.
+        message: The same in words.
+        path: A way there, a step a line.
+        is_whole: All states were visited.
+        seen: How many states are of some interesting kind.
+        local_runs: Different histories of processes.
+    """
+
+    states: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+    violation: str | None = None
+    message: str = ""
+    path: tuple[str, ...] = ()
+    is_whole: bool = False
+    seen: Counter[str] = None  # type: ignore[assignment]
+    local_runs: int = 0
+
+
+class Search:
+    """One search."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.world = World(scope)
+        self.slots = Slots(self.world.states, self.world.images)
+        self.environment = Environment(self.world)
+        self._idle = [self.slots.idle(each) for each in scope.programs()]
+        self.looks = Looks(self.world, self.slots)
+        self.ways: dict[State, Any] = {}
+        self._last: State = ()
+        self._may_be_late = [
+            scope.has_late_appends if isinstance(each, Appending) else scope.has_late_rounds
+            for each in scope.programs()
+        ]
+        self._commits: dict[tuple[int, Lane, int, int], tuple[int, int]] = {}
+        self._appends: dict[tuple[int, int], tuple[int, int, int]] = {}
+        self._checked: set[tuple[int, ...]] = set()
+
+    def first(self) -> State:
+        """Return the state that all begins with."""
+        world = self.world
+        disks = [world.first_disk(each) for each in BROKERS]
+        past, allowance = world.past_number(Past()), self.environment.first()
+        return (world.first_image(), *disks, past, allowance, *self._idle)
+
+    def run(self, states_max: int = 100_000_000) -> Found:
+        """Visit every state; stop at the first violation."""
+        started = process_time()
+        gc.disable()  # nothing here is a cycle, and millions of tuples take long to look through
+        try:
+            found = self._run(states_max)
+        finally:
+            gc.enable()
+        found.seconds = process_time() - started
+        return found
+
+    def _run(self, states_max: int) -> Found:
+        first = self.first()
+        self.ways = {first: None}
+        queue = deque([(first, -1)])
+        found = Found(seen=Counter())
+        while queue and len(self.ways) < states_max and found.violation is None:
+            state, mover = queue.popleft()
+            self._last = state
+            try:
+                for after, place in self._new_states(state, found):
+                    if place == mover:
+                        queue.appendleft((after, place))
+                    else:
+                        queue.append((after, place))
+            except (Violation, CrashError) as error:
+                found.violation = getattr(error, "invariant", "crash")
+                found.message, found.path = str(error), told(self, self._last)
+        found.is_whole = not queue and found.violation is None
+        found.states = len(self.ways)
+        found.local_runs = self.slots.run_count
+        for each in self.ways:
+            self._count(each, found.seen)
+        return found
+
+    def _new_states(self, state: State, found: Found) -> Iterator[tuple[State, int]]:
+        """Yield each state that one step leads to and that was not visited, with who moved."""
+        for label, after in self.steps(state):
+            found.steps += 1
+            if after in self.ways:
+                continue
+            self.ways[after] = (state, label)
+            self._last = after
+            self._check(after)
+            self._last = state
+            yield after, label[0] if isinstance(label[0], int) else -1
+
+    def steps(self, state: State) -> Iterator[tuple[Any, State]]:
+        """Yield each step from `state`, and where it leads."""
+        around = state[:PAST]
+        for place in range(SLOTS, len(state)):
+            number = self._begun(state, place)
+            if number is None:
+                continue
+            for moved, index in self.looks.moves(number, around):
+                for after in self._effects(state, place, moved, index):
+                    yield (place, moved, index), after
+        for label, image, disks, allowance in self.environment.events(state):
+            yield from self._environment_steps(state, label, image, disks, allowance)
+
+    def _begun(self, state: State, place: int) -> int | None:
+        """Return the process at `place`, begun now if it was not; None if it may not begin."""
+        number = state[place]
+        if not self.slots.ready[number]:
+            return number
+        program = self.slots.slots[number].program
+        if isinstance(program, Appending) and program.carried.is_first:
+            if place > SLOTS and state[place - 1] == self._idle[place - 1 - SLOTS]:
+                return None
+            offsets = [offset for _, offset in self._acked(state)]
+            number = self.slots.idle(replace(program, after=max(offsets, default=-1)))
+        return self.looks.begin(number, state[IMAGE])
+
+    def _effects(self, state: State, place: int, number: int, index: int) -> Iterator[State]:
+        """Yield what the call of a process leads to: one state a way in which others had looked."""
+        if index == ENDED:
+            yield self._acknowledged(_with(state, place, number), place, number)
+            return
+        lane, call = self.slots.calls[number][index]
+        if call.operation == "append":
+            yield from self._append(state, place, number, call)
+        elif call.operation == "make":
+            yield from self._make(state, place, number, lane, call)
+        else:
+            yield from self._commit(state, place, number, lane, call)
+
+    def _commit(
+        self, state: State, place: int, number: int, lane: Lane, call: Call
+    ) -> Iterator[State]:
+        assert call.address is not None
+        at = DISK + call.address.broker_id - 1
+        for looked in self._others_looked(state, place, at):
+            for own in self.looks.earlier(number, at, state[:PAST], but=lane):
+                disk, after = self._committed(own, lane, state[at], state[PAST])
+                changed = list(looked)
+                changed[at] = disk
+                for other in range(SLOTS, len(state)):
+                    if other == place:
+                        changed[other] = after
+                    else:
+                        changed[other] = self.slots.overtaken(looked[other], at)
+                yield self._acknowledged(tuple(changed), place, number)
+
+    def _make(
+        self, state: State, place: int, number: int, lane: Lane, call: Call
+    ) -> Iterator[State]:
+        assert call.address is not None
+        at = DISK + call.address.broker_id - 1
+        disk, answer = self.world.with_made(state[at], call.address)
+        for looked in self._others_looked(state, place, at):
+            yield _with(_with(looked, at, disk), place, self.slots.answer(number, lane, answer))
+
+    def _others_looked(self, state: State, place: int, at: int) -> list[State]:
+        """Return `state`, and it with every choice of others who have looked at `at` before it changes.
+
+        A look comes as late as it can: with what its process does next, or here.
+        """
+        around, is_alone = state[:PAST], True
+        choices = []
+        for other in range(SLOTS, len(state)):
+            ways = [state[other]]
+            if other != place and self._may_be_late[other - SLOTS]:
+                number = self._begun(state, other)
+                if number is not None:
+                    has_begun = number != state[other]
+                    if has_begun and at == IMAGE:
+                        ways.append(number)
+                    ways += self.looks.earlier(number, at, around)[1:]
+            is_alone = is_alone and len(ways) == 1
+            choices.append(ways)
+        if is_alone:
+            return [state]
+        return [(*state[:SLOTS], *chosen) for chosen in product(*choices)]
+
+    def _committed(self, number: int, lane: Lane, disk_number: int, past: int) -> tuple[int, int]:
+        """Return disk and process after the commit that `lane` of a process stands before."""
+        key = (number, lane, disk_number, past)
+        known = self._commits.get(key)
+        if known is not None:
+            return known
+        world = self.world
+        call = next(each for at, each in self.slots.calls[number] if at == lane)
+        assert call.address is not None
+        disk = world.disks.values[disk_number]
+        found = disk.table(call.address)
+        assert not isinstance(found, Raised), "who has lost its table has lost its commit"
+        before = world.states.values[found]
+        after = committed_by(before, call.content)
+        check_commit(call.address.broker_id, before, call.content, after, world.pasts.values[past])
+        answer = world.states.number(after)
+        known = self._commits[key] = (
+            world.disk_number(disk.with_table(call.address.replica_uuid, answer)),
+            self.slots.answer(number, lane, Log(answer)),
+        )
+        return known
+
+    def _append(self, state: State, place: int, number: int, call: Call) -> Iterator[State]:
+        """Commit to the metadata log, unless that leads out of the scope."""
+        key = (number, state[IMAGE])
+        known = self._appends.get(key)
+        if known is None:
+            before = self.world.images.values[state[IMAGE]]
+            image, epoch = self.world.image_after(before, call.content, call.partition_epoch)
+            after = self.slots.answer(number, MAIN, "committed")
+            known = self._appends[key] = (self.world.images.number(image), epoch, after)
+        image, epoch, after = known
+        for looked in self._others_looked(state, place, IMAGE):
+            changed = self._with_image(looked, image, epoch == PARTITION_EPOCH, but=place)
+            if changed is not None:
+                yield self._acknowledged(_with(changed, place, after), place, number)
+
+    def _acknowledged(self, state: State, place: int, number: int) -> State:
+        """Check an acknowledgement that a step has led to (H7); return the state."""
+        result = self.slots.slots[state[place]].program
+        if isinstance(result, Acked) and result.base_offset is not None:
+            after = result.after
+            is_later = result.is_duplicate or result.base_offset > after
+            require(is_later, "H7 real time order", f"acked at {result}, begun after {after}")
+        return state
+
+    def _environment_steps(
+        self, state: State, label: Any, image: int, disk: int, allowance: int
+    ) -> Iterator[tuple[Any, State]]:
+        at = DISK + label[1] - 1
+        changes = IMAGE if image != state[IMAGE] else at
+        for looked in self._others_looked(state, -1, changes):
+            changed: State | None = _with(looked, ALLOWANCE, allowance)
+            if image != state[IMAGE]:
+                changed = self._with_image(looked, image, is_same_epoch=False)
+            if changed is None:
+                continue
+            changed = _with(_with(changed, at, disk), ALLOWANCE, allowance)
+            if changes == at:
+                late = [self.slots.overtaken(each, at) for each in changed[SLOTS:]]
+                changed = (*changed[:SLOTS], *late)
+            yield label, changed
+
+    def _with_image(
+        self, state: State, image: int, is_same_epoch: bool, but: int = -1
+    ) -> State | None:
+        """Return the state with another image: what that commits, and whom it leaves behind."""
+        before, after = (self.world.registration(each) for each in (state[IMAGE], image))
+        if after.leader_epoch > self.scope.epoch_max:
+            return None
+        losses = self._losses(state)
+        check_register(before, after, min_isr=self.scope.min_isr, losses=losses)
+        past = self.world.pasts.values[state[PAST]]
+        if after.leader_epoch > before.leader_epoch:
+            past = replace(past, leaders=(*past.leaders, after.leader))
+        if after.high_watermark > before.high_watermark:
+            past = self._extended(state, before, after, past)
+        changed = list(state)
+        changed[IMAGE], changed[PAST] = image, self.world.past_number(past)
+        for place in range(SLOTS, len(state)):
+            if place != but:
+                changed[place] = self.slots.moved(state[place], is_same_epoch)
+        return tuple(changed)
+
+    def _extended(self, state: State, before: Any, after: Any, past: Past) -> Past:
+        """Take what the high watermark has passed as committed, for ever."""
+        members = [before.leader, *sorted(before.isr)]
+        logs = [log for each in members if each and (log := self.log(state, before, each))]
+        long = [each for each in logs if each.log_end_offset >= after.high_watermark]
+        require(
+            bool(long), "I9 high watermark bounds", f"nobody has {after.high_watermark} records"
+        )
+        added = entries_of(long[0])[before.high_watermark : after.high_watermark]
+        return replace(past, committed=past.committed + added)
+
+    def log(self, state: State, registration: Any, broker_id: Any) -> Any:
+        disk = self.world.disks.values[state[DISK + broker_id - 1]]
+        return self.world.live_state(registration, disk, broker_id)
+
+    def _losses(self, state: State) -> int:
+        return self.environment.losses(state[ALLOWANCE])
+
+    def _acked(self, state: State) -> list[tuple[str, int]]:
+        found = []
+        for value, number in zip(self.scope.values, state[SLOTS:], strict=False):
+            result = self.slots.slots[number].program
+            if isinstance(result, Acked) and result.base_offset is not None:
+                found.append((value, result.base_offset))
+        return found
+
+    def _refused(self, state: State) -> list[str]:
+        found = []
+        for value, number in zip(self.scope.values, state[SLOTS:], strict=False):
+            result = self.slots.slots[number].program
+            if isinstance(result, Refused) and not result.is_unknown:
+                found.append(value)
+        return found
+
+    def _check(self, state: State) -> None:
+        ended = [self.slots.ended[number] for number in state[SLOTS:]]
+        key = (*state[:SLOTS], *ended)
+        if key in self._checked:
+            return
+        registration = self.world.registration(state[IMAGE])
+        logs = {each: log for each in BROKERS if (log := self.log(state, registration, each))}
+        check(
+            View(
+                partition=registration,
+                logs=logs,
+                past=self.world.pasts.values[state[PAST]],
+                acked=tuple(self._acked(state)),
+                refused=tuple(self._refused(state)),
+                losses=self._losses(state),
+                min_isr=self.scope.min_isr,
+                is_one_append=self.scope.is_retry,
+            )
+        )
+        self._checked.add(key)
+
+    def _count(self, state: State, seen: Counter[str]) -> None:
+        """Count what must occur, lest the search be of nothing."""
+        registration = self.world.registration(state[IMAGE])
+        acked = self._acked(state)
+        has_moved = registration.leader_epoch > 0
+        seen["all acked"] += len(acked) == len(self.scope.values)
+        seen["acked after an election"] += bool(acked) and has_moved
+        seen["all in sync after an election"] += has_moved and len(registration.isr) == 3
+        seen["committed"] += registration.high_watermark > 0
+        seen["committed in two epochs"] += (
+            len({epoch for _, epoch in self.world.pasts.values[state[PAST]].committed}) > 1
+        )
+
+
+def _with(state: State, place: int, number: int) -> State:
+    return (*state[:place], number, *state[place + 1 :])
+
+
+def search(scope: Scope, states_max: int = 100_000_000) -> Found:
+    """Visit every state of `scope`, up to so many; return what was found."""
+    return Search(scope).run(states_max)

@@ -1,0 +1,160 @@
+"""Every interleaving of the production services within a small scope keeps every invariant."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.search.looks import ENDED
+from tests.search.scope import Scope
+from tests.search.search import SLOTS, Search, State, search
+from tests.search.world import entries_of
+
+SCOPES = [
+    pytest.param(
+        Scope(values="ab", elections=1, fencings=1, rounds=0),
+        {"all acked", "acked after an election", "committed in two epochs"},
+        id="two appends, both of them zombies, and an election",
+    ),
+    pytest.param(
+        Scope(values="a", elections=1, fencings=1),
+        {"all acked", "acked after an election", "all in sync after an election"},
+        id="an append and rounds without end, all of them zombies, and an election",
+    ),
+    pytest.param(
+        Scope(values="ab", elections=0, fencings=1, has_late_rounds=False),
+        {"all acked"},
+        id="two appends and rounds while a follower leaves the ISR and comes back",
+    ),
+    pytest.param(
+        Scope(values="a", elections=1, fencings=0, wipes=1, min_isr=2, has_late_rounds=False),
+        {"all acked", "acked after an election", "all in sync after an election"},
+        id="an append and rounds, a disk that is wiped, and an election",
+    ),
+    pytest.param(
+        Scope(values="a", elections=2, fencings=3, has_recovery=True, rounds=0),
+        {"all acked", "acked after an election"},
+        id="an append, and leaders that are proven out of sync",
+    ),
+    pytest.param(
+        Scope(values="ab", elections=0, fencings=0, rounds=0, is_retry=True),
+        {"committed"},
+        id="two tries of one producer's append at once",
+    ),
+]
+
+
+def text_of(scope: Scope, found: Any) -> str:
+    """Return a search's figures."""
+    whole = "all" if found.is_whole else "not all"
+    return (
+        f"{whole} of {found.states:,} states, {found.steps:,} steps,"
+        f" {found.seconds:.1f} s of processor time: {scope}"
+    )
+
+
+@pytest.mark.parametrize("scope, wanted", SCOPES)
+def test_every_invariant_holds_in_every_state(scope, wanted, record_property):
+    found = search(scope)
+
+    record_property("search", text_of(scope, found))
+    assert found.violation is None, "\n".join([found.message, *found.path])
+    assert found.is_whole
+    assert wanted <= {name for name, count in found.seen.items() if count}
+
+
+def test_a_long_search(pytestconfig, record_property):
+    """``--elections 2 --wipe``: two records, rounds, and so many elections."""
+    elections, is_wiped = pytestconfig.getoption("--elections"), pytestconfig.getoption("--wipe")
+    if elections is None and not is_wiped:
+        pytest.skip("only with --elections or --wipe: it takes long")
+    scope = Scope(
+        values="ab",
+        elections=1 if elections is None else elections,
+        fencings=1 if elections is None else elections,
+        wipes=int(is_wiped),
+        min_isr=2 if is_wiped else 1,
+    )
+
+    found = search(scope, pytestconfig.getoption("--states"))
+
+    record_property("search", text_of(scope, found))
+    assert found.violation is None, "\n".join([found.message, *found.path])
+
+
+class Plain(Search):
+    """The search without late looks: each look is a step of its own, at any time."""
+
+    def steps(self, state: State) -> Iterator[tuple[Any, State]]:
+        for place in range(SLOTS, len(state)):
+            number = self._begun(state, place)
+            if number is None:
+                continue
+            if number != state[place]:
+                yield (place, number, ENDED), self._with(state, place, number)
+                continue
+            for index, (lane, call) in enumerate(self.slots.calls[number]):
+                if call.operation in ("load", "read"):
+                    looked = self.looks.look(number, lane, state[:4])
+                    yield (place, number, ENDED), self._with(state, place, looked)
+                else:
+                    for after in self._effects(state, place, number, index):
+                        yield (place, number, index), after
+        for label, image, disk, allowance in self.environment.events(state):
+            yield from self._environment_steps(state, label, image, disk, allowance)
+
+    def _others_looked(self, state: State, place: int, at: int) -> list[State]:
+        return [state]
+
+    @staticmethod
+    def _with(state: State, place: int, number: int) -> State:
+        return (*state[:place], number, *state[place + 1 :])
+
+
+def visible(searched: Search) -> set[str]:
+    """Return what can be seen in the states of a search, without the processes.
+
+    Records are alike: what differs only in which of two is which is one.
+    """
+    swapped = str.maketrans("ab", "ba")
+    found = set()
+    for state in searched.ways:
+        texts = [_seen(searched, state, names) for names in ({}, swapped)]
+        found.add(min(texts))
+    return found
+
+
+def _seen(searched: Search, state: State, names: dict[int, int]) -> str:
+    world = searched.world
+    disks = []
+    for disk in (world.disks.values[number] for number in state[1:4]):
+        states = [world.states.values[number] for _, number in disk.tables]
+        logs = [(_renamed(entries_of(each), names), each.leader_epoch) for each in states]
+        disks.append((disk.directory_id, logs))
+    past = world.pasts.values[state[4]]
+    committed = _renamed(past.committed, names)
+    acked = sorted(_renamed(searched._acked(state), names))
+    return repr((world.registration(state[0]), disks, committed, past.leaders, acked))
+
+
+def _renamed(entries: Iterable[tuple[str, int]], names: dict[int, int]) -> list[tuple[str, int]]:
+    return [(value.translate(names), number) for value, number in entries]
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        Scope(values="ab", elections=1, fencings=1, rounds=0),
+        Scope(values="a", elections=1, fencings=1),
+    ],
+    ids=["two appends", "an append and rounds"],
+)
+def test_late_looks_lose_nothing(scope):
+    """The same registers, logs and acknowledgements occur as when looks are taken at any time."""
+    plain, reduced = Plain(scope), Search(scope)
+    every, fewer = plain.run(), reduced.run()
+
+    assert every.is_whole
+    assert fewer.is_whole
+    assert fewer.states < every.states / 4
+    assert visible(reduced) == visible(plain)

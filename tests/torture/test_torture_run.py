@@ -1,0 +1,77 @@
+"""A cluster under real processes, whose drivers, executors, workers, controllers and clients are
+killed, and whose disks are lost, filled and set back: what the clients wrote down has no anomaly."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from jobs.torture_checks import CHECKS
+from jobs.torture_faults import DISK_FAULTS, PROCESS_FAULTS
+
+ROOT = Path(__file__).parents[2]
+MINUTES = 1.0
+WAIT_S_MAX = 1500
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("torture") / "run"
+    command = ["./spark-submit.sh", "python", "jobs/torture.py", "--dir", str(folder)]
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")
+    }
+    torture = subprocess.Popen(
+        [*command, "--minutes", str(MINUTES), "--seed", "11"],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        output, _ = torture.communicate(timeout=WAIT_S_MAX)
+    except subprocess.TimeoutExpired:
+        # Not kill: it ends what it has started, and unmounts its disks.
+        torture.terminate()
+        output, _ = torture.communicate()
+    file = folder / "report.json"
+    assert file.exists(), output
+    found = json.loads(file.read_text())
+    assert found["exit_code"] == torture.returncode, output
+    return found
+
+
+def test_nothing_was_lost_doubled_reordered_or_read_that_should_not_be(report):
+    assert report["anomalies"] == []
+    assert report["anomaly_counts"] == dict.fromkeys(CHECKS, 0)
+
+
+def test_every_kind_of_fault_that_can_be_done_here_was_done(report):
+    kinds = {*DISK_FAULTS, *PROCESS_FAULTS} - set(report["faults_left_out"])
+
+    assert {kind for kind in kinds if not report["faults"].get(kind)} == set()
+
+
+def test_faults_that_need_no_rights_are_never_left_out(report):
+    assert set(report["faults_left_out"]) <= {"full", "read-only"}
+
+
+def test_every_client_appended_and_read_and_leaders_were_elected(report):
+    clients = {"idempotent-1", "idempotent-2", "appender-1", "spark-appender"}
+
+    assert set(report["appends_by_client"]) == clients
+    assert report["operations"]["poll"]["ok"] > 0
+    assert report["records_read_back"] >= report["records_acked"] > 0
+    assert report["restarts"] > 0
+    assert report["events"]["elections"] > 0
+    assert report["events"]["replicas found bad"] > 0
+
+
+def test_fsck_has_read_every_table(report):
+    assert report["fsck"]["tables"] == 1 + 2 * 2 * 3
+    assert report["fsck"]["bytes"] > 0
