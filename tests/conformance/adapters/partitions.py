@@ -31,7 +31,7 @@ def registration(
     """Return a registration of ours; states that ours can't have leave our ground."""
     if set(elr) & set(isr) or not {*isr, *elr, *adding, *removing} <= set(replicas):
         raise CutOffError("no-such-state")
-    if leader != NOBODY and leader not in isr or set(replicas) == set(removing):
+    if (leader != NOBODY and leader not in isr) or set(replicas) == set(removing):
         raise CutOffError("no-such-state")
     return partition(
         words(replicas),
