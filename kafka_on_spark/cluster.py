@@ -1,39 +1,27 @@
 """What users hold: one object for a cluster, thin over the services that it wires together."""
 
 import os
-import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
 from kafka_on_spark.audit.findings import FsckReport
 from kafka_on_spark.config import read_cluster_toml
-from kafka_on_spark.controller import topics
-from kafka_on_spark.controller.brokers import elect_preferred, register_broker
-from kafka_on_spark.controller.recovery import recover
-from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import BrokerId, TopicId, TopicPartition
+from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.service.admin import run_command
+from kafka_on_spark.reassigning import Reassigning
 from kafka_on_spark.service.append_results import AppendResult
 from kafka_on_spark.service.controller_loop import ControllerReport
 from kafka_on_spark.service.creation import check_brokers, create_cluster
-from kafka_on_spark.service.descriptions import (
-    PartitionOffsets,
-    TopicDescription,
-    describe,
-    offsets_of,
-)
 from kafka_on_spark.service.history import HistoryEntry, partition_history
 from kafka_on_spark.service.reading import ReadOrder, partition_key, plan_reads
 from kafka_on_spark.service.replication_round import ReplicationReport
-from kafka_on_spark.spark.creation import prepare_broker, prepare_roots
+from kafka_on_spark.spark.creation import prepare_roots
 from kafka_on_spark.spark.frames import check_frame, is_frame, stage_frame
 from kafka_on_spark.spark.fsck import check_tables
-from kafka_on_spark.spark.services import Services, new_uuid
+from kafka_on_spark.spark.services import Services
 from kafka_on_spark.spark.task_runner import check_session
 from kafka_on_spark.storage.metadata_log import metadata_table_uri
 from kafka_on_spark.storage.reader import read_rows, row_schema
@@ -44,16 +32,9 @@ from kafka_on_spark.storage.staging import stage_records
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-T = TypeVar("T")
 
-
-class Cluster:
+class Cluster(Reassigning):
     """A cluster, opened by one process. Threads may share it; close it, or use it in `with`."""
-
-    def __init__(self, metadata_root: str, services: Services) -> None:
-        self._root = metadata_root
-        self._services = services
-        self._metadata = services.metadata
 
     @classmethod
     def create(
@@ -123,11 +104,6 @@ class Cluster:
         self.close()
 
     @property
-    def image(self) -> MetadataImage:
-        """The cluster's metadata of now."""
-        return self._metadata.catch_up()
-
-    @property
     def root(self) -> str:
         """URL of the metadata root: the option `cluster` of the data source."""
         return self._root
@@ -136,14 +112,6 @@ class Cluster:
     def metadata_table(self) -> str:
         """URL of the metadata log, a Delta table: for SQL."""
         return metadata_table_uri(self._root)
-
-    def _command(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
-        return run_command(
-            self._metadata,
-            decide,
-            controller_id=self._services.controller_id,
-            timeout_ms=self._services.timeout_ms,
-        )
 
     def fsck(self, *, deep: bool = True) -> FsckReport:
         """Check all tables against what must hold, version by version; change nothing.
@@ -155,111 +123,6 @@ class Cluster:
         """
         services = self._services
         return check_tables(self._root, services.options, services.runner, is_deep=deep)
-
-    # Topics and brokers
-
-    def create_topic(
-        self,
-        name: str,
-        *,
-        partitions: int | None = None,
-        replication_factor: int | None = None,
-        replica_assignment: Mapping[int, Sequence[int]] | None = None,
-        configs: Mapping[str, object] | None = None,
-    ) -> TopicId:
-        """Create a topic: one commit, and no table until the first append.
-
-        Raises:
-            InvalidTopicError, TopicAlreadyExistsError, InvalidPartitionsError,
-            InvalidReplicationFactorError, InvalidReplicaAssignmentError, InvalidConfigError.
-        """
-        return self._command(
-            lambda image: topics.create_topic(
-                image,
-                name,
-                partition_count=partitions,
-                replication_factor=replication_factor,
-                replica_assignment=replica_assignment,
-                configs=configs or {},
-                new_uuid=new_uuid,
-                random_below=random.randrange,
-                cause="topic created by request",
-            )
-        )
-
-    def add_partitions(self, name: str, *, to: int) -> int:
-        """Give a topic more partitions, `to` in all; return how many are new.
-
-        Records stay where they are: of their keys, later ones may go to a new partition.
-
-        Raises:
-            UnknownTopicOrPartitionError, InvalidPartitionsError, InvalidReplicationFactorError.
-        """
-        return self._command(
-            lambda image: topics.add_partitions(
-                image,
-                name,
-                to=to,
-                new_uuid=new_uuid,
-                random_below=random.randrange,
-                cause="partitions added by request",
-            )
-        )
-
-    def delete_topic(self, name: str) -> None:
-        """Delete a topic: gone at once for users. Its tables stay until a cleaner removes them.
-
-        Raises:
-            UnknownTopicOrPartitionError: There is none.
-        """
-        self._command(
-            lambda image: topics.delete_topic(image, name, cause="topic deleted by request")
-        )
-
-    def alter_topic_configs(self, name: str, configs: Mapping[str, object | None]) -> None:
-        """Set a topic's settings; None removes one.
-
-        Raises:
-            UnknownTopicOrPartitionError, InvalidConfigError.
-        """
-        self._command(
-            lambda image: topics.alter_configs(image, name, configs, cause="altered by request")
-        )
-
-    def register_broker(
-        self, broker_id: int, root: str | os.PathLike[str], *, rack: str | None = None
-    ) -> None:
-        """Register a broker, or another disk for a fenced one.
-
-        Raises:
-            InvalidRequestError: A bad id or rack.
-            InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError.
-        """
-        url, number, options = normalize(root), BrokerId(broker_id), self._services.options
-        directory_id = prepare_broker(self.image, number, url, rack, options)
-        cause = f"broker {broker_id} registered by request"
-        self._command(
-            lambda image: register_broker(
-                image, number, url, rack=rack, directory_id=directory_id, cause=cause
-            )
-        )
-
-    def describe_topic(self, name: str) -> TopicDescription:
-        """Return a topic's partitions, settings, and which of those are not enforced.
-
-        Raises:
-            UnknownTopicOrPartitionError: There is none.
-        """
-        return describe(self.image, name)
-
-    def offsets(self, name: str) -> dict[int, PartitionOffsets]:
-        """Return each partition's log start, high watermark and recorded log end.
-
-        Raises:
-            UnknownTopicOrPartitionError: There is no such topic.
-        """
-        partitions = self.image.topic(name).partitions
-        return {number: offsets_of(partitions[number]) for number in sorted(partitions)}
 
     # Controller and replication
 
@@ -273,29 +136,6 @@ class Cluster:
         """
         duration_ms = None if seconds is None else int(seconds * 1000)
         return self._services.controller_loop().run(duration_ms)
-
-    def elect_leaders(
-        self, kind: str = "preferred", partitions: Iterable[tuple[str, int]] | None = None
-    ) -> list[TopicPartition]:
-        """Give partitions their preferred leaders back; or ("unclean") leaders to those that have
-        none and can get none without losing records. Return which moved.
-
-        Raises:
-            InvalidRequestError: Another kind of election.
-            UnknownTopicOrPartitionError: A partition does not exist.
-        """
-        if kind not in ("preferred", "unclean"):
-            raise InvalidRequestError(f"can't hold a {kind!r} election: 'preferred' or 'unclean'")
-        image = self.image
-        keys = None if partitions is None else [partition_key(image, *each) for each in partitions]
-        if kind == "preferred":
-            cause = "preferred leaders by request"
-            moved = self._command(lambda newest: elect_preferred(newest, cause, keys))
-        else:
-            looks = self._services.look_for_leaders(keys)
-            forced = frozenset(look.key for look in looks)
-            moved = self._command(lambda newest: recover(newest, looks, forced=forced))
-        return [self._metadata.image.name_of(key) for key in moved]
 
     def replicate(
         self,

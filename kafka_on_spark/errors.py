@@ -183,6 +183,12 @@ class UnknownProducerIdError(ProtocolError):
     code = 59
 
 
+class ReassignmentInProgressError(ProtocolError):
+    """The partition is being reassigned already; one at a time."""
+
+    code = 60
+
+
 class FencedLeaderEpochError(ProtocolError):
     """The request's leader epoch is older than the replica's: its sender was deposed."""
 
@@ -194,6 +200,12 @@ class UnknownLeaderEpochError(ProtocolError):
 
     code = 75
     is_retriable = True
+
+
+class NoReassignmentInProgressError(ProtocolError):
+    """The partition is not being reassigned, so there is nothing to cancel."""
+
+    code = 85
 
 
 class InvalidRecordError(ProtocolError):

@@ -29,6 +29,7 @@ from kafka_on_spark.metadata.records import (
     MetadataBatch,
     ProducerRecord,
     Record,
+    RemovePartitionRecord,
     RemoveTopicRecord,
     Stamp,
     TopicRecord,
@@ -182,6 +183,8 @@ class MetadataReplay:
             elif isinstance(record, RemoveTopicRecord):
                 for life in self.lives.values():
                     life.is_removed |= life.key.topic_id == record.topic_id
+            elif isinstance(record, RemovePartitionRecord) and record.key in self.lives:
+                self.lives[record.key].is_removed = True
 
     def _check_members(self, key: PartitionKey, offset: int) -> None:
         register = self.register(key)

@@ -94,7 +94,8 @@ def register_broker(
             f"broker {broker_id} is registered already, with the root {known.root}, and answers:"
             " another disk can take its place only after it was fenced"
         )
-    broker_epoch = BrokerEpoch(0 if known is None else known.broker_epoch + 1)
+    last_epoch = image.past_brokers.get(broker_id, -1) if known is None else known.broker_epoch
+    broker_epoch = BrokerEpoch(last_epoch + 1)
     records: list[Record] = [
         BrokerRecord(
             broker_id=broker_id,
@@ -179,8 +180,8 @@ def fence_broker(
 
     The last member of an ISR stays in it, without a leader: nobody else has its records.
     """
-    broker = image.brokers[broker_id]
-    if broker.state is BrokerState.FENCED:
+    broker = image.brokers.get(broker_id)
+    if broker is None or broker.state is BrokerState.FENCED:
         return ControllerResult([], [])
     records: list[Record] = [
         BrokerChangeRecord(
@@ -252,8 +253,8 @@ def unfence_broker(
     It rejoins ISRs only after its replicas have caught up; only partitions without a leader
     may find one now.
     """
-    broker = image.brokers[broker_id]
-    if broker.state is not BrokerState.FENCED:
+    broker = image.brokers.get(broker_id)
+    if broker is None or broker.state is not BrokerState.FENCED:
         return ControllerResult([], [])
     records: list[Record] = [
         BrokerChangeRecord(

@@ -132,10 +132,15 @@ def may_join(
     """Return whether a follower outside the ISR may join it.
 
     It is on an eligible broker (KIP-841), under the uuid and directory of the image (KIP-903),
-    fenced at the current epoch, and has the high watermark and the start of the leadership.
+    fenced at the current epoch, and has the high watermark and the start of the leadership. One
+    that a reassignment removes stays out once all of the target is in sync: it has just left.
     """
     if seen.broker_id in partition.isr or not _is_same_replica(partition, seen):
         return False
+    if seen.broker_id in partition.removing_replicas:
+        is_over = partition.isr.issuperset(partition.target_replicas)
+        if is_over and partition.leader in partition.target_replicas:
+            return False
     broker = image.brokers.get(seen.broker_id)
     if broker is None or not broker.is_eligible or broker.directory_id != seen.directory_id:
         return False

@@ -30,25 +30,11 @@ def place_partitions(
         InvalidReplicationFactorError: Below 1, above the number of brokers, or no broker is
             active.
     """
-    everyone = sorted(brokers, key=lambda broker: broker.broker_id)
-    if replication_factor < 1:
-        raise InvalidReplicationFactorError(
-            f"replication factor {replication_factor} is not allowed: it must be at least 1"
-        )
-    if replication_factor > len(everyone):
-        raise InvalidReplicationFactorError(
-            f"replication factor {replication_factor} is larger than the number of brokers,"
-            f" {len(everyone)}: register more brokers or ask for fewer replicas"
-        )
-    if not any(broker.is_eligible for broker in everyone):
-        raise InvalidReplicationFactorError(
-            "all brokers are fenced or shutting down: bring one back first"
-        )
-    stripes = _RackList(everyone, random_below)
+    stripes = Stripes(brokers, random_below)
     return [stripes.place(replication_factor) for _ in range(partition_count)]
 
 
-class _BrokerList:
+class BrokerRing:
     """Brokers handed out in turn, beginning one further with each epoch."""
 
     def __init__(self, brokers: Sequence[BrokerId], random_below: RandomBelow) -> None:
@@ -80,10 +66,10 @@ class _Rack:
     """A rack's brokers; the fenced ones are used last."""
 
     def __init__(self, brokers: Sequence[BrokerRegistration], random_below: RandomBelow) -> None:
-        self._fenced = _BrokerList(
+        self._fenced = BrokerRing(
             [each.broker_id for each in brokers if not each.is_eligible], random_below
         )
-        self._unfenced = _BrokerList(
+        self._unfenced = BrokerRing(
             [each.broker_id for each in brokers if each.is_eligible], random_below
         )
 
@@ -102,24 +88,39 @@ class _Rack:
         self._unfenced.shuffle()
 
 
-class _RackList:
-    """All racks; each partition begins at the next one."""
+class Stripes:
+    """All racks of a cluster; each partition that is placed begins at the next one.
 
-    def __init__(self, brokers: Sequence[BrokerRegistration], random_below: RandomBelow) -> None:
+    Brokers that are fenced or draining are used where active ones do not suffice.
+    """
+
+    def __init__(self, brokers: Iterable[BrokerRegistration], random_below: RandomBelow) -> None:
+        everyone = sorted(brokers, key=lambda each: each.broker_id)
         by_rack: dict[str, list[BrokerRegistration]] = {}
-        for broker in brokers:
+        for broker in everyone:
             by_rack.setdefault(broker.rack or "", []).append(broker)
         self._names = sorted(by_rack)
         self._racks = {name: _Rack(by_rack[name], random_below) for name in self._names}
-        self._unfenced_count = sum(broker.is_eligible for broker in brokers)
+        self.broker_count = len(everyone)
+        self.unfenced_count = sum(each.is_eligible for each in everyone)
         self._random_below = random_below
         self._epoch = 0
-        self._offset = random_below(len(self._names))
+        self._offset = random_below(len(self._names)) if self._names else 0
+
+    @property
+    def racks(self) -> list[str | None]:
+        """The racks in the order in which partitions begin at them; None: brokers without one."""
+        return [name or None for name in self._names]
 
     def place(self, replication_factor: int) -> tuple[BrokerId, ...]:
-        """Return the replicas of the next partition; the first is on an active broker."""
+        """Return the replicas of the next partition; the first is on an active broker.
+
+        Raises:
+            InvalidReplicationFactorError: As in `place_partitions`.
+        """
+        self._check(replication_factor)
         # With one active broker the epoch must rise: at the same one it is handed out once.
-        if self._epoch == self._unfenced_count and self._unfenced_count > 1:
+        if self._epoch == self.unfenced_count and self.unfenced_count > 1:
             self._shuffle()
             self._epoch = 0
         if self._offset == len(self._names):
@@ -129,6 +130,21 @@ class _RackList:
         self._epoch += 1
         self._offset += 1
         return tuple(replicas)
+
+    def _check(self, replication_factor: int) -> None:
+        if replication_factor < 1:
+            raise InvalidReplicationFactorError(
+                f"replication factor {replication_factor} is not allowed: it must be at least 1"
+            )
+        if replication_factor > self.broker_count:
+            raise InvalidReplicationFactorError(
+                f"replication factor {replication_factor} is larger than the number of brokers,"
+                f" {self.broker_count}: register more brokers or ask for fewer replicas"
+            )
+        if not self.unfenced_count:
+            raise InvalidReplicationFactorError(
+                "all brokers are fenced or shutting down: bring one back first"
+            )
 
     def _leader(self) -> tuple[int, BrokerId]:
         for step in range(len(self._names)):
@@ -154,8 +170,8 @@ class _RackList:
 
     def _shuffle(self) -> None:
         _shuffle(self._names, self._random_below)
-        for name in self._names:
-            self._racks[name].shuffle()
+        for rack in self._racks.values():  # in the order of their names, not the new one
+            rack.shuffle()
 
 
 def _shuffle(values: list[T], random_below: RandomBelow) -> None:

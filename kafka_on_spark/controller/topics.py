@@ -14,6 +14,8 @@ from kafka_on_spark.errors import (
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,
     InvalidReplicationFactorError,
+    InvalidRequestError,
+    PolicyViolationError,
     TopicAlreadyExistsError,
 )
 from kafka_on_spark.ids import (
@@ -32,12 +34,14 @@ from kafka_on_spark.metadata.records import (
     ConfigRecord,
     PartitionRecord,
     Record,
+    RemovePartitionRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
 
 NewUuid = Callable[[], str]
 PARTITIONS_MAX = 1_000_000
+RECORD_TREATMENTS = ("refuse", "drop")
 
 
 def create_topic(
@@ -140,6 +144,55 @@ def add_partitions(
         for number, replicas in enumerate(assignment, count)
     ]
     return ControllerResult(records, to - count)
+
+
+def remove_partitions(
+    image: MetadataImage, name: str, *, to: int, records: str, cause: str
+) -> ControllerResult[int]:
+    """Decide that a topic has its first `to` partitions only; answer: how many are gone.
+
+    Kafka can't. `records` says how to treat theirs: "refuse" unless the partitions that go are
+    empty, or "drop" them. The last partitions go first in the log, so that their numbers never
+    have a gap.
+
+    Raises:
+        UnknownTopicOrPartitionError: There is no such topic.
+        InvalidPartitionsError: It has not more than `to`, or `to` is below 1.
+        InvalidRequestError: `records` is neither word.
+        PolicyViolationError: A partition that goes has records, and they are not to be dropped.
+    """
+    topic = image.topic(name)
+    count = len(topic.partitions)
+    if records not in RECORD_TREATMENTS:
+        raise InvalidRequestError(
+            f"can't treat the records of removed partitions by {records!r}: 'refuse' unless the"
+            " partitions are empty, or 'drop' the records"
+        )
+    if not 1 <= to < count:
+        raise InvalidPartitionsError(
+            f"topic {name!r} has {count} partitions and can't be left {to}: give fewer than it"
+            " has, and at least 1"
+        )
+    going = range(count - 1, to - 1, -1)
+    kept = {number: size for number in going if (size := _record_count(topic.partitions[number]))}
+    if kept and records == "refuse":
+        most = max(kept)
+        raise PolicyViolationError(
+            f"partition {most} of topic {name!r} has {kept[most]} records, and"
+            f" {len(kept)} of {len(going)} partitions to remove are not empty: delete their"
+            " records first, or say that they are to be dropped"
+        )
+    gone = [
+        RemovePartitionRecord(topic=name, topic_id=topic.topic_id, partition=number, cause=cause)
+        for number in going
+    ]
+    return ControllerResult(gone, len(gone))
+
+
+def _record_count(partition: PartitionRegistration) -> int:
+    """Return how many offsets a partition has, as far as the register knows of its log's end."""
+    end = max(partition.high_watermark, partition.log_end_offset)
+    return end - partition.log_start_offset
 
 
 def _partition_record(

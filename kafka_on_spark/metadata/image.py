@@ -11,6 +11,7 @@ from typing import Any, Final
 from kafka_on_spark.config import Settings
 from kafka_on_spark.errors import UnknownTopicOrPartitionError
 from kafka_on_spark.ids import (
+    BrokerEpoch,
     BrokerId,
     ControllerEpoch,
     LeaderEpoch,
@@ -36,9 +37,11 @@ from kafka_on_spark.metadata.records import (
     PartitionChangeRecord,
     PartitionRecord,
     ProducerRecord,
+    RemovePartitionRecord,
     RemoveTopicRecord,
     Stamp,
     TopicRecord,
+    UnregisterBrokerRecord,
 )
 
 
@@ -51,7 +54,8 @@ class TopicImage:
         topic_id: Its id; a topic created again under the name has another.
         partitions: Registrations by partition number, from 0 without gaps.
         configs: Settings given for it, as text.
-        first_partition_count: Partitions that it was created with; None: not recorded.
+        first_partition_count: Partitions that it was created with; None: not recorded; 0: some
+            were removed since, so that an append may stand in it that was split by any number.
     """
 
     name: str
@@ -62,7 +66,7 @@ class TopicImage:
 
     @property
     def is_grown(self) -> bool:
-        """Whether partitions were added: an append may stand in it that was split by fewer."""
+        """Whether an append may stand in it that was split by another number of partitions."""
         first = self.first_partition_count
         return first is not None and len(self.partitions) > first
 
@@ -101,6 +105,7 @@ class MetadataImage:
         cluster_id: None before the ClusterRecord.
         controller: The controller's lease, or None before the first.
         brokers: By id.
+        past_brokers: The last broker epochs of ids that were unregistered, and are no brokers.
         topics: By topic id.
         topic_ids: By name.
         configs: The cluster's settings, as text.
@@ -114,6 +119,7 @@ class MetadataImage:
     cluster_id: str | None = None
     controller: ControllerLease | None = None
     brokers: Mapping[BrokerId, BrokerRegistration] = field(default_factory=dict)
+    past_brokers: Mapping[BrokerId, BrokerEpoch] = field(default_factory=dict)
     topics: Mapping[TopicId, TopicImage] = field(default_factory=dict)
     topic_ids: Mapping[str, TopicId] = field(default_factory=dict)
     configs: Mapping[str, str] = field(default_factory=dict)
@@ -244,6 +250,13 @@ def _broker(draft: _Draft, record: BrokerRecord) -> None:
         directory_id=record.directory_id,
         state=record.broker_state,
     )
+    if record.broker_id in draft.map("past_brokers"):
+        del draft.map("past_brokers")[record.broker_id]
+
+
+def _unregister_broker(draft: _Draft, record: UnregisterBrokerRecord) -> None:
+    draft.map("brokers").pop(record.broker_id, None)
+    draft.map("past_brokers")[record.broker_id] = record.broker_epoch
 
 
 def _broker_change(draft: _Draft, record: BrokerChangeRecord) -> None:
@@ -281,6 +294,17 @@ def _partition_change(draft: _Draft, record: PartitionChangeRecord) -> None:
     partitions = draft.partitions(record.topic_id)
     if partitions is not None and record.partition in partitions:
         partitions[record.partition] = partitions[record.partition].merge(record.change)
+
+
+def _remove_partition(draft: _Draft, record: RemovePartitionRecord) -> None:
+    partitions = draft.partitions(record.topic_id)
+    if partitions is None or partitions.pop(record.partition, None) is None:
+        return
+    topics = draft.map("topics")
+    topics[record.topic_id] = replace(topics[record.topic_id], first_partition_count=0)
+    groups = draft.map("groups")
+    for place in [each for each in groups if each[1] == record.key]:
+        del groups[place]
 
 
 def _high_watermark(draft: _Draft, record: HighWatermarkRecord) -> None:
@@ -345,10 +369,12 @@ _REPLAY: Final[Mapping[type, Callable[[_Draft, Any], None]]] = {
     ControllerRecord: _controller,
     BrokerRecord: _broker,
     BrokerChangeRecord: _broker_change,
+    UnregisterBrokerRecord: _unregister_broker,
     TopicRecord: _topic,
     RemoveTopicRecord: _remove_topic,
     PartitionRecord: _partition,
     PartitionChangeRecord: _partition_change,
+    RemovePartitionRecord: _remove_partition,
     HighWatermarkRecord: _high_watermark,
     ConfigRecord: _config,
     ProducerRecord: _producer,

@@ -85,8 +85,20 @@ class BrokerChangeRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnregisterBrokerRecord:
+    """A broker is no longer one; `broker_epoch` stays taken, should its id come again."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRecord:
-    """A topic exists under this name, created with `first_partition_count` partitions."""
+    """A topic exists under this name, created with `first_partition_count` partitions.
+
+    In a snapshot it is 0 once partitions were removed (see TopicImage).
+    """
 
     topic: str
     topic_id: TopicId
@@ -135,6 +147,21 @@ class PartitionChangeRecord:
     topic: str
     leader_epoch: LeaderEpoch
     partition_epoch: PartitionEpoch
+    cause: str | None = None
+
+    @property
+    def key(self) -> PartitionKey:
+        """The partition it is about."""
+        return PartitionKey(self.topic_id, self.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovePartitionRecord:
+    """A topic's last partition is gone, with its records. Kafka has no such record."""
+
+    topic: str
+    topic_id: TopicId
+    partition: int
     cause: str | None = None
 
     @property
@@ -220,10 +247,12 @@ Record = (
     | ControllerRecord
     | BrokerRecord
     | BrokerChangeRecord
+    | UnregisterBrokerRecord
     | TopicRecord
     | RemoveTopicRecord
     | PartitionRecord
     | PartitionChangeRecord
+    | RemovePartitionRecord
     | HighWatermarkRecord
     | ConfigRecord
     | ProducerRecord

@@ -17,6 +17,7 @@ from kafka_on_spark.metadata.records import (
     ProducerRecord,
     Record,
     TopicRecord,
+    UnregisterBrokerRecord,
 )
 
 
@@ -38,6 +39,10 @@ def snapshot_records(image: MetadataImage) -> list[Record]:
             broker_state=broker.state,
         )
         for broker in image.brokers.values()
+    )
+    records.extend(
+        UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker_epoch)
+        for broker_id, broker_epoch in image.past_brokers.items()
     )
     records.extend(_config_records(None, image.configs))
     for topic in image.topics.values():

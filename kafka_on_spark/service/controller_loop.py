@@ -19,6 +19,8 @@ from kafka_on_spark.controller.brokers import (
     imbalance_percentage,
     unfence_broker,
 )
+from kafka_on_spark.controller.draining import continue_draining
+from kafka_on_spark.controller.reassignment import advance_reassignments, fail_reassignments
 from kafka_on_spark.controller.recovery import recover
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import NO_ERROR
@@ -27,6 +29,8 @@ from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.records import ControllerRecord
 from kafka_on_spark.ports import Clock
+from kafka_on_spark.service.absences import Absences
+from kafka_on_spark.service.cleaning import CheckControls
 from kafka_on_spark.service.making import renew_lost
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.recovery import RunLooks, plan_looks
@@ -36,6 +40,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 PROBE_PAUSE_MS_MIN = 50.0
+ROWS_MAX = 3  # of a reassignment whose target is in sync: leader, ISR, replicas (DESIGN §7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,7 @@ class ProbeResult:
     error: str | None = None
 
 
+Clean = Callable[[CheckControls], int]
 RunProbes = Callable[[Sequence[ProbeOrder]], list[ProbeResult]]
 
 
@@ -77,12 +83,14 @@ class ControllerReport:
         unfenced: Brokers that came back.
         leaders_moved: Partitions that got another leader.
         passes: How many passes were made.
+        tables_removed: Tables that were removed: of deleted topics and of replicas moved away.
     """
 
     fenced: tuple[BrokerId, ...] = ()
     unfenced: tuple[BrokerId, ...] = ()
     leaders_moved: int = 0
     passes: int = 0
+    tables_removed: int = 0
 
 
 @dataclass(slots=True)
@@ -91,6 +99,7 @@ class _Tally:
     unfenced: list[BrokerId] = field(default_factory=list)
     moved: set[PartitionKey] = field(default_factory=set)
     passes: int = 0
+    removed: int = 0
 
 
 class ControllerLoop:
@@ -106,6 +115,8 @@ class ControllerLoop:
         run_looks: RunLooks,
         new_uuid: Callable[[], str],
         timeout_ms: int,
+        clean: Clean | None = None,
+        absences: Absences | None = None,
     ) -> None:
         self._metadata = metadata
         self._clock = clock
@@ -114,6 +125,8 @@ class ControllerLoop:
         self._run_looks = run_looks
         self._new_uuid = new_uuid
         self._timeout_ms = timeout_ms
+        self._clean = clean
+        self._absences = absences or Absences(clock)
         self._epoch = ControllerEpoch(-1)
         self._failing: dict[BrokerId, _Failing] = {}
         self._tally = _Tally()
@@ -145,6 +158,7 @@ class ControllerLoop:
             unfenced=tuple(self._tally.unfenced),
             leaders_moved=len(self._tally.moved),
             passes=self._tally.passes,
+            tables_removed=self._tally.removed,
         )
 
     def _claim(self) -> None:
@@ -215,7 +229,31 @@ class ControllerLoop:
         self._tally.moved.update(moved)
         self._recover()
         self._submit(lambda image: renew_lost(image, self._new_uuid))
+        self._go_on(continue_draining)
+        away_ms = self._absences.away_ms(self._metadata.image)
+        self._go_on(lambda image: fail_reassignments(image, away_ms))
+        self._go_on(advance_reassignments)
         self._balance_leaders()
+        if self._clean is not None:
+            self._tally.removed += self._clean(
+                lambda image: lease.check_controls(image, self._epoch)
+            )
+
+    def _go_on(
+        self, decide: Callable[[MetadataImage], ControllerResult[list[PartitionKey]]]
+    ) -> None:
+        """Commit one row after the other of what goes on in steps, while there is one."""
+        for _ in range(ROWS_MAX):
+            before = self._metadata.image
+            moved = self._submit(decide)
+            self._tally.moved.update(
+                key for key in moved if _leader_of(before, key) != self._leader_of(key)
+            )
+            if self._metadata.image.offset == before.offset:
+                break
+
+    def _leader_of(self, key: PartitionKey) -> BrokerId | None:
+        return _leader_of(self._metadata.image, key)
 
     def _recover(self) -> None:
         """Look for leaders where nobody in sync is left."""
@@ -249,7 +287,10 @@ class ControllerLoop:
     def _is_settled(self, result: ProbeResult) -> bool:
         """Act on one probe; return False if the broker must be probed again."""
         broker_id = result.broker_id
-        is_fenced = self._metadata.image.brokers[broker_id].state is BrokerState.FENCED
+        broker = self._metadata.image.brokers.get(broker_id)
+        if broker is None:  # unregistered since the pass began
+            return True
+        is_fenced = broker.state is BrokerState.FENCED
         if result.error_code == NO_ERROR:
             self._failing.pop(broker_id, None)
             if is_fenced:
@@ -300,6 +341,11 @@ class ControllerLoop:
         cause = _imbalance_cause(unbalanced, limit)
         moved = self._submit(lambda newest: elect_preferred(newest, cause, keys))
         self._tally.moved.update(moved)
+
+
+def _leader_of(image: MetadataImage, key: PartitionKey) -> BrokerId | None:
+    partition = image.partition(key)
+    return None if partition is None else partition.leader
 
 
 def _imbalance_cause(unbalanced: Mapping[BrokerId, float], limit: int) -> str:

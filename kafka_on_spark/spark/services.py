@@ -19,25 +19,33 @@ from kafka_on_spark.controller.recovery import ReplicaLook
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import ReplicaAddress, TaskRunner
+from kafka_on_spark.service.absences import Absences
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.append_service import AppendService
 from kafka_on_spark.service.appender import Appender, AppendThreads
+from kafka_on_spark.service.cleaning import Cleaner, ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeOrder, ProbeResult
 from kafka_on_spark.service.fetch_pace import FetchPace
 from kafka_on_spark.service.grown_topics import GrownTopics
+from kafka_on_spark.service.log_starts import plan_log_starts
 from kafka_on_spark.service.making import MakeResult
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.producers import ProducerRuns
 from kafka_on_spark.service.recovery import LookOrder, plan_looks
 from kafka_on_spark.service.replication import FetchOrder, FetchResult
 from kafka_on_spark.service.replication_round import ReplicationRound
+from kafka_on_spark.service.sizes import partition_sizes
 from kafka_on_spark.spark.task_runner import SparkTaskRunner, ThreadTaskRunner
 from kafka_on_spark.spark.tasks import (
     fetch_task,
+    list_task,
+    log_start_task,
     look_task,
     make_task,
     probe_task,
+    remove_task,
     replica_store,
+    size_task,
 )
 from kafka_on_spark.storage.clock import SystemClock
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
@@ -107,9 +115,11 @@ class Services:
         metadata: The image, and commits to it.
         replicas: Open replicas of this process.
         appends: Plans appends, and commits what was staged.
+        cleaner: Removes tables of replicas that are nobody's any more.
         runner: Where tasks run.
         controller_id: A name for this process that no other has.
         pace: Back-offs and throttles of this process's rounds.
+        absences: Brokers that this process has seen away, and since when.
     """
 
     options: StorageOptions
@@ -120,9 +130,11 @@ class Services:
     runner: TaskRunner
     controller_id: str
     pace: FetchPace
+    absences: Absences
     _pools: tuple[ThreadPoolExecutor, ...]
     _maintenance: ThreadPoolExecutor
     appends: AppendService = field(init=False)
+    cleaner: Cleaner = field(init=False)
 
     @classmethod
     def open(
@@ -167,8 +179,12 @@ class Services:
             runner=runner,
             controller_id=f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}",
             pace=FetchPace(clock, random=random.random),
+            absences=Absences(clock),
             _pools=(tasks, partitions, fetches),
             _maintenance=maintenance,
+        )
+        services.cleaner = Cleaner(
+            metadata, clock, run_lists=services._run_lists, run_removes=services._run_removes
         )
         services.appends = AppendService(
             metadata,
@@ -219,6 +235,8 @@ class Services:
             run_looks=self._run_looks,
             new_uuid=new_uuid,
             timeout_ms=self.timeout_ms,
+            clean=self.cleaner.clean,
+            absences=self.absences,
         )
 
     def _run_fetches(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
@@ -233,13 +251,32 @@ class Services:
     def _run_probes(self, orders: Sequence[ProbeOrder]) -> list[ProbeResult]:
         return self.runner.run(partial(probe_task, options=self.options), orders)
 
+    def _run_lists(self, orders: Sequence[ListOrder]) -> list[ListResult]:
+        return self.runner.run(partial(list_task, options=self.options), orders)
+
+    def _run_removes(self, orders: Sequence[RemoveOrder]) -> list[str | None]:
+        return self.runner.run(partial(remove_task, options=self.options), orders)
+
     def _run_looks(self, orders: Sequence[LookOrder]) -> list[ReplicaLook | None]:
         return self.runner.run(partial(look_task, options=self.options), orders)
+
+    def partition_sizes(self, keys: Sequence[PartitionKey]) -> dict[PartitionKey, int | None]:
+        """Return the bytes of one replica of each partition; None where no leader can tell."""
+        run_sizes = partial(self.runner.run, partial(size_task, options=self.options))
+        return partition_sizes(self.metadata.image, keys, run_sizes)
 
     def look_for_leaders(self, keys: Iterable[PartitionKey] | None) -> list[ReplicaLook]:
         """Return what the replicas say of the partitions that nobody in sync can lead."""
         looks = self._run_looks(plan_looks(self.metadata.catch_up(), keys))
         return [look for look in looks if look is not None]
+
+    def advance_log_starts(self, keys: Iterable[PartitionKey]) -> None:
+        """Have the replicas of partitions drop what lies below the log start of now.
+
+        A root that does not answer does it with a later fetch.
+        """
+        orders = plan_log_starts(self.metadata.image, keys)
+        self.runner.run(partial(log_start_task, options=self.options), orders)
 
     def maintain(self, image: MetadataImage, keys: Iterable[PartitionKey]) -> None:
         """Have checkpoints made that are due, after the answer was given and not before."""

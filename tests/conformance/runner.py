@@ -73,8 +73,11 @@ class Adapter:
     """Translates one kind's words. An operation `x` is the method `op_x` with the step's arguments.
 
     A method returns a bare value, a dictionary of fields, an Answer, or raises an error of the
-    product. `expected` returns what the state is after the last step.
+    product. `expected` returns what the state is after the last step. `SETS` names lists whose
+    order says nothing here, wherever they stand.
     """
+
+    SETS: frozenset[str] = frozenset()
 
     @classmethod
     def for_setup(cls, setup: Mapping[str, Any]) -> "type[Adapter]":
@@ -239,7 +242,17 @@ def _compare_fields(
                 f"{vector.id}: step {place} {op}: no answer to the field {name!r}{found}"
             )
         expectation = adapter.resolve(_without_left_out(value, answer, rules, outcome))
-        _check(vector, place, op, name, expectation, answer.value[name], outcome)
+        compared = [_in_order(name, each, adapter) for each in (expectation, answer.value[name])]
+        _check(vector, place, op, name, *compared, outcome)
+
+
+def _in_order(name: str, value: Any, adapter: Adapter) -> Any:
+    """Return a field's value with its sets in ascending order."""
+    if isinstance(value, Mapping):
+        return {key: _in_order(key, each, adapter) for key, each in value.items()}
+    if name in adapter.SETS and isinstance(value, list):
+        return sorted(value)
+    return value
 
 
 def _without_left_out(value: Any, answer: Answer, rules: Applicability, outcome: Outcome) -> Any:

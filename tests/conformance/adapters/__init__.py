@@ -19,6 +19,14 @@ from tests.conformance.adapters.leader import Leader
 from tests.conformance.adapters.log_offsets import ListOffsets, LogOffsets
 from tests.conformance.adapters.log_start import DeleteRecords, Retention
 from tests.conformance.adapters.partitioner import Partitioner
+from tests.conformance.adapters.partitions import (
+    Elections,
+    Merging,
+    ReassignmentCompletion,
+    ReassignmentPlan,
+    ReassignmentRevert,
+)
+from tests.conformance.adapters.placement import Ring, Striped
 
 ADAPTERS = {
     "leader_epoch_cache": LeaderEpochCache,
@@ -39,4 +47,11 @@ ADAPTERS = {
     "retention": Retention,
     "delete_records": DeleteRecords,
     "partitioner": Partitioner,
+    "broker_ring": Ring,
+    "striped": Striped,
+    "elect_leader": Elections,
+    "merge_record": Merging,
+    "reassignment_plan": ReassignmentPlan,
+    "reassignment_complete": ReassignmentCompletion,
+    "reassignment_revert": ReassignmentRevert,
 }

@@ -9,13 +9,16 @@ from kafka_on_spark.controller.topics import (
     alter_configs,
     create_topic,
     delete_topic,
+    remove_partitions,
 )
 from kafka_on_spark.errors import (
     InvalidConfigError,
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,
     InvalidReplicationFactorError,
+    InvalidRequestError,
     InvalidTopicError,
+    PolicyViolationError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
@@ -206,3 +209,59 @@ def test_a_topic_that_has_grown_is_known_as_such_from_a_snapshot():
     )
 
     assert MetadataImage().replay(batch).topic("payments").is_grown
+
+
+# fmt: off
+EMPTY, FULL = partition("1 2"), partition("1 2", hw=3, hw_epoch=5)
+REMOVED = [  # partitions                                        to, records    gone
+    pytest.param([EMPTY, EMPTY, EMPTY],                          1, "refuse",   [2, 1],  id="empty-ones-from-the-tail"),
+    pytest.param([FULL, FULL, EMPTY],                            2, "refuse",   [2],     id="who-stays-may-have-records"),
+    pytest.param([FULL, FULL, FULL],                             1, "drop",     [2, 1],  id="records-are-dropped-when-told"),
+    pytest.param([FULL, partition("1", hw=3, hw_epoch=5, start=3)], 1, "refuse", [1],    id="emptied-by-retention"),
+]
+KEPT = [
+    pytest.param([EMPTY, FULL],                                  {"to": 1, "records": "refuse"}, PolicyViolationError,    "partition 1 of topic 'orders' has 3 records", id="records"),
+    pytest.param([EMPTY, partition("1", leo=2)],                 {"to": 1, "records": "refuse"}, PolicyViolationError,    "has 2 records",                 id="uncommitted-records"),
+    pytest.param([FULL, FULL, EMPTY],                            {"to": 1, "records": "refuse"}, PolicyViolationError,    "1 of 2 partitions",             id="one-of-those-that-go"),
+    pytest.param([EMPTY, EMPTY],                                 {"to": 1, "records": "keep"},   InvalidRequestError,     "'refuse' unless .* or 'drop'",  id="another-word"),
+    pytest.param([EMPTY, EMPTY],                                 {"to": 2, "records": "drop"},   InvalidPartitionsError,  "has 2 partitions .* left 2",    id="as-many"),
+    pytest.param([EMPTY, EMPTY],                                 {"to": 3, "records": "drop"},   InvalidPartitionsError,  "left 3",                        id="more"),
+    pytest.param([EMPTY, EMPTY],                                 {"to": 0, "records": "drop"},   InvalidPartitionsError,  "at least 1",                    id="none"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("partitions, to, records, gone", REMOVED)
+def test_partitions_are_removed_from_the_tail(partitions, to, records, gone):
+    image = image_of(*partitions)
+
+    result = remove_partitions(image, TOPIC, to=to, records=records, cause="why")
+
+    assert [record.partition for record in result.records] == gone
+    assert result.response == len(gone)
+    topic = replay(result, image).topic(TOPIC)
+    assert topic.partitions == dict(enumerate(partitions[:to]))
+    assert topic.is_grown
+
+
+@pytest.mark.parametrize("partitions, how, error, words", KEPT)
+def test_partitions_are_not_removed(partitions, how, error, words):
+    with pytest.raises(error, match=words):
+        remove_partitions(image_of(*partitions), TOPIC, cause="", **how)
+
+
+def test_removing_partitions_of_no_topic_is_refused():
+    with pytest.raises(UnknownTopicOrPartitionError, match="nobody"):
+        remove_partitions(IMAGE, "nobody", to=1, records="drop", cause="")
+
+
+def test_partition_that_is_added_again_is_another_one():
+    image = image_of(FULL, FULL)
+    image = replay(remove_partitions(image, TOPIC, to=1, records="drop", cause=""), image)
+
+    added = add_partitions(
+        image, TOPIC, to=2, new_uuid=lambda: "new", random_below=lambda bound: 0, cause=""
+    )
+
+    again = replay(added, image).topic(TOPIC).partitions[1]
+    assert (again.replica_uuids, again.high_watermark) == (("new", "new"), 0)

@@ -45,6 +45,7 @@ def registrations(draw):
         partition_epoch=draw(numbers),
         adding_replicas=tuple(draw(st.lists(st.sampled_from(replicas), unique=True))),
         removing_replicas=tuple(draw(st.lists(st.sampled_from(replicas), unique=True))),
+        throttle_bytes_per_s=draw(maybe_number),
         high_watermark=high_watermark,
         high_watermark_epoch=draw(maybe_number),
         log_end_offset=draw(numbers),
@@ -69,6 +70,7 @@ changes = st.builds(
     directories=keep_or(st.lists(st.none() | texts, max_size=3).map(tuple)),
     adding_replicas=keep_or(orders),
     removing_replicas=keep_or(orders),
+    throttle_bytes_per_s=keep_or(maybe_number),
     high_watermark=keep_or(numbers),
     high_watermark_epoch=keep_or(numbers),
     unclean_generation=keep_or(small),
@@ -83,7 +85,9 @@ STRATEGIES = {
     },
     kinds.BrokerChangeRecord: {"broker_id": small, "broker_epoch": numbers, "broker_state": states},
     kinds.TopicRecord: {"topic": texts, "topic_id": texts},
+    kinds.UnregisterBrokerRecord: {"broker_id": small, "broker_epoch": numbers},
     kinds.RemoveTopicRecord: {"topic_id": texts},
+    kinds.RemovePartitionRecord: {**place, "topic": texts},
     kinds.PartitionRecord: {**place, "topic": texts, "registration": registrations()},
     kinds.PartitionChangeRecord: {
         **place, "change": changes, "topic": texts, "leader_epoch": numbers, "partition_epoch": numbers,
@@ -108,7 +112,7 @@ def through_parquet(given, stamp=STAMP):
 
 def test_every_record_type_has_a_strategy():
     assert set(STRATEGIES) == set(kinds.Record.__args__)
-    assert len(STRATEGIES) == 14
+    assert len(STRATEGIES) == 16
 
 
 @pytest.mark.parametrize("kind", STRATEGIES, ids=lambda kind: kind.__name__)
@@ -135,6 +139,8 @@ CHANGES = [
     pytest.param(PartitionChange(leader=0),                                                 id="leader-zero"),
     pytest.param(PartitionChange(isr=frozenset(), elr=frozenset()),                         id="sets-emptied"),
     pytest.param(PartitionChange(adding_replicas=(), removing_replicas=()),                 id="lists-emptied"),
+    pytest.param(PartitionChange(throttle_bytes_per_s=7),                                   id="throttle"),
+    pytest.param(PartitionChange(throttle_bytes_per_s=None),                                id="throttle-gone"),
     pytest.param(PartitionChange(directories=(None, LOST, disk(3))),                        id="directories-none-and-lost"),
     pytest.param(PartitionChange(replicas=brokers("3 1 2"), replica_uuids=(uuid_on(3),)),   id="order-is-kept"),
     pytest.param(PartitionChange(high_watermark=0, unclean_generation=1),                   id="high-watermark-zero"),

@@ -74,6 +74,15 @@ GONE = PartitionKey(OTHER_ID, 0)
 SAVED = {("g", KEY): GroupOffset(offset=5, leader_epoch=None)}
 
 
+def removed(number):
+    return kinds.RemovePartitionRecord(topic=TOPIC, topic_id=TOPIC_ID, partition=number)
+
+
+def with_removed():
+    topic = BEFORE.topics[TOPIC_ID]
+    return {"topics": {TOPIC_ID: replace(topic, partitions={}, first_partition_count=0)}}
+
+
 def with_partition(changed, number=0):
     topic = BEFORE.topics[TOPIC_ID]
     partitions = {**topic.partitions, number: changed}
@@ -90,6 +99,12 @@ CASES = [  # record                                              fields that dif
     pytest.param([kinds.BrokerChangeRecord(broker_id=2, broker_epoch=0, broker_state=FENCED)], {"brokers": {**BEFORE.brokers, 2: broker(2, state=FENCED)}}, id="broker-is-fenced"),
     pytest.param([kinds.BrokerChangeRecord(broker_id=2, broker_epoch=1, broker_state=FENCED)], {},                             id="change-of-another-incarnation-is-ignored"),
     pytest.param([kinds.BrokerChangeRecord(broker_id=9, broker_epoch=0, broker_state=FENCED)], {},                             id="change-of-an-unknown-broker-is-ignored"),
+    pytest.param([kinds.UnregisterBrokerRecord(broker_id=3, broker_epoch=4)], {"brokers": {1: broker(1), 2: broker(2)}, "past_brokers": {3: 4}}, id="broker-is-unregistered"),
+    pytest.param([kinds.UnregisterBrokerRecord(broker_id=3, broker_epoch=4), broker_record(3, epoch=5)], {"brokers": {1: broker(1), 2: broker(2), 3: replace(broker(3), broker_epoch=5)}}, id="and-comes-again"),
+    pytest.param([removed(0)],                                   with_removed(),                                               id="partition-removed"),
+    pytest.param([offset_commit(5), removed(0)],                 with_removed(),                                               id="group-offsets-go-with-their-partition"),
+    pytest.param([removed(7)],                                   {},                                                           id="unknown-partition-removed"),
+    pytest.param([removed(0), change(leader=2)],                 with_removed(),                                               id="late-change-of-a-removed-partition"),
     pytest.param([kinds.RemoveTopicRecord(topic_id=TOPIC_ID)],   {"topics": {}, "topic_ids": {}},                              id="topic-removed"),
     pytest.param([kinds.RemoveTopicRecord(topic_id=OTHER_ID)],   {},                                                           id="unknown-topic-removed"),
     pytest.param([kinds.PartitionRecord(topic=TOPIC, topic_id=TOPIC_ID, partition=1, registration=partition("2"))], with_partition(partition("2"), 1), id="partition-added"),

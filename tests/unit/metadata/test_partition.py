@@ -102,3 +102,25 @@ def test_replica_is_made_between_its_making_and_its_loss(broker_id, expected):
 )
 def test_partition_is_reassigning_while_replicas_come_or_go(fields, expected):
     assert partition("1 2 3", **fields).is_reassigning is expected
+
+
+# fmt: off
+MOVING = [
+    pytest.param(partition("1 2 3"),                                            False, id="all-in-sync"),
+    pytest.param(partition("1 2 3", isr="1 2"),                                 True,  id="one-is-not"),
+    pytest.param(partition("4 1 2", isr="1 2", leader=1, adding="4"),           False, id="who-comes-is-not-counted"),
+    pytest.param(partition("4 1 2", isr="1", leader=1, adding="4"),             True,  id="who-stays-is"),
+    pytest.param(partition("4 5 1 2", isr="4 5", adding="4 5", removing="1 2"), False, id="who-goes-has-gone"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("registered, expected", MOVING)
+def test_moving_replicas_are_not_under_replicated(registered, expected):
+    assert registered.is_under_replicated is expected
+
+
+def test_target_and_original_replicas_are_all_without_those_that_go_or_come():
+    moving = partition("4 5 1 2", isr="1 2", leader=1, adding="4", removing="2")
+
+    assert (moving.target_replicas, moving.original_replicas) == ((4, 5, 1), (5, 1, 2))

@@ -1,0 +1,273 @@
+"""What is decided for a cluster by request: topics, brokers, settings, leaders."""
+
+import os
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeVar
+
+from kafka_on_spark.controller import topics
+from kafka_on_spark.controller.brokers import elect_preferred, register_broker
+from kafka_on_spark.controller.draining import (
+    continue_draining,
+    drain_broker,
+    resume_broker,
+    unregister_broker,
+)
+from kafka_on_spark.controller.log_start import delete_records_of_all
+from kafka_on_spark.controller.recovery import recover
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.ids import BrokerId, Offset, PartitionKey, TopicId, TopicPartition
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.service.admin import run_command
+from kafka_on_spark.service.descriptions import (
+    PartitionOffsets,
+    TopicDescription,
+    describe,
+    offsets_of,
+)
+from kafka_on_spark.service.reading import partition_key
+from kafka_on_spark.spark.creation import prepare_broker
+from kafka_on_spark.spark.services import Services, new_uuid
+from kafka_on_spark.storage.roots import normalize
+
+T = TypeVar("T")
+
+ALL_COMMITTED: Final = -1
+"""Stands for the high watermark. Source: DeleteRecordsRequest.HIGH_WATERMARK."""
+
+
+class Administration:
+    """The part of a cluster that requests change; each is decided and committed in one piece."""
+
+    def __init__(self, metadata_root: str, services: Services) -> None:
+        self._root = metadata_root
+        self._services = services
+        self._metadata = services.metadata
+
+    @property
+    def image(self) -> MetadataImage:
+        """The cluster's metadata of now."""
+        return self._metadata.catch_up()
+
+    def _command(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
+        return run_command(
+            self._metadata,
+            decide,
+            controller_id=self._services.controller_id,
+            timeout_ms=self._services.timeout_ms,
+        )
+
+    # Topics and brokers
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        replication_factor: int | None = None,
+        replica_assignment: Mapping[int, Sequence[int]] | None = None,
+        configs: Mapping[str, object] | None = None,
+    ) -> TopicId:
+        """Create a topic: one commit, and no table until the first append.
+
+        Raises:
+            InvalidTopicError, TopicAlreadyExistsError, InvalidPartitionsError,
+            InvalidReplicationFactorError, InvalidReplicaAssignmentError, InvalidConfigError.
+        """
+        return self._command(
+            lambda image: topics.create_topic(
+                image,
+                name,
+                partition_count=partitions,
+                replication_factor=replication_factor,
+                replica_assignment=replica_assignment,
+                configs=configs or {},
+                new_uuid=new_uuid,
+                random_below=random.randrange,
+                cause="topic created by request",
+            )
+        )
+
+    def add_partitions(self, name: str, *, to: int) -> int:
+        """Give a topic more partitions, `to` in all; return how many are new.
+
+        Records stay where they are: of their keys, later ones may go to a new partition.
+
+        Raises:
+            UnknownTopicOrPartitionError, InvalidPartitionsError, InvalidReplicationFactorError.
+        """
+        return self._command(
+            lambda image: topics.add_partitions(
+                image,
+                name,
+                to=to,
+                new_uuid=new_uuid,
+                random_below=random.randrange,
+                cause="partitions added by request",
+            )
+        )
+
+    def remove_partitions(self, name: str, *, to: int, records: str = "refuse") -> int:
+        """Leave a topic its first `to` partitions; return how many are gone.
+
+        `records` says what becomes of theirs: "refuse" to remove a partition that has any, or
+        "drop" them. Kafka can't remove partitions.
+
+        Raises:
+            UnknownTopicOrPartitionError, InvalidPartitionsError, PolicyViolationError,
+            InvalidRequestError: `records` is neither word.
+        """
+        return self._command(
+            lambda image: topics.remove_partitions(
+                image, name, to=to, records=records, cause="partitions removed by request"
+            )
+        )
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic: gone at once for users.
+
+        The controller's passes remove its tables, once file.delete.delay.ms are over.
+
+        Raises:
+            UnknownTopicOrPartitionError: There is none.
+        """
+        self._command(
+            lambda image: topics.delete_topic(image, name, cause="topic deleted by request")
+        )
+
+    def alter_topic_configs(self, name: str, configs: Mapping[str, object | None]) -> None:
+        """Set a topic's settings; None removes one.
+
+        Raises:
+            UnknownTopicOrPartitionError, InvalidConfigError.
+        """
+        self._command(
+            lambda image: topics.alter_configs(image, name, configs, cause="altered by request")
+        )
+
+    def register_broker(
+        self, broker_id: int, root: str | os.PathLike[str], *, rack: str | None = None
+    ) -> None:
+        """Register a broker, or another disk for a fenced one.
+
+        Raises:
+            InvalidRequestError: A bad id or rack.
+            InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError.
+        """
+        url, number, options = normalize(root), BrokerId(broker_id), self._services.options
+        directory_id = prepare_broker(self.image, number, url, rack, options)
+        cause = f"broker {broker_id} registered by request"
+        self._command(
+            lambda image: register_broker(
+                image, number, url, rack=rack, directory_id=directory_id, cause=cause
+            )
+        )
+
+    def drain_broker(self, broker_id: int) -> list[TopicPartition]:
+        """Have a broker lead nothing, then leave the ISRs: two steps, and nothing offline between.
+
+        Return the partitions whose leadership moved. A partition that nobody else in sync can
+        lead stays with it until somebody can: the controller's passes go on with it.
+
+        Raises:
+            BrokerIdNotRegisteredError: There is no such broker.
+            InvalidRequestError: It is fenced, and leads nothing.
+        """
+        cause = f"broker {broker_id} drained by request"
+        moved = self._command(lambda image: drain_broker(image, BrokerId(broker_id), cause))
+        offset = None
+        while offset != self._metadata.image.offset:
+            offset = self._metadata.image.offset
+            moved = [*moved, *self._command(continue_draining)]
+        return self._names(moved)
+
+    def resume_broker(self, broker_id: int) -> None:
+        """Let a draining broker lead and be in sync again.
+
+        Raises:
+            BrokerIdNotRegisteredError: There is no such broker.
+            InvalidRequestError: It is fenced: it comes back by answering.
+        """
+        cause = f"broker {broker_id} resumed by request"
+        self._command(lambda image: resume_broker(image, BrokerId(broker_id), cause))
+
+    def unregister_broker(self, broker_id: int) -> None:
+        """Take a broker without replicas out of the cluster; nothing is written to its root.
+
+        Raises:
+            BrokerIdNotRegisteredError: There is no such broker.
+            InvalidRequestError: It has replicas: reassign them first.
+        """
+        cause = f"broker {broker_id} unregistered by request"
+        self._command(lambda image: unregister_broker(image, BrokerId(broker_id), cause))
+
+    def describe_topic(self, name: str) -> TopicDescription:
+        """Return a topic's partitions, settings, and which of those are not enforced.
+
+        Raises:
+            UnknownTopicOrPartitionError: There is none.
+        """
+        return describe(self.image, name)
+
+    def offsets(self, name: str) -> dict[int, PartitionOffsets]:
+        """Return each partition's log start, high watermark and recorded log end.
+
+        Raises:
+            UnknownTopicOrPartitionError: There is no such topic.
+        """
+        partitions = self.image.topic(name).partitions
+        return {number: offsets_of(partitions[number]) for number in sorted(partitions)}
+
+    def elect_leaders(
+        self, kind: str = "preferred", partitions: Iterable[tuple[str, int]] | None = None
+    ) -> list[TopicPartition]:
+        """Give partitions their preferred leaders back; or ("unclean") leaders to those that have
+        none and can get none without losing records. Return which moved.
+
+        Raises:
+            InvalidRequestError: Another kind of election.
+            UnknownTopicOrPartitionError: A partition does not exist.
+        """
+        if kind not in ("preferred", "unclean"):
+            raise InvalidRequestError(f"can't hold a {kind!r} election: 'preferred' or 'unclean'")
+        image = self.image
+        keys = None if partitions is None else [partition_key(image, *each) for each in partitions]
+        if kind == "preferred":
+            cause = "preferred leaders by request"
+            moved = self._command(lambda newest: elect_preferred(newest, cause, keys))
+        else:
+            looks = self._services.look_for_leaders(keys)
+            forced = frozenset(look.key for look in looks)
+            moved = self._command(lambda newest: recover(newest, looks, forced=forced))
+        return self._names(moved)
+
+    # Records
+
+    def delete_records(
+        self, offsets: Mapping[tuple[str, int], int]
+    ) -> dict[TopicPartition, Offset]:
+        """Delete the records below an offset of each partition (-1: all that are committed).
+
+        Return the new log starts. All or none is decided; replicas drop the records afterwards,
+        at the latest with their next fetch.
+
+        Raises:
+            UnknownTopicOrPartitionError: A partition does not exist.
+            PolicyViolationError: A topic's cleanup.policy does not say delete.
+            OffsetOutOfRangeError: An offset is below -1 or above the high watermark.
+        """
+        image = self.image
+        wanted = {
+            partition_key(image, *name): None if offset == ALL_COMMITTED else Offset(offset)
+            for name, offset in offsets.items()
+        }
+        starts = self._command(lambda newest: delete_records_of_all(newest, wanted))
+        self._services.advance_log_starts(starts)
+        names = zip(offsets, starts.values(), strict=True)
+        return {TopicPartition(*name): start for name, start in names}
+
+    def _names(self, keys: Iterable[PartitionKey]) -> list[TopicPartition]:
+        """Return partitions as people name them; one that was deleted since has no name."""
+        image = self._metadata.image
+        return [image.name_of(key) for key in keys if image.partition(key) is not None]

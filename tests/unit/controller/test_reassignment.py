@@ -1,0 +1,416 @@
+"""Replicas move row by row (DESIGN §7): each row one commit, and none that loses anything."""
+
+from itertools import count, permutations, product
+
+import pytest
+
+from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
+from kafka_on_spark.controller.isr import may_join
+from kafka_on_spark.controller.reassignment import (
+    Reassignment,
+    ReassignmentStatus,
+    advance_reassignments,
+    cancel_reassignments,
+    fail_reassignments,
+    list_reassignments,
+    start_reassignments,
+    verify_reassignments,
+)
+from kafka_on_spark.errors import (
+    InvalidReplicaAssignmentError,
+    NoReassignmentInProgressError,
+    ReassignmentInProgressError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.metadata.partition import PartitionChange
+from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord, Stamp
+from tests.builders import (
+    KEY,
+    TOPIC,
+    TOPIC_ID,
+    brokers,
+    disk,
+    image_of,
+    partition,
+    report,
+    seen,
+    subsets,
+)
+
+SIX = "1 2 3 4 5 6"
+
+
+def replay(image, result):
+    if not result.records:
+        return image
+    batch = MetadataBatch(
+        base_offset=image.offset, stamp=Stamp(time_ms=1), records=tuple(result.records)
+    )
+    return image.replay(batch)
+
+
+def only(image):
+    return image.topics[TOPIC_ID].partitions[0]
+
+
+def start(image, *target, key=KEY):
+    numbers = count(1)
+    return start_reassignments(
+        image, {key: target}, new_uuid=lambda: f"new{next(numbers)}", cause="by a test"
+    )
+
+
+def changed(image, **fields):
+    """Return the image after somebody else's change: who has caught up, who lags."""
+    epochs = only(image).epochs_after(PartitionChange(**fields))
+    record = PartitionChangeRecord(
+        topic_id=TOPIC_ID, partition=0, change=PartitionChange(**fields), topic=TOPIC,
+        leader_epoch=epochs[0], partition_epoch=epochs[1],
+    )  # fmt: skip
+    batch = MetadataBatch(base_offset=image.offset, stamp=Stamp(time_ms=1), records=(record,))
+    return image.replay(batch)
+
+
+def in_sync(image, text):
+    return changed(image, isr=frozenset(brokers(text)))
+
+
+def finished(image):
+    for _ in range(4):
+        result = advance_reassignments(image)
+        if not result.records:
+            return image
+        image = replay(image, result)
+    raise AssertionError("a reassignment goes on and on")
+
+
+def row(image):
+    """Return a row of the table in DESIGN §7."""
+    one = only(image)
+    lists = (one.replicas, one.adding_replicas, one.removing_replicas, sorted(one.isr))
+    replicas, adding, removing, isr = (" ".join(map(str, each)) for each in lists)
+    return replicas, adding, removing, one.leader, isr
+
+
+def test_rows_of_the_table():
+    image = image_of(partition("1 2 3"), ids=SIX)
+    assert row(image) == ("1 2 3", "", "", 1, "1 2 3")
+
+    image = replay(image, start(image, 4, 5, 6))
+    assert row(image) == ("4 5 6 1 2 3", "4 5 6", "1 2 3", 1, "1 2 3")  # A
+    assert advance_reassignments(image).records == []
+
+    image = in_sync(image, "1 2 3 4 5")
+    assert advance_reassignments(image).records == []
+
+    image = in_sync(image, SIX)
+    assert row(image) == ("4 5 6 1 2 3", "4 5 6", "1 2 3", 1, SIX)  # B
+
+    image = replay(image, advance_reassignments(image))
+    assert row(image) == ("4 5 6 1 2 3", "4 5 6", "1 2 3", 4, SIX)  # B3
+    assert only(image).leader_epoch == 6
+
+    image = replay(image, advance_reassignments(image))
+    assert row(image) == ("4 5 6 1 2 3", "4 5 6", "1 2 3", 4, "4 5 6")  # B4
+    assert only(image).leader_epoch == 6
+
+    image = replay(image, advance_reassignments(image))
+    assert row(image) == ("4 5 6", "", "", 4, "4 5 6")  # B6
+    assert only(image).leader_epoch == 7  # who holds the old list of replicas is fenced
+    assert advance_reassignments(image).records == []
+
+
+# fmt: off
+STARTED = [  # before               target       replicas      adding   removing
+    pytest.param(partition("1 2 3"), (3, 2, 1),  "3 2 1",      "",      "",      id="another-order-is-done-at-once"),
+    pytest.param(partition("1 2 3"), (1, 2, 4),  "1 2 4 3",    "4",     "3",     id="one-comes-one-goes"),
+    pytest.param(partition("1 2 3"), (2,),       "2 1 3",      "",      "1 3",   id="fewer"),
+    pytest.param(partition("1"),     (6, 1, 5),  "6 1 5",      "5 6",   "",      id="more"),
+    pytest.param(partition("1 2"),   (6, 5),     "6 5 1 2",    "5 6",   "1 2",   id="all"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("before, target, replicas, adding, removing", STARTED)
+def test_started(before, target, replicas, adding, removing):
+    image = image_of(before, ids=SIX)
+
+    result = start(image, *target)
+
+    assert result.response == [KEY]
+    after = only(replay(image, result))
+    assert row(replay(image, result))[:3] == (replicas, adding, removing)
+    assert (after.isr, after.leader, after.leader_epoch) == (before.isr, before.leader, 5)
+    for each in after.replicas:  # who stays is the same replica, who comes is not made yet
+        is_new = each not in before.replicas
+        assert after.uuid_of(each).startswith("new") is is_new
+        assert after.directory_of(each) == (None if is_new else disk(each))
+
+
+def test_same_replicas_in_the_same_order_are_nothing_to_do():
+    assert start(image_of(partition("1 2 3")), 1, 2, 3).records == []
+
+
+def test_replica_that_comes_back_is_another_making():
+    image = image_of(partition("1 2"), ids=SIX)
+    image = finished(in_sync(replay(image, start(image, 1, 3)), "1 2 3"))
+    assert only(image).replicas == (1, 3)
+
+    image = finished(in_sync(replay(image, start(image, 1, 2)), "1 2 3"))
+
+    assert only(image).replicas == (1, 2)
+    assert only(image).uuid_of(2) != partition("1 2").uuid_of(2)
+    assert only(image).directory_of(2) is None
+
+
+# fmt: off
+WAITS = [  # under way, and what holds it up
+    pytest.param(partition("4 1 2", isr="1 2", leader=1, adding="4", removing="2"),             "",    id="who-comes-is-not-in-sync"),
+    pytest.param(partition("4 1 2", isr="2 4", leader=2, adding="4", removing="2"),             "",    id="who-stays-is-not-in-sync"),
+    pytest.param(partition("4 1", leader=1, adding="4", removing="1"),                          "4",   id="target-may-not-lead-now"),
+    pytest.param(partition("1 2 3", isr="1", leader=None, lost="1", removing="2 3"),            "",    id="target-is-a-lost-replica"),
+    pytest.param(partition("1 2", isr="1", leader=None, removing="2"),                          "1",   id="target-has-failed"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("under_way, fenced", WAITS)
+def test_waits(under_way, fenced):
+    assert advance_reassignments(image_of(under_way, ids=SIX, fenced=fenced)).records == []
+
+
+# fmt: off
+CANCELLED = [  # under way                                                                row afterwards
+    pytest.param(partition("4 1 2", isr="1 2", leader=1, adding="4", removing="2"),       ("1 2", "", "", 1, "1 2"),    id="while-copying"),
+    pytest.param(partition("4 1 2", leader=1, adding="4", removing="2"),                  ("1 2", "", "", 1, "1 2"),    id="once-in-sync"),
+    pytest.param(partition("4 1 2", leader=4, adding="4", removing="2"),                  ("1 2", "", "", 1, "1 2"),    id="leader-goes-back"),
+    pytest.param(partition("4 2 1", isr="4 1", leader=4, adding="4", removing="1 2"),     ("2 1", "", "", 1, "1"),      id="to-one-in-sync"),
+    pytest.param(partition("4 1 2", isr="4 1", leader=None, adding="4", removing="2"),    ("1 2", "", "", 1, "1"),      id="from-none"),
+    pytest.param(partition("1 2 3", removing="2"),                                        ("1 2 3", "", "", 1, "1 2 3"), id="nobody-came"),
+    pytest.param(partition("4 6 1", isr="4 6", leader=4, adding="4"),                     ("6 1", "", "", None, "6"),   id="only-a-failed-one-is-in-sync"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("under_way, expected", CANCELLED)
+def test_cancelled(under_way, expected):
+    image = image_of(under_way, ids=SIX, fenced="6")
+
+    result = cancel_reassignments(image, [KEY], cause="by a test")
+
+    assert row(replay(image, result)) == expected
+    assert only(replay(image, result)).leader_epoch == 6
+    assert result.response == [KEY]
+
+
+def test_replica_that_goes_stays_out_once_the_target_is_in_sync():
+    left = partition("4 1", isr="4", leader=4, adding="4", removing="1")
+    waiting = partition("4 5 1", isr="4", leader=4, adding="4 5", removing="1")
+
+    for under_way, expected in [(left, False), (waiting, True)]:
+        image = image_of(under_way, ids=SIX)
+        assert may_join(image, under_way, report(seen(4), seen(1)), seen(1)) is expected
+
+
+MOVING = partition("2 4 1", isr="1 2", leader=1, adding="4", removing="1")
+
+
+# fmt: off
+REFUSED = [
+    pytest.param((),            InvalidReplicaAssignmentError, "name at least one",              id="empty"),
+    pytest.param((1, 1),        InvalidReplicaAssignmentError, "each once",                      id="duplicate"),
+    pytest.param((1, 9),        InvalidReplicaAssignmentError, r"\[9\], which are not registered", id="unknown"),
+    pytest.param((1, 5),        InvalidReplicaAssignmentError, "5 is fenced",                    id="fenced"),
+    pytest.param((1, 6),        InvalidReplicaAssignmentError, "6 is draining",                  id="draining"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("target, error, words", REFUSED)
+def test_target_is_refused_in_a_sentence(target, error, words):
+    image = image_of(partition("1 2"), ids=SIX, fenced="5", draining="6")
+
+    with pytest.raises(error, match=words):
+        start(image, *target)
+
+
+def test_one_reassignment_at_a_time_and_none_to_cancel_where_there_is_none():
+    image = image_of(MOVING, partition("1 2"), ids=SIX)
+
+    with pytest.raises(
+        ReassignmentInProgressError, match=r"orders-0 is being reassigned to \[2, 4\]"
+    ):
+        start(image, 5, 6)
+    with pytest.raises(NoReassignmentInProgressError, match="orders-1 is not"):
+        cancel_reassignments(image, [PartitionKey(TOPIC_ID, 1)], cause="")
+    with pytest.raises(UnknownTopicOrPartitionError, match="no partition 7"):
+        cancel_reassignments(image, [PartitionKey(TOPIC_ID, 7)], cause="")
+
+
+# fmt: off
+REPLACED = [  # another target                replicas       adding   removing    at the end
+    pytest.param((5, 6),                      "5 6 1 2 4",   "5 6",   "1 2 4",    "5 6",     id="elsewhere"),
+    pytest.param((4, 2),                      "4 2 1",       "",      "1",        "4 2",     id="another-order"),
+    pytest.param((1, 2),                      "1 2 4",       "",      "4",        "1 2",     id="back"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("target, replicas, adding, removing, last", REPLACED)
+def test_replaced_when_told_to(target, replicas, adding, removing, last):
+    image = image_of(MOVING, ids=SIX)
+
+    image = replay(
+        image,
+        start_reassignments(
+            image, {KEY: target}, new_uuid=count().__next__, cause="", is_replacing=True
+        ),
+    )
+
+    assert row(image)[:3] == (replicas, adding, removing)
+    everyone = frozenset(only(image).replicas)
+    assert row(finished(changed(image, isr=everyone)))[0] == last
+
+
+def test_same_target_again_is_nothing_to_do():
+    image = image_of(partition("4 2 1", isr="1 2", leader=1, adding="4", removing="1"), ids=SIX)
+
+    again = start_reassignments(image, {KEY: (4, 2)}, new_uuid=str, cause="", is_replacing=True)
+
+    assert again.response == [KEY]  # as in KRaft: who had come is one of those there now
+
+
+# fmt: off
+FAILED = [  # under way, broker 4 away                                                   min  row afterwards
+    pytest.param(partition("4 1 2", isr="1 2", leader=1, adding="4", removing="2"),       1,  ("1 2", "", "", 1, "1 2"),  id="it-came-alone"),
+    pytest.param(partition("4 5 1 2", isr="1 2 5", leader=5, adding="4 5", removing="1 2"), 2,  ("1 2", "", "", 1, "1 2"),  id="another-is-there-already"),
+    pytest.param(partition("4 5 1 2", isr="1 5", leader=5, adding="4 5", removing="1 2"), 2,  None,                       id="too-few-of-the-old-are-in-sync"),
+    pytest.param(partition("4 5 1 2", isr="1 5", leader=5, adding="4 5", removing="1 2"), 1,  ("1 2", "", "", 1, "1"),    id="enough-of-the-old-are-in-sync"),
+    pytest.param(partition("4 1 2", isr="1", leader=1, adding="4", removing="2"),         2,  ("1 2", "", "", 1, "1"),    id="no-worse-than-before"),
+    pytest.param(partition("4 5 1", isr="5", leader=5, adding="4 5", removing="1"),       1,  None,                       id="nobody-old-is-in-sync"),
+    pytest.param(partition("4 1 2", isr="1 2", leader=1, removing="2"),                   1,  None,                       id="it-was-there-before"),
+    pytest.param(partition("5 1 2", isr="1 2", leader=1, adding="5", removing="2"),       1,  None,                       id="another-comes"),
+    pytest.param(partition("4 1 2", isr="1 2", leader=1),                                 1,  None,                       id="nothing-moves"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("under_way, minimum, expected", FAILED)
+def test_a_move_to_a_broker_that_stays_away_fails_after_the_lag_time(under_way, minimum, expected):
+    settings = {"min.insync.replicas": minimum}
+    image = image_of(under_way, ids=SIX, fenced="4", configs=settings)
+
+    assert fail_reassignments(image, {4: 29_999}).records == []
+    result = fail_reassignments(image, {4: 30_000})
+
+    assert (row(replay(image, result)) if result.records else None) == expected
+    assert result.response == ([] if expected is None else [KEY])
+    for record in result.records:
+        assert record.cause.endswith(
+            "failed: broker 4 has been away for 30.0 s (replica.lag.time.max.ms=30000)"
+        )
+
+
+def test_a_move_to_a_broker_that_is_back_goes_on():
+    image = image_of(partition("4 1 2", isr="1 2", leader=1, adding="4", removing="2"), ids=SIX)
+
+    assert fail_reassignments(image, {4: 10**9}).records == []
+
+
+def test_cancelling_is_refused_where_nobody_in_sync_would_be_left():
+    image = image_of(partition("4 1", isr="4", leader=4, adding="4", removing="1"), ids=SIX)
+
+    with pytest.raises(InvalidReplicaAssignmentError, match="records would be lost"):
+        cancel_reassignments(image, [KEY], cause="")
+
+
+def test_bad_target_among_good_ones_starts_none():
+    image = image_of(partition("1 2"), partition("2 3"), ids=SIX)
+    second = PartitionKey(TOPIC_ID, 1)
+
+    with pytest.raises(InvalidReplicaAssignmentError):
+        start_reassignments(image, {KEY: [1, 4], second: [9]}, new_uuid=lambda: "new", cause="")
+
+
+def test_listed_and_verified():
+    image = image_of(MOVING, partition("1 2"), ids=SIX)
+    second, gone = PartitionKey(TOPIC_ID, 1), PartitionKey(TOPIC_ID, 7)
+
+    [listed] = list_reassignments(image)
+    status = verify_reassignments(image, {KEY: [2, 4], second: [1, 2], gone: [1]})
+
+    assert listed == Reassignment(
+        key=KEY, name=(TOPIC, 0), target=(2, 4), adding=(4,), removing=(1,), waits_for=(4,)
+    )
+    assert status == {
+        KEY: ReassignmentStatus.IN_PROGRESS,
+        second: ReassignmentStatus.COMPLETE,
+        gone: ReassignmentStatus.NOT_THERE,
+    }
+    assert verify_reassignments(image, {second: [2, 1]}) == {second: ReassignmentStatus.ELSEWHERE}
+
+
+def check_register(one):
+    """Check what must hold of a register at any time."""
+    assert one.isr, one
+    assert set(one.adding_replicas).isdisjoint(one.removing_replicas)
+    assert one.target_replicas
+    assert len(set(one.replica_uuids)) == len(one.replicas)
+
+
+def test_every_small_move_with_every_way_of_catching_up():
+    """From and to all assignments of three brokers, in all orders in which replicas catch up."""
+    moves = 0
+    assignments = [each for size in (1, 2, 3) for each in permutations(brokers("1 2 3"), size)]
+    for before, target in product(assignments, assignments):
+        started = image_of(partition(" ".join(map(str, before))), ids="1 2 3")
+        started = replay(started, start(started, *target))
+        for order in permutations(only(started).adding_replicas):
+            image = started
+            for each in order:
+                assert only(finished(image)) == only(image)
+                image = changed(image, isr=only(image).isr | {each})
+                check_register(only(image))
+            # Whoever goes on at whichever row, it ends the same.
+            image = finished(image)
+            check_register(only(image))
+            one = only(image)
+            assert (one.replicas, one.isr) == (target, set(target))
+            assert one.leader in target
+            assert not one.is_reassigning
+            moves += 1
+    assert moves == 15 * 15 + EXTRA
+
+
+# Where two brokers come, there are two orders: from one of the three to three (6 orders each), or
+# to the other two (2 orders each).
+EXTRA = 3 * (6 + 2)
+
+
+def test_every_row_survives_every_failure_and_cancels_or_ends():
+    """At each row any broker fails and returns; then the move ends, or is cancelled."""
+    checked = 0
+    for catching_up in subsets(brokers("3 4")):
+        image = image_of(partition("1 2"), ids="1 2 3 4")
+        image = replay(image, start(image, 3, 4))
+        image = changed(image, isr=only(image).isr | catching_up)
+        while True:
+            for failing in brokers("1 2 3 4"):
+                failed = replay(image, fence_broker(image, failing, "fails"))
+                failed = finished(failed)
+                check_register(only(failed))
+                back = finished(replay(failed, unfence_broker(failed, failing, "returns")))
+                every = frozenset(only(back).replicas)
+                ended = finished(changed(back, isr=every))
+                assert only(ended).replicas == (3, 4)
+                if only(failed).is_reassigning and only(failed).isr & {1, 2}:
+                    cancelled = replay(failed, cancel_reassignments(failed, [KEY], cause="c"))
+                    check_register(only(cancelled))
+                    assert only(cancelled).replicas == (1, 2)
+                checked += 1
+            result = advance_reassignments(image)
+            if not result.records:
+                break
+            image = replay(image, result)
+    assert checked == 4 * (3 + 4)
