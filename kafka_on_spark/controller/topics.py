@@ -4,7 +4,7 @@ Creating a topic of 10,000 partitions is one commit and no table: tables are mad
 append (DESIGN §3).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kafka_on_spark.config import SETTINGS, check_settings
 from kafka_on_spark.controller.brokers import change_record
@@ -274,24 +274,57 @@ def alter_configs(
     Raises:
         UnknownTopicOrPartitionError, InvalidConfigError.
     """
-    topic_id = image.topic(name).topic_id
+    topic = image.topic(name)
+    records = _config_records(topic.topic_id, topic.configs, configs, cause)
+    if _are_about_min_isr(records):
+        records.extend(_forget_eligible(image, topic.topic_id, cause))
+    return ControllerResult(records, None)
+
+
+def alter_cluster_configs(
+    image: MetadataImage, configs: Mapping[str, object | None], *, cause: str
+) -> ControllerResult[None]:
+    """Decide the cluster's settings, which hold for every topic without its own; None removes one.
+
+    Raises:
+        InvalidConfigError: A setting is unknown or its value not allowed.
+    """
+    records = _config_records(None, image.configs, configs, cause)
+    if _are_about_min_isr(records):
+        for topic_id, topic in image.topics.items():
+            if "min.insync.replicas" not in topic.configs:
+                records.extend(_forget_eligible(image, topic_id, cause))
+    return ControllerResult(records, None)
+
+
+def _config_records(
+    topic_id: TopicId | None,
+    now: Mapping[str, str],
+    configs: Mapping[str, object | None],
+    cause: str,
+) -> list[Record]:
+    """Return what makes the settings `now` into those with `configs`; nothing for one that is."""
     # A name to remove is checked like one to set, with the value that will hold again.
     given = {
         setting: SETTINGS[setting].default if value is None and setting in SETTINGS else value
         for setting, value in configs.items()
     }
-    records: list[Record] = [
-        ConfigRecord(
-            topic_id=topic_id,
-            config_name=setting,
-            config_value=None if configs[setting] is None else text,
-            cause=cause,
-        )
-        for setting, text in check_settings(given, topic_only=True).items()
+    checked = check_settings(given, topic_only=topic_id is not None)
+    wanted = {
+        setting: None if configs[setting] is None else text for setting, text in checked.items()
+    }
+    return [
+        ConfigRecord(topic_id=topic_id, config_name=setting, config_value=value, cause=cause)
+        for setting, value in wanted.items()
+        if now.get(setting) != value
     ]
-    if "min.insync.replicas" in given:
-        records.extend(_forget_eligible(image, topic_id, cause))
-    return ControllerResult(records, None)
+
+
+def _are_about_min_isr(records: Iterable[Record]) -> bool:
+    return any(
+        isinstance(each, ConfigRecord) and each.config_name == "min.insync.replicas"
+        for each in records
+    )
 
 
 def _forget_eligible(image: MetadataImage, topic_id: TopicId, cause: str) -> Iterator[Record]:
