@@ -198,7 +198,6 @@ class ControllerLoop:
 
     def _pass(self) -> None:
         """Do one pass over brokers, elections and lost replicas."""
-        self._metadata.catch_up()
         self._tally.passes += 1
         self._look_after_brokers()
         moved = self._submit(
