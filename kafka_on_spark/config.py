@@ -110,6 +110,7 @@ _DAY_MS: Final = 24 * 60 * 60 * 1000
 SETTINGS: Final[Mapping[str, Setting]] = {
     # Topics (Kafka's TopicConfig and LogConfig).
     "cleanup.policy": Setting("delete", _list_of("delete", "compact"), True, _NOT_ENFORCED),
+    "file.delete.delay.ms": Setting("60000", _integer(0), True),
     "max.message.bytes": Setting("1048588", _integer(0, _INT_MAX), True),
     "message.timestamp.type": Setting("CreateTime", _one_of("CreateTime", "LogAppendTime"), True),
     "min.insync.replicas": Setting("1", _integer(1, _INT_MAX), True),
@@ -131,7 +132,6 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         _NOT_OURS,
     ),
     "delete.retention.ms": Setting(str(_DAY_MS), _integer(0), True, _NOT_ENFORCED),
-    "file.delete.delay.ms": Setting("60000", _integer(0), True, _NOT_OURS),
     "flush.ms": Setting(str(_LONG_MAX), _integer(0), True, _NOT_OURS),
     "index.interval.bytes": Setting("4096", _integer(0, _INT_MAX), True, _NOT_OURS),
     "max.compaction.lag.ms": Setting(str(_LONG_MAX), _integer(1), True, _NOT_ENFORCED),

@@ -18,7 +18,7 @@ from kafka_on_spark.controller.brokers import (
 )
 from kafka_on_spark.controller.commands import Draws
 from kafka_on_spark.controller.draining import continue_draining
-from kafka_on_spark.controller.reassignment import advance_reassignments
+from kafka_on_spark.controller.reassignment import advance_reassignments, fail_reassignments
 from kafka_on_spark.controller.recovery import recover
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import NO_ERROR, NotControllerError
@@ -26,6 +26,8 @@ from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
+from kafka_on_spark.service.absences import Absences
+from kafka_on_spark.service.cleaning import CheckControls
 from kafka_on_spark.service.making import renew_lost
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.recovery import RunLooks, plan_looks
@@ -59,6 +61,7 @@ class ProbeResult:
     error: str | None = None
 
 
+Clean = Callable[[CheckControls], int]
 RunProbes = Callable[[Sequence[ProbeOrder]], list[ProbeResult]]
 
 
@@ -80,12 +83,14 @@ class ControllerReport:
         unfenced: Brokers that came back.
         leaders_moved: Partitions that got another leader.
         passes: How many passes were made.
+        tables_removed: Tables that were removed: of deleted topics and of replicas moved away.
     """
 
     fenced: tuple[BrokerId, ...] = ()
     unfenced: tuple[BrokerId, ...] = ()
     leaders_moved: int = 0
     passes: int = 0
+    tables_removed: int = 0
 
 
 @dataclass(slots=True)
@@ -94,6 +99,7 @@ class _Tally:
     unfenced: list[BrokerId] = field(default_factory=list)
     moved: set[PartitionKey] = field(default_factory=set)
     passes: int = 0
+    removed: int = 0
 
 
 class ControllerLoop:
@@ -109,6 +115,8 @@ class ControllerLoop:
         run_looks: RunLooks,
         draws: Draws,
         timeout_ms: int,
+        clean: Clean | None = None,
+        absences: Absences | None = None,
     ) -> None:
         self._metadata = metadata
         self._clock = clock
@@ -118,6 +126,8 @@ class ControllerLoop:
         self._draws = draws
         self._timeout_ms = timeout_ms
         self._claimed: Term | None = None
+        self._clean = clean
+        self._absences = absences or Absences(clock)
         self._failing: dict[BrokerId, _Failing] = {}
         self._tally = _Tally()
 
@@ -150,6 +160,7 @@ class ControllerLoop:
             unfenced=tuple(self._tally.unfenced),
             leaders_moved=len(self._tally.moved),
             passes=self._tally.passes,
+            tables_removed=self._tally.removed,
         )
 
     @property
@@ -209,8 +220,12 @@ class ControllerLoop:
         self._recover()
         self._submit(lambda image: renew_lost(image, self._draws.new_uuid))
         self._go_on(continue_draining)
+        away_ms = self._absences.away_ms(self._metadata.image)
+        self._go_on(lambda image: fail_reassignments(image, away_ms))
         self._go_on(advance_reassignments)
         self._balance_leaders()
+        if self._clean is not None:
+            self._tally.removed += self._clean(self._term.check)
 
     def _go_on(
         self, decide: Callable[[MetadataImage], ControllerResult[list[PartitionKey]]]

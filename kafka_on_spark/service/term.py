@@ -95,7 +95,7 @@ class Term:
         """
 
         def guarded(image: MetadataImage) -> ControllerResult[T]:
-            lease.check_controls(image, self.epoch)
+            self.check(image)
             return decide(image)
 
         return self._metadata.submit(
@@ -104,6 +104,14 @@ class Term:
             controller=(self._controller_id, self.epoch),
         )
 
+    def check(self, image: MetadataImage) -> None:
+        """Check that no later controller has claimed.
+
+        Raises:
+            NotControllerError: One has.
+        """
+        lease.check_controls(image, self.epoch)
+
     def attend(self, draws: Draws) -> None:
         """Give a sign of life if one is due, and answer who asks. To be called often.
 
@@ -111,7 +119,7 @@ class Term:
             NotControllerError: Another controller has claimed.
         """
         image = self._metadata.catch_up()
-        lease.check_controls(image, self.epoch)
+        self.check(image)
         self._renew(image)
         self.answer_requests(draws)
 

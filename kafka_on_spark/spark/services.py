@@ -20,10 +20,12 @@ from kafka_on_spark.controller.recovery import ReplicaLook
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import ReplicaAddress, TaskRunner
+from kafka_on_spark.service.absences import Absences
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.admin import CommandRunner
 from kafka_on_spark.service.append_service import AppendService
 from kafka_on_spark.service.appender import Appender, AppendThreads
+from kafka_on_spark.service.cleaning import Cleaner, ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeOrder, ProbeResult
 from kafka_on_spark.service.fetch_pace import FetchPace
 from kafka_on_spark.service.grown_topics import GrownTopics
@@ -34,14 +36,18 @@ from kafka_on_spark.service.producers import ProducerRuns
 from kafka_on_spark.service.recovery import LookOrder, plan_looks
 from kafka_on_spark.service.replication import FetchOrder, FetchResult
 from kafka_on_spark.service.replication_round import ReplicationRound
+from kafka_on_spark.service.sizes import partition_sizes
 from kafka_on_spark.spark.task_runner import SparkTaskRunner, ThreadTaskRunner
 from kafka_on_spark.spark.tasks import (
     fetch_task,
+    list_task,
     log_start_task,
     look_task,
     make_task,
     probe_task,
+    remove_task,
     replica_store,
+    size_task,
 )
 from kafka_on_spark.storage.clock import SystemClock
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
@@ -115,9 +121,11 @@ class Services:
         metadata: The image, and commits to it.
         replicas: Open replicas of this process.
         appends: Plans appends, and commits what was staged.
+        cleaner: Removes tables of replicas that are nobody's any more.
         runner: Where tasks run.
         controller_id: A name for this process that no other has.
         pace: Back-offs and throttles of this process's rounds.
+        absences: Brokers that this process has seen away, and since when.
     """
 
     options: StorageOptions
@@ -128,9 +136,11 @@ class Services:
     runner: TaskRunner
     controller_id: str
     pace: FetchPace
+    absences: Absences
     _pools: tuple[ThreadPoolExecutor, ...]
     _maintenance: ThreadPoolExecutor
     appends: AppendService = field(init=False)
+    cleaner: Cleaner = field(init=False)
 
     @classmethod
     def open(
@@ -174,8 +184,12 @@ class Services:
             runner=runner,
             controller_id=f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}",
             pace=FetchPace(clock, random=random.random),
+            absences=Absences(clock),
             _pools=(tasks, partitions, fetches),
             _maintenance=maintenance,
+        )
+        services.cleaner = Cleaner(
+            metadata, clock, run_lists=services._run_lists, run_removes=services._run_removes
         )
         services.appends = AppendService(
             metadata,
@@ -224,6 +238,8 @@ class Services:
             run_looks=self._run_looks,
             draws=DRAWS,
             timeout_ms=self.timeout_ms,
+            clean=self.cleaner.clean,
+            absences=self.absences,
         )
 
     def commands(self) -> CommandRunner:
@@ -244,8 +260,19 @@ class Services:
     def _run_probes(self, orders: Sequence[ProbeOrder]) -> list[ProbeResult]:
         return self.runner.run(partial(probe_task, options=self.options), orders)
 
+    def _run_lists(self, orders: Sequence[ListOrder]) -> list[ListResult]:
+        return self.runner.run(partial(list_task, options=self.options), orders)
+
+    def _run_removes(self, orders: Sequence[RemoveOrder]) -> list[str | None]:
+        return self.runner.run(partial(remove_task, options=self.options), orders)
+
     def _run_looks(self, orders: Sequence[LookOrder]) -> list[ReplicaLook | None]:
         return self.runner.run(partial(look_task, options=self.options), orders)
+
+    def partition_sizes(self, keys: Sequence[PartitionKey]) -> dict[PartitionKey, int | None]:
+        """Return the bytes of one replica of each partition; None where no leader can tell."""
+        run_sizes = partial(self.runner.run, partial(size_task, options=self.options))
+        return partition_sizes(self.metadata.image, keys, run_sizes)
 
     def look_for_leaders(self, keys: Iterable[PartitionKey] | None) -> list[ReplicaLook]:
         """Return what the replicas say of the partitions that nobody in sync can lead."""

@@ -1,0 +1,107 @@
+"""Which replicas are nobody's any more, so that their tables may be removed.
+
+The rule rests on one invariant: a replica uuid is minted with its assignment, and once it was
+taken away it is never assigned again (I18, I19). "Was assigned, and is not any more" is therefore
+true for ever once it is true: who removes a table late, on an old image or as a deposed controller,
+removes nothing that anybody has. A uuid that the log has never heard of is left alone: it may be of
+a later piece of the log than the one that was read.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from kafka_on_spark.ids import KEEP, PartitionKey, ReplicaUuid, TopicId
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import (
+    MetadataBatch,
+    PartitionChangeRecord,
+    PartitionRecord,
+    Record,
+    RemovePartitionRecord,
+    RemoveTopicRecord,
+)
+
+
+class Making(NamedTuple):
+    """One making of one replica."""
+
+    key: PartitionKey
+    replica_uuid: ReplicaUuid
+
+
+def is_assigned(image: MetadataImage, making: Making) -> bool:
+    """Return whether the replica is anybody's."""
+    partition = image.partition(making.key)
+    return partition is not None and making.replica_uuid in partition.replica_uuids
+
+
+def taken_away(
+    before: MetadataImage,
+    batches: Iterable[MetadataBatch],
+    only: frozenset[PartitionKey] | None = None,
+) -> Iterator[tuple[Making, int]]:
+    """Yield the replicas that `batches` take away, and when (ms since 1970 UTC).
+
+    `before` is the image that the batches continue. What they assign themselves and take away
+    again is told as well. `only`: of these partitions.
+    """
+    assigned = _Assigned(before)
+    for batch in batches:
+        for record in batch.records:
+            for key, uuids in assigned.changes(record):
+                if only is not None and key not in only:
+                    continue
+                for replica_uuid in assigned.uuids(key):
+                    if replica_uuid not in uuids:
+                        yield Making(key, replica_uuid), batch.stamp.time_ms
+                assigned.change(key, uuids)
+
+
+class _Assigned:
+    """Who is assigned while records are gone through."""
+
+    def __init__(self, before: MetadataImage) -> None:
+        self._before = before
+        self._uuids: dict[PartitionKey, tuple[ReplicaUuid, ...]] = {}
+
+    def uuids(self, key: PartitionKey) -> tuple[ReplicaUuid, ...]:
+        """Return the replicas of a partition; none if it is not there."""
+        if key in self._uuids:
+            return self._uuids[key]
+        partition = self._before.partition(key)
+        return () if partition is None else partition.replica_uuids
+
+    def change(self, key: PartitionKey, uuids: tuple[ReplicaUuid, ...]) -> None:
+        """Take note of a partition's replicas from now on."""
+        self._uuids[key] = uuids
+
+    def changes(self, record: Record) -> list[tuple[PartitionKey, tuple[ReplicaUuid, ...]]]:
+        """Return the partitions whose replicas a record names, with these; gone: with none."""
+        if isinstance(record, PartitionRecord):
+            return [(record.key, record.registration.replica_uuids)]
+        if isinstance(record, PartitionChangeRecord):
+            uuids = record.change.replica_uuids
+            return [] if uuids is KEEP else [(record.key, uuids)]
+        if isinstance(record, RemovePartitionRecord):
+            return [(record.key, ())]
+        if isinstance(record, RemoveTopicRecord):
+            return [(key, ()) for key in self._keys_of(record.topic_id)]
+        return []
+
+    def _keys_of(self, topic_id: TopicId) -> set[PartitionKey]:
+        topic = self._before.topics.get(topic_id)
+        numbers = () if topic is None else topic.partitions
+        known = {PartitionKey(topic_id, number) for number in numbers}
+        return known | {key for key in self._uuids if key.topic_id == topic_id}
+
+
+def times_taken_away(
+    batches: Iterable[MetadataBatch], wanted: frozenset[Making]
+) -> dict[Making, int]:
+    """Return when (ms since 1970 UTC) each of `wanted` was taken away, by the log's history.
+
+    `batches` are all that there are. What was never assigned, or still is, is not in the answer.
+    """
+    keys = frozenset(making.key for making in wanted)
+    gone = taken_away(MetadataImage(), batches, keys)
+    return {making: time_ms for making, time_ms in gone if making in wanted}
