@@ -1,0 +1,168 @@
+"""How an answer is written: tables for people, lines for pipes, JSON for scripts.
+
+What was asked for goes to standard output, everything else (progress, notes, questions) to standard
+error. Rows are plain values: one list of them makes the table and the JSON, so that both say the
+same.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from itertools import islice
+from typing import Any, Final
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from kafka_on_spark.errors import InvalidRequestError
+
+Row = Mapping[str, Any]
+Columns = Mapping[str, str]
+"""Keys of rows, and their titles, in the order of a table's columns."""
+
+ROWS_AT_ONCE: Final = 1000
+"""Rows that columns are aligned over: a long answer is written as it comes."""
+
+NOTHING: Final = "-"
+
+
+class Output(StrEnum):
+    """How an answer is written."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def write_json(answer: Any) -> None:
+    """Write plain values to standard output."""
+    sys.stdout.write(json.dumps(answer, indent=2) + "\n")
+
+
+def write_rows(output: Output, columns: Columns, rows: Iterable[Row]) -> None:
+    """Write rows: all that they say as JSON, or their `columns` as a table."""
+    if output is Output.JSON:
+        _write_json_rows(rows)
+    else:
+        write_table(columns, rows)
+
+
+def _write_json_rows(rows: Iterable[Row]) -> None:
+    """Write an array row by row: what is long is not held."""
+    separator = "[\n  "
+    for row in rows:
+        sys.stdout.write(separator + json.dumps(row))
+        separator = ",\n  "
+    sys.stdout.write("[]\n" if separator.startswith("[") else "\n]\n")
+
+
+def write_table(columns: Columns, rows: Iterable[Row]) -> None:
+    """Write a table; not on a terminal, a line a row that is neither wrapped nor cut."""
+    remaining = iter(rows)
+    write = _draw if sys.stdout.isatty() else _write_lines
+    part = list(islice(remaining, ROWS_AT_ONCE))
+    is_first = True
+    while part:
+        write(columns, part, is_first)
+        is_first = False
+        part = list(islice(remaining, ROWS_AT_ONCE))
+
+
+def _draw(columns: Columns, rows: Sequence[Row], is_first: bool) -> None:
+    table = Table(show_header=is_first)
+    for key, title in columns.items():
+        is_number = all(isinstance(row.get(key), int | None) for row in rows)
+        table.add_column(title, justify="right" if is_number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_unmarked(text_of(row.get(key))) for key in columns))
+    Console(highlight=False).print(table)
+
+
+def _unmarked(text: str) -> str:
+    # Square brackets are markup.
+    return text.replace("[", r"\[")
+
+
+def _write_lines(columns: Columns, rows: Sequence[Row], is_first: bool) -> None:
+    lines = [[text_of(row.get(key)) for key in columns] for row in rows]
+    if is_first:
+        lines.insert(0, [title.upper() for title in columns.values()])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        padded = (text.ljust(width) for text, width in zip(line, widths, strict=True))
+        sys.stdout.write("  ".join(padded).rstrip() + "\n")
+
+
+def text_of(value: Any) -> str:
+    """Return a plain value as a cell, one line: "-" for none."""
+    if value is None or value == "" or value == []:
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ",".join(map(text_of, value))
+    return " ".join(str(value).split())
+
+
+def say(sentence: str) -> None:
+    """Write a line of an answer for people to standard output."""
+    sys.stdout.write(sentence + "\n")
+
+
+def note(sentence: str) -> None:
+    """Write what is worth knowing, and not the answer, to standard error."""
+    sys.stderr.write(sentence + "\n")
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun: "1 topic", "2 topics"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def confirm(consequence: str, *, is_yes: bool) -> None:
+    """Ask before what can't be undone; return if it may be done.
+
+    Raises:
+        InvalidRequestError: Nobody is there to be asked, and --yes was not given.
+        typer.Abort: The answer was no.
+    """
+    if is_yes:
+        return
+    if not sys.stdin.isatty():
+        raise InvalidRequestError(
+            f"{consequence}, which can't be undone, and nobody is at a terminal to be asked: say"
+            " --yes to have it done"
+        )
+    typer.confirm(f"{consequence}. This can't be undone. Go on?", abort=True, err=True)
+
+
+class Steps:
+    """How far something long has come."""
+
+    def __init__(self, progress: Progress, task_id: Any) -> None:
+        self._progress = progress
+        self._task_id = task_id
+
+    def advance(self, count: int = 1) -> None:
+        """Say that `count` more are done."""
+        self._progress.advance(self._task_id, count)
+
+
+@contextmanager
+def progress(words: str, total: int | None = None) -> Iterator[Steps]:
+    """Show on standard error, if that is a terminal, how far something has come.
+
+    Without a `total`, that it goes on.
+    """
+    columns = [TextColumn("{task.description}"), BarColumn()]
+    if total is not None:
+        columns.append(MofNCompleteColumn())
+    columns.append(TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        yield Steps(bar, bar.add_task(words, total=total))
