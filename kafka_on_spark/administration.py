@@ -3,14 +3,21 @@
 import os
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from kafka_on_spark.controller import topics
 from kafka_on_spark.controller.brokers import elect_preferred, register_broker
+from kafka_on_spark.controller.draining import (
+    continue_draining,
+    drain_broker,
+    resume_broker,
+    unregister_broker,
+)
+from kafka_on_spark.controller.log_start import delete_records_of_all
 from kafka_on_spark.controller.recovery import recover
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import BrokerId, TopicId, TopicPartition
+from kafka_on_spark.ids import BrokerId, Offset, PartitionKey, TopicId, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.admin import run_command
 from kafka_on_spark.service.descriptions import (
@@ -25,6 +32,9 @@ from kafka_on_spark.storage.root_identity import prepare_root
 from kafka_on_spark.storage.roots import normalize
 
 T = TypeVar("T")
+
+ALL_COMMITTED: Final = -1
+"""Stands for the high watermark. Source: DeleteRecordsRequest.HIGH_WATERMARK."""
 
 
 class Administration:
@@ -98,6 +108,22 @@ class Administration:
             )
         )
 
+    def remove_partitions(self, name: str, *, to: int, records: str = "refuse") -> int:
+        """Leave a topic its first `to` partitions; return how many are gone.
+
+        `records` says what becomes of theirs: "refuse" to remove a partition that has any, or
+        "drop" them. Kafka can't remove partitions.
+
+        Raises:
+            UnknownTopicOrPartitionError, InvalidPartitionsError, PolicyViolationError,
+            InvalidRequestError: `records` is neither word.
+        """
+        return self._command(
+            lambda image: topics.remove_partitions(
+                image, name, to=to, records=records, cause="partitions removed by request"
+            )
+        )
+
     def delete_topic(self, name: str) -> None:
         """Delete a topic: gone at once for users. Its tables stay until a cleaner removes them.
 
@@ -142,6 +168,44 @@ class Administration:
             )
         )
 
+    def drain_broker(self, broker_id: int) -> list[TopicPartition]:
+        """Have a broker lead nothing, then leave the ISRs: two steps, and nothing offline between.
+
+        Return the partitions whose leadership moved. A partition that nobody else in sync can
+        lead stays with it until somebody can: the controller's passes go on with it.
+
+        Raises:
+            BrokerIdNotRegisteredError: There is no such broker.
+            InvalidRequestError: It is fenced, and leads nothing.
+        """
+        cause = f"broker {broker_id} drained by request"
+        moved = self._command(lambda image: drain_broker(image, BrokerId(broker_id), cause))
+        offset = None
+        while offset != self._metadata.image.offset:
+            offset = self._metadata.image.offset
+            moved = [*moved, *self._command(continue_draining)]
+        return self._names(moved)
+
+    def resume_broker(self, broker_id: int) -> None:
+        """Let a draining broker lead and be in sync again.
+
+        Raises:
+            BrokerIdNotRegisteredError: There is no such broker.
+            InvalidRequestError: It is fenced: it comes back by answering.
+        """
+        cause = f"broker {broker_id} resumed by request"
+        self._command(lambda image: resume_broker(image, BrokerId(broker_id), cause))
+
+    def unregister_broker(self, broker_id: int) -> None:
+        """Take a broker without replicas out of the cluster; nothing is written to its root.
+
+        Raises:
+            BrokerIdNotRegisteredError: There is no such broker.
+            InvalidRequestError: It has replicas: reassign them first.
+        """
+        cause = f"broker {broker_id} unregistered by request"
+        self._command(lambda image: unregister_broker(image, BrokerId(broker_id), cause))
+
     def describe_topic(self, name: str) -> TopicDescription:
         """Return a topic's partitions, settings, and which of those are not enforced.
 
@@ -180,4 +244,34 @@ class Administration:
             looks = self._services.look_for_leaders(keys)
             forced = frozenset(look.key for look in looks)
             moved = self._command(lambda newest: recover(newest, looks, forced=forced))
-        return [self._metadata.image.name_of(key) for key in moved]
+        return self._names(moved)
+
+    # Records
+
+    def delete_records(
+        self, offsets: Mapping[tuple[str, int], int]
+    ) -> dict[TopicPartition, Offset]:
+        """Delete the records below an offset of each partition (-1: all that are committed).
+
+        Return the new log starts. All or none is decided; replicas drop the records afterwards,
+        at the latest with their next fetch.
+
+        Raises:
+            UnknownTopicOrPartitionError: A partition does not exist.
+            PolicyViolationError: A topic's cleanup.policy does not say delete.
+            OffsetOutOfRangeError: An offset is below -1 or above the high watermark.
+        """
+        image = self.image
+        wanted = {
+            partition_key(image, *name): None if offset == ALL_COMMITTED else Offset(offset)
+            for name, offset in offsets.items()
+        }
+        starts = self._command(lambda newest: delete_records_of_all(newest, wanted))
+        self._services.advance_log_starts(starts)
+        names = zip(offsets, starts.values(), strict=True)
+        return {TopicPartition(*name): start for name, start in names}
+
+    def _names(self, keys: Iterable[PartitionKey]) -> list[TopicPartition]:
+        """Return partitions as people name them; one that was deleted since has no name."""
+        image = self._metadata.image
+        return [image.name_of(key) for key in keys if image.partition(key) is not None]

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from kafka_on_spark.administration import Administration
 from kafka_on_spark.audit.findings import FsckReport
 from kafka_on_spark.config import read_cluster_toml
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.reassigning import Reassigning
 from kafka_on_spark.service.append_results import AppendResult
 from kafka_on_spark.service.controller_loop import ControllerReport
 from kafka_on_spark.service.creation import check_brokers, create_cluster
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class Cluster(Administration):
+class Cluster(Reassigning):
     """A cluster, opened by one process. Threads may share it; close it, or use it in `with`."""
 
     @classmethod

@@ -45,6 +45,18 @@ def delete_records(
     )
 
 
+def delete_records_of_all(
+    image: MetadataImage, offsets: Mapping[PartitionKey, Offset | None]
+) -> ControllerResult[dict[PartitionKey, Offset]]:
+    """Decide the same for several partitions, all or none. Answer: their log starts after it.
+
+    Raises: as `delete_records`.
+    """
+    results = {key: delete_records(image, key, offset) for key, offset in offsets.items()}
+    records = [record for result in results.values() for record in result.records]
+    return ControllerResult(records, {key: each.response for key, each in results.items()})
+
+
 def raise_log_start(
     image: MetadataImage, key: PartitionKey, offset: Offset
 ) -> ControllerResult[Offset]:

@@ -16,11 +16,12 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.topics import NewUuid
 from kafka_on_spark.errors import (
     InvalidReplicaAssignmentError,
+    InvalidRequestError,
     NoReassignmentInProgressError,
     ReassignmentInProgressError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.ids import KEEP, BrokerId, PartitionKey, ReplicaUuid
+from kafka_on_spark.ids import KEEP, BrokerId, PartitionKey, ReplicaUuid, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import Record
@@ -57,11 +58,14 @@ def start_reassignments(
     *,
     new_uuid: NewUuid,
     cause: str,
+    throttle_bytes_per_s: int | None = None,
     is_replacing: bool = False,
 ) -> ControllerResult[list[PartitionKey]]:
     """Decide that partitions move to `targets` (row A). All or none. Answer: which change.
 
     The replicas that come begin to fetch; another order of the same replicas is done at once.
+    `throttle_bytes_per_s`: what their copying keeps to in sum; for a move under way to the same
+    target, what it keeps to from now on. It is a part of the move, and ends with it.
     `is_replacing`: also where they move elsewhere already; what came for that goes with the rest,
     and nothing that was there is dropped before all of the new target is in sync (KRaft's rule).
 
@@ -70,21 +74,52 @@ def start_reassignments(
         ReassignmentInProgressError: It is being reassigned: cancel that first, or wait.
         InvalidReplicaAssignmentError: A target is empty, or names a broker twice, an unknown one,
             or as a new replica's place one that is not active.
+        InvalidRequestError: The throttle is less than a byte a second.
     """
+    check_throttle(throttle_bytes_per_s)
     records: list[Record] = []
     started = []
     for key, target in targets.items():
         partition = _partition(image, key)
-        if partition.is_reassigning and not is_replacing:
+        checked = check_target(image, key, target)
+        change = _retimed(partition, checked, throttle_bytes_per_s)
+        if change is None and partition.is_reassigning and not is_replacing:
             raise ReassignmentInProgressError(
                 f"{image.name_of(key)} is being reassigned to {list(partition.target_replicas)}"
                 " already: wait until it is done, or cancel it first"
             )
-        change = _start(partition, check_target(image, key, target), new_uuid)
+        if change is None:
+            change = _start(partition, checked, new_uuid, throttle_bytes_per_s)
         if change is not None:
             records.append(change_record(image, key, partition, change, cause))
             started.append(key)
     return ControllerResult(records, started)
+
+
+def check_throttle(bytes_per_s: int | None) -> None:
+    """Check the rate of a move; None is no limit.
+
+    Raises:
+        InvalidRequestError: It is no whole number of at least one byte a second.
+    """
+    is_number = isinstance(bytes_per_s, int) and not isinstance(bytes_per_s, bool)
+    if bytes_per_s is not None and not (is_number and bytes_per_s >= 1):
+        raise InvalidRequestError(
+            f"a reassignment can't be throttled to {bytes_per_s!r} bytes a second: give a whole"
+            " number of at least 1, or none for no limit"
+        )
+
+
+def _retimed(
+    partition: PartitionRegistration,
+    target: tuple[BrokerId, ...],
+    throttle_bytes_per_s: int | None,
+) -> PartitionChange | None:
+    """Return the change of a move's rate; None unless it is under way to the same target."""
+    is_same = partition.is_reassigning and partition.target_replicas == target
+    if not is_same or partition.throttle_bytes_per_s == throttle_bytes_per_s:
+        return None
+    return PartitionChange(throttle_bytes_per_s=throttle_bytes_per_s)
 
 
 def check_target(
@@ -95,7 +130,12 @@ def check_target(
     Raises:
         InvalidReplicaAssignmentError: As in `start_reassignments`.
     """
+    current = _partition(image, key).replicas
     name = image.name_of(key)
+    if not _is_broker_list(target):
+        raise InvalidReplicaAssignmentError(
+            f"{name} can't be on brokers {target!r}: give a list of brokers' numbers"
+        )
     if not target or len(set(target)) != len(target):
         raise InvalidReplicaAssignmentError(
             f"{name} can't be on brokers {list(target)}: name at least one, and each once"
@@ -106,7 +146,6 @@ def check_target(
             f"{name} can't be on brokers {sorted(unknown)}, which are not registered: name some"
             f" of {sorted(image.brokers)}"
         )
-    current = _partition(image, key).replicas
     idle = [
         each for each in target if each not in current and not image.is_eligible(BrokerId(each))
     ]
@@ -121,13 +160,21 @@ def check_target(
     return tuple(BrokerId(each) for each in target)
 
 
+def _is_broker_list(target: object) -> bool:
+    return isinstance(target, list | tuple) and all(isinstance(each, int) for each in target)
+
+
 def _start(
-    partition: PartitionRegistration, target: tuple[BrokerId, ...], new_uuid: NewUuid
+    partition: PartitionRegistration,
+    target: tuple[BrokerId, ...],
+    new_uuid: NewUuid,
+    throttle_bytes_per_s: int | None,
 ) -> PartitionChange | None:
     roles = roles_of(partition.replicas, target)
     moves = (partition.adding_replicas, partition.removing_replicas)
     if roles.replicas == partition.replicas and moves == (roles.adding, roles.removing):
         return None
+    throttle = throttle_bytes_per_s if roles.adding or roles.removing else None
     known = dict(zip(partition.replicas, partition.replica_uuids, strict=True))
     made = dict(zip(partition.replicas, partition.directories, strict=True))
     return PartitionChange(
@@ -139,6 +186,7 @@ def _start(
         directories=tuple(made.get(each) for each in roles.replicas),
         adding_replicas=KEEP if roles.adding == moves[0] else roles.adding,
         removing_replicas=KEEP if roles.removing == moves[1] else roles.removing,
+        throttle_bytes_per_s=KEEP if throttle == partition.throttle_bytes_per_s else throttle,
     )
 
 
@@ -214,6 +262,7 @@ def _only(
         leader=leader,
         adding_replicas=(),
         removing_replicas=(),
+        throttle_bytes_per_s=KEEP if partition.throttle_bytes_per_s is None else None,
     )
 
 
@@ -272,17 +321,21 @@ class Reassignment:
 
     Attributes:
         key: The partition.
+        name: The same as people name it.
         target: Its replicas once it is done.
         adding: Replicas that come.
         removing: Replicas that go.
         waits_for: Replicas of the target that are not in sync yet.
+        throttle_bytes_per_s: What its copying keeps to; None: no limit.
     """
 
     key: PartitionKey
+    name: TopicPartition
     target: tuple[BrokerId, ...]
     adding: tuple[BrokerId, ...]
     removing: tuple[BrokerId, ...]
     waits_for: tuple[BrokerId, ...]
+    throttle_bytes_per_s: int | None = None
 
 
 def list_reassignments(image: MetadataImage) -> list[Reassignment]:
@@ -290,12 +343,14 @@ def list_reassignments(image: MetadataImage) -> list[Reassignment]:
     return [
         Reassignment(
             key=key,
+            name=image.name_of(key),
             target=partition.target_replicas,
             adding=partition.adding_replicas,
             removing=partition.removing_replicas,
             waits_for=tuple(
                 each for each in partition.target_replicas if each not in partition.isr
             ),
+            throttle_bytes_per_s=partition.throttle_bytes_per_s,
         )
         for key, partition in image.partitions()
         if partition.is_reassigning
@@ -315,10 +370,11 @@ def verify_reassignments(
     image: MetadataImage, targets: Mapping[PartitionKey, Sequence[int]]
 ) -> dict[PartitionKey, ReassignmentStatus]:
     """Return what became of each of `targets`."""
-    return {key: _status(image.partition(key), target) for key, target in targets.items()}
+    return {key: status_of(image.partition(key), target) for key, target in targets.items()}
 
 
-def _status(partition: PartitionRegistration | None, target: Sequence[int]) -> ReassignmentStatus:
+def status_of(partition: PartitionRegistration | None, target: Sequence[int]) -> ReassignmentStatus:
+    """Return what became of a partition's move to `target`; None: it is not there."""
     if partition is None:
         return ReassignmentStatus.NOT_THERE
     if partition.target_replicas != tuple(target):

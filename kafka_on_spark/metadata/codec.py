@@ -51,6 +51,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "replicas": "list<integer>",
     "adding_replicas": "list<integer>",
     "removing_replicas": "list<integer>",
+    "throttle_bytes_per_s": "long",
     "replica_uuids": "list<string>",
     "directories": "list<string>",
     "isr": "list<integer>",
@@ -86,7 +87,7 @@ RESIGNED: Final = "resigned"
 _PARTITION_FIELDS: Final = PartitionRegistration.__slots__
 _CHANGE_FIELDS: Final = PartitionChange.__slots__
 # In a change null is "unchanged", so "none" has a number.
-_NONES: Final = frozenset({"leader", "high_watermark_epoch"})
+_NONES: Final = frozenset({"leader", "high_watermark_epoch", "throttle_bytes_per_s"})
 _SETS: Final = frozenset({"isr", "elr"})
 _SEQUENCES: Final = frozenset(
     {"replicas", "replica_uuids", "directories", "adding_replicas", "removing_replicas"}

@@ -32,6 +32,7 @@ class PartitionChange:
     directories: tuple[DirectoryId | None, ...] | Keep = KEEP
     adding_replicas: tuple[BrokerId, ...] | Keep = KEEP
     removing_replicas: tuple[BrokerId, ...] | Keep = KEEP
+    throttle_bytes_per_s: int | Keep | None = KEEP
     high_watermark: Offset | Keep = KEEP
     high_watermark_epoch: LeaderEpoch | Keep | None = KEEP
     unclean_generation: int | Keep = KEEP
@@ -58,6 +59,8 @@ class PartitionRegistration:
             AlterPartition (KIP-497).
         adding_replicas: Of a reassignment under way.
         removing_replicas: Of a reassignment under way.
+        throttle_bytes_per_s: What the copying of a reassignment under way keeps to, together
+            with all that have the same rate; None: no limit. It ends with the reassignment.
         high_watermark: First offset not committed.
         high_watermark_epoch: Epoch of the record below the high watermark; None while
             nothing is committed.
@@ -77,6 +80,7 @@ class PartitionRegistration:
     elr: frozenset[BrokerId] = frozenset()
     adding_replicas: tuple[BrokerId, ...] = ()
     removing_replicas: tuple[BrokerId, ...] = ()
+    throttle_bytes_per_s: int | None = None
     high_watermark: Offset = Offset(0)
     high_watermark_epoch: LeaderEpoch | None = None
     log_end_offset: Offset = Offset(0)
@@ -157,6 +161,7 @@ class PartitionRegistration:
         uuids, generation = change.replica_uuids, change.unclean_generation
         mark, mark_epoch = change.high_watermark, change.high_watermark_epoch
         adding, removing = change.adding_replicas, change.removing_replicas
+        throttle = change.throttle_bytes_per_s
         return type(self)(
             replicas=self.replicas if change.replicas is KEEP else change.replicas,
             replica_uuids=self.replica_uuids if uuids is KEEP else uuids,
@@ -168,6 +173,7 @@ class PartitionRegistration:
             elr=self.elr if change.elr is KEEP else change.elr,
             adding_replicas=self.adding_replicas if adding is KEEP else adding,
             removing_replicas=self.removing_replicas if removing is KEEP else removing,
+            throttle_bytes_per_s=self.throttle_bytes_per_s if throttle is KEEP else throttle,
             high_watermark=self.high_watermark if mark is KEEP else mark,
             high_watermark_epoch=self.high_watermark_epoch if mark_epoch is KEEP else mark_epoch,
             log_end_offset=self.log_end_offset,

@@ -34,6 +34,7 @@ from kafka_on_spark.service.fetch_reports import (
     partition_report,
     state_report,
 )
+from kafka_on_spark.service.log_starts import advance_to
 from kafka_on_spark.service.replicas import begin_leadership
 
 ATTEMPTS_MAX: Final = 8
@@ -150,7 +151,8 @@ class _Fetcher:
     def load_leader(self, leader_log: ReplicaLog) -> ReplicaState:
         """Return the leader's state, fenced at the current epoch: else it can't be planned on."""
         try:
-            return begin_leadership(leader_log, self._order.partition)
+            state = begin_leadership(leader_log, self._order.partition)
+            return advance_to(leader_log, state, self._order.partition.log_start_offset)
         except KafkaOnSparkError as error:
             raise _RefusedError(failed_report(self._order.leader, error)) from error
 
@@ -248,12 +250,7 @@ class _Fetcher:
             self.copied_bytes += sum(batch.size_bytes for batch in taken)
             self.copied_records += sum(batch.record_count for batch in taken)
             missing = missing[len(taken) :]
-        decided_start = self._order.partition.log_start_offset
-        if follower.log_start_offset < decided_start <= follower.log_end_offset:
-            advance = operations.advance_log_start(follower, decided_start)
-            if advance is not None:
-                follower = follower_log.commit(follower, advance)
-        return follower
+        return advance_to(follower_log, follower, self._order.partition.log_start_offset)
 
     def _bytes_max(self) -> int:
         """Return how many bytes the next commit may bring; 0: nothing more this time."""

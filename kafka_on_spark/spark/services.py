@@ -25,6 +25,7 @@ from kafka_on_spark.service.appender import Appender, AppendThreads
 from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeOrder, ProbeResult
 from kafka_on_spark.service.fetch_pace import FetchPace
 from kafka_on_spark.service.grown_topics import GrownTopics
+from kafka_on_spark.service.log_starts import plan_log_starts
 from kafka_on_spark.service.making import MakeResult
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.producers import ProducerRuns
@@ -34,6 +35,7 @@ from kafka_on_spark.service.replication_round import ReplicationRound
 from kafka_on_spark.spark.task_runner import SparkTaskRunner, ThreadTaskRunner
 from kafka_on_spark.spark.tasks import (
     fetch_task,
+    log_start_task,
     look_task,
     make_task,
     probe_task,
@@ -237,6 +239,14 @@ class Services:
         """Return what the replicas say of the partitions that nobody in sync can lead."""
         looks = self._run_looks(plan_looks(self.metadata.catch_up(), keys))
         return [look for look in looks if look is not None]
+
+    def advance_log_starts(self, keys: Iterable[PartitionKey]) -> None:
+        """Have the replicas of partitions drop what lies below the log start of now.
+
+        A root that does not answer does it with a later fetch.
+        """
+        orders = plan_log_starts(self.metadata.image, keys)
+        self.runner.run(partial(log_start_task, options=self.options), orders)
 
     def maintain(self, image: MetadataImage, keys: Iterable[PartitionKey]) -> None:
         """Have checkpoints made that are due, after the answer was given and not before."""

@@ -18,6 +18,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.audit import AuditOrder, audit_replica
 from kafka_on_spark.service.controller_loop import ProbeOrder, ProbeResult
+from kafka_on_spark.service.log_starts import LogStartOrder, run_log_start
 from kafka_on_spark.service.making import MakeResult, make_replica
 from kafka_on_spark.service.recovery import LookOrder, look_at
 from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
@@ -47,6 +48,11 @@ def fetch_task(order: FetchOrder, options: StorageOptions) -> FetchResult:
 def make_task(order: ReplicaAddress, options: StorageOptions) -> MakeResult:
     """Make one empty replica."""
     return make_replica(order, replica_store(options))
+
+
+def log_start_task(order: LogStartOrder, options: StorageOptions) -> str | None:
+    """Have one replica drop the records that were deleted."""
+    return run_log_start(order, replica_store(options))
 
 
 def look_task(order: LookOrder, options: StorageOptions) -> ReplicaLook | None:

@@ -303,7 +303,7 @@ def test_listed_and_verified():
     status = verify_reassignments(image, {KEY: [2, 4], second: [1, 2], gone: [1]})
 
     assert listed == Reassignment(
-        key=KEY, target=(2, 4), adding=(4,), removing=(1,), waits_for=(4,)
+        key=KEY, name=(TOPIC, 0), target=(2, 4), adding=(4,), removing=(1,), waits_for=(4,)
     )
     assert status == {
         KEY: ReassignmentStatus.IN_PROGRESS,

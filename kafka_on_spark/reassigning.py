@@ -1,0 +1,91 @@
+"""Moving replicas by request: start, cancel, list, verify. What follows is the controller's."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from kafka_on_spark.administration import Administration
+from kafka_on_spark.controller.reassignment import (
+    Reassignment,
+    ReassignmentStatus,
+    cancel_reassignments,
+    list_reassignments,
+    start_reassignments,
+    status_of,
+)
+from kafka_on_spark.ids import TopicPartition
+from kafka_on_spark.service.reading import partition_key
+from kafka_on_spark.spark.services import new_uuid
+
+
+class Reassigning(Administration):
+    """The part of a cluster that moves replicas between brokers."""
+
+    def reassign(
+        self,
+        targets: Mapping[tuple[str, int], Sequence[int]],
+        *,
+        throttle_bytes_per_s: int | None = None,
+    ) -> list[TopicPartition]:
+        """Have partitions move to `targets`, the replicas in their order of preference.
+
+        All start or none does; return those that change. Replication copies, and the controller's
+        passes do the rest. The throttle holds for the copying of all moves with the same one in
+        sum, is a part of the moves, and ends with them; the same target again, under way,
+        changes its throttle.
+
+        Raises:
+            UnknownTopicOrPartitionError: A partition does not exist.
+            ReassignmentInProgressError: A partition is moving elsewhere already.
+            InvalidReplicaAssignmentError: A target is empty, names a broker twice, or one that
+                is unknown or takes no replicas.
+            InvalidRequestError: The throttle is less than a byte a second.
+        """
+        image = self.image
+        wanted = {partition_key(image, *name): target for name, target in targets.items()}
+        started = self._command(
+            lambda newest: start_reassignments(
+                newest,
+                wanted,
+                new_uuid=new_uuid,
+                cause="reassigned by request",
+                throttle_bytes_per_s=throttle_bytes_per_s,
+            )
+        )
+        return self._names(started)
+
+    def cancel_reassignment(
+        self, partitions: Iterable[tuple[str, int]] | None = None
+    ) -> list[TopicPartition]:
+        """Have partitions stay where they were (None: all that move); return them.
+
+        Raises:
+            UnknownTopicOrPartitionError: A partition does not exist.
+            NoReassignmentInProgressError: A partition is not moving.
+            InvalidReplicaAssignmentError: Of those that would stay nobody is in sync.
+        """
+        image = self.image
+        if partitions is None:
+            keys = [each.key for each in list_reassignments(image)]
+        else:
+            keys = [partition_key(image, *name) for name in partitions]
+        cancelled = self._command(
+            lambda newest: cancel_reassignments(
+                newest, keys, cause="reassignment cancelled by request"
+            )
+        )
+        return self._names(cancelled)
+
+    def reassignments(self) -> list[Reassignment]:
+        """Return the moves under way, and whom each waits for."""
+        return list_reassignments(self.image)
+
+    def verify_reassignment(
+        self, targets: Mapping[tuple[str, int], Sequence[int]]
+    ) -> dict[TopicPartition, ReassignmentStatus]:
+        """Return what became of each of `targets`; a partition that is not there is no error."""
+        image = self.image
+        statuses = {}
+        for (topic, number), target in targets.items():
+            topic_id = image.topic_ids.get(topic)
+            partition = None if topic_id is None else image.topics[topic_id].partitions.get(number)
+            statuses[TopicPartition(topic, number)] = status_of(partition, target)
+        return statuses
