@@ -22,6 +22,7 @@ from kafka_on_spark.cli.leaders import leader_election
 from kafka_on_spark.cli.metadata import metadata
 from kafka_on_spark.cli.offsets import delete_records, get_offsets
 from kafka_on_spark.cli.options import FAILED, INTERRUPTED, UNREAD
+from kafka_on_spark.cli.reassignment import reassign_partitions
 from kafka_on_spark.cli.replicas import log_dirs, replica_verification
 from kafka_on_spark.cli.topics import topics
 from kafka_on_spark.errors import KafkaOnSparkError
@@ -79,6 +80,7 @@ app = typer.Typer(
 VERBS: Final = (
     topics,
     configs,
+    reassign_partitions,
     leader_election,
     get_offsets,
     delete_records,

@@ -141,10 +141,20 @@ def _confirm_another_disk(session: Session, broker_id: int, root: str) -> None:
 
 def _drain(session: Session, broker_id: int) -> None:
     moved = session.do(lambda: session.cluster.drain_broker(broker_id)) or []
+    left = sum(
+        each.leader_count
+        for each in describe_brokers(session.cluster.image)
+        if each.registration.broker_id == broker_id
+    )
+    rest = f"; {left} stay until others can lead" if left else ""
     session.conclude(
-        f"Broker {broker_id} is draining: {plural(len(moved), 'leadership')} moved, the rest"
-        " follows with the controller's passes.",
-        {"broker": broker_id, "state": "draining", "moved": [each._asdict() for each in moved]},
+        f"Broker {broker_id} is draining: {plural(len(moved), 'leadership')} moved{rest}.",
+        {
+            "broker": broker_id,
+            "state": "draining",
+            "moved": [each._asdict() for each in moved],
+            "still_leads": left,
+        },
     )
 
 

@@ -16,6 +16,8 @@ from kafka_on_spark.ids import TopicPartition
 V = TypeVar("V")
 
 Assignment = Mapping[TopicPartition, Sequence[int]]
+Named = dict[tuple[str, int], V]
+"""By topic and number, as a cluster's methods take partitions."""
 
 
 def read_assignment(path: str) -> dict[TopicPartition, list[int]]:
@@ -95,6 +97,11 @@ def assignment_as_dict(assignment: Assignment) -> dict[str, Any]:
 def assignment_text(assignment: Assignment) -> str:
     """Return a reassignment file, in one line as Kafka's tool prints it."""
     return json.dumps(assignment_as_dict(assignment), separators=(",", ":"))
+
+
+def named(values: Mapping[TopicPartition, V]) -> Named[V]:
+    """Return `values` by what a cluster's methods take for a partition."""
+    return {name: value for name, value in values.items()}
 
 
 def _by_partition(

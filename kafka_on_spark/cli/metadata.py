@@ -73,7 +73,7 @@ def metadata(
 
 def log_rows(session: Session, offset: int) -> Iterator[dict[str, Any]]:
     """Yield the rows of the metadata log from `offset` on."""
-    for row in batch_rows(_log(session).read(from_offset=Offset(offset))):
+    for row in batch_rows(_log(session).batches_from(Offset(offset))):
         if row["metadata_offset"] >= offset:
             yield row
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.kafka_files import read_offsets
+from kafka_on_spark.cli.kafka_files import named, read_offsets
 from kafka_on_spark.cli.names import all_partitions, matching_topics, named_partitions
 from kafka_on_spark.cli.options import ClusterUrl, DryRun, Format, StorageOption, Yes, numbers
 from kafka_on_spark.cli.output import Output, plural, progress, write_rows
@@ -181,7 +181,7 @@ def delete_records(
         session.confirm(
             f"{plural(going, 'record')} of {plural(len(offsets), 'partition')} are deleted"
         )
-        starts = session.do(lambda: session.cluster.delete_records(offsets)) or {}
+        starts = session.do(lambda: session.cluster.delete_records(named(offsets))) or {}
         rows = [{**name._asdict(), "low_watermark": start} for name, start in starts.items()]
         session.conclude(
             "\n".join(f"{name} begins at offset {start} now." for name, start in starts.items()),

@@ -58,13 +58,14 @@ def chosen_action(
         InvalidRequestError: None or several were, or an option that does not go with it.
     """
     given = [name for name, value in context.params.items() if _is_given(value)]
-    asked = [name for name in given if name in actions]
+    asked = [name for name in actions if name in given]
     if not asked and default is not None:
         asked = [default]
     if len(asked) != 1:
-        flags = ", ".join(map(_flag, actions))
+        found = " and ".join(map(_flag, asked)) or "none"
         raise InvalidRequestError(
-            f"{context.info_name} does one thing at a time, not {len(asked)}: give one of {flags}"
+            f"{context.info_name} takes one action, and was given {found}: choose one of"
+            f" {', '.join(map(_flag, actions))}"
         )
     [action] = asked
     for name in given:

@@ -27,6 +27,9 @@ Columns = Mapping[str, str]
 ROWS_AT_ONCE: Final = 1000
 """Rows that columns are aligned over: a long answer is written as it comes."""
 
+PADDED_MAX: Final = 40
+"""Columns of lines are aligned up to so many characters; a longer cell pushes its own line only."""
+
 NOTHING: Final = "-"
 
 
@@ -90,7 +93,10 @@ def _write_lines(columns: Columns, rows: Sequence[Row], is_first: bool) -> None:
     lines = [[text_of(row.get(key)) for key in columns] for row in rows]
     if is_first:
         lines.insert(0, [title.upper() for title in columns.values()])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    widths = [
+        max(len(text) for text in column if len(text) <= PADDED_MAX or text is column[0])
+        for column in zip(*lines, strict=True)
+    ]
     for line in lines:
         padded = (text.ljust(width) for text, width in zip(line, widths, strict=True))
         sys.stdout.write("  ".join(padded).rstrip() + "\n")

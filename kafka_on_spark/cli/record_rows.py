@@ -8,7 +8,7 @@ from kafka_on_spark.cli.output import text_of
 from kafka_on_spark.metadata.codec import encode
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 
-RECORD_COLUMNS: Final = {"record_type": "record", "fields": "what it says", "cause": "cause"}
+RECORD_COLUMNS: Final = {"record_type": "record", "cause": "cause", "fields": "what it says"}
 BATCH_COLUMNS: Final = {
     "metadata_offset": "offset",
     "batch_base_offset": "batch",

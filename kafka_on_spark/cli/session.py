@@ -11,12 +11,13 @@ from kafka_on_spark.cli.output import Output, confirm, plural, say, write_json, 
 from kafka_on_spark.cli.record_rows import RECORD_COLUMNS, decided_rows
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller.brokers import register_broker
+from kafka_on_spark.controller.draining import continue_draining, drain_broker
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.ids import BrokerId, DirectoryId
+from kafka_on_spark.ids import BrokerId, DirectoryId, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import Record
+from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.spark.services import Services, new_uuid
-from kafka_on_spark.storage.root_identity import check_reachable
+from kafka_on_spark.storage.root_identity import check_identity, check_reachable
 from kafka_on_spark.storage.roots import StorageOptions, normalize
 
 T = TypeVar("T")
@@ -42,17 +43,36 @@ class Rehearsal(Cluster):
         self.decided.extend(decide(self.image).records)
         raise Rehearsed
 
+    def drain_broker(self, broker_id: int) -> list[TopicPartition]:
+        """Decide a draining, step by step: each on what the one before would lead to."""
+        image = self.image
+        decided = drain_broker(image, BrokerId(broker_id), f"broker {broker_id} drained by request")
+        while decided.records:
+            batch = MetadataBatch(
+                base_offset=image.offset,
+                stamp=Stamp(time_ms=image.time_ms),
+                records=tuple(decided.records),
+            )
+            self.decided.extend(batch.records)
+            image = image.replay(batch)
+            decided = continue_draining(image)
+        raise Rehearsed
+
     def register_broker(
         self, broker_id: int, root: str | PathLike[str], *, rack: str | None = None
     ) -> None:
         """Decide a registration, without what it begins with: writing an identity to the root.
 
         Raises:
-            InvalidRootError, KafkaStorageError: The root can't be reached.
-            DuplicateBrokerRegistrationError: The id, root or directory is taken.
+            InvalidRootError: The root can't be reached.
+            InconsistentClusterIdError, DuplicateBrokerRegistrationError: It is another's.
         """
         url = normalize(root)
         known = check_reachable(url, self._services.options)
+        if known is not None:
+            cluster_id = self.image.cluster_id
+            assert cluster_id is not None, "it was made"
+            check_identity(url, known, cluster_id, BrokerId(broker_id))
         # A disk that is none yet would be given an identity of its own.
         directory_id = DirectoryId(new_uuid()) if known is None else known.directory_id
         cause = f"broker {broker_id} registered by request"

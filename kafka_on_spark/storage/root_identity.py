@@ -121,6 +121,17 @@ def prepare_root(
         ) from error
     if found is None:
         raise InvalidRootError(f"the root {root} does not keep what is written to it")
+    check_identity(root, found, cluster_id, broker_id)
+    return found
+
+
+def check_identity(root: str, found: RootIdentity, cluster_id: str, broker_id: BrokerId) -> None:
+    """Check that a root that has an identity is this broker's of this cluster.
+
+    Raises:
+        InconsistentClusterIdError: It belongs to another cluster.
+        DuplicateBrokerRegistrationError: It belongs to another broker.
+    """
     if found.cluster_id != cluster_id:
         raise InconsistentClusterIdError(
             f"the root {root} belongs to cluster {found.cluster_id}, not to {cluster_id}: give"
@@ -131,7 +142,6 @@ def prepare_root(
             f"the root {root} belongs to broker {found.broker_id}, not to {broker_id}: give each"
             " broker a root of its own"
         )
-    return found
 
 
 def check_reachable(root: str, options: StorageOptions) -> RootIdentity | None:

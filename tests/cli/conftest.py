@@ -1,0 +1,111 @@
+"""One cluster for all tests of the command line; each changes topics of its own only."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kafka_on_spark.cli.application import app
+from tests.cluster.disks import Disks, records
+from tests.cluster.folders import quick_folder
+
+ROOT = Path(__file__).parents[2]
+_NUMBERS = count()
+
+
+@pytest.fixture(scope="session")
+def disks():
+    """Four brokers in two racks."""
+    with quick_folder() as folder:
+        disks = Disks(folder)
+        disks.create(4, racks={1: "a", 2: "b", 3: "a", 4: "b"})
+        try:
+            yield disks
+        finally:
+            disks.close()
+
+
+@pytest.fixture
+def cluster(disks):
+    return disks.cluster
+
+
+@pytest.fixture
+def new_topic(cluster):
+    """Makes topics of names that no other test has, some with values appended, one a batch."""
+
+    def make(*values, **arguments):
+        name = f"topic-{next(_NUMBERS)}"
+        chosen = {} if "replica_assignment" in arguments else {"replication_factor": 3}
+        cluster.create_topic(name, **{**chosen, **arguments})
+        for value in values:
+            cluster.append(name, records(value))
+        return name
+
+    return make
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """Calls the command line on one cluster, in this process or as one of its own."""
+
+    root: str
+
+    def __call__(self, *arguments: object, code: int = 0) -> str:
+        """Return what a call says on standard output; it must end with `code`."""
+        result = self._run(*arguments)
+        assert result.exit_code == code, result.output
+        return result.stdout
+
+    def json(self, *arguments: object, code: int = 0):
+        """Return a call's answer for scripts."""
+        return json.loads(self(*arguments, "--output", "json", code=code))
+
+    def refused(self, *arguments: object) -> str:
+        """Return why a call was refused: one sentence, and nothing else."""
+        result = self._run(*arguments)
+        assert (result.exit_code, result.stdout) == (2, ""), result.output
+        [line] = result.stderr.splitlines()
+        assert line.startswith("kafka-on-spark: ")
+        return line.removeprefix("kafka-on-spark: ")
+
+    def _run(self, *arguments: object):
+        environment = {"KAFKA_ON_SPARK_CLUSTER": self.root}
+        result = CliRunner().invoke(app, list(map(str, arguments)), env=environment)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    def start(self, *arguments: object, **options: object) -> subprocess.Popen:
+        """Start a call as a process of its own."""
+        environment = os.environ | {
+            "KAFKA_ON_SPARK_CLUSTER": self.root,
+            "PYTHONPATH": str(ROOT),
+            "COLUMNS": "100",
+            "TERM": "xterm",
+        }
+        command = [sys.executable, "-m", "kafka_on_spark.cli", *map(str, arguments)]
+        return subprocess.Popen(command, env=environment, text=True, **options)
+
+
+@pytest.fixture
+def call(disks):
+    return CommandLine(str(disks.metadata_root))
+
+
+@pytest.fixture
+def json_file(tmp_path):
+    """Writes a file of Kafka's tools; returns its path."""
+
+    def write(content):
+        path = tmp_path / "given.json"
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+        return path
+
+    return write
