@@ -125,7 +125,9 @@ class Administration:
         )
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic: gone at once for users. Its tables stay until a cleaner removes them.
+        """Delete a topic: gone at once for users.
+
+        The controller's passes remove its tables, once file.delete.delay.ms are over.
 
         Raises:
             UnknownTopicOrPartitionError: There is none.

@@ -80,6 +80,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "cleanup.policy": Setting(
         "delete", _one_of("delete", "compact", "compact,delete"), True, _NOT_ENFORCED
     ),
+    "file.delete.delay.ms": Setting("60000", _integer(0), True),
     "max.message.bytes": Setting("1048588", _integer(0), True),
     "message.timestamp.type": Setting("CreateTime", _one_of("CreateTime", "LogAppendTime"), True),
     "min.insync.replicas": Setting("1", _integer(1), True),

@@ -29,6 +29,7 @@ from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.records import ControllerRecord
 from kafka_on_spark.ports import Clock
+from kafka_on_spark.service.cleaning import CheckControls
 from kafka_on_spark.service.making import renew_lost
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.recovery import RunLooks, plan_looks
@@ -59,6 +60,7 @@ class ProbeResult:
     error: str | None = None
 
 
+Clean = Callable[[CheckControls], int]
 RunProbes = Callable[[Sequence[ProbeOrder]], list[ProbeResult]]
 
 
@@ -80,12 +82,14 @@ class ControllerReport:
         unfenced: Brokers that came back.
         leaders_moved: Partitions that got another leader.
         passes: How many passes were made.
+        tables_removed: Tables that were removed: of deleted topics and of replicas moved away.
     """
 
     fenced: tuple[BrokerId, ...] = ()
     unfenced: tuple[BrokerId, ...] = ()
     leaders_moved: int = 0
     passes: int = 0
+    tables_removed: int = 0
 
 
 @dataclass(slots=True)
@@ -94,6 +98,7 @@ class _Tally:
     unfenced: list[BrokerId] = field(default_factory=list)
     moved: set[PartitionKey] = field(default_factory=set)
     passes: int = 0
+    removed: int = 0
 
 
 class ControllerLoop:
@@ -109,6 +114,7 @@ class ControllerLoop:
         run_looks: RunLooks,
         new_uuid: Callable[[], str],
         timeout_ms: int,
+        clean: Clean | None = None,
     ) -> None:
         self._metadata = metadata
         self._clock = clock
@@ -117,6 +123,7 @@ class ControllerLoop:
         self._run_looks = run_looks
         self._new_uuid = new_uuid
         self._timeout_ms = timeout_ms
+        self._clean = clean
         self._epoch = ControllerEpoch(-1)
         self._failing: dict[BrokerId, _Failing] = {}
         self._tally = _Tally()
@@ -148,6 +155,7 @@ class ControllerLoop:
             unfenced=tuple(self._tally.unfenced),
             leaders_moved=len(self._tally.moved),
             passes=self._tally.passes,
+            tables_removed=self._tally.removed,
         )
 
     def _claim(self) -> None:
@@ -221,6 +229,10 @@ class ControllerLoop:
         self._go_on(continue_draining)
         self._go_on(advance_reassignments)
         self._balance_leaders()
+        if self._clean is not None:
+            self._tally.removed += self._clean(
+                lambda image: lease.check_controls(image, self._epoch)
+            )
 
     def _go_on(
         self, decide: Callable[[MetadataImage], ControllerResult[list[PartitionKey]]]

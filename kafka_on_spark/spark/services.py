@@ -22,6 +22,7 @@ from kafka_on_spark.ports import ReplicaAddress, TaskRunner
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.append_service import AppendService
 from kafka_on_spark.service.appender import Appender, AppendThreads
+from kafka_on_spark.service.cleaning import Cleaner, ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeOrder, ProbeResult
 from kafka_on_spark.service.fetch_pace import FetchPace
 from kafka_on_spark.service.grown_topics import GrownTopics
@@ -35,10 +36,12 @@ from kafka_on_spark.service.replication_round import ReplicationRound
 from kafka_on_spark.spark.task_runner import SparkTaskRunner, ThreadTaskRunner
 from kafka_on_spark.spark.tasks import (
     fetch_task,
+    list_task,
     log_start_task,
     look_task,
     make_task,
     probe_task,
+    remove_task,
     replica_store,
 )
 from kafka_on_spark.storage.clock import SystemClock
@@ -109,6 +112,7 @@ class Services:
         metadata: The image, and commits to it.
         replicas: Open replicas of this process.
         appends: Plans appends, and commits what was staged.
+        cleaner: Removes tables of replicas that are nobody's any more.
         runner: Where tasks run.
         controller_id: A name for this process that no other has.
         pace: Back-offs and throttles of this process's rounds.
@@ -125,6 +129,7 @@ class Services:
     _pools: tuple[ThreadPoolExecutor, ...]
     _maintenance: ThreadPoolExecutor
     appends: AppendService = field(init=False)
+    cleaner: Cleaner = field(init=False)
 
     @classmethod
     def open(
@@ -170,6 +175,9 @@ class Services:
             pace=FetchPace(clock, random=random.random),
             _pools=(tasks, partitions, fetches),
             _maintenance=maintenance,
+        )
+        services.cleaner = Cleaner(
+            metadata, clock, run_lists=services._run_lists, run_removes=services._run_removes
         )
         services.appends = AppendService(
             metadata,
@@ -218,6 +226,7 @@ class Services:
             run_looks=self._run_looks,
             new_uuid=new_uuid,
             timeout_ms=self.timeout_ms,
+            clean=self.cleaner.clean,
         )
 
     def _run_fetches(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
@@ -231,6 +240,12 @@ class Services:
 
     def _run_probes(self, orders: Sequence[ProbeOrder]) -> list[ProbeResult]:
         return self.runner.run(partial(probe_task, options=self.options), orders)
+
+    def _run_lists(self, orders: Sequence[ListOrder]) -> list[ListResult]:
+        return self.runner.run(partial(list_task, options=self.options), orders)
+
+    def _run_removes(self, orders: Sequence[RemoveOrder]) -> list[str | None]:
+        return self.runner.run(partial(remove_task, options=self.options), orders)
 
     def _run_looks(self, orders: Sequence[LookOrder]) -> list[ReplicaLook | None]:
         return self.runner.run(partial(look_task, options=self.options), orders)

@@ -17,6 +17,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.audit import AuditOrder, audit_replica
+from kafka_on_spark.service.cleaning import ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.service.controller_loop import ProbeOrder, ProbeResult
 from kafka_on_spark.service.log_starts import LogStartOrder, run_log_start
 from kafka_on_spark.service.making import MakeResult, make_replica
@@ -24,8 +25,9 @@ from kafka_on_spark.service.recovery import LookOrder, look_at
 from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
 from kafka_on_spark.storage.archive import FileReplicaArchive
 from kafka_on_spark.storage.clock import SystemClock
+from kafka_on_spark.storage.replica_folders import remove_table, tables_on
 from kafka_on_spark.storage.replica_log import DeltaReplicaStore
-from kafka_on_spark.storage.root_identity import probe_root
+from kafka_on_spark.storage.root_identity import check_directory, probe_root
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import FileSegmentStore
 
@@ -68,6 +70,25 @@ def probe_task(order: ProbeOrder, options: StorageOptions) -> ProbeResult:
         code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
         return ProbeResult(order.broker_id, code, error.message)
     return ProbeResult(order.broker_id, NO_ERROR)
+
+
+def list_task(order: ListOrder, options: StorageOptions) -> ListResult:
+    """Say which tables stand on one root."""
+    try:
+        check_directory(order.root, order.directory_id, options)
+        found = tables_on(order.broker_id, order.root, options, order.topic_ids)
+        return ListResult(broker_id=order.broker_id, tables=tuple(found))
+    except KafkaOnSparkError as error:
+        return ListResult(broker_id=order.broker_id, error=error.message)
+
+
+def remove_task(order: RemoveOrder, options: StorageOptions) -> str | None:
+    """Remove one table; return why it could not be, or None."""
+    try:
+        remove_table(order.root, order.directory_id, order.table, options)
+    except KafkaOnSparkError as error:
+        return error.message
+    return None
 
 
 def audit_task(order: AuditOrder, options: StorageOptions) -> ReplicaTrace:

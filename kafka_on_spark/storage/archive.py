@@ -4,9 +4,7 @@ Opens every file anew and keeps nothing: what a process remembers of a table cou
 here. Never writes.
 """
 
-import re
 from collections.abc import Iterator
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,18 +20,16 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.ids import BrokerId, DirectoryId, ReplicaUuid, TopicId
+from kafka_on_spark.ids import BrokerId, DirectoryId
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.storage.history import table_steps
 from kafka_on_spark.storage.metadata_files import decode_rows
 from kafka_on_spark.storage.metadata_log import metadata_table_uri
+from kafka_on_spark.storage.replica_folders import tables_on
 from kafka_on_spark.storage.replica_log import configuration_of
 from kafka_on_spark.storage.root_identity import check_directory
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions
 from kafka_on_spark.storage.segments import SEGMENT_SCHEMA, digest_of, replica_folder
-
-_TOPIC_FOLDER: Final = re.compile(r"[a-zA-Z0-9._-]+-([0-9a-f]{32})")
-_REPLICA_FOLDER: Final = re.compile(r"(\d+)-([0-9a-f]{32})")
 
 
 class FileReplicaArchive:
@@ -148,24 +144,7 @@ class FileClusterArchive:
 
     def tables_on(self, broker_id: BrokerId, root: str) -> list[FoundTable]:
         """Return the folders on a root that are named like replicas'."""
-        files = RootFiles(root, self._options)
-        tables = []
-        for topic_folder in files.names(root):
-            topic = _TOPIC_FOLDER.fullmatch(topic_folder)
-            for name in files.names(f"{root}/{topic_folder}") if topic else ():
-                replica = _REPLICA_FOLDER.fullmatch(name)
-                if topic is None or replica is None:
-                    continue
-                tables.append(
-                    FoundTable(
-                        broker_id=broker_id,
-                        path=f"{root}/{topic_folder}/{name}",
-                        topic_id=TopicId(topic[1]),
-                        partition=int(replica[1]),
-                        replica_uuid=ReplicaUuid(replica[2]),
-                    )
-                )
-        return tables
+        return list(tables_on(broker_id, root, self._options))
 
     def replica_folder(self, address: ReplicaAddress) -> str:
         """Return the URL of a replica's folder."""

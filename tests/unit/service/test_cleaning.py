@@ -1,0 +1,220 @@
+"""What the cleaner lists and removes, pass by pass, on roots that fail and metadata that moves."""
+
+import pytest
+
+from kafka_on_spark.audit.orphans import FoundTable
+from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import CorruptLogError, NotControllerError
+from kafka_on_spark.metadata.records import RemovePartitionRecord, RemoveTopicRecord
+from kafka_on_spark.metadata.snapshot import snapshot_records
+from kafka_on_spark.service.cleaning import REMOVALS_AT_ONCE, Cleaner, ListResult
+from kafka_on_spark.service.metadata_service import MetadataService
+from tests.builders import TOPIC, TOPIC_ID, image_of, partition, uuid_on
+from tests.fakes import FakeClock, MemoryMetadataLog
+
+DELAY_MS = 60_000
+GONE = RemoveTopicRecord(topic_id=TOPIC_ID)
+
+
+class World:
+    """Three brokers with a topic's tables, and what a cleaner asks of them."""
+
+    def __init__(self, partition_count=1):
+        self.clock = FakeClock()
+        self.log = MemoryMetadataLog()
+        self.metadata = MetadataService(self.log, self.clock, random=lambda: 0.0)
+        image = image_of(*(partition("1 2 3") for _ in range(partition_count)))
+        self.commit(*snapshot_records(image))
+        self.tables = {
+            each: [self.table(each, number) for number in range(partition_count)]
+            for each in (1, 2, 3)
+        }
+        self.failing = set()
+        self.listed = []
+        self.before_removal = lambda: None
+        self.cleaner = self.new_cleaner()
+
+    def new_cleaner(self):
+        metadata = MetadataService(self.log, self.clock, random=lambda: 0.0)
+        return Cleaner(metadata, self.clock, run_lists=self.run_lists, run_removes=self.run_removes)
+
+    def table(self, broker_id, number, uuid=None):
+        uuid = uuid or uuid_on(broker_id)
+        path = f"memory://{broker_id}/{number}-{uuid}"
+        return FoundTable(
+            broker_id=broker_id, path=path, topic_id=TOPIC_ID, partition=number, replica_uuid=uuid
+        )
+
+    def commit(self, *records):
+        self.metadata.catch_up()
+        self.metadata.submit(lambda image: ControllerResult(records, None), timeout_ms=1000)
+
+    def decide(self, decision):
+        self.metadata.catch_up()
+        self.metadata.submit(decision, timeout_ms=1000)
+
+    def run_lists(self, orders):
+        self.listed.append({each.broker_id: each.topic_ids for each in orders})
+        return [
+            ListResult(broker_id=each.broker_id, error="no answer")
+            if each.broker_id in self.failing
+            else ListResult(
+                broker_id=each.broker_id,
+                tables=tuple(
+                    table
+                    for table in self.tables[each.broker_id]
+                    if each.topic_ids is None or table.topic_id in each.topic_ids
+                ),
+            )
+            for each in orders
+        ]
+
+    def run_removes(self, orders):
+        self.before_removal()
+        answers = []
+        for order in orders:
+            is_failing = order.table.broker_id in self.failing
+            if not is_failing:
+                self.tables[order.table.broker_id].remove(order.table)
+            answers.append("no answer" if is_failing else None)
+        return answers
+
+    def clean(self, cleaner=None, check=lambda image: None):
+        """Return how many were removed, and what was listed for it."""
+        self.listed.clear()
+        return (cleaner or self.cleaner).clean(check), list(self.listed)
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+ALL = {1: None, 2: None, 3: None}
+TOPIC_ONLY = dict.fromkeys(ALL, frozenset({TOPIC_ID}))
+
+
+def test_a_first_pass_looks_everywhere_and_the_next_ones_nowhere(world):
+    assert world.clean() == (0, [ALL])
+    assert world.clean() == (0, [])
+
+
+def test_what_was_seen_to_go_is_removed_once_its_time_is_over(world):
+    world.clean()
+    world.commit(GONE)
+
+    assert world.clean() == (0, [])
+    world.clock.advance(DELAY_MS - 1)
+    assert world.clean() == (0, [])
+    world.clock.advance(1)
+    assert world.clean() == (3, [TOPIC_ONLY])
+    assert world.clean() == (0, [])
+    assert world.tables == {1: [], 2: [], 3: []}
+
+
+def test_who_comes_later_learns_from_the_log_since_when_a_table_is_nobodys(world):
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS - 1000)
+    late = world.new_cleaner()
+
+    assert world.clean(late) == (0, [ALL])
+    world.clock.advance(1000)
+    assert world.clean(late) == (3, [TOPIC_ONLY])
+
+
+def test_a_broker_that_comes_back_is_looked_at_as_a_whole(world):
+    world.clean()
+    world.decide(lambda image: fence_broker(image, 3, "fails"))
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS)
+    assert world.clean() == (2, [{1: frozenset({TOPIC_ID}), 2: frozenset({TOPIC_ID})}])
+
+    world.decide(lambda image: unfence_broker(image, 3, "returns"))
+
+    assert world.clean() == (1, [{3: None}])
+    assert world.clean() == (0, [])
+
+
+def test_a_root_that_can_not_be_listed_is_asked_again(world):
+    world.failing = {2}
+    assert world.clean() == (0, [ALL])
+    assert world.clean() == (0, [{2: None}])
+    world.failing = set()
+    assert world.clean() == (0, [{2: None}])
+    assert world.clean() == (0, [])
+
+
+def test_a_table_that_could_not_be_removed_is_tried_again(world):
+    world.clean()
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS)
+    listed = {each: tuple(tables) for each, tables in world.tables.items()}
+    world.before_removal = lambda: world.failing.add(2)
+
+    assert world.clean() == (2, [TOPIC_ONLY])
+    world.failing, world.before_removal = set(), lambda: None
+    assert world.clean() == (1, [TOPIC_ONLY])
+
+    assert world.tables == {1: [], 2: [], 3: []} != listed
+
+
+def test_what_is_assigned_stays(world):
+    assert world.clean()[0] == 0
+    assert world.clean(world.new_cleaner())[0] == 0
+    assert all(world.tables.values())
+
+
+def test_what_the_log_has_never_heard_of_stays_and_is_asked_about_once(world, monkeypatch):
+    world.tables[1].append(world.table(1, 0, "unheard of"))
+    world.tables[2].append(world.table(2, 9, "unheard of"))
+    reads = []
+    history = MetadataService.history
+
+    def counted(service):
+        reads.append(1)
+        return history(service)
+
+    monkeypatch.setattr(MetadataService, "history", counted)
+    world.clock.advance(DELAY_MS)
+
+    assert world.clean()[0] == 0
+    world.commit(RemovePartitionRecord(topic=TOPIC, topic_id=TOPIC_ID, partition=0))
+    world.clock.advance(DELAY_MS)
+    assert world.clean() == (3, [TOPIC_ONLY])
+
+    assert len(reads) == 1
+    assert [len(tables) for tables in world.tables.values()] == [1, 1, 0]
+
+
+def test_without_a_readable_history_nothing_is_judged(world, monkeypatch):
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS)
+
+    def damaged(service):
+        raise CorruptLogError("a gap in the metadata log")
+
+    monkeypatch.setattr(MetadataService, "history", damaged)
+
+    assert world.clean()[0] == 0
+    assert all(world.tables.values())
+
+
+def test_who_has_been_deposed_removes_nothing_more():
+    world = World(partition_count=REMOVALS_AT_ONCE)
+    world.clean()
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS)
+    looks = []
+
+    def check(image):
+        looks.append(image.offset)
+        if len(looks) == 2:
+            raise NotControllerError("another has taken over")
+
+    with pytest.raises(NotControllerError):
+        world.clean(check=check)
+
+    left = sum(len(tables) for tables in world.tables.values())
+    assert left == 2 * REMOVALS_AT_ONCE
+    assert world.clean(world.new_cleaner())[0] == left
