@@ -40,23 +40,27 @@ class Rehearsal(Cluster):
         self.decided: list[Record] = []
 
     def _command(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
-        self.decided.extend(decide(self.image).records)
+        return self._end_with(decide(self.image))
+
+    def _end_with(self, result: ControllerResult[T]) -> T:
+        self.decided.extend(result.records)
         raise Rehearsed
 
     def drain_broker(self, broker_id: int) -> list[TopicPartition]:
         """Decide a draining, step by step: each on what the one before would lead to."""
         image = self.image
-        decided = drain_broker(image, BrokerId(broker_id), f"broker {broker_id} drained by request")
-        while decided.records:
+        step = drain_broker(image, BrokerId(broker_id), f"broker {broker_id} drained by request")
+        records: list[Record] = []
+        while step.records:
             batch = MetadataBatch(
                 base_offset=image.offset,
                 stamp=Stamp(time_ms=image.time_ms),
-                records=tuple(decided.records),
+                records=tuple(step.records),
             )
-            self.decided.extend(batch.records)
+            records.extend(batch.records)
             image = image.replay(batch)
-            decided = continue_draining(image)
-        raise Rehearsed
+            step = continue_draining(image)
+        return self._end_with(ControllerResult(records, []))
 
     def register_broker(
         self, broker_id: int, root: str | PathLike[str], *, rack: str | None = None
@@ -76,9 +80,14 @@ class Rehearsal(Cluster):
         # A disk that is none yet would be given an identity of its own.
         directory_id = DirectoryId(new_uuid()) if known is None else known.directory_id
         cause = f"broker {broker_id} registered by request"
-        self._command(
-            lambda image: register_broker(
-                image, BrokerId(broker_id), url, rack=rack, directory_id=directory_id, cause=cause
+        self._end_with(
+            register_broker(
+                self.image,
+                BrokerId(broker_id),
+                url,
+                rack=rack,
+                directory_id=directory_id,
+                cause=cause,
             )
         )
 

@@ -1,4 +1,4 @@
-"""One cluster for all tests of the command line; each changes topics of its own only."""
+"""One cluster for a file of tests of the command line; each changes topics of its own only."""
 
 import json
 import os
@@ -7,19 +7,22 @@ import sys
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
-from kafka_on_spark.cli.application import app
+from kafka_on_spark.cli.application import NAME, app
 from tests.cluster.disks import Disks, records
 from tests.cluster.folders import quick_folder
 
 ROOT = Path(__file__).parents[2]
 _NUMBERS = count()
+_VERBS = get_command(app)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def disks():
     """Four brokers in two racks."""
     with quick_folder() as folder:
@@ -51,6 +54,14 @@ def new_topic(cluster):
     return make
 
 
+class Answer(NamedTuple):
+    """How a call ended, and what it said."""
+
+    code: int
+    out: str
+    complaint: str
+
+
 @dataclass(frozen=True)
 class CommandLine:
     """Calls the command line on one cluster, in this process or as one of its own."""
@@ -60,8 +71,8 @@ class CommandLine:
     def __call__(self, *arguments: object, code: int = 0) -> str:
         """Return what a call says on standard output; it must end with `code`."""
         result = self._run(*arguments)
-        assert result.exit_code == code, result.output
-        return result.stdout
+        assert result.code == code, result
+        return result.out
 
     def json(self, *arguments: object, code: int = 0):
         """Return a call's answer for scripts."""
@@ -70,17 +81,20 @@ class CommandLine:
     def refused(self, *arguments: object) -> str:
         """Return why a call was refused: one sentence, and nothing else."""
         result = self._run(*arguments)
-        assert (result.exit_code, result.stdout) == (2, ""), result.output
-        [line] = result.stderr.splitlines()
+        assert (result.code, result.out) == (2, ""), result
+        [line] = result.complaint.splitlines()
         assert line.startswith("kafka-on-spark: ")
         return line.removeprefix("kafka-on-spark: ")
 
-    def _run(self, *arguments: object):
+    def _run(self, *arguments: object) -> Answer:
         environment = {"KAFKA_ON_SPARK_CLUSTER": self.root}
-        result = CliRunner().invoke(app, list(map(str, arguments)), env=environment)
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return result
+        # Not its `invoke`, which makes the verbs anew for each call: that takes longer than most do.
+        with CliRunner().isolation(env=environment) as (out, complaint, _):
+            with pytest.raises(SystemExit) as ending:
+                _VERBS.main(list(map(str, arguments)), prog_name=NAME)
+            sys.stdout.flush()
+            sys.stderr.flush()
+            return Answer(ending.value.code, out.getvalue().decode(), complaint.getvalue().decode())
 
     def start(self, *arguments: object, **options: object) -> subprocess.Popen:
         """Start a call as a process of its own."""

@@ -243,16 +243,6 @@ def test_image_is_the_records_that_rebuild_it(call, new_topic, cluster):
     assert [each["broker_id"] for each in brokers] == sorted(cluster.image.brokers)
 
 
-def test_newest_snapshot_is_shown_once_there_is_one(call, new_topic, cluster):
-    topic = new_topic()
-    cluster.delete_topic(new_topic(partitions=1000))
-    cluster._metadata.maintain()
-
-    [row] = call.json("metadata", "--snapshot", "--topic", topic, "--record-type", "TopicRecord")
-
-    assert row["topic_id"] == cluster.image.topic_ids[topic]
-
-
 def test_controller_says_who_it_is_and_runs_a_pass(call, disks, cluster):
     before = call.json("controller", "--describe")
     assert before["brokers_active"] == 4

@@ -42,18 +42,6 @@ def on_terminal(call):
     return run
 
 
-def test_reader_that_goes_away_ends_it_without_a_word(call, new_topic, cluster):
-    cluster.delete_topic(new_topic(partitions=1000))  # more than a pipe holds
-    process = call.start("metadata", "--log", stdout=PIPE, stderr=PIPE)
-
-    process.stdout.readline()
-    process.stdout.close()
-    complaint = process.stderr.read()
-    process.stderr.close()
-
-    assert (process.wait(), complaint) == (141, "")
-
-
 def test_interrupted_controller_resigns(call, cluster):
     process = call.start("controller", "--run", "--seconds", 600, stdout=PIPE, stderr=PIPE)
     epoch = cluster.image.controller.controller_epoch
