@@ -12,14 +12,17 @@ from enum import Enum
 
 from kafka_on_spark.controller.brokers import change_record
 from kafka_on_spark.controller.election import Election, elect_leader
+from kafka_on_spark.controller.reassignment_checks import (
+    check_target,
+    check_throttle,
+    registered_partition,
+)
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.topics import NewUuid
 from kafka_on_spark.errors import (
     InvalidReplicaAssignmentError,
-    InvalidRequestError,
     NoReassignmentInProgressError,
     ReassignmentInProgressError,
-    UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.ids import KEEP, BrokerId, PartitionKey, ReplicaUuid, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
@@ -80,7 +83,7 @@ def start_reassignments(
     records: list[Record] = []
     started = []
     for key, target in targets.items():
-        partition = _partition(image, key)
+        partition = registered_partition(image, key)
         checked = check_target(image, key, target)
         change = _retimed(partition, checked, throttle_bytes_per_s)
         if change is None and partition.is_reassigning and not is_replacing:
@@ -96,20 +99,6 @@ def start_reassignments(
     return ControllerResult(records, started)
 
 
-def check_throttle(bytes_per_s: int | None) -> None:
-    """Check the rate of a move; None is no limit.
-
-    Raises:
-        InvalidRequestError: It is no whole number of at least one byte a second.
-    """
-    is_number = isinstance(bytes_per_s, int) and not isinstance(bytes_per_s, bool)
-    if bytes_per_s is not None and not (is_number and bytes_per_s >= 1):
-        raise InvalidRequestError(
-            f"a reassignment can't be throttled to {bytes_per_s!r} bytes a second: give a whole"
-            " number of at least 1, or none for no limit"
-        )
-
-
 def _retimed(
     partition: PartitionRegistration,
     target: tuple[BrokerId, ...],
@@ -120,48 +109,6 @@ def _retimed(
     if not is_same or partition.throttle_bytes_per_s == throttle_bytes_per_s:
         return None
     return PartitionChange(throttle_bytes_per_s=throttle_bytes_per_s)
-
-
-def check_target(
-    image: MetadataImage, key: PartitionKey, target: Sequence[int]
-) -> tuple[BrokerId, ...]:
-    """Return the replicas that a partition is to have, checked.
-
-    Raises:
-        InvalidReplicaAssignmentError: As in `start_reassignments`.
-    """
-    current = _partition(image, key).replicas
-    name = image.name_of(key)
-    if not _is_broker_list(target):
-        raise InvalidReplicaAssignmentError(
-            f"{name} can't be on brokers {target!r}: give a list of brokers' numbers"
-        )
-    if not target or len(set(target)) != len(target):
-        raise InvalidReplicaAssignmentError(
-            f"{name} can't be on brokers {list(target)}: name at least one, and each once"
-        )
-    unknown = set(target) - image.brokers.keys()
-    if unknown:
-        raise InvalidReplicaAssignmentError(
-            f"{name} can't be on brokers {sorted(unknown)}, which are not registered: name some"
-            f" of {sorted(image.brokers)}"
-        )
-    idle = [
-        each for each in target if each not in current and not image.is_eligible(BrokerId(each))
-    ]
-    if idle:
-        states = ", ".join(
-            f"{each} is {image.brokers[BrokerId(each)].state.value}" for each in idle
-        )
-        raise InvalidReplicaAssignmentError(
-            f"{name} can't move to brokers that take no replicas now, {states}: bring them back"
-            " first, or name others"
-        )
-    return tuple(BrokerId(each) for each in target)
-
-
-def _is_broker_list(target: object) -> bool:
-    return isinstance(target, list | tuple) and all(isinstance(each, int) for each in target)
 
 
 def _start(
@@ -283,7 +230,7 @@ def cancel_reassignments(
     records: list[Record] = []
     cancelled = []
     for key in keys:
-        partition = _partition(image, key)
+        partition = registered_partition(image, key)
         if not partition.is_reassigning:
             raise NoReassignmentInProgressError(
                 f"{image.name_of(key)} is not being reassigned: there is nothing to cancel"
@@ -382,17 +329,3 @@ def status_of(partition: PartitionRegistration | None, target: Sequence[int]) ->
     if partition.is_reassigning:
         return ReassignmentStatus.IN_PROGRESS
     return ReassignmentStatus.COMPLETE
-
-
-def _partition(image: MetadataImage, key: PartitionKey) -> PartitionRegistration:
-    """Return the registration of `key`.
-
-    Raises:
-        UnknownTopicOrPartitionError: There is none.
-    """
-    partition = image.partition(key)
-    if partition is None:
-        raise UnknownTopicOrPartitionError(
-            f"there is no partition {key.partition} of topic {key.topic_id}: name one that is there"
-        )
-    return partition

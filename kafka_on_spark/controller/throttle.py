@@ -37,6 +37,10 @@ class Quota:
         """Whole bytes that may be copied; 0 in debt."""
         return max(0, self.credit // 1000)
 
+    def is_full(self, *, bytes_per_s: int) -> bool:
+        """Return whether nothing more accrues: it is as good as a new one."""
+        return self.credit >= bytes_per_s * BURST_MS
+
     def less(self, size_bytes: int) -> "Quota":
         """Return the quota after so many bytes were dealt out or copied (or came back)."""
         return Quota(self.credit - 1000 * size_bytes, self.at_ms)

@@ -29,6 +29,16 @@ from kafka_on_spark.service.replication import FetchOrder, FetchResult
 _THROTTLES: Final = ("leader.replication.throttled", "follower.replication.throttled")
 
 
+class _Limit(NamedTuple):
+    """Whose bytes a quota counts: those of a setting, or (None) of reassignments.
+
+    Reassignments with the same rate share one, and it is gone with the last of them.
+    """
+
+    setting: str | None
+    rate: int = 0
+
+
 class _Fetcher(NamedTuple):
     """Whose fetch it is; without a follower it is a look at the leader only."""
 
@@ -64,7 +74,7 @@ class FetchPace:
         self._random = random
         self._lock = threading.Lock()
         self._delays: dict[_Fetcher, FetchDelay] = {}
-        self._quotas: list[Quota | None] = [None, None]
+        self._quotas: dict[_Limit, Quota] = {}
         self._served_in: dict[_Fetcher, int] = {}
         self._rounds = 0
 
@@ -110,7 +120,7 @@ class FetchPace:
                 self._note_answer(image, order, result, settings, now_ms)
                 if order.copy_bytes_max is not None:
                     used = result.copied_bytes - order.copy_bytes_max
-                    self._use(_quotas_of(image, order, call), used)
+                    self._use(_limits_of(image, order, call), used)
 
     def _remaining_ms(self, order: FetchOrder, now_ms: int) -> float | None:
         delay = self._delays.get(_fetcher(order))
@@ -166,30 +176,32 @@ class FetchPace:
     ) -> tuple[list[FetchOrder], float | None]:
         """Deal the quotas out; return the orders, and how long who got nothing has to wait."""
         settings = image.settings().over(call)
-        rates = [settings.integer(f"{each}.rate") for each in _THROTTLES]
-        self._quotas = [
-            None if rate == UNLIMITED else accrue(quota, bytes_per_s=rate, now_ms=now_ms)
-            for quota, rate in zip(self._quotas, rates, strict=True)
-        ]
-        if self._quotas == [None, None]:
+        rates = {**_debts(self._quotas), **_rates(settings, orders)}
+        self._quotas = {
+            limit: accrue(self._quotas.get(limit), bytes_per_s=rate, now_ms=now_ms)
+            for limit, rate in rates.items()
+        }
+        if not self._quotas:
             return list(orders), None
         self._rounds += 1
+        places = {limit: place for place, limit in enumerate(self._quotas)}
+        limits = [_limits_of(image, order, call) for order in orders]
         demands = [
             Demand(
-                _quotas_of(image, order, call),
+                tuple(places[limit] for limit in drawn_on),
                 is_in_sync=_is_in_sync(order),
                 served_in=self._served_in.get(_fetcher(order), 0),
             )
-            for order in orders
+            for order, drawn_on in zip(orders, limits, strict=True)
         ]
         dealt = deal(
             demands,
-            [0 if quota is None else quota.credit_bytes for quota in self._quotas],
+            [quota.credit_bytes for quota in self._quotas.values()],
             share_bytes_min=settings.integer("replica.fetch.max.bytes"),
         )
-        for order, demand, granted in zip(orders, demands, dealt, strict=True):
+        for order, drawn_on, granted in zip(orders, limits, dealt, strict=True):
             if granted:
-                self._use(demand.quotas, granted)
+                self._use(drawn_on, granted)
                 self._served_in[_fetcher(order)] = self._rounds
         paced = [
             order if granted is None else replace(order, copy_bytes_max=granted)
@@ -197,17 +209,17 @@ class FetchPace:
         ]
         if 0 not in dealt:
             return paced, None
-        return paced, max(
-            wait_ms(quota, bytes_per_s=rate)
-            for quota, rate in zip(self._quotas, rates, strict=True)
-            if quota is not None
-        )
+        waits = [
+            max(wait_ms(self._quotas[limit], bytes_per_s=rates[limit]) for limit in drawn_on)
+            for drawn_on, granted in zip(limits, dealt, strict=True)
+            if granted == 0
+        ]
+        return paced, min(waits)
 
-    def _use(self, places: Sequence[int], size_bytes: int) -> None:
-        for place in places:
-            quota = self._quotas[place]
-            if quota is not None:
-                self._quotas[place] = quota.less(size_bytes)
+    def _use(self, limits: Sequence[_Limit], size_bytes: int) -> None:
+        for limit in limits:
+            if limit in self._quotas:
+                self._quotas[limit] = self._quotas[limit].less(size_bytes)
 
 
 def _fetcher(order: FetchOrder) -> _Fetcher:
@@ -220,15 +232,52 @@ def _is_in_sync(order: FetchOrder) -> bool:
     return order.follower is not None and order.follower.broker_id in order.partition.isr
 
 
-def _quotas_of(image: MetadataImage, order: FetchOrder, call: Mapping[str, str]) -> tuple[int, ...]:
-    """Return which quotas a fetch draws on: its leader's, its follower's, both or none."""
+def _rates(settings: Settings, orders: Sequence[FetchOrder]) -> dict[_Limit, int]:
+    """Return the limits that hold now, and how many bytes a second each lets through."""
+    rates = {_Limit(each): settings.integer(f"{each}.rate") for each in _THROTTLES}
+    moves = {rate for order in orders if (rate := _rate_of_move(order)) is not None}
+    return {
+        **{limit: rate for limit, rate in rates.items() if rate != UNLIMITED},
+        **{_Limit(None, rate): rate for rate in sorted(moves)},
+    }
+
+
+def _debts(quotas: Mapping[_Limit, Quota]) -> dict[_Limit, int]:
+    """Return the limits of reassignments that have not accrued all that they can keep.
+
+    A move that a round leaves out, for a back-off, does not begin anew with the next.
+    """
+    return {
+        limit: limit.rate
+        for limit, quota in quotas.items()
+        if limit.setting is None and not quota.is_full(bytes_per_s=limit.rate)
+    }
+
+
+def _rate_of_move(order: FetchOrder) -> int | None:
+    """Return what a fetch keeps to as a part of a reassignment; None: no limit, or none.
+
+    Who is in sync once keeps up unthrottled, so that the reassignment comes to its end.
+    """
+    if order.follower is None or _is_in_sync(order):
+        return None
+    is_coming = order.follower.broker_id in order.partition.adding_replicas
+    return order.partition.throttle_bytes_per_s if is_coming else None
+
+
+def _limits_of(
+    image: MetadataImage, order: FetchOrder, call: Mapping[str, str]
+) -> tuple[_Limit, ...]:
+    """Return which quotas a fetch draws on: its leader's, its follower's, its move's, or none."""
     if order.follower is None:
         return ()
     settings = image.settings(order.key.topic_id).over(call)
     ends = (order.leader.broker_id, order.follower.broker_id)
-    return tuple(
-        place
-        for place, (name, broker_id) in enumerate(zip(_THROTTLES, ends, strict=True))
+    limits = [
+        _Limit(name)
+        for name, broker_id in zip(_THROTTLES, ends, strict=True)
         if settings.integer(f"{name}.rate") != UNLIMITED
         and is_named(settings.text(f"{name}.replicas"), order.key.partition, broker_id)
-    )
+    ]
+    rate = _rate_of_move(order)
+    return (*limits, _Limit(None, rate)) if rate is not None else tuple(limits)

@@ -1,8 +1,11 @@
 """Rounds of replication in memory: back-offs, throttles, and that nobody waits for another."""
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_on_spark.controller.brokers import change_record
+from kafka_on_spark.controller.reassignment import cancel_reassignments
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log import operations
@@ -29,13 +32,15 @@ EPOCH = LeaderEpoch(5)
 class Rounds:
     """A cluster of three brokers in memory, its rounds, and what they fetched."""
 
-    def __init__(self, partition_count=1, *, isr="1 2 3", configs=None):
+    def __init__(self, partition_count=1, *, isr="1 2 3", configs=None, **fields):
         self.clock = FakeClock()
         roots = {f"memory://{each}": disk(each) for each in (1, 2, 3)}
         self.roots = MemoryRoots(roots)
         self.replicas = MemoryReplicaStore(self.roots)
         self.segments = MemorySegmentStore(self.roots)
-        partitions = [partition("1 2 3", isr=isr) for _ in range(partition_count)]
+        partitions = [
+            replace(partition("1 2 3", isr=isr), **fields) for _ in range(partition_count)
+        ]
         self.log = MemoryMetadataLog()
         self.metadata = MetadataService(self.log, self.clock, random=lambda: 0.0)
         start = image_of(*partitions, configs=configs)
@@ -263,6 +268,72 @@ def test_replicas_that_are_not_named_are_not_throttled():
     rounds.run(follower_replication_throttled_rate=100, replica_fetch_max_bytes=100)
 
     assert (rounds.end(2), rounds.end(3)) == (5, 1)
+
+
+MOVE = {"adding_replicas": (2, 3), "throttle_bytes_per_s": 300}
+
+
+def test_moves_with_the_same_throttle_keep_to_it_together():
+    rounds = Rounds(2, isr="1", **MOVE)
+    rounds.append(0, "a", 4)
+    rounds.append(1, "b", 4)
+    copied = []
+    for _ in range(8):
+        copied.append(rounds.run(replica_fetch_max_bytes=100).copied_bytes)
+        rounds.clock.advance(1000)
+
+    so_far = [sum(copied[: number + 1]) for number in range(8)]
+    assert all(each <= 300 * (number + 1) + 100 for number, each in enumerate(so_far))
+    assert so_far[-1] == 1600
+
+
+def test_a_moves_throttle_holds_for_who_comes_and_for_nobody_else():
+    rounds = Rounds(isr="1", adding_replicas=(3,), throttle_bytes_per_s=100)
+    rounds.append(0, "a", 5)
+
+    report = rounds.run(replica_fetch_max_bytes=100)
+
+    assert (rounds.end(2), rounds.end(3)) == (5, 1)
+    assert report.resume_after_ms is None
+    assert rounds.run(replica_fetch_max_bytes=100).resume_after_ms == 10
+
+
+def test_a_replica_that_came_and_is_in_sync_keeps_up_unthrottled():
+    rounds = Rounds(isr="1 2 3", **MOVE)
+    rounds.append(0, "a", 9)
+
+    assert rounds.run(replica_fetch_max_bytes=100).copied_bytes == 1800
+
+
+def test_a_cluster_wide_throttle_holds_for_a_move_as_well():
+    rounds = Rounds(isr="1", adding_replicas=(3,), throttle_bytes_per_s=500)
+    rounds.append(0, "a", 9)
+
+    rounds.run(replica_fetch_max_bytes=100, follower_replication_throttled_rate=200)
+
+    assert rounds.end(2) + rounds.end(3) == 2
+
+
+def test_a_throttle_ends_with_its_move():
+    rounds = Rounds(isr="1", **MOVE)
+    rounds.append(0, "a", 9)
+    assert rounds.run(replica_fetch_max_bytes=100).copied_bytes == 400  # whole batches
+    key = rounds.keys[0]
+    image = rounds.metadata.image
+    rounds.submit(cancel_reassignments(image, [key], cause="enough").records)
+
+    partition = rounds.metadata.image.partition(key)
+    assert (partition.replicas, partition.throttle_bytes_per_s) == ((1,), None)
+
+
+def test_a_move_that_a_round_left_out_does_not_begin_with_a_new_second():
+    rounds = Rounds(isr="1", **MOVE)
+    rounds.append(0, "a", 9)
+    assert rounds.run(replica_fetch_max_bytes=100).copied_bytes == 400
+    planned = rounds.pace.plan(rounds.metadata.image, [], {}, is_sweep=False)
+    assert planned.orders == ()
+
+    assert rounds.run(replica_fetch_max_bytes=100).copied_bytes == 0
 
 
 def test_who_is_in_sync_is_served_first():
