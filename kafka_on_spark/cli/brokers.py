@@ -41,8 +41,6 @@ COLUMNS: Final = {
     "replicas": "replicas",
     "in_sync": "in sync",
     "lost": "lost",
-    "broker_epoch": "epoch",
-    "directory_id": "disk",
     "root": "root",
 }
 
@@ -133,9 +131,9 @@ def _confirm_another_disk(session: Session, broker_id: int, root: str) -> None:
     found = check_reachable(normalize(root), session.options)
     if found is None or found.directory_id != known.registration.directory_id:
         session.confirm(
-            f"Broker {broker_id} gets another disk, and what its"
+            f"giving broker {broker_id} another disk, so that what its"
             f" {plural(known.replica_count, 'replica')} had on {known.registration.root} counts"
-            " for nothing any more"
+            " for nothing,"
         )
 
 

@@ -1,6 +1,6 @@
 """`dump-log`: what stands in one replica's log, batch by batch or record by record."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Annotated, Any, Final
 
@@ -37,12 +37,12 @@ COLUMNS: Final = {
     "record_count": "records",
     "leader_epoch": "leader epoch",
     "producer_id": "producer",
-    "producer_epoch": "producer epoch",
+    "producer_epoch": "its epoch",
     "sequence": "sequence",
     "size_bytes": "bytes",
     "appended_at": "appended at",
     "is_committed": "committed",
-    "segments": "segments",
+    "segment_count": "files",
 }
 RECORD_COLUMNS: Final = {
     "offset": "offset",
@@ -86,8 +86,7 @@ def dump_log(
     chosen_action(context, ACTIONS, default="replica")
     with opened(cluster, storage_option, output) as session:
         if cluster_metadata:
-            rows: Iterable[Mapping[str, Any]] = log_rows(session, offset or 0)
-            write_rows(output, BATCH_COLUMNS, islice(rows, limit))
+            write_rows(output, BATCH_COLUMNS, islice(log_rows(session, offset or 0), limit))
             return
         dump = _Dump(session, context.params)
         if print_data_log:
@@ -169,6 +168,7 @@ def _batch_row(batch: Batch, *, is_committed: bool) -> dict[str, Any]:
         "size_bytes": batch.size_bytes,
         "appended_at": time_text(batch.appended_at_ms),
         "is_committed": is_committed,
+        "segment_count": len(batch.segments),
         "segments": [segment.path for segment in batch.segments],
     }
 

@@ -103,6 +103,6 @@ def _confirm_loss(session: Session, names: Sequence[TopicPartition]) -> None:
     if hopeless:
         words = ", ".join(str(image.name_of(key)) for key in hopeless[:20])
         session.confirm(
-            f"{plural(len(hopeless), 'partition')} that nobody in sync can lead ({words}) may get"
-            " a leader without all committed records"
+            "electing leaders that may lack committed records, for"
+            f" {plural(len(hopeless), 'partition')} that nobody in sync can lead ({words}),"
         )

@@ -65,7 +65,7 @@ def metadata(
         elif action == "snapshot":
             rows = _snapshot_rows(session)
         else:
-            rows = decided_rows(snapshot_records(session.cluster.image))
+            rows = decided_rows(snapshot_records(session.cluster.image), session.cluster.image)
         columns = RECORD_COLUMNS if action == "image" else BATCH_COLUMNS
         chosen = _Filter(session, context.params).of(rows)
         write_rows(output, columns, islice(chosen, limit))
@@ -73,7 +73,7 @@ def metadata(
 
 def log_rows(session: Session, offset: int) -> Iterator[dict[str, Any]]:
     """Yield the rows of the metadata log from `offset` on."""
-    for row in batch_rows(_log(session).batches_from(Offset(offset))):
+    for row in batch_rows(_log(session).batches_from(Offset(offset)), session.cluster.image):
         if row["metadata_offset"] >= offset:
             yield row
 
@@ -88,7 +88,7 @@ def _snapshot_rows(session: Session) -> list[dict[str, Any]]:
         note("There is no snapshot yet: the log is short enough to be read whole.")
         return []
     note(f"The newest snapshot holds the log up to offset {snapshot.end_offset}.")
-    return list(batch_rows([snapshot]))
+    return list(batch_rows([snapshot], session.cluster.image))
 
 
 class _Filter:

@@ -179,9 +179,9 @@ def delete_records(
         }
         going = sum(max(0, offset - before[name]) for name, offset in offsets.items())
         session.confirm(
-            f"{plural(going, 'record')} of {plural(len(offsets), 'partition')} are deleted"
+            f"deleting {plural(going, 'record')} of {plural(len(offsets), 'partition')}"
         )
-        starts = session.do(lambda: session.cluster.delete_records(named(offsets))) or {}
+        starts = session.do(lambda: session.cluster.delete_records(named(given))) or {}
         rows = [{**name._asdict(), "low_watermark": start} for name, start in starts.items()]
         session.conclude(
             "\n".join(f"{name} begins at offset {start} now." for name, start in starts.items()),

@@ -14,9 +14,11 @@ from itertools import islice
 from typing import Any, Final
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from kafka_on_spark.errors import InvalidRequestError
 
@@ -29,6 +31,12 @@ ROWS_AT_ONCE: Final = 1000
 
 PADDED_MAX: Final = 40
 """Columns of lines are aligned up to so many characters; a longer cell pushes its own line only."""
+
+UNFOLDED_MAX: Final = 24
+"""At a terminal, cells up to so many characters stay on a line; longer ones are folded."""
+
+GAP: Final = 2
+"""Characters between columns at a terminal."""
 
 NOTHING: Final = "-"
 
@@ -75,18 +83,45 @@ def write_table(columns: Columns, rows: Iterable[Row]) -> None:
 
 
 def _draw(columns: Columns, rows: Sequence[Row], is_first: bool) -> None:
-    table = Table(show_header=is_first)
-    for key, title in columns.items():
-        is_number = all(isinstance(row.get(key), int | None) for row in rows)
-        table.add_column(title, justify="right" if is_number else "left", overflow="fold")
+    """Draw a table in the terminal's width, without columns that say nothing in any row.
+
+    Only long cells are folded; what is too wide all the same is written a row a block.
+    """
+    cells = {key: [text_of(row.get(key)) for row in rows] for key in columns}
+    shown = [key for key in columns if set(cells[key]) != {NOTHING}] or list(columns)
+    widths = {key: min(_width(columns[key], cells[key]), UNFOLDED_MAX) for key in shown}
+    console = Console(highlight=False)
+    if sum(widths.values()) + GAP * (len(shown) - 1) > console.width:
+        _write_blocks({key: columns[key] for key in shown}, rows)
+        return
+    table = Table(
+        box=SIMPLE_HEAD, show_header=is_first, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0)
+    )
+    for key in shown:
+        is_number = all(type(row.get(key)) in (int, float, type(None)) for row in rows)
+        table.add_column(
+            columns[key],
+            justify="right" if is_number else "left",
+            overflow="fold",
+            # What has a width keeps it, and the others share the rest.
+            width=widths[key] if widths[key] < UNFOLDED_MAX else None,
+        )
+    for texts in zip(*(cells[key] for key in shown), strict=True):
+        table.add_row(*map(Text, texts))
+    console.print(table)
+
+
+def _width(title: str, cells: Sequence[str]) -> int:
+    """Return a column's width: titles are folded between words."""
+    return max(map(len, [*title.split(), *cells]))
+
+
+def _write_blocks(columns: Columns, rows: Sequence[Row]) -> None:
+    widest = max(map(len, columns.values()))
     for row in rows:
-        table.add_row(*(_unmarked(text_of(row.get(key))) for key in columns))
-    Console(highlight=False).print(table)
-
-
-def _unmarked(text: str) -> str:
-    # Square brackets are markup.
-    return text.replace("[", r"\[")
+        for key, title in columns.items():
+            sys.stdout.write(f"{title.ljust(widest)}  {text_of(row.get(key))}\n")
+        sys.stdout.write("\n")
 
 
 def _write_lines(columns: Columns, rows: Sequence[Row], is_first: bool) -> None:
@@ -128,8 +163,8 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def confirm(consequence: str, *, is_yes: bool) -> None:
-    """Ask before what can't be undone; return if it may be done.
+def confirm(deed: str, *, is_yes: bool) -> None:
+    """Ask before a deed that can't be undone ("deleting 2 topics"); return if it may be done.
 
     Raises:
         InvalidRequestError: Nobody is there to be asked, and --yes was not given.
@@ -139,10 +174,10 @@ def confirm(consequence: str, *, is_yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise InvalidRequestError(
-            f"{consequence}, which can't be undone, and nobody is at a terminal to be asked: say"
-            " --yes to have it done"
+            f"{deed} can't be undone, and nobody is at a terminal to be asked: say --yes to have"
+            " it done"
         )
-    typer.confirm(f"{consequence}. This can't be undone. Go on?", abort=True, err=True)
+    typer.confirm(f"{deed[0].upper()}{deed[1:]} can't be undone. Go on?", abort=True, err=True)
 
 
 class Steps:
@@ -168,7 +203,6 @@ def progress(words: str, total: int | None = None) -> Iterator[Steps]:
         columns.append(MofNCompleteColumn())
     columns.append(TimeElapsedColumn())
     console = Console(stderr=True)
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
+    is_drawn = console.is_terminal and not console.is_dumb_terminal
+    with Progress(*columns, console=console, transient=True, disable=not is_drawn) as bar:
         yield Steps(bar, bar.add_task(words, total=total))

@@ -24,7 +24,6 @@ SIZE_COLUMNS: Final = {
     "offset_lag": "lag",
     "is_in_sync": "in sync",
     "is_future": "moves here",
-    "root": "root",
     "error": "error",
 }
 VERIFICATION_COLUMNS: Final = {

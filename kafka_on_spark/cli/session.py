@@ -109,15 +109,15 @@ class Session:
     is_yes: bool = False
     rehearsal: Rehearsal | None = field(default=None)
 
-    def confirm(self, consequence: str) -> None:
-        """Ask before what can't be undone; a rehearsal undoes nothing, and does not ask.
+    def confirm(self, deed: str) -> None:
+        """Ask before a deed that can't be undone ("deleting 2 topics"); not in a rehearsal.
 
         Raises:
             InvalidRequestError: Nobody can be asked.
             typer.Abort: The answer was no.
         """
         if self.rehearsal is None:
-            confirm(consequence, is_yes=self.is_yes)
+            confirm(deed, is_yes=self.is_yes)
 
     def do(self, change: Callable[[], T]) -> T | None:
         """Have something changed; in a rehearsal only decided, and the answer is None."""
@@ -134,7 +134,7 @@ class Session:
             else:
                 say(sentence)
             return
-        rows = decided_rows(self.rehearsal.decided)
+        rows = decided_rows(self.rehearsal.decided, self.cluster.image)
         if self.output is Output.JSON:
             write_json({"dry_run": True, "records": rows})
             return

@@ -193,7 +193,8 @@ def _remove_partitions(
             if number >= to
         )
         session.confirm(
-            f"Partitions {to} to {count - 1} of topic {name} go with their {plural(lost, 'record')}"
+            f"removing {plural(count - to, 'partition')} of topic {name} with"
+            f" {plural(lost, 'record')}"
         )
     session.do(lambda: session.cluster.remove_partitions(name, to=to, records=records or "refuse"))
 
@@ -205,8 +206,8 @@ def _delete(session: Session, given: Mapping[str, Any]) -> None:
         offsets = [each for name in names for each in session.cluster.offsets(name).values()]
         held = sum(each.log_end_offset - each.log_start_offset for each in offsets)
         session.confirm(
-            f"{plural(len(names), 'topic')} ({', '.join(names)}) with"
-            f" {plural(len(offsets), 'partition')} and {plural(held, 'record')} are deleted"
+            f"deleting {plural(len(names), 'topic')} ({', '.join(names)}) with"
+            f" {plural(len(offsets), 'partition')} and {plural(held, 'record')}"
         )
     for name in names:
         session.do(partial(session.cluster.delete_topic, name))

@@ -15,8 +15,8 @@ class PartitionState(Enum):
     """One thing that may be wrong; several may be at once."""
 
     UNDER_REPLICATED = "under-replicated"  # fewer in sync than assigned
-    UNDER_MIN_ISR = "under min ISR"  # acks=all can't be kept
-    AT_MIN_ISR = "at min ISR"  # acks=all can't be kept once one more is lost
+    UNDER_MIN_ISR = "under-min-isr"  # acks=all can't be kept
+    AT_MIN_ISR = "at-min-isr"  # acks=all can't be kept once one more is lost
     UNAVAILABLE = "unavailable"  # nobody leads
 
 

@@ -72,5 +72,5 @@ def replica_size(
         ),
         is_in_sync=address.broker_id in partition.isr,
         is_future=address.broker_id in partition.adding_replicas,
-        error=str(found) if isinstance(found, KafkaOnSparkError) else None,
+        error=found.message if isinstance(found, KafkaOnSparkError) else None,
     )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -52,6 +53,11 @@ def new_topic(cluster):
         return name
 
     return make
+
+
+def without_styles(text):
+    """Return what a terminal shows, as plain text."""
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
 
 
 class Answer(NamedTuple):

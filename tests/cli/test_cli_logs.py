@@ -100,7 +100,7 @@ def test_records_are_deleted_below_offsets_once_confirmed(call, new_topic, clust
     )
     using = ("delete-records", "--offset-json-file", file)
 
-    assert "3 records of 2 partitions are deleted" in call.refused(*using)
+    assert "deleting 3 records of 2 partitions can't be undone" in call.refused(*using)
     assert len(call.json(*using, "--dry-run")["records"]) == 2
     assert cluster.read(topic).num_rows == 3
     answer = call.json(*using, "--yes")

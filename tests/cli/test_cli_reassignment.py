@@ -184,4 +184,4 @@ def test_another_disk_for_a_broker_with_replicas_is_confirmed(call, new_topic, c
         cluster.run_controller()
         cluster.replicate()
 
-    assert "counts for nothing any more, which can't be undone" in refusal
+    assert "counts for nothing, can't be undone" in refusal
