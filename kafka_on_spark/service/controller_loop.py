@@ -20,7 +20,7 @@ from kafka_on_spark.controller.brokers import (
     unfence_broker,
 )
 from kafka_on_spark.controller.draining import continue_draining
-from kafka_on_spark.controller.reassignment import advance_reassignments
+from kafka_on_spark.controller.reassignment import advance_reassignments, fail_reassignments
 from kafka_on_spark.controller.recovery import recover
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import NO_ERROR
@@ -29,6 +29,7 @@ from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.records import ControllerRecord
 from kafka_on_spark.ports import Clock
+from kafka_on_spark.service.absences import Absences
 from kafka_on_spark.service.cleaning import CheckControls
 from kafka_on_spark.service.making import renew_lost
 from kafka_on_spark.service.metadata_service import MetadataService
@@ -115,6 +116,7 @@ class ControllerLoop:
         new_uuid: Callable[[], str],
         timeout_ms: int,
         clean: Clean | None = None,
+        absences: Absences | None = None,
     ) -> None:
         self._metadata = metadata
         self._clock = clock
@@ -124,6 +126,7 @@ class ControllerLoop:
         self._new_uuid = new_uuid
         self._timeout_ms = timeout_ms
         self._clean = clean
+        self._absences = absences or Absences(clock)
         self._epoch = ControllerEpoch(-1)
         self._failing: dict[BrokerId, _Failing] = {}
         self._tally = _Tally()
@@ -227,6 +230,8 @@ class ControllerLoop:
         self._recover()
         self._submit(lambda image: renew_lost(image, self._new_uuid))
         self._go_on(continue_draining)
+        away_ms = self._absences.away_ms(self._metadata.image)
+        self._go_on(lambda image: fail_reassignments(image, away_ms))
         self._go_on(advance_reassignments)
         self._balance_leaders()
         if self._clean is not None:

@@ -19,6 +19,7 @@ from kafka_on_spark.controller.recovery import ReplicaLook
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import ReplicaAddress, TaskRunner
+from kafka_on_spark.service.absences import Absences
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.append_service import AppendService
 from kafka_on_spark.service.appender import Appender, AppendThreads
@@ -116,6 +117,7 @@ class Services:
         runner: Where tasks run.
         controller_id: A name for this process that no other has.
         pace: Back-offs and throttles of this process's rounds.
+        absences: Brokers that this process has seen away, and since when.
     """
 
     options: StorageOptions
@@ -126,6 +128,7 @@ class Services:
     runner: TaskRunner
     controller_id: str
     pace: FetchPace
+    absences: Absences
     _pools: tuple[ThreadPoolExecutor, ...]
     _maintenance: ThreadPoolExecutor
     appends: AppendService = field(init=False)
@@ -173,6 +176,7 @@ class Services:
             runner=runner,
             controller_id=f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}",
             pace=FetchPace(clock, random=random.random),
+            absences=Absences(clock),
             _pools=(tasks, partitions, fetches),
             _maintenance=maintenance,
         )
@@ -227,6 +231,7 @@ class Services:
             new_uuid=new_uuid,
             timeout_ms=self.timeout_ms,
             clean=self.cleaner.clean,
+            absences=self.absences,
         )
 
     def _run_fetches(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
