@@ -89,10 +89,14 @@ def _draw(columns: Columns, rows: Sequence[Row], is_first: bool) -> None:
     """
     cells = {key: [text_of(row.get(key)) for row in rows] for key in columns}
     shown = [key for key in columns if set(cells[key]) != {NOTHING}] or list(columns)
-    widths = {key: min(_width(columns[key], cells[key]), UNFOLDED_MAX) for key in shown}
     console = Console(highlight=False)
-    if sum(widths.values()) + GAP * (len(shown) - 1) > console.width:
-        _write_blocks({key: columns[key] for key in shown}, rows)
+    room = console.width - GAP * (len(shown) - 1)
+    titles = {key: columns[key] for key in shown}
+    widths = _widths(titles, cells)
+    if sum(widths.values()) > room:
+        widths = _widths({key: max(titles[key].split(), key=len) for key in shown}, cells)
+    if sum(widths.values()) > room:
+        _write_blocks(titles, rows)
         return
     table = Table(
         box=SIMPLE_HEAD, show_header=is_first, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0)
@@ -111,9 +115,11 @@ def _draw(columns: Columns, rows: Sequence[Row], is_first: bool) -> None:
     console.print(table)
 
 
-def _width(title: str, cells: Sequence[str]) -> int:
-    """Return a column's width: titles are folded between words."""
-    return max(map(len, [*title.split(), *cells]))
+def _widths(titles: Columns, cells: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Return the least widths of columns: short cells whole, long ones folded."""
+    return {
+        key: min(max(map(len, [title, *cells[key]])), UNFOLDED_MAX) for key, title in titles.items()
+    }
 
 
 def _write_blocks(columns: Columns, rows: Sequence[Row]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import re
 import subprocess
 import sys
@@ -60,6 +61,19 @@ def without_styles(text):
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
 
 
+def read_terminal(descriptor):
+    """Return what was written to a terminal until it was closed."""
+    parts = []
+    while True:
+        try:
+            part = os.read(descriptor, 65536)
+        except OSError:  # what Linux says when the other end is closed
+            part = b""
+        if not part:
+            return b"".join(parts).decode().replace("\r\n", "\n")
+        parts.append(part)
+
+
 class Answer(NamedTuple):
     """How a call ended, and what it said."""
 
@@ -112,6 +126,16 @@ class CommandLine:
         }
         command = [sys.executable, "-m", "kafka_on_spark.cli", *map(str, arguments)]
         return subprocess.Popen(command, env=environment, text=True, **options)
+
+    def at_terminal(self, *arguments: object, typed: str = "") -> tuple[str, int]:
+        """Make a call at a terminal where `typed` is typed; return what it shows, and its code."""
+        ours, theirs = pty.openpty()
+        process = self.start(*arguments, stdin=theirs, stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        os.write(ours, typed.encode())
+        shown = without_styles(read_terminal(ours))
+        os.close(ours)
+        return shown, process.wait()
 
 
 @pytest.fixture
