@@ -1,4 +1,4 @@
-"""Moving replicas by request: start, cancel, list, verify. What follows is the controller's."""
+"""Moving replicas by request: plan, start, cancel, list, verify. The rest is the controller's."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -11,6 +11,11 @@ from kafka_on_spark.controller.reassignment import (
     start_reassignments,
     status_of,
 )
+from kafka_on_spark.controller.reassignment_plan import (
+    ReassignmentPlan,
+    partitions_of,
+    plan_reassignment,
+)
 from kafka_on_spark.ids import TopicPartition
 from kafka_on_spark.service.reading import partition_key
 from kafka_on_spark.spark.services import new_uuid
@@ -18,6 +23,35 @@ from kafka_on_spark.spark.services import new_uuid
 
 class Reassigning(Administration):
     """The part of a cluster that moves replicas between brokers."""
+
+    def plan_reassignment(
+        self,
+        topics: Iterable[str] | None = None,
+        *,
+        brokers: Iterable[int] | None = None,
+        throttle_bytes_per_s: int | None = None,
+    ) -> ReassignmentPlan:
+        """Plan replicas and leaders of topics (None: all) in balance over brokers (None: all that
+        are active), racks apart, with few bytes moved. Decides nothing; give `targets` of the
+        plan to `reassign`.
+
+        Raises:
+            UnknownTopicOrPartitionError: A topic does not exist.
+            InvalidReplicaAssignmentError: A broker is unknown or takes no replicas.
+            InvalidReplicationFactorError: A partition has more replicas than there are brokers.
+            InvalidRequestError: The throttle is less than a byte a second.
+        """
+        image = self.image
+        keys = partitions_of(image, topics)
+        brokers = None if brokers is None else list(brokers)
+        plan_reassignment(image, [], brokers=brokers, sizes={})  # bad brokers before any look
+        return plan_reassignment(
+            image,
+            keys,
+            brokers=brokers,
+            sizes=self._services.partition_sizes(keys),
+            throttle_bytes_per_s=throttle_bytes_per_s,
+        )
 
     def reassign(
         self,

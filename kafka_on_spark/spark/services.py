@@ -34,6 +34,7 @@ from kafka_on_spark.service.producers import ProducerRuns
 from kafka_on_spark.service.recovery import LookOrder, plan_looks
 from kafka_on_spark.service.replication import FetchOrder, FetchResult
 from kafka_on_spark.service.replication_round import ReplicationRound
+from kafka_on_spark.service.sizes import partition_sizes
 from kafka_on_spark.spark.task_runner import SparkTaskRunner, ThreadTaskRunner
 from kafka_on_spark.spark.tasks import (
     fetch_task,
@@ -44,6 +45,7 @@ from kafka_on_spark.spark.tasks import (
     probe_task,
     remove_task,
     replica_store,
+    size_task,
 )
 from kafka_on_spark.storage.clock import SystemClock
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
@@ -254,6 +256,11 @@ class Services:
 
     def _run_looks(self, orders: Sequence[LookOrder]) -> list[ReplicaLook | None]:
         return self.runner.run(partial(look_task, options=self.options), orders)
+
+    def partition_sizes(self, keys: Sequence[PartitionKey]) -> dict[PartitionKey, int | None]:
+        """Return the bytes of one replica of each partition; None where no leader can tell."""
+        run_sizes = partial(self.runner.run, partial(size_task, options=self.options))
+        return partition_sizes(self.metadata.image, keys, run_sizes)
 
     def look_for_leaders(self, keys: Iterable[PartitionKey] | None) -> list[ReplicaLook]:
         """Return what the replicas say of the partitions that nobody in sync can lead."""

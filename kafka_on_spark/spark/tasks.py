@@ -23,6 +23,7 @@ from kafka_on_spark.service.log_starts import LogStartOrder, run_log_start
 from kafka_on_spark.service.making import MakeResult, make_replica
 from kafka_on_spark.service.recovery import LookOrder, look_at
 from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
+from kafka_on_spark.service.sizes import size_of
 from kafka_on_spark.storage.archive import FileReplicaArchive
 from kafka_on_spark.storage.clock import SystemClock
 from kafka_on_spark.storage.replica_folders import remove_table, tables_on
@@ -89,6 +90,11 @@ def remove_task(order: RemoveOrder, options: StorageOptions) -> str | None:
     except KafkaOnSparkError as error:
         return error.message
     return None
+
+
+def size_task(order: ReplicaAddress, options: StorageOptions) -> int | None:
+    """Say how many bytes one replica has."""
+    return size_of(order, replica_store(options))
 
 
 def audit_task(order: AuditOrder, options: StorageOptions) -> ReplicaTrace:
