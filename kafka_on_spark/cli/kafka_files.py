@@ -21,7 +21,7 @@ Named = dict[tuple[str, int], V]
 
 
 def read_assignment(path: str) -> dict[TopicPartition, list[int]]:
-    """Return the replicas of partitions, from a reassignment file.
+    """Return the replicas of partitions, from a reassignment file, or the proposal of a plan.
 
     Raises:
         InvalidRequestError: It can't be read, or is not such a file; the sentence says where.
@@ -88,7 +88,12 @@ def assignment_as_dict(assignment: Assignment) -> dict[str, Any]:
     return {
         "version": 1,
         "partitions": [
-            {"topic": name.topic, "partition": name.partition, "replicas": list(replicas)}
+            {
+                "topic": name.topic,
+                "partition": name.partition,
+                "replicas": list(replicas),
+                "log_dirs": ["any"] * len(replicas),
+            }
             for name, replicas in sorted(assignment.items())
         ],
     }
@@ -129,6 +134,8 @@ def _is_number(value: object) -> TypeGuard[int]:
 
 def _entries(path: str, key: str) -> Iterable[Any]:
     content = _content(path)
+    if isinstance(content, dict):
+        content = content.get("proposed", content)
     version = content.get("version", 1) if isinstance(content, dict) else 1
     if version != 1:
         raise InvalidRequestError(f"{path} has version {version!r}: only 1 is known")

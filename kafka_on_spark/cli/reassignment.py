@@ -25,14 +25,15 @@ from kafka_on_spark.cli.options import (
     needed,
     numbers,
 )
-from kafka_on_spark.cli.output import Output, note, plural, say, write_json, write_rows
+from kafka_on_spark.cli.output import Output, note, plural, progress, say, write_json, write_rows
 from kafka_on_spark.cli.session import Session, opened
 from kafka_on_spark.controller.reassignment import Reassignment, ReassignmentStatus
+from kafka_on_spark.controller.reassignment_plan import PlannedMove, ReassignmentPlan
 from kafka_on_spark.ids import TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 
 ACTIONS: Final[Mapping[str, Sequence[str]]] = {
-    "generate": ("topics_to_move_json_file", "broker_list", "disable_rack_aware"),
+    "generate": ("topics_to_move_json_file", "broker_list", "throttle"),
     "execute": ("reassignment_json_file", "throttle", *CHANGING),
     "verify": ("reassignment_json_file",),
     "cancel": ("reassignment_json_file", *CHANGING),
@@ -46,6 +47,13 @@ LIST_COLUMNS: Final = {
     "removing_replicas": "removing",
     "waits_for": "waits for",
     "throttle_bytes_per_s": "bytes/s",
+}
+PLAN_COLUMNS: Final = {
+    "topic": "topic",
+    "partition": "partition",
+    "replicas": "replicas",
+    "target": "proposed",
+    "bytes_moved": "bytes to copy",
 }
 VERIFY_COLUMNS: Final = {
     "topic": "topic",
@@ -85,11 +93,12 @@ def reassign_partitions(
         typer.Option(
             "--reassignment-json-file",
             metavar="FILE",
-            help='{"partitions": [{"topic": "flights", "partition": 0, "replicas": [1, 2]}]}.',
+            help='{"partitions": [{"topic": "flights", "partition": 0, "replicas": [1, 2]}]}; or'
+            " what --generate says with --output json.",
         ),
     ] = None,
     throttle: Annotated[
-        int | None, typer.Option("--throttle", help="Bytes a second that may be copied for it.")
+        int | None, typer.Option("--throttle", help="Bytes a second to copy for it, at most.")
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -107,12 +116,57 @@ def reassign_partitions(
 
 def _generate(session: Session, given: Mapping[str, Any]) -> None:
     file, broker_list = given["topics_to_move_json_file"], given["broker_list"]
-    plan = session.cluster.plan_reassignment(
-        None if file is None else read_topics(file),
-        brokers=None if broker_list is None else numbers(broker_list, "--broker-list"),
-    )
+    topics = None if file is None else read_topics(file)
+    with progress("asking replicas for their sizes"):
+        plan = session.cluster.plan_reassignment(
+            topics,
+            brokers=None if broker_list is None else numbers(broker_list, "--broker-list"),
+            throttle_bytes_per_s=given["throttle"],
+        )
     if session.output is Output.JSON:
-        write_json(plan.as_dict())
+        write_json(_plan_as_dict(plan))
+        return
+    write_rows(session.output, PLAN_COLUMNS, map(_planned_row, plan.moves))
+    say(_plan_summary(plan))
+    # As Kafka's tool has it, the file's content last.
+    say(f"\nCurrent partition replica assignment\n{assignment_text(plan.current)}")
+    say(f"\nProposed partition reassignment configuration\n{assignment_text(plan.proposed)}")
+
+
+def _plan_as_dict(plan: ReassignmentPlan) -> dict[str, Any]:
+    return {
+        "current": plan.current_as_dict(),
+        "proposed": plan.as_dict(),
+        "moves": list(map(_planned_row, plan.moves)),
+        "bytes_moved": plan.bytes_moved,
+        "estimated_seconds": plan.estimated_seconds,
+        "bytes_per_s": plan.bytes_per_s,
+        "is_rate_known": plan.is_rate_known,
+        "unmeasured": [name._asdict() for name in plan.unmeasured],
+    }
+
+
+def _planned_row(move: PlannedMove) -> dict[str, Any]:
+    return {
+        **move.name._asdict(),
+        "replicas": list(move.replicas),
+        "target": list(move.target),
+        "bytes_moved": move.bytes_moved,
+    }
+
+
+def _plan_summary(plan: ReassignmentPlan) -> str:
+    if not plan.moves:
+        return "Nothing is to be moved: replicas and leaders are in balance."
+    rate = "as limited" if plan.is_rate_known else "assumed"
+    summary = (
+        f"{plural(len(plan.moves), 'partition')} of {len(plan.current)} would change:"
+        f" {plural(plan.bytes_moved, 'byte')} to copy, about {plan.estimated_seconds:.0f} s at"
+        f" {plan.bytes_per_s:,} bytes a second ({rate})."
+    )
+    if not plan.unmeasured:
+        return summary
+    return f"{summary} The size of {plural(len(plan.unmeasured), 'partition')} is not known."
 
 
 def _execute(session: Session, given: Mapping[str, Any]) -> None:

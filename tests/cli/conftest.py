@@ -121,7 +121,7 @@ class CommandLine:
         environment = os.environ | {
             "KAFKA_ON_SPARK_CLUSTER": self.root,
             "PYTHONPATH": str(ROOT),
-            "COLUMNS": "100",
+            "COLUMNS": "80",
             "TERM": "xterm",
         }
         command = [sys.executable, "-m", "kafka_on_spark.cli", *map(str, arguments)]

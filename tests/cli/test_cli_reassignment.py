@@ -1,5 +1,7 @@
 """`reassign-partitions`, `leader-election` and `brokers`: what moves, and who moves it."""
 
+import json
+
 import pytest
 
 from tests.cluster.disks import isr_of, partition_of
@@ -8,7 +10,14 @@ from tests.cluster.disks import isr_of, partition_of
 def assignment(topic, replicas, partition=0):
     return {
         "version": 1,
-        "partitions": [{"topic": topic, "partition": partition, "replicas": replicas}],
+        "partitions": [
+            {
+                "topic": topic,
+                "partition": partition,
+                "replicas": replicas,
+                "log_dirs": ["any"] * len(replicas),
+            }
+        ],
     }
 
 
@@ -61,6 +70,45 @@ def test_what_execute_prints_is_the_file_of_the_way_back(call, new_topic, cluste
     assert partition_of(cluster, topic).replicas == (1, 2)
     refusal = call.refused("reassign-partitions", "--cancel", "--reassignment-json-file", way_back)
     assert "nothing to cancel" in refusal
+
+
+def test_generated_plan_says_what_moves_and_is_executed_as_it_is(
+    call, new_topic, cluster, json_file, tmp_path
+):
+    topic = new_topic(b"a", b"b", replica_assignment={0: [1, 2], 1: [1, 2]})
+    chosen = json_file({"version": 1, "topics": [{"topic": topic}]})
+    generate = ("reassign-partitions", "--generate", "--topics-to-move-json-file", chosen)
+
+    plan = call.json(*generate, "--broker-list", "3,4", "--throttle", 1000)
+    text = call(*generate, "--broker-list", "3,4")
+
+    proposed = [each["replicas"] for each in plan["proposed"]["partitions"]]
+    assert [sorted(each) for each in proposed] == [[3, 4], [3, 4]]
+    assert {each[0] for each in proposed} == {3, 4}
+    assert plan["current"] == call.json(*generate, "--broker-list", "1,2")["current"]
+    sizes = {each["size_bytes"] for each in call.json("log-dirs", "--topic", topic)} - {0}
+    assert plan["bytes_moved"] == 2 * sizes.pop()
+    assert plan["estimated_seconds"] == plan["bytes_moved"] / 1000
+    *_, last = text.splitlines()
+    assert json.loads(last) == plan["proposed"]
+    assert "2 partitions of 2 would change" in text
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    (tmp_path / "from-text.json").write_text(last)
+    begin = ("reassign-partitions", "--execute", "--reassignment-json-file")
+    rehearsed = call.json(*begin, tmp_path / "from-text.json", "--dry-run")
+    started = call.json(*begin, tmp_path / "plan.json")
+    assert len(rehearsed["records"]) == len(started["started"]) == 2
+    assert partition_of(cluster, topic).target_replicas == tuple(proposed[0])
+    call("reassign-partitions", "--cancel")
+
+
+def test_plan_of_what_is_in_balance_moves_nothing(call, new_topic, json_file):
+    topic = new_topic(replica_assignment={0: [1, 2], 1: [2, 3], 2: [3, 4], 3: [4, 1]})
+    chosen = json_file({"topics": [{"topic": topic}]})
+
+    text = call("reassign-partitions", "--generate", "--topics-to-move-json-file", chosen)
+
+    assert "Nothing is to be moved" in text
 
 
 def test_rehearsed_reassignment_moves_nothing(call, new_topic, cluster, json_file):
