@@ -28,8 +28,10 @@ def fsck(
     could not be checked.
     """
     options = pairs(storage_option, "--storage-option")
-    with progress("reading tables"):
-        report = check_cluster(cluster, deep=not quick, storage_options=options)
+    with progress("reading replicas") as steps:
+        report = check_cluster(
+            cluster, deep=not quick, storage_options=options, after_replica=steps.advance
+        )
     if output is Output.JSON:
         write_json(report.as_dict())
     else:

@@ -204,10 +204,12 @@ def progress(words: str, total: int | None = None) -> Iterator[Steps]:
 
     Without a `total`, that it goes on.
     """
-    columns = [TextColumn("{task.description}"), BarColumn()]
-    if total is not None:
-        columns.append(MofNCompleteColumn())
-    columns.append(TimeElapsedColumn())
+    columns = [
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    ]
     console = Console(stderr=True)
     is_drawn = console.is_terminal and not console.is_dumb_terminal
     with Progress(*columns, console=console, transient=True, disable=not is_drawn) as bar:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from kafka_on_spark.spark.fsck import check_cluster
 from tests.cluster.disks import records
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -260,6 +261,20 @@ def test_controller_says_who_it_is_and_runs_a_pass(call, disks, cluster):
     assert during["controller"] is None
     assert during["controller_epoch"] > before["controller_epoch"]
     assert "came back broker 4" in back
+
+
+def test_check_tells_of_each_replica_that_it_has_read(new_topic, disks):
+    new_topic(b"a")
+    made = sum(
+        partition.is_made(each)
+        for _, partition in disks.cluster.image.partitions()
+        for each in partition.replicas
+    )
+    read = []
+
+    check_cluster(disks.metadata_root, deep=False, after_replica=lambda: read.append(1))
+
+    assert len(read) == made > 0
 
 
 def test_whole_cluster_is_checked(call):
