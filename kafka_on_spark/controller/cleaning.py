@@ -7,11 +7,11 @@ removes nothing that anybody has. A uuid that the log has never heard of is left
 a later piece of the log than the one that was read.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kafka_on_spark.ids import KEEP, PartitionKey, ReplicaUuid, TopicId
-from kafka_on_spark.metadata.image import MetadataImage, TopicImage
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import (
     MetadataBatch,
     PartitionChangeRecord,
@@ -35,25 +35,64 @@ def is_assigned(image: MetadataImage, making: Making) -> bool:
     return partition is not None and making.replica_uuid in partition.replica_uuids
 
 
-def taken_away(before: MetadataImage, after: MetadataImage) -> Iterator[Making]:
-    """Yield the replicas that were assigned in `before` and are not in `after`."""
-    for topic_id, topic in before.topics.items():
-        later = after.topics.get(topic_id)
-        if later is not topic:
-            yield from _taken_from(topic_id, topic, later)
+def taken_away(
+    before: MetadataImage,
+    batches: Iterable[MetadataBatch],
+    only: frozenset[PartitionKey] | None = None,
+) -> Iterator[tuple[Making, int]]:
+    """Yield the replicas that `batches` take away, and when (ms since 1970 UTC).
+
+    `before` is the image that the batches continue. What they assign themselves and take away
+    again is told as well. `only`: of these partitions.
+    """
+    assigned = _Assigned(before)
+    for batch in batches:
+        for record in batch.records:
+            for key, uuids in assigned.changes(record):
+                if only is not None and key not in only:
+                    continue
+                for replica_uuid in assigned.uuids(key):
+                    if replica_uuid not in uuids:
+                        yield Making(key, replica_uuid), batch.stamp.time_ms
+                assigned.change(key, uuids)
 
 
-def _taken_from(
-    topic_id: TopicId, before: TopicImage, after: TopicImage | None
-) -> Iterator[Making]:
-    for number, partition in before.partitions.items():
-        later = None if after is None else after.partitions.get(number)
-        if later is not None and later.replica_uuids == partition.replica_uuids:
-            continue
-        kept = () if later is None else later.replica_uuids
-        for replica_uuid in partition.replica_uuids:
-            if replica_uuid not in kept:
-                yield Making(PartitionKey(topic_id, number), replica_uuid)
+class _Assigned:
+    """Who is assigned while records are gone through."""
+
+    def __init__(self, before: MetadataImage) -> None:
+        self._before = before
+        self._uuids: dict[PartitionKey, tuple[ReplicaUuid, ...]] = {}
+
+    def uuids(self, key: PartitionKey) -> tuple[ReplicaUuid, ...]:
+        """Return the replicas of a partition; none if it is not there."""
+        if key in self._uuids:
+            return self._uuids[key]
+        partition = self._before.partition(key)
+        return () if partition is None else partition.replica_uuids
+
+    def change(self, key: PartitionKey, uuids: tuple[ReplicaUuid, ...]) -> None:
+        """Take note of a partition's replicas from now on."""
+        self._uuids[key] = uuids
+
+    def changes(self, record: Record) -> list[tuple[PartitionKey, tuple[ReplicaUuid, ...]]]:
+        """Return the partitions whose replicas a record names, with these; gone: with none."""
+        if isinstance(record, PartitionRecord):
+            return [(record.key, record.registration.replica_uuids)]
+        if isinstance(record, PartitionChangeRecord):
+            uuids = record.change.replica_uuids
+            return [] if uuids is KEEP else [(record.key, uuids)]
+        if isinstance(record, RemovePartitionRecord):
+            return [(record.key, ())]
+        if isinstance(record, RemoveTopicRecord):
+            return [(key, ()) for key in self._keys_of(record.topic_id)]
+        return []
+
+    def _keys_of(self, topic_id: TopicId) -> set[PartitionKey]:
+        topic = self._before.topics.get(topic_id)
+        numbers = () if topic is None else topic.partitions
+        known = {PartitionKey(topic_id, number) for number in numbers}
+        return known | {key for key in self._uuids if key.topic_id == topic_id}
 
 
 def times_taken_away(
@@ -61,37 +100,8 @@ def times_taken_away(
 ) -> dict[Making, int]:
     """Return when (ms since 1970 UTC) each of `wanted` was taken away, by the log's history.
 
-    What was never assigned, or still is, is not in the answer.
+    `batches` are all that there are. What was never assigned, or still is, is not in the answer.
     """
-    assigned: dict[PartitionKey, frozenset[Making]] = {}
-    times: dict[Making, int] = {}
-    by_key: dict[PartitionKey, set[Making]] = {}
-    for making in wanted:
-        by_key.setdefault(making.key, set()).add(making)
-    for batch in batches:
-        for record in batch.records:
-            for key, uuids in _assignments(record, assigned):
-                before = assigned.pop(key, frozenset())
-                now = frozenset(each for each in by_key.get(key, ()) if each.replica_uuid in uuids)
-                times |= dict.fromkeys(before - now, batch.stamp.time_ms)
-                if now:
-                    assigned[key] = now
-                for each in now:
-                    times.pop(each, None)
-    return times
-
-
-def _assignments(
-    record: Record, assigned: Mapping[PartitionKey, object]
-) -> list[tuple[PartitionKey, tuple[ReplicaUuid, ...]]]:
-    """Return the partitions whose replicas a record names, with these; gone: with none."""
-    if isinstance(record, PartitionRecord):
-        return [(record.key, record.registration.replica_uuids)]
-    if isinstance(record, PartitionChangeRecord):
-        uuids = record.change.replica_uuids
-        return [] if uuids is KEEP else [(record.key, uuids)]
-    if isinstance(record, RemovePartitionRecord):
-        return [(record.key, ())]
-    if isinstance(record, RemoveTopicRecord):
-        return [(key, ()) for key in assigned if key.topic_id == record.topic_id]
-    return []
+    keys = frozenset(making.key for making in wanted)
+    gone = taken_away(MetadataImage(), batches, keys)
+    return {making: time_ms for making, time_ms in gone if making in wanted}

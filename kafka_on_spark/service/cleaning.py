@@ -86,10 +86,10 @@ class Cleaner:
             NotControllerError: `check_controls` says that another controller has taken over.
         """
         image = self._take_note()
-        orders = self._orders(image)
+        topic_ids = self._topics_due()
+        orders = self._orders(image, topic_ids)
         if not orders:
             return 0
-        topic_ids = self._topics_due()
         for topic_id in topic_ids:
             del self._due_ms[topic_id]
         results = self._run_lists(orders)
@@ -111,11 +111,12 @@ class Cleaner:
     def _take_note(self) -> MetadataImage:
         """Catch up, and take note of the replicas that were taken away since."""
         image = self._metadata.catch_up()
-        if self._seen is not None and self._seen is not image:
-            for making in taken_away(self._seen, image):
-                self._times[making] = image.time_ms
+        if self._seen is not None and self._seen.offset < image.offset:
+            batches = self._metadata.batches(self._seen.offset, image.offset)
+            for making, time_ms in taken_away(self._seen, batches):
+                self._times[making] = time_ms
                 self._strangers.discard(making)
-                self._wait_for(making.key.topic_id, image.time_ms + _delay_ms(image, making.key))
+                self._wait_for(making.key.topic_id, time_ms + _delay_ms(image, making.key))
         self._seen = image
         return image
 
@@ -132,9 +133,8 @@ class Cleaner:
         now_ms = self._clock.now_ms()
         return frozenset(topic_id for topic_id, due in self._due_ms.items() if due <= now_ms)
 
-    def _orders(self, image: MetadataImage) -> list[ListOrder]:
+    def _orders(self, image: MetadataImage, topic_ids: frozenset[TopicId]) -> list[ListOrder]:
         """Return whom to list: brokers that came (back), all of them; the others by topics."""
-        topic_ids = self._topics_due()
         online = [image.brokers[each] for each in sorted(image.brokers)]
         online = [broker for broker in online if broker.is_online]
         self._looked_at &= {(broker.broker_id, broker.directory_id) for broker in online}

@@ -148,6 +148,10 @@ class MetadataService:
         except KafkaOnSparkError as error:
             log.warning("no snapshot at offset %s: %s", image.offset, error)
 
+    def batches(self, start: Offset, end: Offset) -> list[MetadataBatch]:
+        """Return the batches between two offsets at which one begins or ends, oldest first."""
+        return [batch for batch in self._log.read(from_offset=start) if batch.base_offset < end]
+
     def history(self) -> list[MetadataBatch]:
         """Return every batch of the log, oldest first."""
         return self._log.read(from_offset=Offset(0))
