@@ -54,10 +54,17 @@ class CommandLine(TyperGroup):
             answer = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
-            # What is left in the buffer would fail once more when Python ends.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _drop_output()
             raise typer.Exit(UNREAD) from None
+        except OSError as error:
+            _drop_output()
+            sys.exit(_failed(f"{error}: the system refuses that, so the answer is not complete"))
         return answer
+
+
+def _drop_output() -> None:
+    """Have what is left in the buffer go nowhere: it would fail once more when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _failed(sentence: str) -> int:

@@ -27,10 +27,16 @@ from kafka_on_spark.cli.options import (
 )
 from kafka_on_spark.cli.output import Output, note, plural, progress, say, write_json, write_rows
 from kafka_on_spark.cli.session import Session, opened
-from kafka_on_spark.controller.reassignment import Reassignment, ReassignmentStatus
+from kafka_on_spark.controller.reassignment import (
+    Reassignment,
+    ReassignmentStatus,
+    list_reassignments,
+)
 from kafka_on_spark.controller.reassignment_plan import PlannedMove, ReassignmentPlan
 from kafka_on_spark.ids import TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.service.log_dirs import awaited_replicas, offsets_to_copy
+from kafka_on_spark.storage.looking import load_replicas
 
 ACTIONS: Final[Mapping[str, Sequence[str]]] = {
     "generate": ("topics_to_move_json_file", "broker_list", "throttle"),
@@ -46,6 +52,7 @@ LIST_COLUMNS: Final = {
     "adding_replicas": "adding",
     "removing_replicas": "removing",
     "waits_for": "waits for",
+    "offsets_to_copy": "offsets to copy",
     "throttle_bytes_per_s": "bytes/s",
 }
 PLAN_COLUMNS: Final = {
@@ -216,10 +223,16 @@ def _cancel(session: Session, given: Mapping[str, Any]) -> None:
 
 
 def _list(session: Session, given: Mapping[str, Any]) -> None:
-    moving = session.cluster.reassignments()
+    image = session.cluster.image
+    moving = list_reassignments(image)
     if not moving and session.output is Output.TABLE:
         note("No partition is being reassigned.")
-    write_rows(session.output, LIST_COLUMNS, map(_move_row, moving))
+    found = dict(load_replicas(awaited_replicas(image, moving), session.options))
+    rows = (
+        {**_move_row(move), "offsets_to_copy": offsets_to_copy(image, move, found)}
+        for move in moving
+    )
+    write_rows(session.output, LIST_COLUMNS, rows)
 
 
 def _move_row(move: Reassignment) -> dict[str, Any]:

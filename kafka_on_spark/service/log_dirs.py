@@ -1,14 +1,18 @@
 """What each broker's disk holds of which partition, in bytes, as kafka-log-dirs shows it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from kafka_on_spark.controller.reassignment import Reassignment
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, Offset, TopicPartition
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.addresses import address_of
+
+Found = ReplicaState | KafkaOnSparkError
+"""What a replica's table holds, or why it can't be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +58,7 @@ def made_replicas(
     return [address for _, _, address in sorted(found, key=lambda each: each[:2])]
 
 
-def replica_size(
-    image: MetadataImage, address: ReplicaAddress, found: ReplicaState | KafkaOnSparkError
-) -> ReplicaSize:
+def replica_size(image: MetadataImage, address: ReplicaAddress, found: Found) -> ReplicaSize:
     """Return what a replica holds, by its table; or why that can't be said."""
     partition = image.partition(address.key)
     assert partition is not None, "planned on this image"
@@ -74,3 +76,37 @@ def replica_size(
         is_future=address.broker_id in partition.adding_replicas,
         error=found.message if isinstance(found, KafkaOnSparkError) else None,
     )
+
+
+def awaited_replicas(image: MetadataImage, moves: Iterable[Reassignment]) -> list[ReplicaAddress]:
+    """Return where the replicas are that moves wait for, of those that were made."""
+    return [
+        address_of(image, move.key, partition, broker_id)
+        for move in moves
+        if (partition := image.partition(move.key)) is not None
+        for broker_id in move.waits_for
+        if partition.is_made(broker_id)
+    ]
+
+
+def offsets_to_copy(
+    image: MetadataImage, move: Reassignment, found: Mapping[ReplicaAddress, Found]
+) -> int | None:
+    """Return how many committed offsets the replicas that a move waits for lack in all.
+
+    One that was not made yet lacks everything; None where one can't be read.
+    """
+    partition = image.partition(move.key)
+    assert partition is not None, "it moves in this image"
+    everything = partition.high_watermark - partition.log_start_offset
+    lacking = 0
+    for broker_id in move.waits_for:
+        if not partition.is_made(broker_id):
+            lacking += everything
+            continue
+        address = address_of(image, move.key, partition, broker_id)
+        lag = replica_size(image, address, found[address]).offset_lag
+        if lag is None:
+            return None
+        lacking += min(lag, everything)
+    return lacking

@@ -15,10 +15,10 @@ from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, KafkaStora
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.log.batch import Batch, Segment
 from kafka_on_spark.log.offsets import FoundOffset, offset_for_time, offset_of_latest_time
-from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.addresses import address_of
+from kafka_on_spark.service.log_dirs import Found
 from kafka_on_spark.service.reading import readers_choice
 from kafka_on_spark.service.replicas import proves_complete
 from kafka_on_spark.storage.reader import has_append_time
@@ -28,8 +28,6 @@ from kafka_on_spark.storage.segments import checked_pieces, read_segment, replic
 
 THREADS: Final = 8
 """Tables are opened by as many threads: they wait for disks and stores most of the time."""
-
-Found = ReplicaState | KafkaOnSparkError
 
 
 def load_replica(address: ReplicaAddress, options: StorageOptions) -> Found:

@@ -9,6 +9,16 @@ from kafka_on_spark.cli.application import main
 from tests.cli.conftest import ROOT
 
 
+def test_full_disk_is_told_in_one_sentence(call):
+    with open("/dev/full", "w") as full:
+        process = call.start("brokers", "--list", stdout=full, stderr=PIPE)
+        _, complaint = process.communicate()
+
+    assert process.returncode == 2
+    [line] = complaint.splitlines()
+    assert "No space left on device" in line
+
+
 def test_interrupted_controller_resigns(call, cluster):
     process = call.start("controller", "--run", "--seconds", 600, stdout=PIPE, stderr=PIPE)
     epoch = cluster.image.controller.controller_epoch

@@ -1,7 +1,13 @@
 """What kafka-log-dirs says of replicas, from an image and what their tables hold."""
 
+from kafka_on_spark.controller.reassignment import list_reassignments
 from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.service.log_dirs import made_replicas, replica_size
+from kafka_on_spark.service.log_dirs import (
+    awaited_replicas,
+    made_replicas,
+    offsets_to_copy,
+    replica_size,
+)
 from tests.builders import TOPIC, image_of, log, partition
 
 
@@ -55,3 +61,29 @@ def test_replica_that_cannot_be_read_says_why_and_no_size():
 
     assert (size.size_bytes, size.log_end_offset, size.offset_lag) == (None, None, None)
     assert size.error == "the disk is away"
+
+
+def to_copy(registration, **found):
+    """Return what a move has still to copy; `found` are the logs of made replicas, by broker."""
+    image = image_of(registration, ids="1 2 3 4")
+    [move] = list_reassignments(image)
+    logs = {each: found[f"b{each.broker_id}"] for each in awaited_replicas(image, [move])}
+    return offsets_to_copy(image, move, logs)
+
+
+def test_replica_that_is_not_made_has_everything_from_the_log_start_to_copy():
+    move = partition("3 1 2", isr="1 2", leader=1, adding="3", unmade="3", hw=10, start=4)
+
+    assert to_copy(move) == 6
+
+
+def test_replicas_on_the_way_have_the_rest_to_copy_in_all():
+    move = partition("3 4 1 2", isr="1 2", leader=1, adding="3 4", removing="1 2", hw=5)
+
+    assert to_copy(move, b3=log("0:aab"), b4=log("0:a")) == 2 + 4
+
+
+def test_replica_that_cannot_be_read_leaves_the_rest_unknown():
+    move = partition("3 1 2", isr="1 2", leader=1, adding="3", hw=5)
+
+    assert to_copy(move, b3=KafkaStorageError("the disk is away")) is None
