@@ -51,15 +51,18 @@ class CommandLine(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run a verb; who reads its answer may go at any time."""
         try:
-            answer = super().invoke(ctx)
-            sys.stdout.flush()
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()
+        except KafkaOnSparkError:
+            raise  # one of them is a TimeoutError, too, and so an OSError
         except BrokenPipeError:
             _drop_output()
             raise typer.Exit(UNREAD) from None
         except OSError as error:
             _drop_output()
             sys.exit(_failed(f"{error}: the system refuses that, so the answer is not complete"))
-        return answer
 
 
 def _drop_output() -> None:

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from os import PathLike
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from kafka_on_spark.cli.options import pairs
 from kafka_on_spark.cli.output import Output, confirm, plural, say, write_json, write_table
@@ -40,9 +40,9 @@ class Rehearsal(Cluster):
         self.decided: list[Record] = []
 
     def _command(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
-        return self._end_with(decide(self.image))
+        self._end_with(decide(self.image))
 
-    def _end_with(self, result: ControllerResult[T]) -> T:
+    def _end_with(self, result: ControllerResult[Any]) -> NoReturn:
         self.decided.extend(result.records)
         raise Rehearsed
 
@@ -60,7 +60,7 @@ class Rehearsal(Cluster):
             records.extend(batch.records)
             image = image.replay(batch)
             step = continue_draining(image)
-        return self._end_with(ControllerResult(records, []))
+        self._end_with(ControllerResult(records, []))
 
     def register_broker(
         self, broker_id: int, root: str | PathLike[str], *, rack: str | None = None
@@ -101,13 +101,14 @@ class Session:
         options: Credentials of all roots.
         output: How the answer is written.
         is_yes: What can't be undone is done without a question.
+        rehearsal: The same as `cluster` for a dry run; else None.
     """
 
     cluster: Cluster
     options: StorageOptions
     output: Output
     is_yes: bool = False
-    rehearsal: Rehearsal | None = field(default=None)
+    rehearsal: Rehearsal | None = None
 
     def confirm(self, deed: str) -> None:
         """Ask before a deed that can't be undone ("deleting 2 topics"); not in a rehearsal.

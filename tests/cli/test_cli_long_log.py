@@ -32,10 +32,20 @@ def test_lines_of_one_answer_are_cut_off_by_nobody(call):
     assert all("log_start_offset=0" in line for line in lines)
 
 
-def test_reader_that_goes_away_ends_it_without_a_word(call):
+def test_reader_that_has_enough_ends_it_without_a_word(call):
     process = call.start("metadata", "--log", stdout=PIPE, stderr=PIPE)
 
     process.stdout.readline()
+    process.stdout.close()
+    complaint = process.stderr.read()
+    process.stderr.close()
+
+    assert (process.wait(), complaint) == (141, "")
+
+
+def test_reader_that_is_gone_before_a_short_answer_is_nothing_to_complain_of(call):
+    process = call.start("topics", "--list", stdout=PIPE, stderr=PIPE)
+
     process.stdout.close()
     complaint = process.stderr.read()
     process.stderr.close()

@@ -2,8 +2,9 @@
 
 import pytest
 
+from kafka_on_spark import Cluster
 from kafka_on_spark.cli.configs import changed_settings
-from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.errors import InvalidRequestError, RequestTimedOutError
 from tests.cli.conftest import CommandLine
 
 FILES = {
@@ -101,6 +102,19 @@ def test_cluster_that_is_not_named_is_asked_for(monkeypatch):
 
     assert "--cluster" in refusal
     assert "KAFKA_ON_SPARK_CLUSTER" in refusal
+
+
+def test_command_that_timed_out_says_so(call, monkeypatch):
+    def time_out(*arguments):
+        raise RequestTimedOutError("commits to the metadata log keep conflicting")
+
+    monkeypatch.setattr(Cluster, "elect_leaders", time_out)
+
+    refusal = call.refused(
+        "leader-election", "--election-type", "preferred", "--all-topic-partitions"
+    )
+
+    assert refusal == "commits to the metadata log keep conflicting"
 
 
 def test_setting_that_is_set_and_deleted_at_once_is_refused():
