@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -21,7 +20,7 @@ from kafka_on_spark.cli.options import (
     pairs,
 )
 from kafka_on_spark.cli.output import Output, plural, write_rows
-from kafka_on_spark.cli.session import Session, opened
+from kafka_on_spark.cli.session import Change, Session, opened
 from kafka_on_spark.config import SETTINGS
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.image import MetadataImage
@@ -122,12 +121,15 @@ def _alter(session: Session, given: Mapping[str, Any]) -> None:
             "nothing is to be altered: give --add-config, --add-config-file or --delete-config"
         )
     names = matching_topics(session.cluster.image, pattern)
-    for name in names:
-        session.do(partial(session.cluster.alter_topic_configs, name, changes))
+    session.do_all([_alteration_of(name, changes) for name in names])
     session.conclude(
         f"Altered {plural(len(changes), 'setting')} of {', '.join(names)}.",
         {"topics": names, "configs": dict(changes)},
     )
+
+
+def _alteration_of(name: str, changes: Mapping[str, str | None]) -> Change:
+    return lambda cluster: cluster.alter_topic_configs(name, changes)
 
 
 def changed_settings(

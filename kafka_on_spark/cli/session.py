@@ -1,7 +1,7 @@
 """A cluster opened for one call of the command line, and the rehearsal of a change to it."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, NoReturn, TypeVar
@@ -22,6 +22,9 @@ from kafka_on_spark.storage.roots import StorageOptions, normalize
 
 T = TypeVar("T")
 
+Change = Callable[[Cluster], object]
+"""What changes something, given the cluster, or a rehearsal of it."""
+
 
 class Rehearsed(Exception):  # noqa: N818 - not an error: the end of a rehearsal
     """A change was decided, and what would come after the decision must not be done."""
@@ -38,6 +41,11 @@ class Rehearsal(Cluster):
     def __init__(self, metadata_root: str, services: Services) -> None:
         super().__init__(metadata_root, services)
         self.decided: list[Record] = []
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> "Rehearsal":
+        """Return a rehearsal on an open cluster, which stays its owner's to close."""
+        return cls(cluster.root, cluster._services)
 
     def _command(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
         self._end_with(decide(self.image))
@@ -126,6 +134,17 @@ class Session:
             return change()
         except Rehearsed:
             return None
+
+    def do_all(self, changes: Sequence[Change]) -> None:
+        """Have several things changed: all are decided before the first is done, so that one that
+        is refused leaves nothing half done."""
+        rehearsal = self.rehearsal or Rehearsal.of(self.cluster)
+        for change in changes:
+            with suppress(Rehearsed):
+                change(rehearsal)
+        if self.rehearsal is None:
+            for change in changes:
+                change(self.cluster)
 
     def conclude(self, sentence: str, answer: Mapping[str, Any]) -> None:
         """Say what was done: the answer, or for a dry run the records that it would have been."""

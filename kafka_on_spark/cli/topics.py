@@ -1,7 +1,6 @@
 """`topics`: create, alter, delete, describe and list them, as kafka-topics does."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Annotated, Any, Final
 
 import typer
@@ -20,7 +19,7 @@ from kafka_on_spark.cli.options import (
     pairs,
 )
 from kafka_on_spark.cli.output import Output, note, plural, say, text_of, write_json, write_rows
-from kafka_on_spark.cli.session import Session, opened
+from kafka_on_spark.cli.session import Change, Session, opened
 from kafka_on_spark.controller.partition_states import PartitionState, states_of
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
@@ -158,45 +157,53 @@ def _assignment(text: str) -> dict[int, list[int]]:
 def _alter(session: Session, given: Mapping[str, Any]) -> None:
     pattern = needed(given["topic"], "--topic", "name the topic to alter")
     to = needed(given["partitions"], "--partitions", "say how many partitions it is to have")
-    altered = []
-    for name in _found(session, pattern, given["if_exists"]):
-        count = len(session.cluster.image.topic(name).partitions)
-        if to < count:
-            _remove_partitions(session, name, count, to, given["records"])
-        else:
-            _add_partitions(session, name, count, to, given["records"])
-        altered.append({"topic": name, "partitions_before": count, "partitions": to})
+    counts = {
+        name: len(session.cluster.image.topic(name).partitions)
+        for name in _found(session, pattern, given["if_exists"])
+    }
+    session.do_all(
+        [_change_of(session, name, count, to, given["records"]) for name, count in counts.items()]
+    )
+    if any(count < to for count in counts.values()):
+        note("Records stay where they are: later ones of a key may go to a new partition.")
     words = [
-        f"Topic {each['topic']} has {plural(to, 'partition')}, {each['partitions_before']} before."
-        for each in altered
+        f"Topic {name} has {plural(to, 'partition')}, {count} before."
+        for name, count in counts.items()
+    ]
+    altered = [
+        {"topic": name, "partitions_before": count, "partitions": to}
+        for name, count in counts.items()
     ]
     session.conclude("\n".join(words) or "There was nothing to alter.", {"altered": altered})
 
 
-def _add_partitions(session: Session, name: str, count: int, to: int, records: str | None) -> None:
+def _change_of(session: Session, name: str, count: int, to: int, records: str | None) -> Change:
+    """Return what gives a topic another number of partitions, confirmed if records go."""
+    if to < count:
+        if records == "drop":
+            _confirm_loss(session, name, count, to)
+        return lambda cluster: cluster.remove_partitions(name, to=to, records=records or "refuse")
     if records is not None:
         raise InvalidRequestError(
             f"--records says what becomes of partitions that go, and topic {name!r} with {count}"
             f" is to have {to}: leave it out, or give fewer"
         )
-    session.do(lambda: session.cluster.add_partitions(name, to=to))
-    note("Records stay where they are: later ones of a key may go to a new partition.")
+    return lambda cluster: cluster.add_partitions(name, to=to)
 
 
-def _remove_partitions(
-    session: Session, name: str, count: int, to: int, records: str | None
-) -> None:
-    if records == "drop":
-        lost = sum(
-            each.log_end_offset - each.log_start_offset
-            for number, each in session.cluster.offsets(name).items()
-            if number >= to
-        )
-        session.confirm(
-            f"removing {plural(count - to, 'partition')} of topic {name} with"
-            f" {plural(lost, 'record')}"
-        )
-    session.do(lambda: session.cluster.remove_partitions(name, to=to, records=records or "refuse"))
+def _confirm_loss(session: Session, name: str, count: int, to: int) -> None:
+    lost = sum(
+        each.log_end_offset - each.log_start_offset
+        for number, each in session.cluster.offsets(name).items()
+        if number >= to
+    )
+    session.confirm(
+        f"removing {plural(count - to, 'partition')} of topic {name} with {plural(lost, 'record')}"
+    )
+
+
+def _deletion_of(name: str) -> Change:
+    return lambda cluster: cluster.delete_topic(name)
 
 
 def _delete(session: Session, given: Mapping[str, Any]) -> None:
@@ -209,8 +216,7 @@ def _delete(session: Session, given: Mapping[str, Any]) -> None:
             f"deleting {plural(len(names), 'topic')} ({', '.join(names)}) with"
             f" {plural(len(offsets), 'partition')} and {plural(held, 'record')}"
         )
-    for name in names:
-        session.do(partial(session.cluster.delete_topic, name))
+    session.do_all([_deletion_of(name) for name in names])
     words = f"Deleted {plural(len(names), 'topic')}: {', '.join(names)}."
     session.conclude(words if names else "There was nothing to delete.", {"deleted": names})
 

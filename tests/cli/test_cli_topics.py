@@ -125,6 +125,16 @@ def test_partitions_with_records_are_removed_only_if_that_is_said_and_confirmed(
     assert len(cluster.image.topic(name).partitions) == 1
 
 
+def test_one_of_several_that_is_refused_leaves_all_as_they_were(call, new_topic, cluster):
+    first, second = new_topic(partitions=1), new_topic(partitions=3)
+    alter = ("topics", "--alter", "--topic", f"{first},{second}", "--partitions", 3)
+
+    refusal = call.refused(*alter)
+
+    assert f"topic {second!r} has 3 partitions and can't be given 3" in refusal
+    assert len(cluster.image.topic(first).partitions) == 1
+
+
 def test_topics_are_deleted_once_confirmed(call, new_topic, cluster):
     names = [new_topic(b"a"), new_topic(b"b", b"c")]
     delete = ("topics", "--delete", "--topic", ",".join(names))
