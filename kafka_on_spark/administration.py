@@ -1,25 +1,14 @@
 """What is decided for a cluster by request: topics, brokers, settings, leaders."""
 
 import os
-import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from kafka_on_spark.controller import topics
-from kafka_on_spark.controller.brokers import elect_preferred, register_broker
-from kafka_on_spark.controller.draining import (
-    continue_draining,
-    drain_broker,
-    resume_broker,
-    unregister_broker,
-)
-from kafka_on_spark.controller.log_start import delete_records_of_all
-from kafka_on_spark.controller.recovery import recover
-from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.controller import commands
+from kafka_on_spark.controller.commands import Command
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey, TopicId, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.service.admin import run_command
 from kafka_on_spark.service.descriptions import (
     PartitionOffsets,
     TopicDescription,
@@ -27,7 +16,7 @@ from kafka_on_spark.service.descriptions import (
     offsets_of,
 )
 from kafka_on_spark.service.reading import partition_key
-from kafka_on_spark.spark.services import Services, new_uuid
+from kafka_on_spark.spark.services import Services
 from kafka_on_spark.storage.root_identity import prepare_root
 from kafka_on_spark.storage.roots import normalize
 
@@ -50,13 +39,10 @@ class Administration:
         """The cluster's metadata of now."""
         return self._metadata.catch_up()
 
-    def _command(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
-        return run_command(
-            self._metadata,
-            decide,
-            controller_id=self._services.controller_id,
-            timeout_ms=self._services.timeout_ms,
-        )
+    def _command(self, command: Command[T], **arguments: object) -> T:
+        """Have a command decided: here, or by who controls the cluster."""
+        order = command.order(**arguments)
+        return self._services.commands().run(order, timeout_ms=self._services.timeout_ms)
 
     # Topics and brokers
 
@@ -76,17 +62,12 @@ class Administration:
             InvalidReplicationFactorError, InvalidReplicaAssignmentError, InvalidConfigError.
         """
         return self._command(
-            lambda image: topics.create_topic(
-                image,
-                name,
-                partition_count=partitions,
-                replication_factor=replication_factor,
-                replica_assignment=replica_assignment,
-                configs=configs or {},
-                new_uuid=new_uuid,
-                random_below=random.randrange,
-                cause="topic created by request",
-            )
+            commands.CREATE_TOPIC,
+            name=name,
+            partition_count=partitions,
+            replication_factor=replication_factor,
+            replica_assignment=replica_assignment,
+            configs=configs or {},
         )
 
     def add_partitions(self, name: str, *, to: int) -> int:
@@ -97,16 +78,7 @@ class Administration:
         Raises:
             UnknownTopicOrPartitionError, InvalidPartitionsError, InvalidReplicationFactorError.
         """
-        return self._command(
-            lambda image: topics.add_partitions(
-                image,
-                name,
-                to=to,
-                new_uuid=new_uuid,
-                random_below=random.randrange,
-                cause="partitions added by request",
-            )
-        )
+        return self._command(commands.ADD_PARTITIONS, name=name, to=to)
 
     def remove_partitions(self, name: str, *, to: int, records: str = "refuse") -> int:
         """Leave a topic its first `to` partitions; return how many are gone.
@@ -118,11 +90,7 @@ class Administration:
             UnknownTopicOrPartitionError, InvalidPartitionsError, PolicyViolationError,
             InvalidRequestError: `records` is neither word.
         """
-        return self._command(
-            lambda image: topics.remove_partitions(
-                image, name, to=to, records=records, cause="partitions removed by request"
-            )
-        )
+        return self._command(commands.REMOVE_PARTITIONS, name=name, to=to, records=records)
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic: gone at once for users.
@@ -132,9 +100,7 @@ class Administration:
         Raises:
             UnknownTopicOrPartitionError: There is none.
         """
-        self._command(
-            lambda image: topics.delete_topic(image, name, cause="topic deleted by request")
-        )
+        self._command(commands.DELETE_TOPIC, name=name)
 
     def alter_topic_configs(self, name: str, configs: Mapping[str, object | None]) -> None:
         """Set a topic's settings; None removes one.
@@ -142,9 +108,16 @@ class Administration:
         Raises:
             UnknownTopicOrPartitionError, InvalidConfigError.
         """
-        self._command(
-            lambda image: topics.alter_configs(image, name, configs, cause="altered by request")
-        )
+        self._command(commands.ALTER_TOPIC_CONFIGS, name=name, configs=configs)
+
+    def alter_cluster_configs(self, configs: Mapping[str, object | None]) -> None:
+        """Set settings of the cluster, which hold at once where no topic has its own; None removes
+        one, so that conf/cluster.toml's or the default holds again.
+
+        Raises:
+            InvalidConfigError: A setting is unknown or its value not allowed.
+        """
+        self._command(commands.ALTER_CLUSTER_CONFIGS, configs=configs)
 
     def register_broker(
         self, broker_id: int, root: str | os.PathLike[str], *, rack: str | None = None
@@ -160,14 +133,11 @@ class Administration:
         options = self._services.options
         directory_id = prepare_root(url, cluster_id, BrokerId(broker_id), options).directory_id
         self._command(
-            lambda image: register_broker(
-                image,
-                BrokerId(broker_id),
-                url,
-                rack=rack,
-                directory_id=directory_id,
-                cause=f"broker {broker_id} registered by request",
-            )
+            commands.REGISTER_BROKER,
+            broker_id=broker_id,
+            root=url,
+            rack=rack,
+            directory_id=directory_id,
         )
 
     def drain_broker(self, broker_id: int) -> list[TopicPartition]:
@@ -180,12 +150,11 @@ class Administration:
             BrokerIdNotRegisteredError: There is no such broker.
             InvalidRequestError: It is fenced, and leads nothing.
         """
-        cause = f"broker {broker_id} drained by request"
-        moved = self._command(lambda image: drain_broker(image, BrokerId(broker_id), cause))
+        moved = self._command(commands.DRAIN_BROKER, broker_id=broker_id)
         offset = None
         while offset != self._metadata.image.offset:
             offset = self._metadata.image.offset
-            moved = [*moved, *self._command(continue_draining)]
+            moved = [*moved, *self._command(commands.CONTINUE_DRAINING)]
         return self._names(moved)
 
     def resume_broker(self, broker_id: int) -> None:
@@ -195,8 +164,7 @@ class Administration:
             BrokerIdNotRegisteredError: There is no such broker.
             InvalidRequestError: It is fenced: it comes back by answering.
         """
-        cause = f"broker {broker_id} resumed by request"
-        self._command(lambda image: resume_broker(image, BrokerId(broker_id), cause))
+        self._command(commands.RESUME_BROKER, broker_id=broker_id)
 
     def unregister_broker(self, broker_id: int) -> None:
         """Take a broker without replicas out of the cluster; nothing is written to its root.
@@ -205,8 +173,7 @@ class Administration:
             BrokerIdNotRegisteredError: There is no such broker.
             InvalidRequestError: It has replicas: reassign them first.
         """
-        cause = f"broker {broker_id} unregistered by request"
-        self._command(lambda image: unregister_broker(image, BrokerId(broker_id), cause))
+        self._command(commands.UNREGISTER_BROKER, broker_id=broker_id)
 
     def describe_topic(self, name: str) -> TopicDescription:
         """Return a topic's partitions, settings, and which of those are not enforced.
@@ -240,12 +207,10 @@ class Administration:
         image = self.image
         keys = None if partitions is None else [partition_key(image, *each) for each in partitions]
         if kind == "preferred":
-            cause = "preferred leaders by request"
-            moved = self._command(lambda newest: elect_preferred(newest, cause, keys))
+            moved = self._command(commands.ELECT_PREFERRED, keys=keys)
         else:
             looks = self._services.look_for_leaders(keys)
-            forced = frozenset(look.key for look in looks)
-            moved = self._command(lambda newest: recover(newest, looks, forced=forced))
+            moved = self._command(commands.ELECT_UNCLEAN, looks=looks)
         return self._names(moved)
 
     # Records
@@ -268,7 +233,7 @@ class Administration:
             partition_key(image, *name): None if offset == ALL_COMMITTED else Offset(offset)
             for name, offset in offsets.items()
         }
-        starts = self._command(lambda newest: delete_records_of_all(newest, wanted))
+        starts = self._command(commands.DELETE_RECORDS, offsets=wanted)
         self._services.advance_log_starts(starts)
         names = zip(offsets, starts.values(), strict=True)
         return {TopicPartition(*name): start for name, start in names}

@@ -67,7 +67,10 @@ class Cluster(Reassigning):
         url = normalize(metadata_root)
         cluster_id, identities = prepare_roots(url, roots, racks or {}, options)
         cluster = cls(url, Services.open(url, options, spark))
-        cluster._command(lambda image: create_cluster(image, cluster_id, identities, settings))
+        cluster._services.commands().run_alone(
+            lambda image: create_cluster(image, cluster_id, identities, settings),
+            timeout_ms=cluster._services.timeout_ms,
+        )
         return cluster
 
     @classmethod

@@ -35,12 +35,18 @@ class Setting:
     note: str | None = None
 
 
-def _integer(low: int, high: int = 2**63 - 1) -> Callable[[str], int]:
+_LONG_MAX: Final = 2**63 - 1
+_INT_MAX: Final = 2**31 - 1
+_DIGITS: Final = re.compile(r"[+-]?[0-9]+")  # what Java reads; Python reads "1_000" as well
+
+
+def _integer(low: int, high: int = _LONG_MAX) -> Callable[[str], int]:
+    """Return what reads a number. Source: ConfigDef.parseType, types LONG and (to 2^31-1) INT."""
+
     def parse(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            raise ValueError(f"a whole number of at least {low}") from None
+        if _DIGITS.fullmatch(text.strip()) is None:
+            raise ValueError(f"a whole number of at least {low}")
+        value = int(text)
         if not low <= value <= high:
             raise ValueError(f"a whole number from {low} to {high}")
         return value
@@ -48,10 +54,33 @@ def _integer(low: int, high: int = 2**63 - 1) -> Callable[[str], int]:
     return parse
 
 
+def _ratio(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise ValueError("a number from 0 to 1")
+    return value
+
+
 def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
+    word = text.strip().lower()
+    if word not in ("true", "false"):
         raise ValueError("true or false")
-    return text.lower() == "true"
+    return word == "true"
+
+
+def _list_of(*allowed: str) -> Callable[[str], str]:
+    """Return what reads some of `allowed`, each once, in any order. Source: ConfigDef.ValidList."""
+
+    def parse(text: str) -> str:
+        words = [word.strip() for word in text.split(",")]
+        if not set(words) <= set(allowed) or len(set(words)) != len(words):
+            raise ValueError(f"{' or '.join(allowed)}, or both with a comma between")
+        return ",".join(words)
+
+    return parse
 
 
 def _one_of(*allowed: str) -> Callable[[str], str]:
@@ -73,20 +102,21 @@ def _replica_list(text: str) -> str:
 
 
 _NOT_ENFORCED: Final = "recorded and shown; not enforced in this version"
+_NOT_OURS: Final = (
+    "recorded and shown, as Kafka's topics have it; there is nothing here that it sets"
+)
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 
 SETTINGS: Final[Mapping[str, Setting]] = {
     # Topics (Kafka's TopicConfig and LogConfig).
-    "cleanup.policy": Setting(
-        "delete", _one_of("delete", "compact", "compact,delete"), True, _NOT_ENFORCED
-    ),
+    "cleanup.policy": Setting("delete", _list_of("delete", "compact"), True, _NOT_ENFORCED),
     "file.delete.delay.ms": Setting("60000", _integer(0), True),
-    "max.message.bytes": Setting("1048588", _integer(0), True),
+    "max.message.bytes": Setting("1048588", _integer(0, _INT_MAX), True),
     "message.timestamp.type": Setting("CreateTime", _one_of("CreateTime", "LogAppendTime"), True),
-    "min.insync.replicas": Setting("1", _integer(1), True),
+    "min.insync.replicas": Setting("1", _integer(1, _INT_MAX), True),
     "retention.bytes": Setting("-1", _integer(-1), True, _NOT_ENFORCED),
     "retention.ms": Setting(str(7 * _DAY_MS), _integer(-1), True, _NOT_ENFORCED),
-    "segment.bytes": Setting("1073741824", _integer(1024 * 1024, 2**31 - 1), True),
+    "segment.bytes": Setting("1073741824", _integer(1024 * 1024, _INT_MAX), True),
     "unclean.leader.election.enable": Setting("false", _boolean, True),
     # Whose copying counts against the two rates below. Kafka's default names nobody, so that a
     # rate alone does nothing there; here a rate that is set holds for all unless that is said.
@@ -94,22 +124,41 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "leader.replication.throttled.replicas": Setting("*", _replica_list, True),
     # Kafka leaves flushing to the system; here every batch is flushed unless that is asked for.
     "flush.messages": Setting("1", _integer(1), True),
+    # Topics of Kafka have these, so that a topic's settings can be moved over as they are.
+    "compression.type": Setting(
+        "producer",
+        _one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+        True,
+        _NOT_OURS,
+    ),
+    "delete.retention.ms": Setting(str(_DAY_MS), _integer(0), True, _NOT_ENFORCED),
+    "flush.ms": Setting(str(_LONG_MAX), _integer(0), True, _NOT_OURS),
+    "index.interval.bytes": Setting("4096", _integer(0, _INT_MAX), True, _NOT_OURS),
+    "max.compaction.lag.ms": Setting(str(_LONG_MAX), _integer(1), True, _NOT_ENFORCED),
+    "message.timestamp.after.max.ms": Setting("3600000", _integer(0), True, _NOT_ENFORCED),
+    "message.timestamp.before.max.ms": Setting(str(_LONG_MAX), _integer(0), True, _NOT_ENFORCED),
+    "min.cleanable.dirty.ratio": Setting("0.5", _ratio, True, _NOT_ENFORCED),
+    "min.compaction.lag.ms": Setting("0", _integer(0), True, _NOT_ENFORCED),
+    "preallocate": Setting("false", _boolean, True, _NOT_OURS),
+    "segment.index.bytes": Setting("10485760", _integer(4, _INT_MAX), True, _NOT_OURS),
+    "segment.jitter.ms": Setting("0", _integer(0), True, _NOT_ENFORCED),
+    "segment.ms": Setting(str(7 * _DAY_MS), _integer(1), True, _NOT_ENFORCED),
     # The cluster (Kafka's broker and controller settings).
-    "broker.session.timeout.ms": Setting("9000", _integer(1)),
-    "broker.heartbeat.interval.ms": Setting("2000", _integer(1)),
-    "default.replication.factor": Setting("1", _integer(1)),
-    "num.partitions": Setting("1", _integer(1)),
-    "leader.imbalance.per.broker.percentage": Setting("10", _integer(0)),
-    "replica.fetch.backoff.ms": Setting("1000", _integer(0)),
-    "replica.fetch.max.bytes": Setting("1048576", _integer(0)),
+    "broker.session.timeout.ms": Setting("9000", _integer(1, _INT_MAX)),
+    "broker.heartbeat.interval.ms": Setting("2000", _integer(1, _INT_MAX)),
+    "default.replication.factor": Setting("1", _integer(1, _INT_MAX)),
+    "num.partitions": Setting("1", _integer(1, _INT_MAX)),
+    "leader.imbalance.per.broker.percentage": Setting("10", _integer(0, _INT_MAX)),
+    "replica.fetch.backoff.ms": Setting("1000", _integer(0, _INT_MAX)),
+    "replica.fetch.max.bytes": Setting("1048576", _integer(0, _INT_MAX)),
     "replica.lag.time.max.ms": Setting("30000", _integer(1)),
     "replica.lag.max.bytes": Setting("-1", _integer(-1)),
     # Bytes a second, of all tasks of a job together; the default is no limit.
-    "follower.replication.throttled.rate": Setting(str(2**63 - 1), _integer(1)),
-    "leader.replication.throttled.rate": Setting(str(2**63 - 1), _integer(1)),
-    "producer.id.expiration.ms": Setting(str(_DAY_MS), _integer(1), False, _NOT_ENFORCED),
+    "follower.replication.throttled.rate": Setting(str(_LONG_MAX), _integer(1)),
+    "leader.replication.throttled.rate": Setting(str(_LONG_MAX), _integer(1)),
+    "producer.id.expiration.ms": Setting(str(_DAY_MS), _integer(1, _INT_MAX), False, _NOT_ENFORCED),
     # The call (Kafka's producer).
-    "delivery.timeout.ms": Setting("120000", _integer(0)),
+    "delivery.timeout.ms": Setting("120000", _integer(0, _INT_MAX)),
     # Ours: Kafka's back-off of a fetch does not grow. Well below replica.lag.time.max.ms, so that
     # nobody leaves the ISR for waiting.
     "replica.fetch.backoff.max.ms": Setting("10000", _integer(0)),
@@ -130,11 +179,15 @@ def check_settings(given: Mapping[str, object], *, topic_only: bool) -> dict[str
         text = str(value).lower() if isinstance(value, bool) else str(value)
         setting = SETTINGS.get(name)
         if setting is None:
-            raise InvalidConfigError(unknown_name("setting", name, _names(topic_only)))
+            raise InvalidConfigError(unknown_name("setting", str(name), _names(topic_only)))
         if topic_only and not setting.is_topic_setting:
             raise InvalidConfigError(
                 f"setting {name!r} belongs to the cluster, not to a topic: set it when the"
                 " cluster is made, or in conf/cluster.toml"
+            )
+        if value is None:
+            raise InvalidConfigError(
+                f"setting {name!r} can't be none: it takes a value, or leave it out"
             )
         _parse(name, setting, text)
         checked[name] = text

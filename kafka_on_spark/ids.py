@@ -70,6 +70,11 @@ class PartitionKey(NamedTuple):
     partition: int
 
 
+INTERNAL_TOPICS: Final = frozenset(
+    {"__cluster_metadata", "__consumer_offsets", "__transaction_state", "__share_group_state"}
+)
+"""Kafka's own topics; what would be in them is in the metadata log here. Source: Topic."""
+
 TOPIC_NAME_LENGTH_MAX: Final = 249
 _TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 

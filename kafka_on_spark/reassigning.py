@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from kafka_on_spark.administration import Administration
+from kafka_on_spark.controller import commands
 from kafka_on_spark.controller.reassignment import (
     Reassignment,
     ReassignmentStatus,
-    cancel_reassignments,
     list_reassignments,
-    start_reassignments,
     status_of,
 )
 from kafka_on_spark.controller.reassignment_plan import (
@@ -18,7 +17,6 @@ from kafka_on_spark.controller.reassignment_plan import (
 )
 from kafka_on_spark.ids import TopicPartition
 from kafka_on_spark.service.reading import partition_key
-from kafka_on_spark.spark.services import new_uuid
 
 
 class Reassigning(Administration):
@@ -76,13 +74,7 @@ class Reassigning(Administration):
         image = self.image
         wanted = {partition_key(image, *name): target for name, target in targets.items()}
         started = self._command(
-            lambda newest: start_reassignments(
-                newest,
-                wanted,
-                new_uuid=new_uuid,
-                cause="reassigned by request",
-                throttle_bytes_per_s=throttle_bytes_per_s,
-            )
+            commands.REASSIGN, targets=wanted, throttle_bytes_per_s=throttle_bytes_per_s
         )
         return self._names(started)
 
@@ -101,11 +93,7 @@ class Reassigning(Administration):
             keys = [each.key for each in list_reassignments(image)]
         else:
             keys = [partition_key(image, *name) for name in partitions]
-        cancelled = self._command(
-            lambda newest: cancel_reassignments(
-                newest, keys, cause="reassignment cancelled by request"
-            )
-        )
+        cancelled = self._command(commands.CANCEL_REASSIGNMENTS, keys=keys)
         return self._names(cancelled)
 
     def reassignments(self) -> list[Reassignment]:

@@ -19,6 +19,7 @@ from kafka_on_spark.audit.registers import (
     membership_flaws,
     register_of,
 )
+from kafka_on_spark.audit.requests import RequestReplay
 from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError
 from kafka_on_spark.ids import Offset, PartitionKey, TopicId, TopicPartition
 from kafka_on_spark.metadata.codec import decode
@@ -67,6 +68,7 @@ class MetadataReplay:
         self.lives: dict[PartitionKey, PartitionLife] = {}
         self.topic_names: dict[TopicId, str] = {}
         self.end_offset = 0
+        self.requests = RequestReplay()
         self._seen = _Seen()
         self._gap_count = 0
         self._gaps: dict[PartitionKey, int] = {}  # gaps before each register was last heard of
@@ -89,6 +91,7 @@ class MetadataReplay:
             if batch.base_offset < self.end_offset or not self._gap_count:
                 self.findings.add("I10", sentence, metadata_offset=batch.base_offset)
             self._gap_count += batch.base_offset > self.end_offset
+        self._check_requests(batch)
         touched: dict[PartitionKey, int] = {}
         records: list[Record] = []
         for place, row in enumerate(batch.rows):
@@ -112,6 +115,11 @@ class MetadataReplay:
         self.end_offset = batch.base_offset + len(batch.rows)
         for key, offset in touched.items():
             self._check_members(key, offset)
+
+    def _check_requests(self, batch: MetadataRows) -> None:
+        for invariant, sentence, place in self.requests.take(batch.rows):
+            if invariant != "I11" or not self._gap_count:  # what is missing may have had it
+                self._add(invariant, sentence, batch.base_offset + place)
 
     def _add(
         self, invariant: str, sentence: str, offset: int, key: PartitionKey | None = None
@@ -341,8 +349,12 @@ _PARTITION_ROWS: Final[Mapping[str, Callable[[MetadataReplay, PartitionKey, Row,
 
 
 def snapshot_flaw(replay: MetadataReplay, rows: Sequence[Row]) -> str | None:
-    """Return where a snapshot's partitions are not what the log up to its offset says, in a
-    sentence; None if they are."""
+    """Return where a snapshot's partitions or pending requests are not what the log up to its
+    offset says, in a sentence; None if they are."""
+    asked = [row["request"] for row in rows if row["record_type"] == "AdminRequestRecord"]
+    if asked != replay.requests.pending:
+        pending = len(replay.requests.pending)
+        return f"{len(asked)} requests wait in it, other than the {pending} that wait in the log"
     expected = {key: life.register for key, life in replay.lives.items() if not life.is_removed}
     try:
         found = {

@@ -31,6 +31,19 @@ def next_controller_epoch(image: MetadataImage) -> ControllerEpoch:
     return ControllerEpoch(0 if image.controller is None else image.controller.controller_epoch + 1)
 
 
+def renew(
+    image: MetadataImage, controller_id: str, epoch: ControllerEpoch
+) -> ControllerResult[None]:
+    """Decide a sign of life. Whether a later controller has claimed is `check_controls`'s."""
+    record = ControllerRecord(controller_id=controller_id, controller_epoch=epoch, cause="renewed")
+    return ControllerResult([record], None)
+
+
+def is_held(image: MetadataImage) -> bool:
+    """Return whether somebody has claimed the controllership and not resigned."""
+    return image.controller is not None and image.controller.controller_id is not None
+
+
 def resign(
     image: MetadataImage, controller_id: str, controller_epoch: ControllerEpoch
 ) -> ControllerResult[None]:

@@ -120,7 +120,8 @@ def low_watermark(
 
 
 def _is_deleting(image: MetadataImage, key: PartitionKey) -> bool:
-    return "delete" in image.settings(key.topic_id).text("cleanup.policy").split(",")
+    words = image.settings(key.topic_id).text("cleanup.policy").split(",")
+    return "delete" in (word.strip() for word in words)
 
 
 def _bound(setting: int) -> int | None:

@@ -4,7 +4,7 @@ Creating a topic of 10,000 partitions is one commit and no table: tables are mad
 append (DESIGN §3).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kafka_on_spark.config import SETTINGS, check_settings
 from kafka_on_spark.controller.brokers import change_record
@@ -14,10 +14,12 @@ from kafka_on_spark.errors import (
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,
     InvalidRequestError,
+    InvalidTopicError,
     PolicyViolationError,
     TopicAlreadyExistsError,
 )
 from kafka_on_spark.ids import (
+    INTERNAL_TOPICS,
     BrokerId,
     LeaderEpoch,
     PartitionEpoch,
@@ -61,14 +63,20 @@ def create_topic(
     Raises:
         InvalidTopicError, TopicAlreadyExistsError, InvalidPartitionsError,
         InvalidReplicationFactorError, InvalidReplicaAssignmentError, InvalidConfigError.
+        InvalidRequestError: An assignment was given, and numbers as well.
     """
     check_topic_name(name)
+    if name in INTERNAL_TOPICS:
+        raise InvalidTopicError(
+            f"topic {name!r} is internal to Kafka and can't be created: choose another name"
+        )
     if name in image.topic_ids:
         raise TopicAlreadyExistsError(
             f"topic {name!r} exists already: choose another name, or delete it first"
         )
     checked = check_settings(configs, topic_only=True)
     if replica_assignment is not None:
+        _check_counts_left_out(partition_count, replication_factor)
         assignment = check_assignment(image, replica_assignment)
     else:
         settings = image.settings()
@@ -76,10 +84,7 @@ def create_topic(
             partition_count = settings.integer("num.partitions")
         if replication_factor is None:
             replication_factor = settings.integer("default.replication.factor")
-        if not 1 <= partition_count <= PARTITIONS_MAX:
-            raise InvalidPartitionsError(
-                f"{partition_count} partitions are not allowed: give from 1 to {PARTITIONS_MAX}"
-            )
+        _check_partition_count(partition_count)
         assignment = place_partitions(
             image.brokers.values(),
             partition_count=partition_count,
@@ -103,6 +108,28 @@ def create_topic(
     return ControllerResult(records, topic_id)
 
 
+def _is_number(value: object) -> bool:
+    """Return whether it is a whole number, which a caller in Python may not have given."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _check_partition_count(count: int) -> None:
+    if not (_is_number(count) and 1 <= count <= PARTITIONS_MAX):
+        raise InvalidPartitionsError(
+            f"{count!r} partitions are not allowed: give from 1 to {PARTITIONS_MAX}"
+        )
+
+
+def _check_counts_left_out(partition_count: int | None, replication_factor: int | None) -> None:
+    """Check that an explicit assignment says alone how many there are. Source:
+    ReplicationControlManager.createTopic."""
+    if partition_count is not None or replication_factor is not None:
+        raise InvalidRequestError(
+            f"a replica assignment and {partition_count} partitions of {replication_factor}"
+            " replicas were given: give either the assignment, or the numbers"
+        )
+
+
 def add_partitions(
     image: MetadataImage,
     name: str,
@@ -123,10 +150,10 @@ def add_partitions(
     """
     topic = image.topic(name)
     count = len(topic.partitions)
-    if not count < to <= PARTITIONS_MAX:
+    if not (_is_number(to) and count < to <= PARTITIONS_MAX):
         raise InvalidPartitionsError(
-            f"topic {name!r} has {count} partitions and can't be given {to}: give more than it"
-            f" has, up to {PARTITIONS_MAX}"
+            f"topic {name!r} has {count} partitions and can't be given {to!r}: give more than it"
+            f" has, up to {PARTITIONS_MAX}; remove_partitions takes some away"
         )
     assignment = place_partitions(
         image.brokers.values(),
@@ -163,9 +190,9 @@ def remove_partitions(
             f"can't treat the records of removed partitions by {records!r}: 'refuse' unless the"
             " partitions are empty, or 'drop' the records"
         )
-    if not 1 <= to < count:
+    if not (_is_number(to) and 1 <= to < count):
         raise InvalidPartitionsError(
-            f"topic {name!r} has {count} partitions and can't be left {to}: give fewer than it"
+            f"topic {name!r} has {count} partitions and can't be left {to!r}: give fewer than it"
             " has, and at least 1"
         )
     going = range(count - 1, to - 1, -1)
@@ -216,6 +243,11 @@ def check_assignment(
     Raises:
         InvalidReplicaAssignmentError: It is not; the sentence says why.
     """
+    if not _is_assignment(assignment):
+        raise InvalidReplicaAssignmentError(
+            f"the assignment can't be {assignment!r}: give a list of brokers' numbers for each"
+            " partition's number"
+        )
     if sorted(assignment) != list(range(len(assignment))) or not assignment:
         raise InvalidReplicaAssignmentError(
             f"the assignment names partitions {sorted(assignment)}: name each from 0 on, no gap"
@@ -238,6 +270,15 @@ def check_assignment(
                 " at least one that is active"
             )
     return [tuple(BrokerId(each) for each in assignment[n]) for n in range(len(assignment))]
+
+
+def _is_assignment(assignment: object) -> bool:
+    return isinstance(assignment, Mapping) and all(
+        isinstance(number, int)
+        and isinstance(replicas, list | tuple)
+        and all(isinstance(each, int) for each in replicas)
+        for number, replicas in assignment.items()
+    )
 
 
 def new_partition(
@@ -274,24 +315,57 @@ def alter_configs(
     Raises:
         UnknownTopicOrPartitionError, InvalidConfigError.
     """
-    topic_id = image.topic(name).topic_id
+    topic = image.topic(name)
+    records = _config_records(topic.topic_id, topic.configs, configs, cause)
+    if _are_about_min_isr(records):
+        records.extend(_forget_eligible(image, topic.topic_id, cause))
+    return ControllerResult(records, None)
+
+
+def alter_cluster_configs(
+    image: MetadataImage, configs: Mapping[str, object | None], *, cause: str
+) -> ControllerResult[None]:
+    """Decide the cluster's settings, which hold for every topic without its own; None removes one.
+
+    Raises:
+        InvalidConfigError: A setting is unknown or its value not allowed.
+    """
+    records = _config_records(None, image.configs, configs, cause)
+    if _are_about_min_isr(records):
+        for topic_id, topic in image.topics.items():
+            if "min.insync.replicas" not in topic.configs:
+                records.extend(_forget_eligible(image, topic_id, cause))
+    return ControllerResult(records, None)
+
+
+def _config_records(
+    topic_id: TopicId | None,
+    now: Mapping[str, str],
+    configs: Mapping[str, object | None],
+    cause: str,
+) -> list[Record]:
+    """Return what makes the settings `now` into those with `configs`; nothing for one that is."""
     # A name to remove is checked like one to set, with the value that will hold again.
     given = {
         setting: SETTINGS[setting].default if value is None and setting in SETTINGS else value
         for setting, value in configs.items()
     }
-    records: list[Record] = [
-        ConfigRecord(
-            topic_id=topic_id,
-            config_name=setting,
-            config_value=None if configs[setting] is None else text,
-            cause=cause,
-        )
-        for setting, text in check_settings(given, topic_only=True).items()
+    checked = check_settings(given, topic_only=topic_id is not None)
+    wanted = {
+        setting: None if configs[setting] is None else text for setting, text in checked.items()
+    }
+    return [
+        ConfigRecord(topic_id=topic_id, config_name=setting, config_value=value, cause=cause)
+        for setting, value in wanted.items()
+        if now.get(setting) != value
     ]
-    if "min.insync.replicas" in given:
-        records.extend(_forget_eligible(image, topic_id, cause))
-    return ControllerResult(records, None)
+
+
+def _are_about_min_isr(records: Iterable[Record]) -> bool:
+    return any(
+        isinstance(each, ConfigRecord) and each.config_name == "min.insync.replicas"
+        for each in records
+    )
 
 
 def _forget_eligible(image: MetadataImage, topic_id: TopicId, cause: str) -> Iterator[Record]:

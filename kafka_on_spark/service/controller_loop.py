@@ -1,17 +1,14 @@
-"""The controller's loop: claim, probe, decide, commit, renew, resign.
+"""The controller's loop: claim, probe, decide, commit, answer, renew, resign.
 
-Holds the lease and what probes have seen; decides nothing itself. The lease is for liveness
-only: every decision is a conditional commit that carries the controller epoch, and a controller
-that sees a higher one stops.
+Holds what probes have seen; decides nothing itself. What is committed is its term's (term.py),
+which ends when a higher controller epoch is seen.
 """
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TypeVar
 
-from kafka_on_spark.controller import lease
 from kafka_on_spark.controller.brokers import (
     elect_preferred,
     elect_where_none,
@@ -19,27 +16,30 @@ from kafka_on_spark.controller.brokers import (
     imbalance_percentage,
     unfence_broker,
 )
+from kafka_on_spark.controller.commands import Draws
 from kafka_on_spark.controller.draining import continue_draining
 from kafka_on_spark.controller.reassignment import advance_reassignments, fail_reassignments
 from kafka_on_spark.controller.recovery import recover
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.errors import NO_ERROR
-from kafka_on_spark.ids import BrokerId, ControllerEpoch, DirectoryId, PartitionKey
+from kafka_on_spark.errors import NO_ERROR, NotControllerError
+from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
-from kafka_on_spark.metadata.records import ControllerRecord
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.absences import Absences
 from kafka_on_spark.service.cleaning import CheckControls
 from kafka_on_spark.service.making import renew_lost
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.recovery import RunLooks, plan_looks
+from kafka_on_spark.service.term import LeaseWatch, Term
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 PROBE_PAUSE_MS_MIN = 50.0
+POLL_MS = 200.0
+"""Between two looks for requests, and at a lease: one listing of the log each."""
 ROWS_MAX = 3  # of a reassignment whose target is in sync: leader, ISR, replicas (DESIGN §7)
 
 
@@ -113,7 +113,7 @@ class ControllerLoop:
         controller_id: str,
         run_probes: RunProbes,
         run_looks: RunLooks,
-        new_uuid: Callable[[], str],
+        draws: Draws,
         timeout_ms: int,
         clean: Clean | None = None,
         absences: Absences | None = None,
@@ -123,36 +123,38 @@ class ControllerLoop:
         self._controller_id = controller_id
         self._run_probes = run_probes
         self._run_looks = run_looks
-        self._new_uuid = new_uuid
+        self._draws = draws
         self._timeout_ms = timeout_ms
+        self._claimed: Term | None = None
         self._clean = clean
         self._absences = absences or Absences(clock)
-        self._epoch = ControllerEpoch(-1)
         self._failing: dict[BrokerId, _Failing] = {}
         self._tally = _Tally()
 
     def run(self, duration_ms: int | None) -> ControllerReport:
         """Control the cluster for `duration_ms`, or (None) for one pass; then resign.
 
-        Waits for another controller's lease to end, on its own clock.
+        Waits for another controller's lease to end, on its own clock, for as long as it is to
+        control, or as a command may take. Answers requests before, between and after passes.
 
         Raises:
-            NotControllerError: Another controller has taken over meanwhile.
+            NotControllerError: Another controls the cluster, or has taken over meanwhile.
         """
-        self._claim()
+        self._claimed = self._claim(self._timeout_ms if duration_ms is None else duration_ms)
         started_ms = self._clock.monotonic_ms()
         try:
+            self._attend()
             while True:
                 self._pass()
+                self._attend()
                 elapsed_ms = self._clock.monotonic_ms() - started_ms
                 if duration_ms is None or elapsed_ms >= duration_ms:
                     break
                 settings = self._metadata.image.settings()
                 interval_ms = settings.integer("broker.heartbeat.interval.ms")
-                self._clock.sleep_ms(min(interval_ms, duration_ms - elapsed_ms))
-                self._renew()
+                self._wait(min(interval_ms, duration_ms - elapsed_ms))
         finally:
-            self._resign()
+            self._term.resign()
         return ControllerReport(
             fenced=tuple(self._tally.fenced),
             unfenced=tuple(self._tally.unfenced),
@@ -161,64 +163,52 @@ class ControllerLoop:
             tables_removed=self._tally.removed,
         )
 
-    def _claim(self) -> None:
+    @property
+    def _term(self) -> Term:
+        assert self._claimed is not None, "only a controller commits"
+        return self._claimed
+
+    def _claim(self, wait_ms_max: int) -> Term:
         """Take the next controller epoch once nobody renews the lease any more."""
-        cause = f"{self._controller_id} claims the controllership"
+        watch = LeaseWatch(self._clock)
+        started_ms = self._clock.monotonic_ms()
         while True:
-            seen = self._wait_for_lease()
-            epoch = self._metadata.submit(
-                partial(lease.claim, controller_id=self._controller_id, cause=cause, seen=seen),
-                timeout_ms=self._timeout_ms,
-            )
-            if epoch is not None:
-                break
-        self._epoch = epoch
-        log.info("controller %s, epoch %s", self._controller_id, self._epoch)
-
-    def _wait_for_lease(self) -> ControllerLease | None:
-        """Return the newest lease once it was resigned or not renewed for as long as it lasts.
-
-        Timed by this process's own clock: no clock of another's is asked.
-        """
-        image = self._metadata.catch_up()
-        seen = image.controller
-        since_ms = self._clock.monotonic_ms()
-        while seen is not None and seen.controller_id is not None:
-            lease_ms = image.settings().integer("controller.lease.ms")
-            if self._clock.monotonic_ms() - since_ms >= lease_ms:
-                break
-            self._clock.sleep_ms(min(250, lease_ms / 10))
             image = self._metadata.catch_up()
-            if image.controller != seen:
-                seen, since_ms = image.controller, self._clock.monotonic_ms()
-        return seen
+            if watch.is_over(image):
+                term = Term.claim(
+                    self._metadata,
+                    self._clock,
+                    controller_id=self._controller_id,
+                    seen=watch.seen,
+                    timeout_ms=self._timeout_ms,
+                )
+                if term is not None:
+                    return term
+                continue
+            waited_ms = self._clock.monotonic_ms() - started_ms
+            # Two leases at least: the first tells whether the one that was found is alive.
+            if waited_ms >= max(wait_ms_max, 2 * self._lease_ms()):
+                raise _is_controlled(image, waited_ms)
+            self._clock.sleep_ms(min(POLL_MS, self._lease_ms() / 10))
 
-    def _renew(self) -> None:
-        record = ControllerRecord(
-            controller_id=self._controller_id, controller_epoch=self._epoch, cause="renewed"
-        )
-        self._submit(lambda image: ControllerResult([record], None))
+    def _lease_ms(self) -> int:
+        return self._metadata.image.settings().integer("controller.lease.ms")
 
-    def _resign(self) -> None:
-        self._metadata.submit(
-            lambda image: lease.resign(image, self._controller_id, self._epoch),
-            timeout_ms=self._timeout_ms,
-        )
+    def _wait(self, duration_ms: float) -> None:
+        """Wait for the next pass, there for who asks."""
+        until_ms = self._clock.monotonic_ms() + duration_ms
+        while (left_ms := until_ms - self._clock.monotonic_ms()) > 0:
+            self._clock.sleep_ms(min(POLL_MS, left_ms))
+            self._attend()
+
+    def _attend(self) -> None:
+        self._term.attend(self._draws)
 
     def _submit(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
-        def guarded(image: MetadataImage) -> ControllerResult[T]:
-            lease.check_controls(image, self._epoch)
-            return decide(image)
-
-        return self._metadata.submit(
-            guarded,
-            timeout_ms=self._timeout_ms,
-            controller=(self._controller_id, self._epoch),
-        )
+        return self._term.submit(decide)
 
     def _pass(self) -> None:
         """Do one pass over brokers, elections and lost replicas."""
-        self._metadata.catch_up()
         self._tally.passes += 1
         self._look_after_brokers()
         moved = self._submit(
@@ -228,16 +218,14 @@ class ControllerLoop:
         )
         self._tally.moved.update(moved)
         self._recover()
-        self._submit(lambda image: renew_lost(image, self._new_uuid))
+        self._submit(lambda image: renew_lost(image, self._draws.new_uuid))
         self._go_on(continue_draining)
         away_ms = self._absences.away_ms(self._metadata.image)
         self._go_on(lambda image: fail_reassignments(image, away_ms))
         self._go_on(advance_reassignments)
         self._balance_leaders()
         if self._clean is not None:
-            self._tally.removed += self._clean(
-                lambda image: lease.check_controls(image, self._epoch)
-            )
+            self._tally.removed += self._clean(self._term.check)
 
     def _go_on(
         self, decide: Callable[[MetadataImage], ControllerResult[list[PartitionKey]]]
@@ -279,6 +267,7 @@ class ControllerLoop:
                     del pending[result.broker_id]
             if pending:
                 self._clock.sleep_ms(pause_ms)
+                self._attend()
                 pause_ms = min(2 * pause_ms, self._session_ms() / 10)
 
     def _session_ms(self) -> int:
@@ -346,6 +335,16 @@ class ControllerLoop:
 def _leader_of(image: MetadataImage, key: PartitionKey) -> BrokerId | None:
     partition = image.partition(key)
     return None if partition is None else partition.leader
+
+
+def _is_controlled(image: MetadataImage, waited_ms: int) -> NotControllerError:
+    """Return the error of a controller that waited in vain."""
+    held = image.controller
+    assert held is not None, "a lease that is not over is somebody's"
+    return NotControllerError(
+        f"{held.controller_id} controls the cluster in epoch {held.controller_epoch} and renews its"
+        f" lease: waited {waited_ms / 1000:.1f} s for it to end; try again, or for longer"
+    )
 
 
 def _imbalance_cause(unbalanced: Mapping[BrokerId, float], limit: int) -> str:

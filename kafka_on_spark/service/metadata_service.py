@@ -6,7 +6,8 @@ winner wrote, so it must be pure.
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from kafka_on_spark.controller.result import ControllerResult
@@ -17,7 +18,12 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import ControllerEpoch, Offset
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import MetadataBatch, Stamp
+from kafka_on_spark.metadata.records import (
+    AdminRequestRecord,
+    AdminResultRecord,
+    MetadataBatch,
+    Stamp,
+)
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.ports import Clock, MetadataLog
 
@@ -58,6 +64,7 @@ class MetadataService:
         self._image = MetadataImage()
         self._snapshot_offset = 0
         self._snapshot_size = 0
+        self._watched: dict[str, AdminResultRecord | None] = {}
 
     @property
     def image(self) -> MetadataImage:
@@ -72,7 +79,30 @@ class MetadataService:
             batches = self._log.read(from_offset=self._image.offset)
             if batches:
                 self._image = self._image.replay(*batches)
+                self._keep_results(*batches)
             return self._image
+
+    @contextmanager
+    def watching(
+        self, record: AdminRequestRecord
+    ) -> Iterator[Callable[[], AdminResultRecord | None]]:
+        """Give what tells the result of a request that is not in the log yet, once this process
+        has replayed it. An image keeps no results, only what waits for one."""
+        with self._lock:
+            self._watched[record.request] = None
+        try:
+            yield lambda: self._watched[record.request]
+        finally:
+            with self._lock:
+                del self._watched[record.request]
+
+    def _keep_results(self, *batches: MetadataBatch) -> None:
+        if not self._watched:
+            return
+        for batch in batches:
+            for record in batch.records:
+                if isinstance(record, AdminResultRecord) and record.request in self._watched:
+                    self._watched[record.request] = record
 
     def _start_from_snapshot(self) -> None:
         snapshot = self._log.newest_snapshot()
@@ -114,6 +144,7 @@ class MetadataService:
                     self.catch_up()
                 else:
                     self._image = image.replay(batch)
+                    self._keep_results(batch)
                     break
             if self._clock.monotonic_ms() > deadline_ms:
                 raise RequestTimedOutError("commits to the metadata log keep conflicting")

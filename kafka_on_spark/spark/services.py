@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from kafka_on_spark.config import check_settings
+from kafka_on_spark.controller.commands import Draws
 from kafka_on_spark.controller.recovery import ReplicaLook
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import ReplicaAddress, TaskRunner
 from kafka_on_spark.service.absences import Absences
 from kafka_on_spark.service.addresses import address_of
+from kafka_on_spark.service.admin import CommandRunner
 from kafka_on_spark.service.append_service import AppendService
 from kafka_on_spark.service.appender import Appender, AppendThreads
 from kafka_on_spark.service.cleaning import Cleaner, ListOrder, ListResult, RemoveOrder
@@ -65,6 +67,10 @@ THREADS: Final = 8
 def new_uuid() -> str:
     """Return a new id: 32 hexadecimal digits."""
     return uuid4().hex
+
+
+DRAWS: Final = Draws(new_uuid=new_uuid, random_below=random.randrange)
+"""What this process's decisions make up."""
 
 
 def _run_later(threads: ThreadPoolExecutor, work: Callable[[], None]) -> None:
@@ -230,10 +236,16 @@ class Services:
             controller_id=self.controller_id,
             run_probes=self._run_probes,
             run_looks=self._run_looks,
-            new_uuid=new_uuid,
+            draws=DRAWS,
             timeout_ms=self.timeout_ms,
             clean=self.cleaner.clean,
             absences=self.absences,
+        )
+
+    def commands(self) -> CommandRunner:
+        """Return what runs one-shot commands."""
+        return CommandRunner(
+            self.metadata, self.clock, controller_id=self.controller_id, draws=DRAWS
         )
 
     def _run_fetches(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:

@@ -7,6 +7,16 @@ import pytest
 from tests.cluster.disks import new_disks
 
 _NUMBERS = count()
+CONTROLLERS_SECONDS = 6
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--controllers-seconds",
+        type=float,
+        default=CONTROLLERS_SECONDS,
+        help="how long several controllers run at once",
+    )
 
 
 @pytest.fixture(scope="session")

@@ -152,11 +152,11 @@ def registration(life: Life) -> PartitionRegistration:
     return life.disks.cluster.image.partition(key)
 
 
-def commit_records(life: Life, *records) -> int:
+def commit_records(life: Life, *records, stamp: Stamp | None = None) -> int:
     """Commit records to the metadata log without asking anybody; return the first one's offset."""
     log = DeltaMetadataLog(str(life.disks.metadata_root), StorageOptions(None))
     end = log.read(from_offset=Offset(0))[-1].end_offset
-    log.append(records, Stamp(time_ms=1), expected_offset=end)
+    log.append(records, stamp or Stamp(time_ms=1), expected_offset=end)
     return end
 
 

@@ -7,14 +7,14 @@ import shutil
 import pytest
 
 from kafka_on_spark.errors import ClusterNotFoundError
-from kafka_on_spark.metadata.records import Stamp
+from kafka_on_spark.metadata.records import AdminRequestRecord, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.spark.fsck import check_cluster
 from kafka_on_spark.storage.metadata_log import TABLE_NAME, DeltaMetadataLog
 from kafka_on_spark.storage.roots import StorageOptions
 from tests.cluster.disks import records
 from tests.fsck.lives import TOPIC, replica
-from tests.fsck.plants import Plant, flip_a_bit, found
+from tests.fsck.plants import Plant, commit_records, flip_a_bit, found
 
 
 def unchecked(report):
@@ -226,6 +226,18 @@ def test_a_snapshot_that_says_what_the_log_says_is_clean(life):
     write_snapshot(life)
 
     assert life.fsck().is_clean
+
+
+def test_a_snapshot_that_lost_a_pending_request_is_found(life):
+    commit_records(life, AdminRequestRecord(request='{"id": "1"}'))
+    path = write_snapshot(
+        life, lambda records: [each for each in records if type(each) is not AdminRequestRecord]
+    )
+
+    [finding] = life.fsck().findings
+
+    assert path.name in str(finding)
+    assert "0 requests wait in it, other than the 1 that wait" in finding.sentence
 
 
 def test_a_damaged_snapshot_is_found(life):

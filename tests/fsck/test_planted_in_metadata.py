@@ -9,10 +9,14 @@ import pytest
 
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.records import (
+    AdminRequestRecord,
+    AdminResultRecord,
     BrokerRecord,
+    ConfigRecord,
     ControllerRecord,
     PartitionRecord,
     ProducerRecord,
+    Stamp,
 )
 from tests.fsck.lives import LOG_START, TOPIC, key_of
 from tests.fsck.plants import changed, commit_records, found, registration, watermark
@@ -106,6 +110,67 @@ def test_i7_a_controller_epoch_that_falls(life):
     offset = commit_records(life, ControllerRecord(controller_id="zombie", controller_epoch=0))
 
     found(life.fsck(), "I7", metadata_offset=offset)
+
+
+def test_i7_a_decision_of_a_deposed_controller(life):
+    """The commit of a zombie that no condition stopped: each row carries its epoch."""
+    epoch = life.disks.cluster.image.controller.controller_epoch
+    commit_records(life, ControllerRecord(controller_id="new", controller_epoch=epoch + 1))
+    config = ConfigRecord(topic_id=None, config_name="num.partitions", config_value="2")
+    late = Stamp(time_ms=1, controller_id="zombie", controller_epoch=epoch)
+    offset = commit_records(life, config, stamp=late)
+
+    report = life.fsck()
+
+    assert found(report, "I7", metadata_offset=offset).sentence == (
+        f"committed under controller epoch {epoch}, though {epoch + 1} was claimed before"
+    )
+    assert report.invariants == {"I7"}
+
+
+def test_i6_two_controllers_of_one_epoch(life):
+    epoch = life.disks.cluster.image.controller.controller_epoch + 1
+    commit_records(life, ControllerRecord(controller_id="a", controller_epoch=epoch))
+    offset = commit_records(life, ControllerRecord(controller_id="b", controller_epoch=epoch))
+
+    report = life.fsck()
+
+    assert found(report, "I6", metadata_offset=offset).sentence == (
+        f"controller epoch {epoch} has two owners, a and b"
+    )
+    assert report.invariants == {"I6"}
+
+
+ASKED = AdminRequestRecord(request='{"id": "1"}')
+DONE = AdminResultRecord(request='{"id": "1"}', result='{"code": 0}')
+# fmt: off
+REQUESTS = [  # records, the place of the fault among them, its id
+    pytest.param([DONE],                                   0, "I11", id="an-answer-to-nobody"),
+    pytest.param([ASKED, DONE, DONE],                      2, "I11", id="run-twice"),
+    pytest.param([ASKED, ASKED],                           1, "I11", id="asked-twice"),
+    pytest.param([replace(ASKED, request="no json")],      0, "I15", id="a-request-that-is-none"),
+    pytest.param([replace(ASKED, request="[]")],           0, "I15", id="a-request-without-an-id"),
+    pytest.param([ASKED, replace(DONE, result="{}")],      1, "I15", id="a-result-without-a-code"),
+    pytest.param([replace(ASKED, request=None)],           0, "I15", id="a-request-without-a-text"),
+    pytest.param([ASKED, replace(DONE, result=None)],      1, "I15", id="a-result-without-a-text"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("records, place, invariant", REQUESTS)
+def test_a_request_and_its_result(life, records, place, invariant):
+    offset = commit_records(life, *records)
+
+    report = life.fsck()
+
+    found(report, invariant, metadata_offset=offset + place)
+    assert report.invariants == {invariant}
+
+
+def test_a_request_that_waits_and_one_that_was_answered_are_clean(life):
+    commit_records(life, ASKED, DONE, replace(ASKED, request='{"id": "2"}'))
+
+    assert life.fsck().findings == ()
 
 
 def test_i8_a_high_watermark_that_falls(life):

@@ -4,14 +4,12 @@ Each waits a moment after an error and goes on, as a job that is started again d
 client was told goes to the checker at once.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_on_spark.controller.brokers import elect_preferred, register_broker
+from kafka_on_spark.controller.commands import ADD_PARTITIONS, ELECT_PREFERRED, REGISTER_BROKER
 from kafka_on_spark.controller.log_start import delete_records
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.controller.topics import add_partitions
 from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
     InconsistentClusterError,
@@ -27,7 +25,6 @@ from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.service.addresses import address_of
-from kafka_on_spark.service.admin import run_command
 from kafka_on_spark.service.reading import plan_reads, read_pieces
 from kafka_on_spark.service.replicas import commit_decided
 from tests.simulation.checker import Checker
@@ -313,7 +310,7 @@ class Admin(Program):
                 return
         chance = self.rng.random()
         if chance < 0.3:
-            self._command(lambda newest: elect_preferred(newest, "by request"))
+            self.driver.command(ELECT_PREFERRED, keys=None)
         elif chance < 0.45:
             self._delete_records(image, self.rng.choice(sorted(image.topics)))
         elif chance < 0.5:
@@ -323,16 +320,7 @@ class Admin(Program):
         count = len(self.driver.metadata.image.topic(TOPIC).partitions)
         if count == PARTITIONS_MAX:
             return
-        self._command(
-            lambda image: add_partitions(
-                image,
-                TOPIC,
-                to=count + 1,
-                new_uuid=lambda: f"added{self.driver.node.new_uuid()}",
-                random_below=self.rng.randrange,
-                cause="one more",
-            )
-        )
+        self.driver.command(ADD_PARTITIONS, name=TOPIC, to=count + 1)
         self.seen["partition added"] += 1
 
     def _delete_records(self, image: MetadataImage, topic_id: TopicId) -> None:
@@ -365,17 +353,10 @@ class Admin(Program):
         root.check_writes()
         if root.directory_id is None:
             root.directory_id = DirectoryId(f"dir{broker_id}e{epoch}x{self.driver.node.name}")
-        directory_id = root.directory_id
-        self._command(
-            lambda image: register_broker(
-                image, broker_id, url, rack=None, directory_id=directory_id, cause="another disk"
-            )
-        )
-
-    def _command(self, decide: Callable[[Any], Any]) -> None:
-        run_command(
-            self.driver.metadata,
-            decide,
-            controller_id=self.driver.node.name,
-            timeout_ms=TIMEOUT_MS,
+        self.driver.command(
+            REGISTER_BROKER,
+            broker_id=broker_id,
+            root=url,
+            rack=None,
+            directory_id=root.directory_id,
         )

@@ -3,17 +3,16 @@
 Run in a process of the cluster, with the production's own commands: what an operator would do.
 """
 
-from kafka_on_spark.controller.brokers import register_broker
+from kafka_on_spark.controller.commands import REGISTER_BROKER
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import DirectoryId
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.service.admin import run_command
 from kafka_on_spark.service.reading import plan_reads
 from tests.simulation import invariants
 from tests.simulation.checker import Checker
 from tests.simulation.clients import TOPIC, read_all
 from tests.simulation.ledger import records_of, require
-from tests.simulation.processes import TIMEOUT_MS, Driver
+from tests.simulation.processes import Driver
 
 ROUNDS_MAX = 12
 """Passes of a controller, each with a sweep, until all replicas are in sync."""
@@ -45,19 +44,12 @@ def _replace_disks(driver: Driver) -> None:
             continue
         if root.directory_id is None:
             root.directory_id = DirectoryId(f"healed{broker.broker_id}e{broker.broker_epoch}")
-        directory_id = root.directory_id
-        run_command(
-            driver.metadata,
-            lambda newest, broker=broker, directory_id=directory_id: register_broker(
-                newest,
-                broker.broker_id,
-                broker.root,
-                rack=None,
-                directory_id=directory_id,
-                cause="another disk",
-            ),
-            controller_id=driver.node.name,
-            timeout_ms=TIMEOUT_MS,
+        driver.command(
+            REGISTER_BROKER,
+            broker_id=broker.broker_id,
+            root=broker.root,
+            rack=None,
+            directory_id=root.directory_id,
         )
 
 

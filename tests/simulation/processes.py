@@ -5,7 +5,9 @@ What runs on executors here is what runs there: `fetch`, `make_replica`, the pro
 
 import random
 from dataclasses import dataclass, field
+from typing import Any
 
+from kafka_on_spark.controller.commands import Command, Draws
 from kafka_on_spark.controller.recovery import ReplicaLook
 from kafka_on_spark.errors import (
     NO_ERROR,
@@ -17,6 +19,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.ports import ReplicaAddress
+from kafka_on_spark.service.admin import CommandRunner
 from kafka_on_spark.service.append_service import AppendService
 from kafka_on_spark.service.appender import Appender, AppendThreads
 from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeOrder, ProbeResult
@@ -167,9 +170,24 @@ class Driver:
             controller_id=self.node.name,
             run_probes=lambda orders: self.executors.run(probe_task, orders),
             run_looks=lambda orders: self.executors.run(look_task, orders),
-            new_uuid=lambda: f"renewed{self.node.new_uuid()}",
+            draws=self.draws,
             timeout_ms=TIMEOUT_MS,
         )
+
+    @property
+    def draws(self) -> Draws:
+        """What this process's decisions make up."""
+        return Draws(
+            new_uuid=lambda: f"renewed{self.node.new_uuid()}",
+            random_below=self.node.rng.randrange,
+        )
+
+    def command(self, command: Command[Any], **arguments: object) -> None:
+        """Run a one-shot command: here, or asked for in the log."""
+        runner = CommandRunner(
+            self.metadata, self.clock, controller_id=self.node.name, draws=self.draws
+        )
+        runner.run(command.order(**arguments), timeout_ms=TIMEOUT_MS)
 
     def stage(self, order: StageOrder, parts: dict[int, list[list[int]]]) -> list[StagedSegment]:
         """Write the segments of an append to the roots of `order`, as its tasks do.

@@ -37,6 +37,24 @@ VALUES = [  # name                           value      text or None: refused
     pytest.param("unclean.leader.election.enable", "yes", None,          id="no-truth-value"),
     pytest.param("cleanup.policy",           "compact", "compact",       id="one-of"),
     pytest.param("cleanup.policy",           "keep",    None,            id="none-of"),
+    pytest.param("cleanup.policy",           "compact,delete", "compact,delete", id="both"),
+    pytest.param("cleanup.policy",           "delete, compact", "delete, compact", id="both-in-the-other-order"),
+    pytest.param("cleanup.policy",           "delete,delete", None,      id="one-twice"),
+    pytest.param("cleanup.policy",           "delete,", None,            id="a-comma-too-many"),
+    pytest.param("retention.ms",             " 5 ",     " 5 ",           id="spaces-as-kafka-allows"),
+    pytest.param("retention.ms",             "+5",      "+5",            id="a-plus-sign-as-java-allows"),
+    pytest.param("retention.ms",             "1_000",   None,            id="only-python-reads-it"),
+    pytest.param("retention.ms",             "٣",       None,            id="digits-beyond-ascii"),
+    pytest.param("retention.ms",             2**63 - 1, str(2**63 - 1),  id="the-most-of-a-long"),
+    pytest.param("retention.ms",             -2,        None,            id="less-than-for-ever"),
+    pytest.param("min.insync.replicas",      2**31,     None,            id="above-the-most-of-an-int"),
+    pytest.param("max.message.bytes",        -1,        None,            id="negative-size"),
+    pytest.param("min.cleanable.dirty.ratio", 0.5,      "0.5",           id="ratio"),
+    pytest.param("min.cleanable.dirty.ratio", "1.1",    None,            id="ratio-above-one"),
+    pytest.param("min.cleanable.dirty.ratio", "nan",    None,            id="ratio-that-is-none"),
+    pytest.param("min.cleanable.dirty.ratio", "half",   None,            id="ratio-in-words"),
+    pytest.param("compression.type",         "zstd",    "zstd",          id="a-setting-of-kafka-only"),
+    pytest.param("compression.type",         "brotli",  None,            id="and-its-values"),
     pytest.param("leader.replication.throttled.replicas", "*", "*",      id="all-replicas"),
     pytest.param("leader.replication.throttled.replicas", "", "",        id="no-replicas"),
     pytest.param("follower.replication.throttled.replicas", "0:1,10:2", "0:1,10:2", id="replicas"),
@@ -61,6 +79,49 @@ def test_value(name, value, expected):
             check_settings({name: value}, topic_only=True)
         return
     assert check_settings({name: value}, topic_only=True) == {name: expected}
+
+
+# Kafka's TopicConfig as of 4.0, without what is about remote storage.
+KAFKA = {
+    "cleanup.policy": "delete",
+    "compression.type": "producer",
+    "delete.retention.ms": "86400000",
+    "file.delete.delay.ms": "60000",
+    "flush.ms": "9223372036854775807",
+    "index.interval.bytes": "4096",
+    "max.compaction.lag.ms": "9223372036854775807",
+    "max.message.bytes": "1048588",
+    "message.timestamp.after.max.ms": "3600000",
+    "message.timestamp.before.max.ms": "9223372036854775807",
+    "message.timestamp.type": "CreateTime",
+    "min.cleanable.dirty.ratio": "0.5",
+    "min.compaction.lag.ms": "0",
+    "min.insync.replicas": "1",
+    "preallocate": "false",
+    "retention.bytes": "-1",
+    "retention.ms": "604800000",
+    "segment.bytes": "1073741824",
+    "segment.index.bytes": "10485760",
+    "segment.jitter.ms": "0",
+    "segment.ms": "604800000",
+    "unclean.leader.election.enable": "false",
+}
+OUR_DEFAULTS = {
+    "flush.messages",
+    "follower.replication.throttled.replicas",
+    "leader.replication.throttled.replicas",
+}
+
+
+def test_settings_of_a_topic_are_those_of_kafka_with_its_defaults():
+    topics = {name: each.default for name, each in SETTINGS.items() if each.is_topic_setting}
+
+    assert topics.keys() == KAFKA.keys() | OUR_DEFAULTS
+    assert {name: topics[name] for name in KAFKA} == KAFKA
+
+
+def test_settings_of_a_topic_of_kafka_can_be_moved_over_as_they_are():
+    assert check_settings(KAFKA, topic_only=True) == KAFKA
 
 
 def test_setting_of_the_cluster_is_refused_for_a_topic():

@@ -298,7 +298,7 @@ FAILED = [  # under way, broker 4 away                                          
 
 @pytest.mark.parametrize("under_way, minimum, expected", FAILED)
 def test_a_move_to_a_broker_that_stays_away_fails_after_the_lag_time(under_way, minimum, expected):
-    settings = {"min.insync.replicas": minimum}
+    settings = {"min.insync.replicas": str(minimum)}
     image = image_of(under_way, ids=SIX, fenced="4", configs=settings)
 
     assert fail_reassignments(image, {4: 29_999}).records == []

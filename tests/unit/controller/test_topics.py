@@ -42,8 +42,8 @@ def create(name="payments", *, image=IMAGE, assignment=None, partitions=2, facto
     return create_topic(
         image,
         name,
-        partition_count=partitions,
-        replication_factor=factor,
+        partition_count=partitions if assignment is None else None,
+        replication_factor=factor if assignment is None else None,
         replica_assignment=assignment,
         configs=configs or {},
         new_uuid=lambda: f"{next(numbers):032x}",
