@@ -16,7 +16,6 @@ from kafka_on_spark.cli.options import (
     StorageOption,
     Yes,
     chosen_action,
-    needed,
     pairs,
 )
 from kafka_on_spark.cli.output import Output, plural, write_rows
@@ -43,7 +42,9 @@ def configs(
     context: typer.Context,
     cluster: ClusterUrl,
     describe: Annotated[bool, typer.Option("--describe", help="Show settings.")] = False,
-    alter: Annotated[bool, typer.Option("--alter", help="Set a topic's settings.")] = False,
+    alter: Annotated[
+        bool, typer.Option("--alter", help="Alter settings, of a topic or of the cluster.")
+    ] = False,
     topic: Annotated[
         str | None,
         typer.Option(
@@ -75,7 +76,7 @@ def configs(
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
-    """Show or alter settings of topics; show those of the cluster."""
+    """Show or alter settings of topics, or of the cluster."""
     action = chosen_action(context, ACTIONS)
     given = context.params
     with opened(cluster, storage_option, output, dry_run=dry_run, yes=yes) as session:
@@ -112,7 +113,7 @@ def setting_rows(
 
 
 def _alter(session: Session, given: Mapping[str, Any]) -> None:
-    pattern = needed(given["topic"], "--topic", "name the topic whose settings to alter")
+    pattern = given["topic"]
     changes = changed_settings(
         given["add_config"], given["add_config_file"], given["delete_config"]
     )
@@ -120,10 +121,12 @@ def _alter(session: Session, given: Mapping[str, Any]) -> None:
         raise InvalidRequestError(
             "nothing is to be altered: give --add-config, --add-config-file or --delete-config"
         )
-    names = matching_topics(session.cluster.image, pattern)
+    names = [] if pattern is None else matching_topics(session.cluster.image, pattern)
     session.do_all([_alteration_of(name, changes) for name in names])
+    if pattern is None:
+        session.do(lambda: session.cluster.alter_cluster_configs(changes))
     session.conclude(
-        f"Altered {plural(len(changes), 'setting')} of {', '.join(names)}.",
+        f"Altered {plural(len(changes), 'setting')} of {', '.join(names) or 'the cluster'}.",
         {"topics": names, "configs": dict(changes)},
     )
 

@@ -11,12 +11,12 @@ from kafka_on_spark.cli.output import Output, confirm, plural, say, write_json, 
 from kafka_on_spark.cli.record_rows import RECORD_COLUMNS, decided_rows
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller.brokers import register_broker
+from kafka_on_spark.controller.commands import Command
 from kafka_on_spark.controller.draining import continue_draining, drain_broker
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import BrokerId, DirectoryId, TopicPartition
-from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
-from kafka_on_spark.spark.services import Services, new_uuid
+from kafka_on_spark.spark.services import DRAWS, Services, new_uuid
 from kafka_on_spark.storage.root_identity import check_identity, check_reachable
 from kafka_on_spark.storage.roots import StorageOptions, normalize
 
@@ -47,8 +47,8 @@ class Rehearsal(Cluster):
         """Return a rehearsal on an open cluster, which stays its owner's to close."""
         return cls(cluster.root, cluster._services)
 
-    def _command(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
-        self._end_with(decide(self.image))
+    def _command(self, command: Command[T], **arguments: object) -> T:
+        self._end_with(command.order(**arguments).decide(self.image, DRAWS))
 
     def _end_with(self, result: ControllerResult[Any]) -> NoReturn:
         self.decided.extend(result.records)
