@@ -52,17 +52,16 @@ def compare_replicas(
     options = StorageOptions(storage_options)
     topic_image = image.topic(topic)
     return [
-        _compare(image, PartitionKey(topic_image.topic_id, number), partition, options)
-        for number, partition in sorted(topic_image.partitions.items())
+        compare_partition(image, PartitionKey(topic_image.topic_id, number), options)
+        for number in sorted(topic_image.partitions)
     ]
 
 
-def _compare(
-    image: MetadataImage,
-    key: PartitionKey,
-    partition: PartitionRegistration,
-    options: StorageOptions,
+def compare_partition(
+    image: MetadataImage, key: PartitionKey, options: StorageOptions
 ) -> PartitionComparison:
+    """Return what was found in all replicas of one partition, which must be in `image`."""
+    partition = image.topics[key.topic_id].partitions[key.partition]
     if not any(partition.is_made(each) for each in partition.replicas):
         return PartitionComparison(
             partition=key.partition, replica_count=0, batch_count=0, read_bytes=0, differences=()

@@ -1,11 +1,13 @@
-"""Topics as people ask for them."""
+"""Topics and brokers as people ask for them."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafka_on_spark.config import SETTINGS
 from kafka_on_spark.controller.high_watermark import is_under_min_isr
-from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, TopicId
+from kafka_on_spark.ids import LOST, BrokerId, LeaderEpoch, Offset, TopicId
+from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 
@@ -91,3 +93,51 @@ def describe(image: MetadataImage, name: str) -> TopicDescription:
             if SETTINGS[setting].note is not None
         ),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerDescription:
+    """One broker, and what it is to the partitions.
+
+    Attributes:
+        registration: The broker.
+        leader_count: Partitions that it leads.
+        preferred_count: Partitions that it is to lead.
+        replica_count: Partitions that it has a replica of, made or not.
+        in_sync_count: Of these, in the ISR.
+        lost_count: Of these, lost.
+    """
+
+    registration: BrokerRegistration
+    leader_count: int
+    preferred_count: int
+    replica_count: int
+    in_sync_count: int
+    lost_count: int
+
+
+def describe_brokers(image: MetadataImage) -> list[BrokerDescription]:
+    """Return the brokers by id, with what they lead and hold, in one pass over the partitions."""
+    leaders: Counter[BrokerId] = Counter()
+    preferred: Counter[BrokerId] = Counter()
+    replicas: Counter[BrokerId] = Counter()
+    in_sync: Counter[BrokerId] = Counter()
+    lost: Counter[BrokerId] = Counter()
+    for _, partition in image.partitions():
+        if partition.leader is not None:
+            leaders[partition.leader] += 1
+        preferred[partition.replicas[0]] += 1
+        replicas.update(partition.replicas)
+        in_sync.update(partition.isr)
+        lost.update(each for each in partition.replicas if partition.directory_of(each) == LOST)
+    return [
+        BrokerDescription(
+            registration=image.brokers[broker_id],
+            leader_count=leaders[broker_id],
+            preferred_count=preferred[broker_id],
+            replica_count=replicas[broker_id],
+            in_sync_count=in_sync[broker_id],
+            lost_count=lost[broker_id],
+        )
+        for broker_id in sorted(image.brokers)
+    ]

@@ -194,6 +194,22 @@ class DeltaMetadataLog:
                 expected = batch.end_offset
         return batches
 
+    def batches_from(self, offset: Offset) -> Iterator[MetadataBatch]:
+        """Yield the batch that holds `offset` and those after it, a file at a time.
+
+        For people who look into a long log: nothing is held, and nothing follows from it.
+        """
+        with self._delta.lock:
+            self._refresh()
+            files = self._delta.active_files()
+        for file in _placed(files):
+            if file.end_offset <= offset:
+                continue
+            path = f"{self.uri}/{file.path}"
+            for batch in decode_file(self._files.read(path), path):
+                if batch.end_offset > offset:
+                    yield batch
+
     def append(
         self, records: Sequence[Record], stamp: Stamp, *, expected_offset: Offset
     ) -> MetadataBatch:

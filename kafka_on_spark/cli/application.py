@@ -1,0 +1,111 @@
+"""The verbs in one application, what becomes of errors, and the exit codes.
+
+Exit codes: 0 it was done, and all is well; 1 something was found (by `fsck`, `dump-log --verify`
+or `replica-verification`) or is not complete (`reassign-partitions --verify`); 2 it could not be
+done, why is one sentence on standard error; 130 interrupted; 141 nobody reads the answer any more.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from kafka_on_spark.cli.brokers import brokers
+from kafka_on_spark.cli.configs import configs
+from kafka_on_spark.cli.controller import controller
+from kafka_on_spark.cli.dump_log import dump_log
+from kafka_on_spark.cli.fsck import fsck
+from kafka_on_spark.cli.leaders import leader_election
+from kafka_on_spark.cli.metadata import metadata
+from kafka_on_spark.cli.offsets import delete_records, get_offsets
+from kafka_on_spark.cli.options import FAILED, INTERRUPTED, UNREAD
+from kafka_on_spark.cli.reassignment import reassign_partitions
+from kafka_on_spark.cli.replicas import log_dirs, replica_verification
+from kafka_on_spark.cli.topics import topics
+from kafka_on_spark.errors import KafkaOnSparkError
+
+NAME: Final = "kafka-on-spark"
+
+
+class CommandLine(TyperGroup):
+    """Verbs whose errors are one sentence each."""
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **named: Any) -> Any:
+        """Run one call, and exit."""
+        given = sys.argv[1:] if args is None else list(args)
+        try:
+            code = super().main(given or ["--help"], *rest, **{**named, "standalone_mode": False})
+        except KafkaOnSparkError as error:
+            sys.exit(_failed(str(error)))
+        except typer.TyperException as error:
+            sys.exit(_failed(f"{error.format_message().rstrip('.')}: see --help"))
+        except typer.Abort:
+            sys.exit(_failed("nothing was done"))
+        if code == INTERRUPTED:
+            sys.stderr.write(f"{NAME}: interrupted\n")
+        sys.exit(code or 0)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a verb; who reads its answer may go at any time."""
+        try:
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()
+        except KafkaOnSparkError:
+            raise  # one of them is a TimeoutError, too, and so an OSError
+        except BrokenPipeError:
+            _drop_output()
+            raise typer.Exit(UNREAD) from None
+        except OSError as error:
+            _drop_output()
+            sys.exit(_failed(f"{error}: the system refuses that, so the answer is not complete"))
+
+
+def _drop_output() -> None:
+    """Have what is left in the buffer go nowhere: it would fail once more when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _failed(sentence: str) -> int:
+    sys.stderr.write(f"{NAME}: {' '.join(sentence.split())}\n")
+    return FAILED
+
+
+app = typer.Typer(
+    name=NAME,
+    cls=CommandLine,
+    help=(
+        "A partitioned, replicated, ordered log on Spark and Delta Lake.\n\n"
+        "Exit codes: 0 done, 1 something was found or is not complete, 2 it could not be done."
+    ),
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+VERBS: Final = (
+    topics,
+    configs,
+    reassign_partitions,
+    leader_election,
+    get_offsets,
+    delete_records,
+    dump_log,
+    log_dirs,
+    replica_verification,
+    brokers,
+    controller,
+    metadata,
+    fsck,
+)
+for verb in VERBS:
+    app.command()(verb)
+
+
+def main() -> None:
+    """Run the command line; errors are one sentence."""
+    app(prog_name=NAME)

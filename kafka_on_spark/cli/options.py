@@ -1,0 +1,127 @@
+"""What verbs share: the options of all, and which options go with which action of a verb.
+
+Kafka's tools have a flag an action (`--create`, `--list`); exactly one is given, and an option that
+does not go with it is refused rather than left unread.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, TypeVar
+
+import typer
+
+from kafka_on_spark.cli.output import Output
+from kafka_on_spark.errors import InvalidRequestError
+
+ClusterUrl = Annotated[
+    str,
+    typer.Option(
+        "--cluster",
+        "--bootstrap-server",
+        envvar="KAFKA_ON_SPARK_CLUSTER",
+        metavar="URL",
+        help="The cluster's metadata root: a folder or a URL.",
+    ),
+]
+StorageOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--storage-option",
+        metavar="NAME=VALUE",
+        help="A storage option, such as AWS_REGION=eu-west-1; may be given more than once.",
+    ),
+]
+Format = Annotated[Output, typer.Option("--output", help="A table, or JSON for scripts.")]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Decide, show the records to be committed, and commit nothing."),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Don't ask before what can't be undone.")]
+
+T = TypeVar("T")
+
+FOUND: Final = 1
+FAILED: Final = 2
+INTERRUPTED: Final = 130
+UNREAD: Final = 141
+"""Exit code as of a process that SIGPIPE ended: 128 + 13."""
+
+SHARED = ("cluster", "storage_option", "output")
+CHANGING = ("dry_run", "yes")
+
+
+def chosen_action(
+    context: typer.Context, actions: Mapping[str, Sequence[str]], default: str | None = None
+) -> str:
+    """Return which of `actions` was asked for; they map to the parameters that go with them.
+
+    Raises:
+        InvalidRequestError: None or several were, or an option that does not go with it.
+    """
+    given = [name for name, value in context.params.items() if _is_given(value)]
+    asked = [name for name in actions if name in given]
+    if not asked and default is not None:
+        asked = [default]
+    if len(asked) != 1:
+        found = " and ".join(map(_flag, asked)) or "none"
+        raise InvalidRequestError(
+            f"{context.info_name} takes one action, and was given {found}: choose one of"
+            f" {', '.join(map(_flag, actions))}"
+        )
+    [action] = asked
+    for name in given:
+        if name not in (action, *actions[action], *SHARED):
+            fitting = [each for each, names in actions.items() if name in names]
+            with_what = _flag(action) if action in context.params else context.info_name
+            raise InvalidRequestError(
+                f"{_flag(name)} does not go with {with_what}: leave it out"
+                + (f", or use it with {' or '.join(map(_flag, fitting))}" if fitting else "")
+            )
+    return action
+
+
+def _is_given(value: Any) -> bool:
+    return value is not None and value is not False and value not in ([], ())
+
+
+def _flag(name: str) -> str:
+    return "--" + name.rstrip("_").replace("_", "-")
+
+
+def needed(value: T | None, option: str, words: str) -> T:
+    """Return an option's value, which the action needs.
+
+    Raises:
+        InvalidRequestError: It was not given.
+    """
+    if value is None or value == []:
+        raise InvalidRequestError(f"{option} is missing: {words}")
+    return value
+
+
+def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
+    """Return what was given as NAME=VALUE.
+
+    Raises:
+        InvalidRequestError: It was not.
+    """
+    found = {}
+    for each in given or ():
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise InvalidRequestError(f"{option} can't be {each!r}: give NAME=VALUE")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def numbers(text: str, option: str) -> list[int]:
+    """Return whole numbers that were given with commas between.
+
+    Raises:
+        InvalidRequestError: They were not.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise InvalidRequestError(
+            f"{option} can't be {text!r}: give whole numbers with commas between, as in 1,2,3"
+        )
+    return [int(part) for part in parts]

@@ -1,0 +1,189 @@
+"""A cluster opened for one call of the command line, and the rehearsal of a change to it."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, NoReturn, TypeVar
+
+from kafka_on_spark.cli.options import pairs
+from kafka_on_spark.cli.output import Output, confirm, plural, say, write_json, write_table
+from kafka_on_spark.cli.record_rows import RECORD_COLUMNS, decided_rows
+from kafka_on_spark.cluster import Cluster
+from kafka_on_spark.controller.brokers import register_broker
+from kafka_on_spark.controller.commands import Command
+from kafka_on_spark.controller.draining import continue_draining, drain_broker
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.ids import BrokerId, DirectoryId, TopicPartition
+from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from kafka_on_spark.spark.services import DRAWS, Services, new_uuid
+from kafka_on_spark.storage.root_identity import check_owner, check_reachable
+from kafka_on_spark.storage.roots import StorageOptions, normalize
+
+T = TypeVar("T")
+
+Change = Callable[[Cluster], object]
+"""What changes something, given the cluster, or a rehearsal of it."""
+
+
+class Rehearsed(Exception):  # noqa: N818 - not an error: the end of a rehearsal
+    """A change was decided, and what would come after the decision must not be done."""
+
+
+class Rehearsal(Cluster):
+    """A cluster whose commands are decided on its image, and committed nowhere.
+
+    Decisions are pure, so what would be committed is what is decided: by the very functions that
+    decide it in earnest. A command ends where it would be committed, so that nothing that follows
+    is done either.
+    """
+
+    def __init__(self, metadata_root: str, services: Services) -> None:
+        super().__init__(metadata_root, services)
+        self.decided: list[Record] = []
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> "Rehearsal":
+        """Return a rehearsal on an open cluster, which stays its owner's to close."""
+        return cls(cluster.root, cluster._services)
+
+    def _command(self, command: Command[T], **arguments: object) -> T:
+        self._end_with(command.order(**arguments).decide(self.image, DRAWS))
+
+    def _end_with(self, result: ControllerResult[Any]) -> NoReturn:
+        self.decided.extend(result.records)
+        raise Rehearsed
+
+    def drain_broker(self, broker_id: int) -> list[TopicPartition]:
+        """Decide a draining, step by step: each on what the one before would lead to."""
+        image = self.image
+        step = drain_broker(image, BrokerId(broker_id), f"broker {broker_id} drained by request")
+        records: list[Record] = []
+        while step.records:
+            batch = MetadataBatch(
+                base_offset=image.offset,
+                stamp=Stamp(time_ms=image.time_ms),
+                records=tuple(step.records),
+            )
+            records.extend(batch.records)
+            image = image.replay(batch)
+            step = continue_draining(image)
+        self._end_with(ControllerResult(records, []))
+
+    def register_broker(
+        self, broker_id: int, root: str | PathLike[str], *, rack: str | None = None
+    ) -> None:
+        """Decide a registration, without what it begins with: writing an identity to the root.
+
+        Raises:
+            InvalidRootError: The root can't be reached.
+            InconsistentClusterIdError, DuplicateBrokerRegistrationError: It is another's.
+        """
+        url = normalize(root)
+        known = check_reachable(url, self._services.options)
+        if known is not None:
+            cluster_id = self.image.cluster_id
+            assert cluster_id is not None, "it was made"
+            check_owner(known, url, cluster_id, BrokerId(broker_id))
+        # A disk that is none yet would be given an identity of its own.
+        directory_id = DirectoryId(new_uuid()) if known is None else known.directory_id
+        cause = f"broker {broker_id} registered by request"
+        self._end_with(
+            register_broker(
+                self.image,
+                BrokerId(broker_id),
+                url,
+                rack=rack,
+                directory_id=directory_id,
+                cause=cause,
+            )
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """One call of the command line.
+
+    Attributes:
+        cluster: Opened; a rehearsal of it for a dry run.
+        options: Credentials of all roots.
+        output: How the answer is written.
+        is_yes: What can't be undone is done without a question.
+        rehearsal: The same as `cluster` for a dry run; else None.
+    """
+
+    cluster: Cluster
+    options: StorageOptions
+    output: Output
+    is_yes: bool = False
+    rehearsal: Rehearsal | None = None
+
+    def confirm(self, deed: str) -> None:
+        """Ask before a deed that can't be undone ("deleting 2 topics"); not in a rehearsal.
+
+        Raises:
+            InvalidRequestError: Nobody can be asked.
+            typer.Abort: The answer was no.
+        """
+        if self.rehearsal is None:
+            confirm(deed, is_yes=self.is_yes)
+
+    def do(self, change: Callable[[], T]) -> T | None:
+        """Have something changed; in a rehearsal only decided, and the answer is None."""
+        try:
+            return change()
+        except Rehearsed:
+            return None
+
+    def do_all(self, changes: Sequence[Change]) -> None:
+        """Have several things changed: all are decided before the first is done, so that one that
+        is refused leaves nothing half done."""
+        rehearsal = self.rehearsal or Rehearsal.of(self.cluster)
+        for change in changes:
+            with suppress(Rehearsed):
+                change(rehearsal)
+        if self.rehearsal is None:
+            for change in changes:
+                change(self.cluster)
+
+    def conclude(self, sentence: str, answer: Mapping[str, Any]) -> None:
+        """Say what was done: the answer, or for a dry run the records that it would have been."""
+        if self.rehearsal is None:
+            if self.output is Output.JSON:
+                write_json({"dry_run": False, **answer})
+            else:
+                say(sentence)
+            return
+        rows = decided_rows(self.rehearsal.decided, self.cluster.image)
+        if self.output is Output.JSON:
+            write_json({"dry_run": True, "records": rows})
+            return
+        write_table(RECORD_COLUMNS, rows)
+        say(f"A dry run: {plural(len(rows), 'record')} would be committed, and nothing was.")
+
+
+@contextmanager
+def opened(
+    cluster: str,
+    storage_option: list[str] | None,
+    output: Output,
+    *,
+    dry_run: bool = False,
+    yes: bool = False,
+) -> Iterator[Session]:
+    """Open the cluster at the URL `cluster` for one call.
+
+    Raises:
+        ClusterNotFoundError: There is none.
+        InvalidRequestError: A storage option is not NAME=VALUE.
+    """
+    options = pairs(storage_option, "--storage-option")
+    kind = Rehearsal if dry_run else Cluster
+    with kind.open(cluster, storage_options=options) as handle:
+        yield Session(
+            cluster=handle,
+            options=StorageOptions(options),
+            output=output,
+            is_yes=yes,
+            rehearsal=handle if isinstance(handle, Rehearsal) else None,
+        )

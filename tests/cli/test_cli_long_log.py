@@ -1,0 +1,53 @@
+"""A metadata log of more than a thousand records: its snapshot, and a reader that has enough."""
+
+from subprocess import PIPE
+
+import pytest
+
+from tests.cli.conftest import CommandLine
+from tests.cluster.disks import new_disks
+
+
+@pytest.fixture(scope="module")
+def call():
+    """Calls the command line on a cluster whose log is longer than what a pipe holds."""
+    with new_disks(1) as disks:
+        disks.cluster.create_topic("many", partitions=1500)
+        disks.cluster._metadata.maintain()
+        disks.cluster.create_topic("later")
+        yield CommandLine(str(disks.metadata_root))
+
+
+def test_newest_snapshot_is_shown_without_what_came_later(call):
+    topics = call.json("metadata", "--snapshot", "--record-type", "TopicRecord")
+
+    assert [each["topic"] for each in topics] == ["many"]
+
+
+def test_lines_of_one_answer_are_cut_off_by_nobody(call):
+    titles, *lines = call("metadata", "--log", "--record-type", "PartitionRecord").splitlines()
+
+    assert titles.split()[:2] == ["OFFSET", "BATCH"]
+    assert len(lines) == 1501
+    assert all("log_start_offset=0" in line for line in lines)
+
+
+def test_reader_that_has_enough_ends_it_without_a_word(call):
+    process = call.start("metadata", "--log", stdout=PIPE, stderr=PIPE)
+
+    process.stdout.readline()
+    process.stdout.close()
+    complaint = process.stderr.read()
+    process.stderr.close()
+
+    assert (process.wait(), complaint) == (141, "")
+
+
+def test_reader_that_is_gone_before_a_short_answer_is_nothing_to_complain_of(call):
+    process = call.start("topics", "--list", stdout=PIPE, stderr=PIPE)
+
+    process.stdout.close()
+    complaint = process.stderr.read()
+    process.stderr.close()
+
+    assert (process.wait(), complaint) == (141, "")

@@ -1,0 +1,99 @@
+"""How rows are written: at terminals of every width, to pipes, and as JSON."""
+
+import io
+import json
+
+import pytest
+
+from kafka_on_spark.cli import output
+from kafka_on_spark.cli.output import NOTHING, Output, plural, text_of, write_rows
+from tests.cli.conftest import without_styles
+
+COLUMNS = {"name": "name", "size": "size in bytes", "why": "why", "empty": "empty"}
+ROWS = [
+    {"name": "short", "size": 7, "why": "because", "empty": None, "unshown": [1, 2]},
+    {"name": "[red]", "size": 1234567, "why": "word " * 30 + "end", "empty": []},
+]
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def written(monkeypatch, stream, *, columns=80, kind=Output.TABLE, rows=ROWS):
+    monkeypatch.setattr("sys.stdout", stream)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    write_rows(kind, COLUMNS, rows)
+    return without_styles(stream.getvalue())
+
+
+@pytest.mark.parametrize("columns", [*range(10, 90), 200, 400])
+def test_every_width_of_a_terminal_shows_every_character(monkeypatch, columns):
+    shown = written(monkeypatch, Terminal(), columns=columns)
+
+    assert "word" * 30 + "end" in "".join(shown.split())
+    assert "[red]" in shown
+    assert "1234567" in shown
+    assert "empty" not in shown  # it says nothing in any row
+
+
+def test_too_narrow_a_terminal_gets_a_block_a_row(monkeypatch):
+    blocks = written(monkeypatch, Terminal(), columns=20).split("\n\n")
+
+    assert blocks[0].splitlines() == [
+        "name           short",
+        "size in bytes  7",
+        "why            because",
+    ]
+    assert len([block for block in blocks if block]) == len(ROWS)
+
+
+def test_pipe_gets_a_line_a_row_with_all_columns(monkeypatch):
+    titles, first, second = written(monkeypatch, io.StringIO(), columns=20).splitlines()
+
+    assert titles.split("  ")[0] == "NAME"
+    assert first.split() == ["short", "7", "because", NOTHING]
+    assert second.endswith(f"end  {NOTHING}")
+    assert titles.index("WHY") == first.index("because") == second.index("word")
+
+
+def test_json_says_what_the_columns_leave_out(monkeypatch):
+    text = written(monkeypatch, io.StringIO(), kind=Output.JSON)
+
+    assert json.loads(text) == ROWS
+    assert written(monkeypatch, io.StringIO(), kind=Output.JSON, rows=[]) == "[]\n"
+
+
+def test_long_answer_is_written_as_it_comes(monkeypatch):
+    stream = io.StringIO()
+    lengths = []
+
+    def rows():
+        for number in range(3 * output.ROWS_AT_ONCE):
+            lengths.append(len(stream.getvalue()))
+            yield {"name": str(number)}
+
+    text = written(monkeypatch, stream, rows=rows())
+
+    assert len(text.splitlines()) == 3 * output.ROWS_AT_ONCE + 1
+    assert lengths[0] == 0 < lengths[-1] < len(text)
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [(None, "-"), ("", "-"), ([], "-"), (0, "0"), (False, "no"), (True, "yes"),
+     ([3, 1], "3,1"), ([None], "-"), ("two\nlines", "two lines")],
+)  # fmt: skip
+def test_cells(value, text):
+    assert text_of(value) == text
+
+
+def test_counts_have_their_nouns():
+    assert [plural(count, "topic") for count in (0, 1, 12345)] == [
+        "0 topics",
+        "1 topic",
+        "12,345 topics",
+    ]

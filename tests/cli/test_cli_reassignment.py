@@ -1,0 +1,236 @@
+"""`reassign-partitions`, `leader-election` and `brokers`: what moves, and who moves it."""
+
+import json
+
+import pytest
+
+from tests.cluster.disks import isr_of, partition_of
+
+
+def assignment(topic, replicas, partition=0):
+    return {
+        "version": 1,
+        "partitions": [
+            {
+                "topic": topic,
+                "partition": partition,
+                "replicas": replicas,
+                "log_dirs": ["any"] * len(replicas),
+            }
+        ],
+    }
+
+
+def settle(cluster, topic, replicas):
+    """Replicate and control until a move is done."""
+    for _ in range(8):
+        cluster.replicate([topic])
+        cluster.run_controller()
+        if partition_of(cluster, topic).replicas == replicas:
+            return
+    raise AssertionError(partition_of(cluster, topic))
+
+
+def test_reassignment_from_its_file_to_its_end(call, new_topic, cluster, json_file):
+    topic = new_topic(b"a", b"b", replica_assignment={0: [1, 2, 3]})
+    file = json_file(assignment(topic, [4, 2, 3]))
+    using = ("--reassignment-json-file", file)
+
+    started = call.json("reassign-partitions", "--execute", *using, "--throttle", 1_000_000)
+
+    assert started["current"] == assignment(topic, [1, 2, 3])
+    assert started["started"] == [{"topic": topic, "partition": 0}]
+    [move] = call.json("reassign-partitions", "--list")
+    assert (move["adding_replicas"], move["removing_replicas"]) == ([4], [1])
+    assert (move["waits_for"], move["throttle_bytes_per_s"]) == ([4], 1_000_000)
+    assert move["offsets_to_copy"] == 2
+    verified = call.json("reassign-partitions", "--verify", *using, code=1)
+    assert [each["status"] for each in verified["partitions"]] == ["in progress"]
+
+    settle(cluster, topic, (4, 2, 3))
+
+    assert call.json("reassign-partitions", "--verify", *using)["is_complete"]
+    assert call.json("reassign-partitions", "--list") == []
+
+
+def test_what_execute_prints_is_the_file_of_the_way_back(call, new_topic, cluster, json_file):
+    topic = new_topic(replica_assignment={0: [1, 2]})
+    lines = call(
+        *("reassign-partitions", "--execute"),
+        *("--reassignment-json-file", json_file(assignment(topic, [3, 2]))),
+    ).splitlines()
+    way_back = json_file(lines[2])
+
+    cancelled = call.json("reassign-partitions", "--cancel", "--reassignment-json-file", way_back)
+
+    assert cancelled["cancelled"] == [{"topic": topic, "partition": 0}]
+    assert not partition_of(cluster, topic).is_reassigning
+    # As in Kafka, who stays comes before who was to go: the order is put right by the file.
+    call("reassign-partitions", "--execute", "--reassignment-json-file", way_back)
+    call("reassign-partitions", "--verify", "--reassignment-json-file", way_back)
+    assert partition_of(cluster, topic).replicas == (1, 2)
+    refusal = call.refused("reassign-partitions", "--cancel", "--reassignment-json-file", way_back)
+    assert "nothing to cancel" in refusal
+
+
+def test_generated_plan_says_what_moves_and_is_executed_as_it_is(
+    call, new_topic, cluster, json_file, tmp_path
+):
+    topic = new_topic(b"a", b"b", replica_assignment={0: [1, 2], 1: [1, 2]})
+    chosen = json_file({"version": 1, "topics": [{"topic": topic}]})
+    generate = ("reassign-partitions", "--generate", "--topics-to-move-json-file", chosen)
+
+    plan = call.json(*generate, "--broker-list", "3,4", "--throttle", 1000)
+    text = call(*generate, "--broker-list", "3,4")
+
+    proposed = [each["replicas"] for each in plan["proposed"]["partitions"]]
+    assert [sorted(each) for each in proposed] == [[3, 4], [3, 4]]
+    assert {each[0] for each in proposed} == {3, 4}
+    assert plan["current"] == call.json(*generate, "--broker-list", "1,2")["current"]
+    sizes = {each["size_bytes"] for each in call.json("log-dirs", "--topic", topic)} - {0}
+    assert plan["bytes_moved"] == 2 * sizes.pop()
+    assert plan["estimated_seconds"] == plan["bytes_moved"] / 1000
+    *_, last = text.splitlines()
+    assert json.loads(last) == plan["proposed"]
+    assert "2 partitions of 2 would change" in text
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    (tmp_path / "from-text.json").write_text(last)
+    begin = ("reassign-partitions", "--execute", "--reassignment-json-file")
+    rehearsed = call.json(*begin, tmp_path / "from-text.json", "--dry-run")
+    started = call.json(*begin, tmp_path / "plan.json")
+    assert len(rehearsed["records"]) == len(started["started"]) == 2
+    assert partition_of(cluster, topic).target_replicas == tuple(proposed[0])
+    call("reassign-partitions", "--cancel")
+
+
+def test_plan_of_what_is_in_balance_moves_nothing(call, new_topic, json_file):
+    topic = new_topic(replica_assignment={0: [1, 2], 1: [2, 3], 2: [3, 4], 3: [4, 1]})
+    chosen = json_file({"topics": [{"topic": topic}]})
+
+    text = call("reassign-partitions", "--generate", "--topics-to-move-json-file", chosen)
+
+    assert "Nothing is to be moved" in text
+
+
+def test_rehearsed_reassignment_moves_nothing(call, new_topic, cluster, json_file):
+    topic = new_topic(replica_assignment={0: [1, 2]})
+    before = cluster.image
+
+    answer = call.json(
+        *("reassign-partitions", "--execute", "--dry-run"),
+        *("--reassignment-json-file", json_file(assignment(topic, [3, 2]))),
+    )
+
+    [record] = answer["records"]
+    assert record["replicas"] == [3, 2, 1]
+    assert record["adding_replicas"] == [3]
+    assert cluster.image == before
+
+
+def test_verify_tells_partitions_that_are_not_there_and_replicas_that_are_others(
+    call, new_topic, json_file
+):
+    topic = new_topic(replica_assignment={0: [1, 2]})
+    wanted = assignment(topic, [3, 2])
+    wanted["partitions"].append({"topic": topic, "partition": 7, "replicas": [1]})
+
+    answer = call.json(
+        *("reassign-partitions", "--verify", "--reassignment-json-file", json_file(wanted)), code=1
+    )
+
+    assert [each["status"] for each in answer["partitions"]] == [
+        "the replicas are others",
+        "the partition is not there",
+    ]
+
+
+@pytest.fixture
+def displaced(new_topic, cluster, disks):
+    """A topic whose preferred leader was away, and is in sync again."""
+    topic = new_topic(b"a", replica_assignment={0: [4, 1, 2]})
+    disks.take_away(4)
+    cluster.run_controller()
+    disks.give_back(4)
+    cluster.run_controller()
+    cluster.replicate()
+    assert isr_of(cluster, topic) == [1, 2, 4]
+    return topic
+
+
+def test_preferred_leaders_are_elected_where_they_are_in_sync(call, displaced, cluster, json_file):
+    election = ("leader-election", "--election-type", "preferred")
+    file = json_file({"partitions": [{"topic": displaced, "partition": 0}]})
+    assert partition_of(cluster, displaced).leader == 1
+
+    rehearsed = call.json(*election, "--topic", displaced, "--dry-run")
+    assert [each["leader"] for each in rehearsed["records"]] == [4]
+    answer = call.json(*election, "--path-to-json-file", file)
+
+    assert answer["elected"] == [{"topic": displaced, "partition": 0, "leader": 4}]
+    assert call.json(*election, "--topic", displaced, "--partition", 0)["elected"] == []
+
+
+def test_unclean_election_is_confirmed_since_records_may_be_lost(call, new_topic, cluster, disks):
+    topic = new_topic(b"a", replica_assignment={0: [4, 3]})
+    disks.take_away(3)
+    cluster.run_controller()
+    cluster.append(topic, [("key", b"only on broker 4")])
+    disks.take_away(4)
+    disks.give_back(3)
+    cluster.run_controller()
+    election = ("leader-election", "--election-type", "unclean", "--topic", topic)
+    try:
+        assert partition_of(cluster, topic).leader is None
+
+        assert f"({topic}-0)" in call.refused(*election)
+        rehearsed = call.json(*election, "--dry-run")
+        answer = call.json(*election, "--yes")
+    finally:
+        disks.give_back(4)
+        cluster.run_controller()
+        cluster.replicate()
+
+    assert "offsets 1 to 1 are lost" in rehearsed["records"][0]["cause"]
+    assert answer["elected"] == [{"topic": topic, "partition": 0, "leader": 3}]
+
+
+def test_broker_is_registered_drained_resumed_and_unregistered(call, new_topic, cluster, disks):
+    root = disks.root(9)
+    register = ("brokers", "--register", "--broker", 9, "--root", root, "--rack", "a")
+
+    [record] = call.json(*register, "--dry-run")["records"]
+    assert (record["broker_id"], record["root"]) == (9, str(root))
+    assert not root.exists()
+    call(*register)
+    topic = new_topic(b"a", replica_assignment={0: [9, 1]})
+    rehearsed = call.json("brokers", "--drain", "--broker", 9, "--dry-run")
+    drained = call.json("brokers", "--drain", "--broker", 9)
+
+    assert [each.get("leader") for each in rehearsed["records"]] == [None, 1, None]
+    assert drained["moved"] == [{"topic": topic, "partition": 0}]
+    [row] = call.json("brokers", "--describe", "--broker", 9)
+    assert (row["state"], row["rack"]) == ("draining", "a")
+    assert (row["leaders"], row["replicas"], row["in_sync"]) == (0, 1, 0)
+    call("brokers", "--resume", "--broker", 9)
+    assert cluster.image.brokers[9].state.value == "active"
+    assert "only an empty broker" in call.refused("brokers", "--unregister", "--broker", 9)
+    cluster.delete_topic(topic)
+    call("brokers", "--unregister", "--broker", 9)
+    listed = [line.split()[0] for line in call("brokers", "--list").splitlines()]
+    assert listed == ["BROKER", "1", "2", "3", "4"]
+
+
+def test_another_disk_for_a_broker_with_replicas_is_confirmed(call, new_topic, cluster, disks):
+    new_topic(b"a", replica_assignment={0: [1, 4]})
+    disks.take_away(4)
+    cluster.run_controller()
+    try:
+        refusal = call.refused(
+            "brokers", "--register", "--broker", 4, "--root", disks.root("another")
+        )
+    finally:
+        disks.give_back(4)
+        cluster.run_controller()
+        cluster.replicate()
+
+    assert "counts for nothing, can't be undone" in refusal

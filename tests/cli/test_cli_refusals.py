@@ -1,0 +1,140 @@
+"""What can't be done is refused in one sentence, and nothing of it is done."""
+
+import pytest
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.cli.configs import changed_settings
+from kafka_on_spark.errors import InvalidRequestError, RequestTimedOutError
+from tests.cli.conftest import CommandLine
+
+FILES = {
+    "not-json": "{",
+    "no-list": '{"version": 1}',
+    "empty": '{"partitions": []}',
+    "version": '{"version": 2, "partitions": [{"topic": "t", "partition": 0}]}',
+    "no-partition": '{"partitions": [{"topic": "t"}]}',
+    "true-partition": '{"partitions": [{"topic": "t", "partition": true}]}',
+    "twice": '{"partitions": [{"topic": "t", "partition": 0, "replicas": [1]},'
+    ' {"topic": "t", "partition": 0, "replicas": [1]}]}',
+    "words": '{"partitions": [{"topic": "t", "partition": 0, "replicas": ["one"]}]}',
+    "unknown": '{"partitions": [{"topic": "nobody", "partition": 0, "replicas": [1], "offset": 0}]}',
+}
+EXECUTE = ("reassign-partitions", "--execute", "--reassignment-json-file")
+DELETE = ("delete-records", "--yes", "--offset-json-file")
+
+# fmt: off
+REFUSALS = [
+    (("topics",), "takes one action, and was given none: choose one of --create, --alter"),
+    (("topics", "--list", "--create"), "takes one action, and was given --create and --list:"),
+    (("topics", "--list", "--partitions", "3"), "--partitions does not go with --list: leave it out, or use it with --create or --alter"),
+    (("topics", "--list", "--yes"), "--yes does not go with --list"),
+    (("topics", "--create"), "--topic is missing: name the topic to create"),
+    (("topics", "--create", "--topic", "no/good"), "topic name 'no/good' is not allowed"),
+    (("topics", "--create", "--topic", "new", "--config", "retention.ms"), "--config can't be 'retention.ms': give NAME=VALUE"),
+    (("topics", "--create", "--topic", "new", "--config", "retention.msec=1"), "did you mean 'retention.ms'?"),
+    (("topics", "--create", "--topic", "new", "--replica-assignment", "1:x"), "--replica-assignment can't be '1,x'"),
+    (("topics", "--create", "--topic", "new", "--replication-factor", "9"), "replication factor 9 is larger than the number of brokers, 4"),
+    (("topics", "--alter", "--topic", "nobody", "--partitions", "3"), "no topic matches 'nobody'"),
+    (("topics", "--describe", "--topic", "["), "the topic pattern '[' is no regular expression"),
+    (("topics", "--delete", "--topic", "nobody", "--yes"), "no topic matches 'nobody'"),
+    (("configs", "--describe", "--add-config", "a=b"), "--add-config does not go with --describe"),
+    (("configs", "--alter"), "nothing is to be altered"),
+    (("configs", "--alter", "--add-config", "num.partition=2"), "did you mean 'num.partitions'?"),
+    (("configs", "--alter", "--topic", "nobody"), "nothing is to be altered"),
+    (("configs", "--alter", "--topic", "nobody", "--add-config-file", "/no/where"), "'/no/where' can't be read"),
+    (("reassign-partitions", "--verify"), "--reassignment-json-file is missing"),
+    ((*EXECUTE, "/no/where"), "/no/where can't be read"),
+    ((*EXECUTE, "{not-json}"), "is no JSON"),
+    ((*EXECUTE, "{no-list}"), 'has no list "partitions"'),
+    ((*EXECUTE, "{empty}"), 'has no list "partitions"'),
+    ((*EXECUTE, "{version}"), "has version 2: only 1 is known"),
+    ((*EXECUTE, "{no-partition}"), "names no partition"),
+    ((*EXECUTE, "{true-partition}"), "names no partition"),
+    ((*EXECUTE, "{twice}"), "names t-0 again"),
+    ((*EXECUTE, "{words}"), "has no replicas: give broker ids"),
+    ((*EXECUTE, "{unknown}"), "there is no topic 'nobody'"),
+    ((*DELETE, "{words}"), "has no offset: give a whole number"),
+    ((*DELETE, "{unknown}"), "there is no topic 'nobody'"),
+    (("leader-election", "--election-type", "dirty", "--all-topic-partitions"), "can't hold a 'dirty' election"),
+    (("leader-election", "--election-type", "preferred"), "name partitions in one way"),
+    (("leader-election", "--election-type", "preferred", "--partition", "0", "--all-topic-partitions"), "name partitions in one way"),
+    (("leader-election", "--election-type", "preferred", "--topic", "nobody"), "there is no topic 'nobody'"),
+    (("get-offsets", "--time", "yesterday"), "--time can't be 'yesterday'"),
+    (("get-offsets", "--time", "2026-01-31T12:00:00"), "has no time zone"),
+    (("get-offsets", "--topic-partitions", "t:x"), "there is no topic 't'"),
+    (("get-offsets", "--topic", "t", "--topic-partitions", "t:0"), "name partitions in one way"),
+    (("get-offsets", "--partitions", "first"), "--partitions can't be 'first'"),
+    (("dump-log",), "--topic is missing"),
+    (("dump-log", "--cluster-metadata", "--topic", "t"), "--topic does not go with --cluster-metadata"),
+    (("dump-log", "--topic", "nobody"), "there is no topic 'nobody'"),
+    (("brokers", "--drain"), "--broker is missing"),
+    (("brokers", "--drain", "--broker", "77"), "there is no broker 77"),
+    (("brokers", "--register", "--broker", "77"), "--root is missing"),
+    (("controller", "--describe", "--seconds", "1"), "--seconds does not go with --describe"),
+    (("controller", "--run", "--seconds", "-1"), "--seconds"),
+    (("metadata",), "choose one of --log, --snapshot, --image"),
+    (("metadata", "--image", "--offset", "3"), "--offset does not go with --image"),
+    (("topcs", "--list"), "Did you mean 'topics'?"),
+    (("topics", "--lost"), "No such option"),
+    (("topics", "--list", "--output", "xml"), "'xml'"),
+    (("topics", "--list", "--storage-option", "x"), "--storage-option can't be 'x': give NAME=VALUE"),
+    (("topics", "--list", "--cluster", "/no/where"), "there is no cluster at /no/where"),
+    (("fsck", "--cluster", "/no/where"), "there is no cluster at /no/where"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("arguments, words", REFUSALS)
+def test_refused_in_one_sentence_and_nothing_is_done(call, cluster, tmp_path, arguments, words):
+    for name, content in FILES.items():
+        (tmp_path / name).write_text(content)
+    files = {f"{{{name}}}": str(tmp_path / name) for name in FILES}
+    before = cluster.image
+
+    assert words in call.refused(*(files.get(each, each) for each in arguments))
+
+    assert cluster.image == before
+
+
+def test_cluster_that_is_not_named_is_asked_for(monkeypatch):
+    monkeypatch.delenv("KAFKA_ON_SPARK_CLUSTER", raising=False)
+
+    refusal = CommandLine("").refused("topics", "--list")
+
+    assert "--cluster" in refusal
+    assert "KAFKA_ON_SPARK_CLUSTER" in refusal
+
+
+def test_command_that_timed_out_says_so(call, monkeypatch):
+    def time_out(*arguments):
+        raise RequestTimedOutError("commits to the metadata log keep conflicting")
+
+    monkeypatch.setattr(Cluster, "elect_leaders", time_out)
+
+    refusal = call.refused(
+        "leader-election", "--election-type", "preferred", "--all-topic-partitions"
+    )
+
+    assert refusal == "commits to the metadata log keep conflicting"
+
+
+def test_setting_that_is_set_and_deleted_at_once_is_refused():
+    with pytest.raises(InvalidRequestError, match="can't be set and deleted at once"):
+        changed_settings(["a=1"], None, "a")
+
+
+def test_partition_or_replica_that_is_not_there_is_refused(call, new_topic):
+    topic = new_topic(b"a", replica_assignment={0: [1, 2]})
+
+    assert "has no partition 3" in call.refused("dump-log", "--topic", topic, "--partition", 3)
+    refusal = call.refused("dump-log", "--topic", topic, "--broker", 3)
+    assert "broker 3 has no replica" in refusal
+    assert "[1, 2]" in refusal
+    assert "has no partition 1" in call.refused("get-offsets", "--topic-partitions", f"{topic}:0-2")
+    assert "names no partitions" in call.refused("get-offsets", "--topic-partitions", f"{topic}:x")
+
+
+def test_help_says_what_each_verb_does_and_no_arguments_are_a_question_for_it(call):
+    assert call() == call("--help")
+    assert "replica-verification" in call("--help")
+    assert "--under-min-isr-partitions" in call("topics", "--help")
