@@ -1,6 +1,7 @@
 """One-shot commands: alone, asked for in the log, withdrawn, and what a waiter does for a dead one."""
 
 import random
+from functools import partial
 from itertools import count, pairwise
 
 import pytest
@@ -14,7 +15,7 @@ from kafka_on_spark.controller.commands import (
     Draws,
 )
 from kafka_on_spark.controller.lease import claim
-from kafka_on_spark.controller.requests import Request, request_record
+from kafka_on_spark.controller.requests import Request, request_record, withdraw
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
@@ -236,6 +237,25 @@ def test_a_request_is_decided_once_however_often_it_is_looked_at(world):
     assert stale.image.requests == ()
     assert world.kinds(since=decided) == [["AdminRequestRecord"], ["AdminResultRecord"]]
     assert len(world.image.topics) == 1
+
+
+def test_a_request_that_is_withdrawn_while_it_is_decided_is_not_run(world):
+    """The controller's commit loses to the withdrawal; decided again, there is nothing to do."""
+    active = world.controller()
+    record = pending(world, create("orders"))
+    asker, append = world.metadata(), world.log.append
+
+    def withdraw_first(*arguments, **named):
+        world.log.append = append
+        asker.submit(partial(withdraw, record=record, timeout_ms=1), timeout_ms=1000)
+        return append(*arguments, **named)
+
+    world.log.append = withdraw_first
+
+    active.attend(world.draws)
+
+    assert (world.image.topics, world.image.requests) == ({}, ())
+    assert world.kinds(since=3) == [["AdminResultRecord"]]
 
 
 def test_a_request_that_lay_there_past_its_deadline_is_not_run(world):
