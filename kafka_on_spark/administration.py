@@ -167,7 +167,10 @@ class Administration:
         self._command(commands.RESUME_BROKER, broker_id=broker_id)
 
     def unregister_broker(self, broker_id: int) -> None:
-        """Take a broker without replicas out of the cluster; nothing is written to its root.
+        """Take a broker without replicas out of the cluster.
+
+        Nothing is written to its root, and nothing removed from it: tables that nobody has any
+        more and that no pass has removed yet stay there.
 
         Raises:
             BrokerIdNotRegisteredError: There is no such broker.
