@@ -112,7 +112,7 @@ class Administration:
 
     def alter_cluster_configs(self, configs: Mapping[str, object | None]) -> None:
         """Set settings of the cluster, which hold at once where no topic has its own; None removes
-        one, so that conf/cluster.toml's or the default holds again.
+        one, so that the default holds again.
 
         Raises:
             InvalidConfigError: A setting is unknown or its value not allowed.
@@ -165,7 +165,10 @@ class Administration:
         self._command(commands.RESUME_BROKER, broker_id=broker_id)
 
     def unregister_broker(self, broker_id: int) -> None:
-        """Take a broker without replicas out of the cluster; nothing is written to its root.
+        """Take a broker without replicas out of the cluster.
+
+        Nothing is written to its root, and nothing removed from it: tables that nobody has any
+        more and that no pass has removed yet stay there.
 
         Raises:
             BrokerIdNotRegisteredError: There is no such broker.

@@ -7,6 +7,7 @@ has not looked at since it came back. Readers have file.delete.delay.ms to end w
 """
 
 import logging
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -59,7 +60,7 @@ CheckControls = Callable[[MetadataImage], None]
 
 
 class Cleaner:
-    """What one process knows of tables to remove. One thread at a time."""
+    """What one process knows of tables to remove. Threads may share it; they take turns."""
 
     def __init__(
         self,
@@ -73,6 +74,7 @@ class Cleaner:
         self._clock = clock
         self._run_lists = run_lists
         self._run_removes = run_removes
+        self._lock = threading.Lock()
         self._seen: MetadataImage | None = None
         self._times: dict[Making, int] = {}
         self._strangers: set[Making] = set()
@@ -85,6 +87,10 @@ class Cleaner:
         Raises:
             NotControllerError: `check_controls` says that another controller has taken over.
         """
+        with self._lock:
+            return self._clean(check_controls)
+
+    def _clean(self, check_controls: CheckControls) -> int:
         image = self._take_note()
         topic_ids = self._topics_due()
         orders = self._orders(image, topic_ids)
@@ -102,9 +108,7 @@ class Cleaner:
             for table in self._due(image, [each for result in results for each in result.tables])
             for order in [roots[table.broker_id]]
         ]
-        removed = 0
-        for start in range(0, len(removals), REMOVALS_AT_ONCE):
-            removed += self._remove(removals[start : start + REMOVALS_AT_ONCE], check_controls)
+        removed = self._remove_all(removals, check_controls)
         self._forget(topic_ids)
         return removed
 
@@ -200,6 +204,23 @@ class Cleaner:
                 len(strangers),
                 strangers[0],
             )
+
+    def _remove_all(self, orders: Sequence[RemoveOrder], check_controls: CheckControls) -> int:
+        """Remove tables for about as long as a pass may take; the rest is left to the next one.
+
+        A controller that does not come to renew its lease is taken for dead.
+        """
+        settings = self._metadata.image.settings()
+        duration_ms = settings.integer("broker.heartbeat.interval.ms")
+        started_ms = self._clock.monotonic_ms()
+        removed = 0
+        for start in range(0, len(orders), REMOVALS_AT_ONCE):
+            if self._clock.monotonic_ms() - started_ms > duration_ms:
+                for order in orders[start:]:
+                    self._wait_for(order.table.topic_id, self._clock.now_ms())
+                break
+            removed += self._remove(orders[start : start + REMOVALS_AT_ONCE], check_controls)
+        return removed
 
     def _remove(self, orders: Sequence[RemoveOrder], check_controls: CheckControls) -> int:
         """Remove tables, if they are nobody's by the metadata of now; return how many."""

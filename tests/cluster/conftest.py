@@ -7,7 +7,7 @@ import pytest
 from tests.cluster.disks import new_disks
 
 _NUMBERS = count()
-CONTROLLERS_SECONDS = 6
+CONTROLLERS_SECONDS = 4
 
 
 def pytest_addoption(parser):

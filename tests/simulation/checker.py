@@ -19,6 +19,7 @@ from kafka_on_spark.metadata.records import (
     PartitionRecord,
 )
 from tests.simulation import invariants
+from tests.simulation.controllers import check_controllers
 from tests.simulation.disks import Disks, Root, Table
 from tests.simulation.ledger import NOBODY_HAS, Ledger, Log, Moment, records_of, require
 
@@ -86,6 +87,7 @@ class Checker:
         self, before: MetadataImage, after: MetadataImage, batch: MetadataBatch
     ) -> None:
         """Check one commit to the metadata log."""
+        check_controllers(before, batch, self._seen)
         changes: Counter[PartitionKey] = Counter()
         for record in batch.records:
             if isinstance(record, PartitionChangeRecord):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from kafka_on_spark.controller import high_watermark
+from kafka_on_spark.controller import high_watermark, lease
 from kafka_on_spark.ids import KEEP, Offset
 from kafka_on_spark.log import operations, producer_state
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -104,6 +104,10 @@ MUTANTS = [
     Mutant(
         "below the minimum of replicas in sync nothing is committed",
         ((high_watermark, "is_under_min_isr", _no),),
+    ),
+    Mutant(
+        "a controller that sees a higher epoch than its own stops",
+        ((lease, "check_controls", _nothing),),
     ),
     Mutant(
         "each leadership has an epoch of its own",

@@ -34,14 +34,14 @@ def gone(steps):
     return course
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(steps=STEPS)
 def test_any_course_keeps_what_must_hold_and_is_replayed_to_the_same_image(steps):
     """What must hold is checked at each commit, and that nothing is decided twice."""
     check_replay(gone(steps))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(steps=STEPS)
 @example(steps=[(course_events.reassign, 0, 2, False), (course_events.drain, 0, 0, False)])
 @example(steps=[(course_events.fence, 0, 0, False), (course_events.reassign, 0, 2, False)])

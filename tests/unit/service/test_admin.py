@@ -1,20 +1,17 @@
 """One-shot commands: alone, asked for in the log, withdrawn, and what a waiter does for a dead one."""
 
-import random
-from itertools import count, pairwise
+from functools import partial
+from itertools import count
 
 import pytest
 
 from kafka_on_spark.controller.commands import (
     ALTER_TOPIC_CONFIGS,
     COMMANDS,
-    CREATE_TOPIC,
     DELETE_TOPIC,
     Command,
-    Draws,
 )
-from kafka_on_spark.controller.lease import claim
-from kafka_on_spark.controller.requests import Request, request_record
+from kafka_on_spark.controller.requests import Request, request_record, withdraw
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
@@ -24,140 +21,21 @@ from kafka_on_spark.errors import (
     NotControllerError,
     RequestTimedOutError,
     TopicAlreadyExistsError,
-    UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.ids import BrokerEpoch, BrokerId
-from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
     AdminResultRecord,
-    BrokerRecord,
-    ConfigRecord,
     ControllerRecord,
 )
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.admin import CommandRunner
-from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeResult
-from kafka_on_spark.service.metadata_service import MetadataService
-from kafka_on_spark.service.term import Term
-from tests.fakes import FakeClock, Fault, MemoryMetadataLog
-
-LEASE_MS = 10_000
-TIMEOUT_MS = 60_000
-
-
-class World:
-    """Processes on one log and one clock; while one waits, another may do something."""
-
-    def __init__(self):
-        self.log = MemoryMetadataLog()
-        self.clock = FakeClock()
-        self._ids = count()
-        self.metadata().submit(
-            lambda image: ControllerResult(
-                [
-                    BrokerRecord(
-                        broker_id=BrokerId(1),
-                        broker_epoch=BrokerEpoch(0),
-                        root="memory://1",
-                        rack=None,
-                        directory_id="disk1",
-                        broker_state=BrokerState.ACTIVE,
-                    )
-                ],
-                None,
-            ),
-            timeout_ms=1000,
-        )
-
-    def metadata(self):
-        service = MetadataService(self.log, self.clock, random=lambda: 0.5)
-        service.catch_up()
-        return service
-
-    @property
-    def draws(self):
-        return Draws(lambda: f"{next(self._ids):032x}", random.Random(0).randrange)
-
-    def process(self, name):
-        return CommandRunner(self.metadata(), self.clock, controller_id=name, draws=self.draws)
-
-    def controller(self, name="active"):
-        """Return a controllership that holds from now on."""
-        metadata = self.metadata()
-        term = Term.claim(
-            metadata,
-            self.clock,
-            controller_id=name,
-            seen=metadata.image.controller,
-            timeout_ms=1000,
-        )
-        assert term is not None
-        return term
-
-    def loop(self, name):
-        return ControllerLoop(
-            self.metadata(),
-            self.clock,
-            controller_id=name,
-            run_probes=lambda orders: [ProbeResult(each.broker_id, 0) for each in orders],
-            run_looks=lambda orders: [],
-            draws=self.draws,
-            timeout_ms=1000,
-        )
-
-    def while_waiting(self, act):
-        """Have `act` done once, when somebody sleeps next."""
-
-        def once():
-            self.clock.on_sleep = lambda: None
-            act()
-
-        self.clock.on_sleep = once
-
-    @property
-    def image(self):
-        return MetadataImage().replay(*self.log.batches)
-
-    def kinds(self, since=1):
-        """Return what each commit since has, for short."""
-        return [
-            [type(record).__name__ for record in batch.records]
-            for batch in self.log.batches[since:]
-        ]
+from tests.fakes import Fault, MemoryMetadataLog
+from tests.unit.service.controlled import LEASE_MS, World, create, pending, run
 
 
 @pytest.fixture
 def world():
     return World()
-
-
-def create(name, **configs):
-    return CREATE_TOPIC.order(
-        name=name,
-        partition_count=1,
-        replication_factor=1,
-        replica_assignment=None,
-        configs=configs,
-    )
-
-
-def run(process, order, timeout_ms=TIMEOUT_MS):
-    return process.run(order, timeout_ms=timeout_ms)
-
-
-def pending(world, order, *, timeout_ms=TIMEOUT_MS, asked_by="dead"):
-    """Have a request pending that nobody waits for any more."""
-    request = Request(
-        order=order,
-        asked_by=asked_by,
-        timeout_ms=timeout_ms,
-        deadline_at_ms=world.clock.now_ms() + timeout_ms,
-    )
-    record = request_record(request, world.draws.new_uuid())
-    world.metadata().submit(lambda image: ControllerResult([record], None), timeout_ms=1000)
-    return record
 
 
 def test_alone_a_command_is_claim_decision_and_resignation_in_one_commit(world):
@@ -236,6 +114,25 @@ def test_a_request_is_decided_once_however_often_it_is_looked_at(world):
     assert stale.image.requests == ()
     assert world.kinds(since=decided) == [["AdminRequestRecord"], ["AdminResultRecord"]]
     assert len(world.image.topics) == 1
+
+
+def test_a_request_that_is_withdrawn_while_it_is_decided_is_not_run(world):
+    """The controller's commit loses to the withdrawal; decided again, there is nothing to do."""
+    active = world.controller()
+    record = pending(world, create("orders"))
+    asker, append = world.metadata(), world.log.append
+
+    def withdraw_first(*arguments, **named):
+        world.log.append = append
+        asker.submit(partial(withdraw, record=record, timeout_ms=1), timeout_ms=1000)
+        return append(*arguments, **named)
+
+    world.log.append = withdraw_first
+
+    active.attend(world.draws)
+
+    assert (world.image.topics, world.image.requests) == ({}, ())
+    assert world.kinds(since=3) == [["AdminResultRecord"]]
 
 
 def test_a_request_that_lay_there_past_its_deadline_is_not_run(world):
@@ -465,115 +362,3 @@ def test_pending_requests_are_in_a_snapshot_and_are_run_from_there(world):
 
     assert list(world.metadata().image.topic_ids) == ["first", "second"]
     assert world.metadata().image.requests == ()
-
-
-# The controller's loop
-
-
-def test_the_loop_answers_between_passes(world):
-    """The heartbeat interval is two seconds; who asks waits for a poll, not for a pass."""
-    asked = []
-
-    def ask():
-        if not asked and world.clock.monotonic_ms() > 100:
-            asked.append(pending(world, create("orders")))
-            asked.append(world.clock.monotonic_ms())
-        elif asked and len(asked) == 2 and not world.image.requests:
-            asked.append(world.clock.monotonic_ms())
-
-    world.clock.on_sleep = ask
-
-    world.loop("active").run(5_000)
-
-    assert world.image.topic_ids.keys() == {"orders"}
-    assert asked[2] - asked[1] <= 400
-
-
-def test_the_loop_answers_while_it_probes_a_root_that_fails(world):
-    loop = world.loop("active")
-    loop._run_probes = lambda orders: [ProbeResult(each.broker_id, 56, "away") for each in orders]
-    world.while_waiting(lambda: pending(world, ALTER, asked_by="me"))
-    run(world.process("me"), create("orders"))
-
-    loop.run(None)
-
-    names = [type(record).__name__ for batch in world.log.batches for record in batch.records]
-    assert names.index("AdminResultRecord") < names.index("BrokerChangeRecord")
-    assert world.image.topic("orders").configs == {"retention.ms": "5"}
-
-
-ALTER = ALTER_TOPIC_CONFIGS.order(name="orders", configs={"retention.ms": 5})
-
-
-def test_a_pass_that_lasts_longer_than_the_lease_renews_it_meanwhile(world):
-    """Probing until the session is over (9 s) must not look like death (10 s)."""
-    metadata = world.metadata()
-    metadata.submit(
-        lambda image: ControllerResult(
-            [
-                ConfigRecord(
-                    topic_id=None, config_name="broker.session.timeout.ms", config_value="60000"
-                )
-            ],
-            None,
-        ),
-        timeout_ms=1000,
-    )
-    loop = world.loop("active")
-    loop._run_probes = lambda orders: [ProbeResult(each.broker_id, 56, "away") for each in orders]
-
-    loop.run(None)
-
-    signs = [
-        batch.stamp.time_ms
-        for batch in world.log.batches
-        if isinstance(batch.records[0], ControllerRecord)
-    ]
-    assert max(later - earlier for earlier, later in pairwise(signs)) < LEASE_MS
-
-
-def test_a_standby_waits_for_the_lease_and_goes_on_from_there(world):
-    dead = world.controller("dead")
-    pending(world, create("orders"))
-
-    report = world.loop("standby").run(1_000)
-
-    assert report.passes >= 1
-    assert world.image.controller.controller_epoch == dead.epoch + 1
-    assert world.image.topic_ids.keys() == {"orders"}
-
-
-def test_a_standby_of_a_controller_that_lives_stops_after_its_time(world):
-    active = world.controller()
-    world.clock.on_sleep = lambda: active.attend(world.draws)
-
-    with pytest.raises(NotControllerError, match="active controls the cluster in epoch 0"):
-        world.loop("standby").run(1_000)
-
-    assert world.image.controller.controller_id == "active"
-
-
-def test_a_frozen_controller_that_wakes_up_stops_and_has_committed_nothing(world):
-    loop = world.loop("frozen")
-    thaws = []
-
-    def freeze():
-        world.clock.on_sleep = lambda: None
-        world.clock.advance(60_000)
-        run(world.process("me"), create("orders"))
-        thaws.append(world.log.end_offset)
-
-    world.clock.on_sleep = freeze
-
-    with pytest.raises(NotControllerError):
-        loop.run(30_000)
-
-    assert world.log.end_offset == thaws[0]
-
-
-def test_a_claim_of_a_lease_that_moved_is_none(world):
-    stale = world.image.controller
-    world.controller()
-    assert claim(world.image, "late", "why", seen=stale).response is None
-    with pytest.raises(UnknownTopicOrPartitionError):
-        run(world.process("me"), DELETE_TOPIC.order(name="nothing"))

@@ -1,12 +1,19 @@
 """What the cleaner lists and removes, pass by pass, on roots that fail and metadata that moves."""
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_on_spark.audit.orphans import FoundTable
 from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import CorruptLogError, NotControllerError
-from kafka_on_spark.metadata.records import RemovePartitionRecord, RemoveTopicRecord
+from kafka_on_spark.metadata.records import (
+    PartitionRecord,
+    RemovePartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.cleaning import REMOVALS_AT_ONCE, Cleaner, ListResult
 from kafka_on_spark.service.metadata_service import MetadataService
@@ -33,10 +40,11 @@ class World:
         self.failing = set()
         self.listed = []
         self.before_removal = lambda: None
+        self.while_listing = lambda: None
         self.cleaner = self.new_cleaner()
 
-    def new_cleaner(self):
-        metadata = MetadataService(self.log, self.clock, random=lambda: 0.0)
+    def new_cleaner(self, log=None):
+        metadata = MetadataService(log or self.log, self.clock, random=lambda: 0.0)
         return Cleaner(metadata, self.clock, run_lists=self.run_lists, run_removes=self.run_removes)
 
     def table(self, broker_id, number, uuid=None):
@@ -56,6 +64,7 @@ class World:
 
     def run_lists(self, orders):
         self.listed.append({each.broker_id: each.topic_ids for each in orders})
+        self.while_listing()
         return [
             ListResult(broker_id=each.broker_id, error="no answer")
             if each.broker_id in self.failing
@@ -218,3 +227,49 @@ def test_who_has_been_deposed_removes_nothing_more():
     left = sum(len(tables) for tables in world.tables.values())
     assert left == 2 * REMOVALS_AT_ONCE
     assert world.clean(world.new_cleaner())[0] == left
+
+
+def test_a_pass_that_takes_long_leaves_the_rest_to_the_next_one():
+    world = World(partition_count=REMOVALS_AT_ONCE)
+    world.clean()
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS)
+    world.before_removal = lambda: world.clock.advance(1500)  # broker.heartbeat.interval.ms=2000
+
+    assert world.clean() == (2 * REMOVALS_AT_ONCE, [TOPIC_ONLY])
+    assert world.clean() == (REMOVALS_AT_ONCE, [TOPIC_ONLY])
+    assert world.clean() == (0, [])
+
+
+def add_topic(world):
+    """Create another topic and make its tables."""
+    another = PartitionRecord(
+        topic="another", topic_id="2" * 32, partition=0, registration=partition("1 2 3")
+    )
+    world.commit(TopicRecord(topic="another", topic_id=another.topic_id), another)
+    for broker_id, tables in world.tables.items():
+        tables.append(replace(world.table(broker_id, 0), topic_id=another.topic_id))
+
+
+def test_what_is_assigned_and_made_while_a_root_is_listed_stays(world):
+    world.while_listing = lambda: add_topic(world)
+
+    assert world.clean()[0] == 0
+    assert [len(tables) for tables in world.tables.values()] == [2, 2, 2]
+
+
+def test_a_zombie_to_whom_the_log_looks_old_removes_nothing_that_is_newer(world):
+    """Its store shows it an old listing, so that not even catching up tells it."""
+    old = MemoryMetadataLog()
+    old.batches = list(world.log.batches)
+    zombie = world.new_cleaner(old)
+    add_topic(world)
+    world.clock.advance(DELAY_MS)
+
+    assert world.clean(zombie) == (0, [ALL])
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS)
+    assert world.clean(zombie) == (0, [])
+    assert [len(tables) for tables in world.tables.values()] == [2, 2, 2]
+    assert world.clean(world.new_cleaner())[0] == 3
+    assert [len(tables) for tables in world.tables.values()] == [1, 1, 1]
