@@ -19,13 +19,17 @@ def test_full_disk_is_told_in_one_sentence(call):
     assert "No space left on device" in line
 
 
-def test_interrupted_controller_resigns(call, cluster):
+def test_controller_does_what_others_ask_for_and_resigns_when_interrupted(call, cluster):
     process = call.start("controller", "--run", "--seconds", 600, stdout=PIPE, stderr=PIPE)
     epoch = cluster.image.controller.controller_epoch
     while cluster.image.controller.controller_epoch == epoch:
         assert process.poll() is None
         signal.sigtimedwait([], 0.02)
 
+    call("topics", "--create", "--topic", "asked-for")
+    kinds = [each["record_type"] for each in call.json("metadata", "--log")]
+    assert kinds.count("AdminRequestRecord") == kinds.count("AdminResultRecord") == 1
+    assert "asked-for" in cluster.image.topic_ids
     process.send_signal(signal.SIGINT)
     said, complaint = process.communicate()
 
