@@ -1,5 +1,6 @@
 """One adapter a kind: vectors' words to production functions and back. No rule is held here."""
 
+from tests.conformance.adapters.controller import Controller
 from tests.conformance.adapters.epochs import (
     EpochLog,
     FetchDivergence,
@@ -18,6 +19,13 @@ from tests.conformance.adapters.gates import Gates
 from tests.conformance.adapters.leader import Leader
 from tests.conformance.adapters.log_offsets import ListOffsets, LogOffsets
 from tests.conformance.adapters.log_start import DeleteRecords, Retention
+from tests.conformance.adapters.older_controller import (
+    ControllerIntegration,
+    ElectionAlgorithms,
+    PreferredImbalance,
+    ReassignmentPhases,
+    ReplicaAssignment,
+)
 from tests.conformance.adapters.partitioner import Partitioner
 from tests.conformance.adapters.partitions import (
     Elections,
@@ -49,9 +57,15 @@ ADAPTERS = {
     "partitioner": Partitioner,
     "broker_ring": Ring,
     "striped": Striped,
+    "controller": Controller,
     "elect_leader": Elections,
     "merge_record": Merging,
     "reassignment_plan": ReassignmentPlan,
     "reassignment_complete": ReassignmentCompletion,
     "reassignment_revert": ReassignmentRevert,
+    "election_algorithm": ElectionAlgorithms,
+    "replica_assignment": ReplicaAssignment,
+    "reassignment_phases": ReassignmentPhases,
+    "controller_integration": ControllerIntegration,
+    "preferred_imbalance": PreferredImbalance,
 }

@@ -1,0 +1,338 @@
+"""The kind "controller" of file 02: the life of a cluster, decided on images and nothing else."""
+
+from kafka_on_spark.controller import topics
+from kafka_on_spark.controller.brokers import (
+    elect_preferred,
+    fence_broker,
+    imbalance_percentage,
+    unfence_broker,
+)
+from kafka_on_spark.controller.isr import alter_isr
+from kafka_on_spark.controller.reassignment import (
+    cancel_reassignments,
+    list_reassignments,
+    start_reassignments,
+)
+from kafka_on_spark.controller.recovery import leaderless
+from kafka_on_spark.errors import (
+    IneligibleReplicaError,
+    KafkaOnSparkError,
+)
+from tests.conformance.adapters.controller_world import EPOCHS, ControllerWorld
+from tests.conformance.adapters.partitions import state_of
+from tests.conformance.runner import Answer, CutOffError, kafka_names
+
+UNMOVED = ("PREFERRED_LEADER_NOT_AVAILABLE", "ELIGIBLE_LEADERS_NOT_AVAILABLE")
+
+
+class Controller(ControllerWorld):
+    """What is decided on a cluster's metadata."""
+
+    # Topics
+
+    def op_create_topic(
+        self, topic, partitions=-1, replication_factor=-1, assignment=None, validate_only=False
+    ):
+        return self.create_topic(
+            topic, partitions, replication_factor, assignment, validate_only=validate_only
+        )
+
+    def op_validate_topic_name(self, topic):
+        raise CutOffError("names-stand-alone")
+
+    def op_delete_topic(self, topic=None, topic_id=None):
+        if topic_id is not None:
+            return Answer({}, dict.fromkeys(("error", "records"), "wire-detail"))
+        self.topic_ids[topic] = self.image.topic(topic).topic_id
+        records, _ = self.decide(topics.delete_topic(self.image, topic, cause=""))
+        return {"records": records}
+
+    def op_create_partitions(self, topic, total, assignment=None):
+        if assignment is not None:
+            raise CutOffError("new-partitions-are-placed")
+        self.decide(
+            topics.add_partitions(
+                self.image,
+                topic,
+                to=total,
+                new_uuid=self.new_uuid,
+                random_below=lambda bound: 0,
+                cause="",
+            )
+        )
+        self.append_everywhere()
+
+    def op_validate_assignment(self, replicas, required_replication_factor=None):
+        assignment = {0: replicas}
+        if required_replication_factor is not None:
+            everyone = sorted(self.image.brokers)
+            assignment[1] = everyone[:required_replication_factor]
+        topics.check_assignment(self.image, assignment)
+
+    def op_set_config(self, scope, key, value):
+        assert scope == "topic", scope
+        for topic in list(self.image.topic_ids):
+            self.op_set_topic_config(topic, key, value)
+
+    def op_set_topic_config(self, topic, key, value):
+        if topic not in self.image.topic_ids:
+            raise CutOffError("wire-detail")  # Kafka keeps settings of what is not there
+        self.decide(topics.alter_configs(self.image, topic, {key: value}, cause=""))
+
+    def op_effective_min_isr(self, topic):
+        """It is asked for where it counts: by `is_under_min_isr`."""
+        return Answer(None, {"": "wire-detail"})
+
+    def op_replay_topic_record(self, topic, topic_id):
+        raise CutOffError("replay-is-total")
+
+    def op_assign_replicas_to_dirs(self, broker, assignments):
+        raise CutOffError("one-disk-a-broker")
+
+    def op_directory_offline(self, broker, dirs):
+        raise CutOffError("one-disk-a-broker")
+
+    # Brokers
+
+    def op_fence(self, broker):
+        self.decide(fence_broker(self.image, broker, "fails"))
+        self.check_eligible(())
+        # Kafka elects uncleanly in the very record that fences, here that is the next step.
+        self.left_out |= dict.fromkeys(self.recover(), "unclean-comes-after")
+        self.settle()
+
+    def op_unfence(self, broker):
+        self.decide(unfence_broker(self.image, broker, "returns"))
+        self.recover()
+        self.settle()
+
+    def op_leaderships(self, broker):
+        return sorted(
+            str(self.image.name_of(key))
+            for key, one in self.image.partitions()
+            if one.leader == broker
+        )
+
+    def _restarts(self):
+        raise CutOffError("brokers-are-roots")
+
+    def op_register(self, broker, broker_epoch):
+        self._restarts()
+
+    def op_clean_shutdown(self, broker):
+        self._restarts()
+
+    def op_unclean_shutdown(self, broker):
+        self._restarts()
+
+    def op_heartbeat(self, broker, want_fence, want_shutdown):
+        self._restarts()
+
+    def op_set_controlled_shutdown_state_only(self, broker):
+        self._restarts()
+
+    # Partitions
+
+    def op_partition_state(self, topic, partition):
+        key = self.key(topic, partition)
+        return Answer(self.state(key), self.epochs_left_out(key))
+
+    def state(self, key):
+        state = state_of(self.image.partition(key))
+        return {**state, "replicas_set": sorted(state["replicas"])}
+
+    def epochs_left_out(self, key):
+        reason = self.left_out.get(key)
+        left_out = {} if reason is None else dict.fromkeys(EPOCHS, reason)
+        if reason == "moved-in-rows" and self.elr_enabled:
+            left_out["elr"] = "no-such-state"  # Kafka's may have members that are no replicas
+        return left_out
+
+    def op_alter_partition(
+        self,
+        broker,
+        partition,
+        isr=(),
+        topic=None,
+        broker_epoch=None,
+        leader_epoch=None,
+        partition_epoch=None,
+        recovery="RECOVERED",
+        isr_broker_epochs=None,
+        topic_id=None,
+        version=None,
+    ):
+        names = ("error", "level", "leader", "isr", *EPOCHS)
+        if topic not in self.image.topic_ids:
+            return Answer({}, dict.fromkeys(names, "wire-detail"))
+        key = self.key(topic, partition)
+        one = self.image.partition(key)
+        report = self.report(key, one, frozenset(isr), leader_epoch, partition_epoch)
+        is_stale = leader_epoch not in (None, one.leader_epoch) or partition_epoch not in (
+            None,
+            one.partition_epoch,
+        )
+        if key in self.left_out and is_stale:
+            raise CutOffError(self.left_out[key])  # the epochs in it are Kafka's
+        if is_stale:  # said to nobody, and leads to nothing
+            assert alter_isr(self.image, report) is None
+        is_request = (
+            is_stale
+            or broker_epoch not in (None, 100 + broker)
+            or broker != one.leader
+            or broker not in isr
+            or not set(isr) <= set(one.replicas)
+            or recovery != "RECOVERED"
+            or any(epoch != 100 + int(each) for each, epoch in (isr_broker_epochs or {}).items())
+        )
+        if is_request:
+            return Answer({}, dict.fromkeys(names, "wire-detail"))
+        change = alter_isr(self.image, report)
+        reached = one.isr if change is None else change.change.isr
+        if not reached >= set(isr):
+            raise IneligibleReplicaError("who joins must be eligible")
+        self.replay([] if change is None else [change])
+        known = [each for each in self.orders.get(key, one.replicas) if each in isr]
+        self.orders[key] = list(isr)
+        if change is None and known != list(isr):
+            self.left_out[key] = "isr-is-a-set"
+        self.settle()
+        is_over = one.is_reassigning and not self.image.partition(key).is_reassigning
+        left_out = dict.fromkeys(("error", "leader", "isr"), "moved-in-rows") if is_over else {}
+        return Answer(self.state(key), {**self.epochs_left_out(key), **left_out})
+
+    # Moves and elections
+
+    def op_reassign(self, topic, partition, target):
+        try:
+            key = self.key(topic, partition)
+        except KafkaOnSparkError as error:
+            return refusal(error)
+        is_replaced = self.image.partition(key).is_reassigning
+        coming = set(target) - set(self.image.partition(key).replicas)
+        if any(each in self.image.brokers and not self.image.is_eligible(each) for each in coming):
+            raise CutOffError("only-active-brokers-take-replicas")
+        try:
+            result = start_reassignments(
+                self.image, {key: target}, new_uuid=self.new_uuid, cause="", is_replacing=True
+            )
+        except KafkaOnSparkError as error:
+            return refusal(error)
+        records, _ = self.decide(result)
+        before = self.image.partition(key)
+        self.settle()
+        left_out = (
+            {"records": "moved-in-rows"}
+            if is_replaced or before is not self.image.partition(key)
+            else {}
+        )
+        return Answer({"records": records}, left_out)
+
+    def op_cancel_reassignment(self, topic, partition):
+        key = self.key(topic, partition)
+        one = self.image.partition(key)
+        if one.is_reassigning and not one.isr.intersection(one.original_replicas):
+            raise CutOffError("cancel-keeps-records")
+        try:
+            result = cancel_reassignments(self.image, [key], cause="")
+        except KafkaOnSparkError as error:
+            return refusal(error)
+        records, _ = self.decide(result)
+        self.settle()
+        return {"records": records}
+
+    def op_list_reassignments(self):
+        return {
+            str(each.name): {
+                "removing": list(each.removing),
+                "adding": list(each.adding),
+                "replicas": list(self.image.partition(each.key).replicas),
+            }
+            for each in list_reassignments(self.image)
+        }
+
+    def elect(self, election, keys=None):
+        if election == "PREFERRED":
+            _, moved = self.decide(elect_preferred(self.image, "", keys))
+        else:
+            moved = self.recover(keys or leaderless(self.image))
+        self.settle()
+        return moved
+
+    def op_elect_leaders(self, election, topic, partition):
+        try:
+            key = self.key(topic, partition)
+        except KafkaOnSparkError as error:
+            return refusal(error)
+        moved = self.elect(election, [key])
+        answer = {"records": len(moved)}
+        return answer if moved else Answer(answer, {"error": "who-moved-is-the-answer"})
+
+    def op_elect_leaders_all(self, election):
+        moved = self.elect(election)
+        return {"results": {str(self.image.name_of(key)): "NONE" for key in moved}}
+
+    def op_leaders_imbalanced(self):
+        return any(imbalance_percentage(self.image, each) > 0 for each in self.image.brokers)
+
+    def op_balance_leaders(self):
+        moved = self.elect("PREFERRED")
+        return {
+            "records": [
+                {
+                    "topic": self.image.name_of(key).topic,
+                    "partition": key.partition,
+                    "leader": self.image.partition(key).leader,
+                }
+                for key in moved
+            ]
+        }
+
+    def op_maybe_elect_unclean(self):
+        self.last_count = len(self.recover())
+        self.settle()
+        return {"records": self.last_count}
+
+    def expected(self):
+        states = {}
+        for key, _ in self.image.partitions():
+            reasons = self.epochs_left_out(key)
+            states[str(self.image.name_of(key))] = {
+                name: each for name, each in self.state(key).items() if name not in reasons
+            }
+        left_out = next(iter(map(self.epochs_left_out, self.left_out)), {})
+        answer = {
+            "topics": sorted(self.image.topic_ids),
+            "isr_index": self.index("isr"),
+            "elr_index": self.index("elr"),
+            **states,
+        }
+        return Answer(
+            answer,
+            {**left_out, "recovery": "no-recovery-state", "last_known_elr": "no-last-known-leader"},
+        )
+
+    def index(self, name):
+        index = {}
+        for key, one in self.image.partitions():
+            for each in getattr(one, name):
+                index.setdefault(str(each), []).append(str(self.image.name_of(key)))
+        return {each: sorted(names) for each, names in index.items()}
+
+    def resolve(self, expectation):
+        if expectation == ">0":
+            return max(1, self.last_count)
+        if isinstance(expectation, list) and expectation and isinstance(expectation[0], dict):
+            return [{"topic": min(self.image.topic_ids), **each} for each in expectation]
+        if isinstance(expectation, dict) and any(each in UNMOVED for each in expectation.values()):
+            return {name: each for name, each in expectation.items() if each not in UNMOVED}
+        if isinstance(expectation, dict) and expectation.get("isr") == "== replicas":
+            [(_, one)] = self.image.partitions()
+            replicas = list(one.replicas)
+            return {**expectation, "isr": replicas, "leader": replicas[0]}
+        return expectation
+
+
+def refusal(error):
+    """Return the answer of a decision that is refused, and so has no records."""
+    return {"error": kafka_names(error), "records": 0}
