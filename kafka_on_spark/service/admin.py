@@ -6,7 +6,7 @@ long as it lasts, by this process's own clock, the waiter claims, and runs all t
 order. A request that nobody answers in time is withdrawn, so that it is certain what was done.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
@@ -21,6 +21,7 @@ from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
     AdminResultRecord,
     ControllerRecord,
+    Record,
 )
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.metadata_service import MetadataService
@@ -64,26 +65,38 @@ class CommandRunner:
             CommitOutcomeUnknownError: The store failed; look whether it took effect.
             And what the command's decision raises, here or at the controller.
         """
-        self._metadata.catch_up()
-        record = request_record(
-            Request(
-                order=order,
-                asked_by=self._controller_id,
-                timeout_ms=timeout_ms,
-                deadline_at_ms=self._clock.now_ms() + timeout_ms,
-            ),
-            self._draws.new_uuid(),
+        if not is_held(self._metadata.catch_up()):
+            response = self._metadata.submit(
+                partial(self._decide, order, otherwise=()), timeout_ms=timeout_ms
+            )
+            if not isinstance(response, _Asked):
+                return response
+        return self._ask(order, timeout_ms)
+
+    def _decide(
+        self, order: CommandOrder[T], image: MetadataImage, *, otherwise: Sequence[Record]
+    ) -> ControllerResult[T | _Asked]:
+        """Decide a command if nobody holds the lease, or if there is nothing to commit; commit
+        `otherwise` if somebody does."""
+        result = order.decide(image, self._draws)
+        if result.records and is_held(image):
+            return ControllerResult(otherwise, _Asked())
+        claimed = self._claimed(image, result)
+        return ControllerResult(claimed.records, claimed.response)
+
+    def _ask(self, order: CommandOrder[T], timeout_ms: int) -> T:
+        """Have who controls the cluster decide."""
+        request = Request(
+            order=order,
+            asked_by=self._controller_id,
+            timeout_ms=timeout_ms,
+            deadline_at_ms=self._clock.now_ms() + timeout_ms,
         )
-
-        def decide_or_ask(image: MetadataImage) -> ControllerResult[T | _Asked]:
-            result = order.decide(image, self._draws)
-            if result.records and is_held(image):
-                return ControllerResult([record], _Asked())
-            claimed = self._claimed(image, result)
-            return ControllerResult(claimed.records, claimed.response)
-
+        record = request_record(request, self._draws.new_uuid())
         with self._metadata.watching(record) as result_of:
-            response = self._metadata.submit(decide_or_ask, timeout_ms=timeout_ms)
+            response = self._metadata.submit(
+                partial(self._decide, order, otherwise=[record]), timeout_ms=timeout_ms
+            )
             if not isinstance(response, _Asked):
                 return response
             answered: T = response_of(self._await(record, result_of, timeout_ms))

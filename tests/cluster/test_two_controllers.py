@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.controller.commands import CREATE_TOPIC
+from kafka_on_spark.controller.commands import COMMANDS, CREATE_TOPIC
 from kafka_on_spark.controller.requests import Request, request_record
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import RequestTimedOutError, TopicAlreadyExistsError
@@ -162,26 +162,39 @@ def test_two_controllers_and_two_who_ask_at_once_lose_no_decision(disks, seconds
         assert opened.fsck().findings == ()
 
 
-def test_a_command_is_answered_by_the_controller_of_another_process(disks):
+def test_commands_are_answered_by_the_controller_of_another_process(disks):
+    """Each kind of command there is, through the log; what it says is what it says alone."""
     cluster = disks.cluster
+    # Nobody moves leaders back, and no preferred leader is elected, but by request.
     with others(disks.metadata_root, "control", seconds=WAIT_S_MAX) as [controller]:
         wait_for(lambda: holder(cluster, [controller]))
-        cluster.create_topic("orders", replication_factor=3)
+        cluster.create_topic("orders", replica_assignment={0: [1, 2], 1: [2, 3]})
         with pytest.raises(TopicAlreadyExistsError):
             cluster.create_topic("orders")
+        cluster.append("orders", [(b"key", b"value", None, None, 0)])
+        assert cluster.add_partitions("orders", to=3) == 1
+        assert cluster.remove_partitions("orders", to=2) == 1
         cluster.alter_topic_configs("orders", {"retention.ms": 5})
+        cluster.alter_cluster_configs({"num.partitions": 2})
+        assert cluster.delete_records({("orders", 0): -1}) == {("orders", 0): 1}
+        assert cluster.reassign({("orders", 0): [1, 3]}) == [("orders", 0)]
+        assert cluster.cancel_reassignment() == [("orders", 0)]
+        assert cluster.drain_broker(2) == [("orders", 1)]
+        cluster.resume_broker(2)
+        cluster.replicate(is_sweep=True)
+        assert cluster.elect_leaders("preferred") == [("orders", 1)]
+        cluster.register_broker(4, disks.root(4))
+        cluster.unregister_broker(4)
         cluster.delete_topic("orders")
 
-    kinds = [
-        [type(record).__name__ for record in batch.records]
+    causes = [
+        record.cause.split(" asked for")[0]
         for batch in batches_of(disks)
-        if any(type(record) is AdminResultRecord for record in batch.records)
+        for record in batch.records
+        if type(record) is AdminResultRecord
     ]
-    assert kinds == [
-        ["TopicRecord", "PartitionRecord", "AdminResultRecord"],
-        ["ConfigRecord", "AdminResultRecord"],
-        ["RemoveTopicRecord", "AdminResultRecord"],
-    ]
+    assert {*causes, "continue_draining", "elect_unclean"} == COMMANDS.keys()
+    assert disks.open().fsck().findings == ()
 
 
 def test_a_command_whose_controller_is_frozen_is_run_by_who_asked_and_not_again(disks):
