@@ -112,7 +112,7 @@ class Administration:
 
     def alter_cluster_configs(self, configs: Mapping[str, object | None]) -> None:
         """Set settings of the cluster, which hold at once where no topic has its own; None removes
-        one, so that conf/cluster.toml's or the default holds again.
+        one, so that the default holds again.
 
         Raises:
             InvalidConfigError: A setting is unknown or its value not allowed.

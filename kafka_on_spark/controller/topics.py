@@ -63,7 +63,7 @@ def create_topic(
     Raises:
         InvalidTopicError, TopicAlreadyExistsError, InvalidPartitionsError,
         InvalidReplicationFactorError, InvalidReplicaAssignmentError, InvalidConfigError.
-        InvalidRequestError: An assignment was given, and numbers as well.
+        InvalidRequestError: An assignment was given, and numbers that are not its own.
     """
     check_topic_name(name)
     if name in INTERNAL_TOPICS:
@@ -76,8 +76,8 @@ def create_topic(
         )
     checked = check_settings(configs, topic_only=True)
     if replica_assignment is not None:
-        _check_counts_left_out(partition_count, replication_factor)
         assignment = check_assignment(image, replica_assignment)
+        _check_agrees(assignment, partition_count, replication_factor)
     else:
         settings = image.settings()
         if partition_count is None:
@@ -120,13 +120,19 @@ def _check_partition_count(count: int) -> None:
         )
 
 
-def _check_counts_left_out(partition_count: int | None, replication_factor: int | None) -> None:
-    """Check that an explicit assignment says alone how many there are. Source:
-    ReplicationControlManager.createTopic."""
-    if partition_count is not None or replication_factor is not None:
+def _check_agrees(
+    assignment: Sequence[Sequence[int]],
+    partition_count: int | None,
+    replication_factor: int | None,
+) -> None:
+    """Check that numbers given with an explicit assignment are its own. (Kafka takes no numbers
+    with one: ReplicationControlManager.createTopic.)"""
+    counts = len(assignment), len(assignment[0])
+    if partition_count not in (None, counts[0]) or replication_factor not in (None, counts[1]):
         raise InvalidRequestError(
-            f"a replica assignment and {partition_count} partitions of {replication_factor}"
-            " replicas were given: give either the assignment, or the numbers"
+            f"an assignment of {counts[0]} partitions with {counts[1]} replicas each was given, and"
+            f" {partition_count} partitions with {replication_factor} replicas: leave the numbers"
+            " out, or give the same"
         )
 
 

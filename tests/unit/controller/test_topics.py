@@ -1,11 +1,13 @@
 """Making, deleting and configuring topics: what is committed, and what is refused before."""
 
+from dataclasses import replace
 from itertools import count
 
 import pytest
 
 from kafka_on_spark.controller.topics import (
     add_partitions,
+    alter_cluster_configs,
     alter_configs,
     create_topic,
     delete_topic,
@@ -158,6 +160,55 @@ def test_settings_are_set_and_removed():
     )
 
     assert replay(result, before).topic(TOPIC).configs == {"min.insync.replicas": "1"}
+
+
+# fmt: off
+ALIKE = [
+    pytest.param({"min.insync.replicas": 2},                          id="the same value"),
+    pytest.param({"min.insync.replicas": "2", "segment.bytes": None}, id="and nothing to remove"),
+    pytest.param({},                                                  id="nothing"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("configs", ALIKE)
+def test_a_setting_that_is_so_already_is_not_decided_again(configs):
+    before = image_of(partition("1 2", isr="1", elr="2"), configs={"min.insync.replicas": "2"})
+
+    assert alter_configs(before, TOPIC, configs, cause="why").records == []
+
+
+def test_settings_of_the_cluster_are_set_and_removed():
+    before = image_of(
+        partition("1 2", isr="1", elr="2"), configs={"num.partitions": "3", "retention.ms": "5"}
+    )
+    before = replace(before, configs={"num.partitions": "3", "retention.ms": "5"})
+
+    result = alter_cluster_configs(
+        before, {"num.partitions": None, "retention.ms": 7, "segment.bytes": None}, cause="why"
+    )
+
+    assert result.records == [
+        ConfigRecord(topic_id=None, config_name="num.partitions", config_value=None, cause="why"),
+        ConfigRecord(topic_id=None, config_name="retention.ms", config_value="7", cause="why"),
+    ]
+    assert replay(result, before).configs == {"retention.ms": "7"}
+
+
+@pytest.mark.parametrize("own, elr", [({}, set()), ({"min.insync.replicas": "2"}, {2})])
+def test_another_minimum_of_the_cluster_empties_the_elrs_where_it_holds(own, elr):
+    """KIP-966: under another minimum the high watermark may move without their members."""
+    before = image_of(partition("1 2", isr="1", elr="2"), configs=own)
+
+    result = alter_cluster_configs(before, {"min.insync.replicas": 1}, cause="why")
+
+    assert replay(result, before).topic(TOPIC).partitions[0].elr == elr
+
+
+@pytest.mark.parametrize("configs", [{"num.partition": 1}, {"num.partitions": 0}, {"zzz": None}])
+def test_settings_of_the_cluster_are_checked(configs):
+    with pytest.raises(InvalidConfigError):
+        alter_cluster_configs(IMAGE, configs, cause="why")
 
 
 @pytest.mark.parametrize("value", ["1", None])
