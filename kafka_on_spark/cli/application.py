@@ -1,8 +1,9 @@
 """The verbs in one application, what becomes of errors, and the exit codes.
 
 Exit codes: 0 it was done, and all is well; 1 something was found (by `fsck`, `dump-log --verify`
-or `replica-verification`) or is not complete (`reassign-partitions --verify`); 2 it could not be
-done, why is one sentence on standard error; 130 interrupted; 141 nobody reads the answer any more.
+or `replica-verification`) or is not complete (`reassign-partitions --verify`, `replicate`); 2 it
+could not be done, why is one sentence on standard error; 130 interrupted; 141 nobody reads the
+answer any more.
 """
 
 import os
@@ -24,6 +25,7 @@ from kafka_on_spark.cli.offsets import delete_records, get_offsets
 from kafka_on_spark.cli.options import FAILED, INTERRUPTED, UNREAD
 from kafka_on_spark.cli.reassignment import reassign_partitions
 from kafka_on_spark.cli.replicas import log_dirs, replica_verification
+from kafka_on_spark.cli.replication import replicate
 from kafka_on_spark.cli.topics import topics
 from kafka_on_spark.errors import KafkaOnSparkError
 
@@ -99,6 +101,7 @@ VERBS: Final = (
     replica_verification,
     brokers,
     controller,
+    replicate,
     metadata,
     fsck,
 )

@@ -144,7 +144,7 @@ def _drain(session: Session, broker_id: int) -> None:
         for each in describe_brokers(session.cluster.image)
         if each.registration.broker_id == broker_id
     )
-    rest = f"; {left} stay until others can lead" if left else ""
+    rest = f"; it leads {plural(left, 'partition')} until others can" if left else ""
     session.conclude(
         f"Broker {broker_id} is draining: {plural(len(moved), 'leadership')} moved{rest}.",
         {

@@ -74,8 +74,10 @@ def dump_log(
     cluster_metadata: Annotated[
         bool, typer.Option("--cluster-metadata", help="The metadata log instead.")
     ] = False,
-    offset: Annotated[int | None, typer.Option("--offset", help="Begin here.")] = None,
-    limit: Annotated[int | None, typer.Option("--limit", help="At most so many rows.")] = None,
+    offset: Annotated[int | None, typer.Option("--offset", min=0, help="Begin here.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=0, help="At most so many rows.")
+    ] = None,
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:

@@ -39,7 +39,7 @@ def metadata(
     image: Annotated[
         bool, typer.Option("--image", help="The cluster as it is now, as records.")
     ] = False,
-    offset: Annotated[int | None, typer.Option("--offset", help="Begin here.")] = None,
+    offset: Annotated[int | None, typer.Option("--offset", min=0, help="Begin here.")] = None,
     end_offset: Annotated[int | None, typer.Option("--end-offset", help="End before it.")] = None,
     topic: Annotated[
         str | None, typer.Option("--topic", metavar="NAME", help="Only records of this topic.")
@@ -51,7 +51,9 @@ def metadata(
         str | None,
         typer.Option("--record-type", metavar="TYPE", help="Only such, as PartitionChangeRecord."),
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", help="At most so many rows.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=0, help="At most so many rows.")
+    ] = None,
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
 
 import typer
@@ -13,7 +13,7 @@ from kafka_on_spark.cli.options import ClusterUrl, DryRun, Format, StorageOption
 from kafka_on_spark.cli.output import Output, plural, progress, write_rows
 from kafka_on_spark.cli.record_rows import time_text
 from kafka_on_spark.cli.session import Session, opened
-from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.descriptions import offsets_of
@@ -29,6 +29,7 @@ COLUMNS: Final = {
 }
 AT_TIME_COLUMNS: Final = {"topic": "topic", "partition": "partition", "offset": "offset"}
 BY_TIME_COLUMNS: Final = {**AT_TIME_COLUMNS, "timestamp": "timestamp"}
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # Kafka's numbers for the names.
 SPECIAL_TIMES: Final = {"-1": "latest", "-2": "earliest", "-3": "max-timestamp"}
 
@@ -97,7 +98,7 @@ def parsed_time(text: str) -> str | int:
         ) from None
     if moment.tzinfo is None:
         raise InvalidRequestError(f"--time {text!r} has no time zone: add Z for UTC, or +01:00")
-    return round(moment.astimezone(UTC).timestamp() * 1_000_000)
+    return (moment - EPOCH) // timedelta(microseconds=1)
 
 
 def _named(image: MetadataImage, given: Mapping[str, Any]) -> list[TopicPartition]:
@@ -111,6 +112,11 @@ def _named(image: MetadataImage, given: Mapping[str, Any]) -> list[TopicPartitio
     if given["partitions"] is None:
         return names
     wanted = set(numbers(given["partitions"], "--partitions"))
+    missing = wanted.difference(name.partition for name in names)
+    if missing:
+        raise UnknownTopicOrPartitionError(
+            f"no topic that was named has a partition {min(missing)}: name others"
+        )
     return [name for name in names if name.partition in wanted]
 
 
@@ -160,7 +166,7 @@ def delete_records(
             "--offset-json-file",
             metavar="FILE",
             help='What to keep from: {"partitions": [{"topic": "flights", "partition": 0,'
-            ' "offset": 42}]}; -1 deletes all that is committed.',
+            ' "offset": 42}]}; -1 deletes all that is committed. - is standard input.',
         ),
     ],
     dry_run: DryRun = False,

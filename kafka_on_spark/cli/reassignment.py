@@ -101,7 +101,7 @@ def reassign_partitions(
             "--reassignment-json-file",
             metavar="FILE",
             help='{"partitions": [{"topic": "flights", "partition": 0, "replicas": [1, 2]}]}; or'
-            " what --generate says with --output json.",
+            " what --generate says with --output json. - is standard input.",
         ),
     ] = None,
     throttle: Annotated[

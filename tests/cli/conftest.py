@@ -98,6 +98,10 @@ class CommandLine:
         """Return a call's answer for scripts."""
         return json.loads(self(*arguments, "--output", "json", code=code))
 
+    def ends_with(self, code: int, *arguments: object) -> bool:
+        """Return whether a call ends with `code`."""
+        return self._run(*arguments).code == code
+
     def refused(self, *arguments: object) -> str:
         """Return why a call was refused: one sentence, and nothing else."""
         result = self._run(*arguments)

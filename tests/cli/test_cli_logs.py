@@ -263,6 +263,31 @@ def test_controller_says_who_it_is_and_runs_a_pass(call, disks, cluster):
     assert "came back broker 4" in back
 
 
+def test_round_of_replication_copies_and_says_whether_all_are_caught_up(call, new_topic, cluster):
+    topic = new_topic(b"a", replica_assignment={0: [1, 2]})
+    cluster.append(topic, records(b"b", b"c"), acks=1)
+
+    report = call.json("replicate", "--topic", topic)
+
+    assert (report["copied_records"], report["is_caught_up"]) == (2, True)
+    assert call("replicate", "--topic", topic, "--sweep").endswith("all are caught up.\n")
+
+
+def test_round_that_cannot_reach_a_follower_says_so(call, new_topic, cluster, disks):
+    topic = new_topic(b"a", replica_assignment={0: [1, 4]})
+    cluster.append(topic, records(b"b"), acks=1)
+    disks.take_away(4)
+    try:
+        report = call.json("replicate", "--topic", topic, code=1)
+    finally:
+        disks.give_back(4)
+        cluster.run_controller()
+        cluster.replicate()
+
+    assert not report["is_caught_up"]
+    assert f"{topic}-0" in report["failures"][0]
+
+
 def test_check_tells_of_each_replica_that_it_has_read(new_topic, disks):
     new_topic(b"a")
     made = sum(

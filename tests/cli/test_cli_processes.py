@@ -9,6 +9,19 @@ from kafka_on_spark.cli.application import main
 from tests.cli.conftest import ROOT
 
 
+def test_what_takes_long_shows_how_far_it_is_at_a_terminal_and_nowhere_else(call, new_topic):
+    verify = ("replica-verification", "--topic", new_topic(b"a", partitions=2))
+
+    shown, code = call.at_terminal(*verify)
+    process = call.start(*verify, stdout=PIPE, stderr=PIPE)
+    _, complaint = process.communicate()
+
+    assert code == 0
+    assert "comparing replicas" in shown
+    assert "2/2" in shown
+    assert (process.returncode, complaint) == (0, "")
+
+
 def test_full_disk_is_told_in_one_sentence(call):
     with open("/dev/full", "w") as full:
         process = call.start("brokers", "--list", stdout=full, stderr=PIPE)
@@ -19,13 +32,17 @@ def test_full_disk_is_told_in_one_sentence(call):
     assert "No space left on device" in line
 
 
-def test_interrupted_controller_resigns(call, cluster):
+def test_controller_does_what_others_ask_for_and_resigns_when_interrupted(call, cluster):
     process = call.start("controller", "--run", "--seconds", 600, stdout=PIPE, stderr=PIPE)
     epoch = cluster.image.controller.controller_epoch
     while cluster.image.controller.controller_epoch == epoch:
         assert process.poll() is None
         signal.sigtimedwait([], 0.02)
 
+    call("topics", "--create", "--topic", "asked-for")
+    kinds = [each["record_type"] for each in call.json("metadata", "--log")]
+    assert kinds.count("AdminRequestRecord") == kinds.count("AdminResultRecord") == 1
+    assert "asked-for" in cluster.image.topic_ids
     process.send_signal(signal.SIGINT)
     said, complaint = process.communicate()
 

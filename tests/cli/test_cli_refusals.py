@@ -64,6 +64,8 @@ REFUSALS = [
     (("get-offsets", "--topic-partitions", "t:x"), "there is no topic 't'"),
     (("get-offsets", "--topic", "t", "--topic-partitions", "t:0"), "name partitions in one way"),
     (("get-offsets", "--partitions", "first"), "--partitions can't be 'first'"),
+    (("get-offsets", "--partitions", "77"), "no topic that was named has a partition 77"),
+    (("dump-log", "--cluster-metadata", "--limit", "-1"), "--limit"),
     (("dump-log",), "--topic is missing"),
     (("dump-log", "--cluster-metadata", "--topic", "t"), "--topic does not go with --cluster-metadata"),
     (("dump-log", "--topic", "nobody"), "there is no topic 'nobody'"),
