@@ -26,6 +26,44 @@ ALL_COMMITTED: Final = -1
 """Stands for the high watermark. Source: DeleteRecordsRequest.HIGH_WATERMARK."""
 
 
+def key_of(image: MetadataImage, name: object) -> PartitionKey:
+    """Return the key of a partition that a caller has named by topic and number.
+
+    Raises:
+        InvalidRequestError: It is no pair of a text and a number.
+        UnknownTopicOrPartitionError: There is no such topic or partition.
+    """
+    return partition_key(image, *pair_of(name))
+
+
+def pair_of(name: object) -> TopicPartition:
+    """Return the topic and the number by which a caller names a partition.
+
+    Raises:
+        InvalidRequestError: It is no pair of a text and a number.
+    """
+    match name:
+        case (str(topic), int(number)):
+            return TopicPartition(topic, number)
+    raise InvalidRequestError(
+        f"{name!r} names no partition: give topic and number, as in ('flights', 0)"
+    )
+
+
+def _checked(name: object, offset: object) -> Offset:
+    """Return an offset that a caller has given.
+
+    Raises:
+        InvalidRequestError: It is no whole number.
+    """
+    if isinstance(offset, bool) or not isinstance(offset, int):
+        raise InvalidRequestError(
+            f"records of {name} can't be deleted below {offset!r}: give an offset, or -1 for all"
+            " that are committed"
+        )
+    return Offset(offset)
+
+
 class Administration:
     """The part of a cluster that requests change; each is decided and committed in one piece."""
 
@@ -206,7 +244,7 @@ class Administration:
         if kind not in ("preferred", "unclean"):
             raise InvalidRequestError(f"can't hold a {kind!r} election: 'preferred' or 'unclean'")
         image = self.image
-        keys = None if partitions is None else [partition_key(image, *each) for each in partitions]
+        keys = None if partitions is None else [key_of(image, each) for each in partitions]
         if kind == "preferred":
             moved = self._command(commands.ELECT_PREFERRED, keys=keys)
         else:
@@ -231,7 +269,7 @@ class Administration:
         """
         image = self.image
         wanted = {
-            partition_key(image, *name): None if offset == ALL_COMMITTED else Offset(offset)
+            key_of(image, name): None if offset == ALL_COMMITTED else _checked(name, offset)
             for name, offset in offsets.items()
         }
         starts = self._command(commands.DELETE_RECORDS, offsets=wanted)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kafka_on_spark.administration import Administration
+from kafka_on_spark.administration import Administration, key_of, pair_of
 from kafka_on_spark.controller import commands
 from kafka_on_spark.controller.reassignment import (
     Reassignment,
@@ -16,7 +16,6 @@ from kafka_on_spark.controller.reassignment_plan import (
     plan_reassignment,
 )
 from kafka_on_spark.ids import TopicPartition
-from kafka_on_spark.service.reading import partition_key
 
 
 class Reassigning(Administration):
@@ -69,10 +68,11 @@ class Reassigning(Administration):
             ReassignmentInProgressError: A partition is moving elsewhere already.
             InvalidReplicaAssignmentError: A target is empty, names a broker twice, or one that
                 is unknown or takes no replicas.
-            InvalidRequestError: The throttle is less than a byte a second.
+            InvalidRequestError: A partition is not named by topic and number, or the throttle is
+                less than a byte a second.
         """
         image = self.image
-        wanted = {partition_key(image, *name): target for name, target in targets.items()}
+        wanted = {key_of(image, name): target for name, target in targets.items()}
         started = self._command(
             commands.REASSIGN, targets=wanted, throttle_bytes_per_s=throttle_bytes_per_s
         )
@@ -92,7 +92,7 @@ class Reassigning(Administration):
         if partitions is None:
             keys = [each.key for each in list_reassignments(image)]
         else:
-            keys = [partition_key(image, *name) for name in partitions]
+            keys = [key_of(image, name) for name in partitions]
         cancelled = self._command(commands.CANCEL_REASSIGNMENTS, keys=keys)
         return self._names(cancelled)
 
@@ -103,11 +103,16 @@ class Reassigning(Administration):
     def verify_reassignment(
         self, targets: Mapping[tuple[str, int], Sequence[int]]
     ) -> dict[TopicPartition, ReassignmentStatus]:
-        """Return what became of each of `targets`; a partition that is not there is no error."""
+        """Return what became of each of `targets`; a partition that is not there is no error.
+
+        Raises:
+            InvalidRequestError: A partition is not named by topic and number.
+        """
         image = self.image
         statuses = {}
-        for (topic, number), target in targets.items():
-            topic_id = image.topic_ids.get(topic)
-            partition = None if topic_id is None else image.topics[topic_id].partitions.get(number)
-            statuses[TopicPartition(topic, number)] = status_of(partition, target)
+        for name, target in targets.items():
+            pair = pair_of(name)
+            topic_id = image.topic_ids.get(pair.topic)
+            partitions = {} if topic_id is None else image.topics[topic_id].partitions
+            statuses[pair] = status_of(partitions.get(pair.partition), target)
         return statuses

@@ -95,6 +95,9 @@ DELETIONS = [
     pytest.param({("orders", 0): 0, ("orders", 1): 9},  OffsetOutOfRangeError,        "can't start at 9: give an offset from 0", id="above-the-high-watermark"),
     pytest.param({("orders", 0): 0, ("orders", 1): -2}, OffsetOutOfRangeError,        "can't start at -2",                       id="negative"),
     pytest.param({("orders", 7): 0},                    UnknownTopicOrPartitionError, "topic 'orders' has no partition 7",       id="no-partition"),
+    pytest.param({"orders": 0},                         InvalidRequestError,          r"'orders' names no partition: give topic and number", id="no-pair"),
+    pytest.param({("orders", "0"): 0},                  InvalidRequestError,          "names no partition",                      id="no-number"),
+    pytest.param({("orders", 0): "5"},                  InvalidRequestError,          "can't be deleted below '5': give an offset", id="no-offset"),
     pytest.param({("others", 0): 0},                    UnknownTopicOrPartitionError, "there is no topic 'others'",              id="no-topic"),
 ]
 # fmt: on
@@ -141,6 +144,7 @@ TARGETS = [
     pytest.param({("orders", 0): []},        InvalidReplicaAssignmentError, "name at least one, and each once",         id="empty"),
     pytest.param({("orders", 0): 4},         InvalidReplicaAssignmentError, "can't be on brokers 4: give a list",       id="no-list"),
     pytest.param({("orders", 0): ["4"]},     InvalidReplicaAssignmentError, "give a list of brokers' numbers",          id="texts"),
+    pytest.param({"orders": [1, 2, 4]},      InvalidRequestError,           "'orders' names no partition",                       id="no-pair"),
     pytest.param({("orders", 2): [1, 2, 4]}, UnknownTopicOrPartitionError,  "topic 'orders' has no partition 2",        id="no-partition"),
 ]
 # fmt: on
