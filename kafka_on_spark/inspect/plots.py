@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from kafka_on_spark.inspect.history import BrokerEvent
 from kafka_on_spark.inspect.lanes import Lane, Span, lanes_of
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.service.history import HistoryEntry
+from kafka_on_spark.service.history import BrokerEvent, HistoryEntry
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +33,8 @@ _COLOURS: Final = (
 )
 _HATCHES: Final = ("////", "\\\\\\\\", "....", "xxxx", "----", "++++", "oooo")
 _GREY: Final = "#555555"
-_EVENT_NAMES: Final = {
+_EVENT_NAMES: Final[dict[BrokerState | None, str]] = {
+    None: "unregistered",
     BrokerState.FENCED: "fenced",
     BrokerState.ACTIVE: "back",
     BrokerState.DRAINING: "draining",
