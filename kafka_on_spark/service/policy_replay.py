@@ -16,7 +16,7 @@ from kafka_on_spark.controller.brokers import elect_where_none, fence_broker, un
 from kafka_on_spark.controller.high_watermark import min_isr
 from kafka_on_spark.controller.recovery import recover
 from kafka_on_spark.errors import InvalidConfigError
-from kafka_on_spark.ids import BrokerId, PartitionEpoch, PartitionKey
+from kafka_on_spark.ids import BrokerId, Offset, PartitionEpoch, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import (
@@ -249,10 +249,14 @@ class _Again:
         if raised > 0 and not (is_led and in_sync >= min_isr(self._instead, record.topic_id, mine)):
             self._books.instead.figures.refused_records += raised
             return []
+        # What was refused here may be below the recorded log start.
+        mark = max(record.high_watermark or 0, mine.high_watermark)
+        start = record.log_start_offset
         here = replace(
             record,
             leader_epoch=mine.leader_epoch,
             partition_epoch=PartitionEpoch(mine.partition_epoch + (joining is not None)),
+            log_start_offset=None if start is None else Offset(min(start, mark)),
         )
         return [here] if joining is None else [joining, here]
 
