@@ -33,6 +33,10 @@ class Lane:
     partition: int
     spans: dict[BrokerId, list[Span]]
 
+    def of_broker(self, broker_id: BrokerId) -> "Lane":
+        """Return the lane with one broker's spans only."""
+        return replace(self, spans={broker_id: self.spans[broker_id]})
+
 
 def lanes_of(entries: Iterable[HistoryEntry], end: datetime) -> list[Lane]:
     """Return the lanes that `entries`, oldest first, make until `end`."""

@@ -10,7 +10,10 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.inspect.lanes import Lane, Span, lanes_of
+from kafka_on_spark.inspect.picture import Picture, new_figure
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.service.history import BrokerEvent, HistoryEntry
 
@@ -64,25 +67,27 @@ def isr_history_figure(
     *,
     events: Sequence[BrokerEvent] = (),
     end: datetime | None = None,
+    broker: int | None = None,
 ) -> "Figure":
-    """Return the picture as a figure, as a notebook shows it.
+    """Return the picture as a figure. `broker`: of each partition only that broker's line.
 
     Raises:
         ImportError: Matplotlib is not installed.
+        InvalidRequestError: There is nothing to draw.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            "pictures need matplotlib: install it with pip install 'kafka_on_spark[plots]'"
-        ) from error
+    if not entries:
+        raise InvalidRequestError("there is no history to draw: give what Cluster.history returns")
+    # That a broker was registered is where its lines begin.
+    events = [each for each in events if not each.is_registration]
     times = [*(entry.time for entry in entries), *(event.time for event in events)]
     if end is None:
         end = max(times) + max((max(times) - min(times)) * 0.06, timedelta(seconds=1))
     lanes = lanes_of(entries, end)
+    if broker is not None:
+        lanes = [lane.of_broker(BrokerId(broker)) for lane in lanes if broker in lane.spans]
     shown = lanes[:LANES_MAX]
     line_count = sum(len(lane.spans) for lane in shown)
-    figure = Figure(figsize=(11, 1.6 + 0.24 * line_count + 0.12 * len(shown)), layout="constrained")
+    figure = new_figure(11, 1.6 + 0.24 * line_count + 0.12 * len(shown))
     axes = figure.add_subplot()
     axes.set_xlim(_number(min(times)), _number(end))
     _draw_lanes(axes, shown)
@@ -90,6 +95,25 @@ def isr_history_figure(
     _draw_events(axes, events)
     _draw_title(axes, len(shown), len(lanes))
     return figure
+
+
+def timeline_picture(
+    entries: Sequence[HistoryEntry],
+    *,
+    events: Sequence[BrokerEvent] = (),
+    end: datetime | None = None,
+    broker: int | None = None,
+) -> Picture:
+    """Return the same as a picture that a notebook shows by itself.
+
+    Raises:
+        ImportError: Matplotlib is not installed.
+        InvalidRequestError: There is nothing to draw.
+    """
+    figure = isr_history_figure(entries, events=events, end=end, broker=broker)
+    count = len({(entry.topic, entry.partition) for entry in entries})
+    whose = "" if broker is None else f" on broker {broker}"
+    return Picture(figure, f"Leaders and in-sync replicas of {count} partitions over time{whose}")
 
 
 def _number(moment: datetime) -> float:
