@@ -153,7 +153,7 @@ def _partition(was: PartitionRegistration, now: PartitionRegistration) -> Iterat
     if was.isr != now.isr:
         yield from _members("ISR", was.isr, now.isr)
     if was.elr != now.elr and now.elr:
-        yield f"brokers {broker_list(sorted(now.elr))} may lead though out of sync"
+        yield f"{_brokers_named(sorted(now.elr))} may lead though out of sync"
     if was.is_reassigning != now.is_reassigning:
         verb = "is being reassigned" if now.is_reassigning else "reassignment ended"
         yield f"{verb}, from {broker_list(was.replicas)} to {broker_list(now.target_replicas)}"

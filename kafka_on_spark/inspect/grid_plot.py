@@ -8,6 +8,7 @@ lines side by side, as an overview; the page has every one with its words.
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from math import ceil
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafka_on_spark.inspect.grid import Cell, Grid, GridRow, Part, grid_of
@@ -36,11 +37,11 @@ class _Look(NamedTuple):
 
 
 LOOKS: Final[dict[Part, _Look]] = {
-    Part.LEADER: _Look("#0072B2", "#0072B2", "white", "L"),
+    Part.LEADER: _Look("#0072B2", "#0072B2", "#FFFFFF", "L"),
     Part.IN_SYNC: _Look("#CBE3F3", "#5C93B8", "#1F4A66", "•"),
     Part.REASSIGNING: _Look("#FFFFFF", "#009E73", "#00664A", "→"),
     Part.OUT_OF_SYNC: _Look("#FBE3B5", "#B87400", "#7A4D00", "!", "////", "--"),
-    Part.OFFLINE: _Look("#3B3B3B", "#3B3B3B", "white", "×"),
+    Part.OFFLINE: _Look("#3B3B3B", "#3B3B3B", "#FFFFFF", "×"),
 }
 """Fill, edge, colour of the sign, sign, hatch and line of each part."""
 
@@ -87,8 +88,8 @@ def _signed(grid: Grid, panels: Sequence[Sequence[GridRow]]) -> Picture:
     rows = max(len(panel) for panel in panels)
     # A gap between topics is half a row.
     gaps = max(len(list(groupby(panel, key=lambda row: row.name.topic))) for panel in panels)
-    height = 1.75 + side * (rows + 0.5 * gaps)
-    figure = new_figure(max(panel_width * len(panels), 7.2), height)
+    height = 1.95 + side * (rows + 0.5 * gaps)
+    figure = new_figure(max(panel_width * len(panels), 4.6), height)
     for place, panel in enumerate(panels):
         axes = figure.add_subplot(1, len(panels), place + 1)
         _draw_panel(axes, grid, panel, span=rows + 0.5 * gaps)
@@ -194,12 +195,7 @@ def _draw_overview(axes: "Axes", grid: Grid, rows: Sequence[GridRow]) -> None:
     for top, row in enumerate(rows):
         pixels[top, :] = 0.95
         for broker_id, cell in row.cells.items():
-            look = LOOKS[cell.part]
-            # White would be lost here; the edge says which part it is.
-            colour = look.fill if cell.part is not Part.REASSIGNING else look.edge
-            if cell.part is Part.OUT_OF_SYNC:
-                colour = "#E69F00"
-            pixels[top, places[broker_id]] = to_rgb(colour)
+            pixels[top, places[broker_id]] = to_rgb(_pixel(cell.part))
     axes.imshow(pixels, aspect="auto", interpolation="nearest")
     names = [str(column.broker_id) for column in grid.columns]
     step = max(1, ceil(len(names) / 6))
@@ -225,32 +221,44 @@ def _marks(rows: Sequence[GridRow]) -> dict[int, str]:
 
 
 def _finish(figure: Any, grid: Grid, row_count: int, *, is_signed: bool) -> None:
-    from matplotlib.patches import Patch
-
     shown = f" · the first {ROWS_MAX} of {row_count} partitions" if row_count > ROWS_MAX else ""
     figure.suptitle(
         f"Replicas by broker · {grid.time:%Y-%m-%d %H:%M:%S} UTC{shown}",
-        x=0.01,
+        x=0.015,
         ha="left",
         fontsize=12,
         fontweight="bold",
         color=_INK,
     )
-    handles = []
-    for part, look in LOOKS.items():
-        sign = "→ ←" if part is Part.REASSIGNING else look.sign
-        fill = look.fill if is_signed or part is not Part.REASSIGNING else look.edge
-        if not is_signed and part is Part.OUT_OF_SYNC:
-            fill = "#E69F00"
-        text = f"{sign}  {part.value}" if is_signed else part.value
-        style: Any = look.style
-        handles.append(Patch(facecolor=fill, edgecolor=look.edge, linestyle=style, label=text))
+    handles = [_handle(part, look, is_signed=is_signed) for part, look in LOOKS.items()]
     legend = figure.legend(
-        handles=handles, loc="outside lower left", ncols=len(handles), frameon=False, fontsize=9
+        handles=handles,
+        loc="outside lower left",
+        ncols=min(len(handles), int(figure.get_figwidth() / 1.4)),
+        frameon=False,
+        fontsize=9,
     )
-    legend.set_title(words_of(grid), prop={"size": 9})
+    words = fill(words_of(grid), width=max(40, int(figure.get_figwidth() * 12)))
+    legend.set_title(words, prop={"size": 9})
     legend.get_title().set_color(_TROUBLE if _is_in_trouble(grid) else _QUIET)
     legend._legend_box.align = "left"
+
+
+def _handle(part: Part, look: _Look, *, is_signed: bool) -> Any:
+    from matplotlib.patches import Patch
+
+    sign = "→ ←" if part is Part.REASSIGNING else look.sign
+    text = f"{sign}  {part.value}" if is_signed else part.value
+    colour = look.fill if is_signed else _pixel(part)
+    style: Any = look.style
+    return Patch(facecolor=colour, edgecolor=look.edge, linestyle=style, label=text)
+
+
+def _pixel(part: Part) -> str:
+    """Return a part's colour in an overview, where pale ones would be lost."""
+    if part is Part.OUT_OF_SYNC:
+        return "#E69F00"
+    return LOOKS[part].edge if part is Part.REASSIGNING else LOOKS[part].fill
 
 
 def _is_in_trouble(grid: Grid) -> bool:

@@ -36,6 +36,7 @@ _COLOURS: Final = (
 )
 _HATCHES: Final = ("////", "\\\\\\\\", "....", "xxxx", "----", "++++", "oooo")
 _GREY: Final = "#555555"
+_TROUBLE_RGB: Final = (0.64, 0.23, 0.0)
 _EVENT_NAMES: Final[dict[BrokerState | None, str]] = {
     None: "unregistered",
     BrokerState.FENCED: "fenced",
@@ -93,7 +94,7 @@ def isr_history_figure(
     _draw_lanes(axes, shown)
     _draw_axes(axes)
     _draw_events(axes, events)
-    _draw_title(axes, len(shown), len(lanes))
+    _draw_title(axes, len(shown), len(lanes), min(times), broker)
     return figure
 
 
@@ -133,6 +134,8 @@ def _draw_lanes(axes: "Axes", lanes: Sequence[Lane]) -> None:
             lines[top + place] = str(broker_id)
             for span in spans:
                 _draw_span(axes, span, top + place, brokers.index(broker_id))
+        for start, end in lane.leaderless:
+            _draw_leaderless(axes, _number(start), _number(end), top, len(lane.spans))
         _draw_name(axes, lane, top)
         top += len(lane.spans) + 0.5
         axes.axhline(top - 0.75, color="#DDDDDD", linewidth=0.8, zorder=0)
@@ -153,12 +156,43 @@ def _draw_name(axes: "Axes", lane: Lane, top: float) -> None:
     )
 
 
+def _draw_leaderless(axes: "Axes", left: float, right: float, top: float, count: int) -> None:
+    """Frame a time without a leader, over all lines of the partition, and name it."""
+    from matplotlib.patches import Rectangle
+
+    frame = Rectangle(
+        (left, top - 0.5),
+        right - left,
+        count,
+        facecolor=(*_TROUBLE_RGB, 0.10),
+        edgecolor=_TROUBLE_RGB,
+        linewidth=1.4,
+        zorder=5,
+    )
+    axes.add_patch(frame)
+    low, high = axes.get_xlim()
+    if (right - left) / (high - low) < 0.07:
+        return
+    style: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 7, "fontweight": "bold"}
+    paper = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+    middle = top + (count - 1) / 2
+    axes.text(
+        (left + right) / 2,
+        middle,
+        "no leader",
+        color=_TROUBLE_RGB,
+        fontsize=8,
+        bbox=paper,
+        **style,
+    )
+
+
 def _draw_span(axes: "Axes", span: Span, height: float, look: int) -> None:
     colour, text_colour = _COLOURS[look % len(_COLOURS)]
     left, right = _number(span.start), _number(span.end)
     if span.leader_epoch is not None:
         axes.barh(height, right - left, left=left, height=0.82, color=colour, zorder=3)
-        _draw_epoch(axes, span, height, text_colour)
+        _draw_epoch(axes, span, height, text_colour, colour)
     elif span.is_in_sync:
         hatch = _HATCHES[look % len(_HATCHES)]
         style: dict[str, Any] = {"facecolor": "white", "edgecolor": colour, "hatch": hatch}
@@ -168,7 +202,7 @@ def _draw_span(axes: "Axes", span: Span, height: float, look: int) -> None:
         axes.plot([left, right], [height, height], zorder=2, **style)
 
 
-def _draw_epoch(axes: "Axes", span: Span, height: float, colour: str) -> None:
+def _draw_epoch(axes: "Axes", span: Span, height: float, colour: str, ground: str) -> None:
     """Write a leadership's epoch on its bar, in as many words as there is room for."""
     left, right = _number(span.start), _number(span.end)
     low, high = axes.get_xlim()
@@ -176,8 +210,10 @@ def _draw_epoch(axes: "Axes", span: Span, height: float, colour: str) -> None:
     if share < 0.015:
         return
     text = f"leads, epoch {span.leader_epoch}" if share > 0.13 else f"{span.leader_epoch}"
-    place: dict[str, Any] = {"ha": "center", "va": "center"}
-    axes.text((left + right) / 2, height, text, color=colour, fontsize=8, zorder=4, **place)
+    # Above the lines of events, which would strike it through.
+    bar = {"facecolor": ground, "edgecolor": "none", "pad": 1}
+    place: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 6, "bbox": bar}
+    axes.text((left + right) / 2, height, text, color=colour, fontsize=8, **place)
 
 
 def _draw_axes(axes: "Axes") -> None:
@@ -217,12 +253,15 @@ def _draw_events(axes: "Axes", events: Sequence[BrokerEvent]) -> None:
         )
 
 
-def _draw_title(axes: "Axes", shown_count: int, lane_count: int) -> None:
+def _draw_title(
+    axes: "Axes", shown_count: int, lane_count: int, day: datetime, broker: int | None
+) -> None:
     """Write the title above the events, and below the time what the bars mean."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    title = "Leaders and in-sync replicas"
+    whose = "" if broker is None else f" on broker {broker}"
+    title = f"Leaders and in-sync replicas{whose} · {day:%Y-%m-%d}"
     if lane_count > shown_count:
         title += f" (the first {shown_count} of {lane_count} partitions)"
     axes.set_title(title, loc="left", pad=30, fontsize=11, fontweight="bold")
@@ -231,11 +270,12 @@ def _draw_title(axes: "Axes", shown_count: int, lane_count: int) -> None:
             Patch(facecolor=_GREY, label="leads (and is in sync)"),
             Patch(facecolor="white", edgecolor=_GREY, hatch="////", label="in sync"),
             Line2D([], [], linestyle=":", color=_GREY, label="out of sync"),
+            Patch(facecolor=(*_TROUBLE_RGB, 0.10), edgecolor=_TROUBLE_RGB, label="no leader"),
         ],
         loc="lower right",
         bbox_to_anchor=(1.0, 1.0),
         borderaxespad=3.0,
-        ncols=3,
+        ncols=4,
         frameon=False,
         fontsize=8,
     )
