@@ -210,16 +210,32 @@ def _decisions(entries: Sequence[HistoryEntry]) -> str:
         return ""
     newest = list(reversed(entries[-ENTRIES_MAX:]))
     rows = "".join(
-        f"<tr><td>{entry.time:%Y-%m-%d %H:%M:%S}</td>"
-        f"<td>{escape(f'{entry.topic}-{entry.partition}')}</td>"
-        f'<td class="n">{"none" if entry.leader is None else entry.leader}</td>'
-        f'<td class="n">{entry.leader_epoch}</td><td>{broker_list(entry.isr)}</td>'
-        f"<td>{escape(entry.cause or '')}</td></tr>"
-        for entry in newest
+        _decision(list(group))
+        for _, group in groupby(newest, key=lambda entry: (entry.time, entry.cause))
     )
     count = f"the newest {len(newest):,} of {len(entries):,}" if len(entries) > len(newest) else ""
     return (
-        f'<h2>Decisions <span class="quiet">{count}</span></h2><div class="wide"><table><thead><tr>'
-        '<th>time (UTC)</th><th>partition</th><th class="n">leader</th><th class="n">epoch</th>'
-        f"<th>in sync</th><th>cause</th></tr></thead><tbody>{rows}</tbody></table></div>"
+        f'<h2>Decisions <span class="quiet">{count}</span></h2><div class="wide">'
+        '<table class="told"><thead><tr><th>time (UTC)</th><th>cause</th><th>partition</th>'
+        '<th class="n">leader</th><th class="n">epoch</th><th>in sync</th></tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
     )
+
+
+def _decision(entries: Sequence[HistoryEntry]) -> str:
+    """Return the rows of what was decided at once for one cause, which stands there once."""
+    first, span = entries[0], f' rowspan="{len(entries)}"'
+    lead = (
+        f"<td{span}>{first.time:%Y-%m-%d %H:%M:%S}</td>"
+        f'<td class="why"{span}>{escape(first.cause or "")}</td>'
+    )
+    rows = []
+    for entry in entries:
+        leader = "none" if entry.leader is None else str(entry.leader)
+        rows.append(
+            f"<tr>{lead}<td>{escape(f'{entry.topic}-{entry.partition}')}</td>"
+            f'<td class="n{" bad" if entry.leader is None else ""}">{leader}</td>'
+            f'<td class="n">{entry.leader_epoch}</td><td>{broker_list(entry.isr)}</td></tr>'
+        )
+        lead = ""
+    return "".join(rows)

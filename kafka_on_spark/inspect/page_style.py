@@ -32,6 +32,8 @@ code { font:12.5px ui-monospace,"SF Mono",Menlo,"DejaVu Sans Mono",monospace }
 table { border-collapse:collapse } th { text-align:left; font-weight:600 }
 td,th { padding:4px 18px 4px 0; border-bottom:1px solid var(--line); vertical-align:top }
 td.n,th.n { text-align:right; font-variant-numeric:tabular-nums }
+.told td { white-space:nowrap }
+.told td.why { white-space:normal; min-width:280px; max-width:520px }
 .wide { overflow-x:auto } .bad { color:var(--trouble) }
 .tools { display:flex; flex-wrap:wrap; gap:12px; align-items:center; margin:8px 0 14px }
 input,select { font:inherit; color:inherit; background:var(--panel); border:1px solid var(--line);
