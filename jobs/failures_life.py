@@ -57,44 +57,72 @@ class Life:
         self.cluster.run_controller()
 
     def give_back(self, *broker_ids: int) -> None:
-        """Give disks back and let their replicas catch up."""
+        """Give disks back; their replicas have not caught up yet."""
         for broker_id in broker_ids:
             (self._folder / f"lost-{broker_id}").rename(self._disk(broker_id))
         self.cluster.run_controller()
+
+    def catch_up(self) -> None:
+        """Let replicas catch up, and leaders be whom one prefers."""
         time.sleep(PAUSE_S)
         self.cluster.replicate()
+        self.cluster.elect_leaders()
 
 
 def live(folder: Path, say: Callable[[str], None] = lambda what: None) -> Cluster:
     """Make a cluster below `folder` that goes through it all; return it, open.
 
-    At the end broker 4 is away again, so that there is something to see now, too.
+    At the end broker 4 is away and broker 2 not in sync, so that there is something to see now.
     """
     life = Life(folder, say)
-    cluster = life.cluster
+    begin(life)
+    lose_one(life)
+    lose_all_in_sync(life)
+    end_in_trouble(life)
+    return life.cluster
+
+
+def begin(life: Life) -> None:
+    """Make two topics."""
     life.step("two topics, and the first records")
-    cluster.create_topic("flights", replica_assignment=FLIGHTS, configs={"min.insync.replicas": 2})
-    cluster.create_topic("alerts", replica_assignment=ALERTS)
+    configs = {"min.insync.replicas": 2}
+    life.cluster.create_topic("flights", replica_assignment=FLIGHTS, configs=configs)
+    life.cluster.create_topic("alerts", replica_assignment=ALERTS)
     life.append("flights", 600)
     life.append("alerts", 20)
+
+
+def lose_one(life: Life) -> None:
+    """Lose a disk that others stand in for."""
     life.step("broker 1 loses its disk; appends go on")
     life.lose(1)
     life.append("flights", 300)
     life.step("it gets it back, catches up, and leads again")
     life.give_back(1)
-    cluster.elect_leaders()
+    life.catch_up()
+
+
+def lose_all_in_sync(life: Life) -> None:
+    """Lose the disks of all that are in sync, one after the other."""
     life.step("broker 5 goes, so that one replica of the alerts goes on alone; then that goes")
     life.lose(5)
     life.append("alerts", 30)
     life.lose(4)
     life.step("broker 5 is back, but lacks alerts: partition 0 waits for broker 4")
     life.give_back(5)
+    life.catch_up()
     life.append("flights", 200)
     life.step("broker 4 is back, and nothing is lost")
     life.give_back(4)
-    cluster.elect_leaders()
+    life.catch_up()
     life.append("alerts", 10)
+
+
+def end_in_trouble(life: Life) -> None:
+    """Leave something to be seen."""
     life.step("records that only leaders have yet (acks=1), and broker 4 goes once more")
     life.append("flights", 60, acks="1")
     life.lose(4)
-    return cluster
+    life.step("broker 2 goes, too; it is back now, and has not caught up yet")
+    life.lose(2)
+    life.give_back(2)

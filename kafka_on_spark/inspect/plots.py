@@ -36,6 +36,10 @@ _COLOURS: Final = (
 )
 _HATCHES: Final = ("////", "\\\\\\\\", "....", "xxxx", "----", "++++", "oooo")
 _GREY: Final = "#555555"
+_LETTER_SHARE: Final = 0.0075
+"""Of the picture's width, for a letter of an event's name and its part of the space around it."""
+
+_LEVELS_MAX: Final = 6
 _TROUBLE_RGB: Final = (0.64, 0.23, 0.0)
 _EVENT_NAMES: Final[dict[BrokerState | None, str]] = {
     None: "unregistered",
@@ -93,8 +97,9 @@ def isr_history_figure(
     axes.set_xlim(_number(min(times)), _number(end))
     _draw_lanes(axes, shown)
     _draw_axes(axes)
-    _draw_events(axes, events)
-    _draw_title(axes, len(shown), len(lanes), min(times), broker)
+    levels = _draw_events(axes, events)
+    title = _title(len(shown), len(lanes), min(times), broker)
+    _draw_title(axes, title, 8 + 11 * levels)
     return figure
 
 
@@ -222,7 +227,8 @@ def _draw_axes(axes: "Axes") -> None:
     dates: Any = matplotlib.dates  # without types
     axes.xaxis.set_major_locator(dates.AutoDateLocator(minticks=4, maxticks=10))
     axes.xaxis.set_major_formatter(dates.DateFormatter("%H:%M:%S"))
-    axes.set_xlabel("time (UTC)")
+    axes.set_xlabel("time (UTC)", fontsize=9)
+    axes.tick_params(axis="x", labelsize=9)
     axes.tick_params(axis="y", length=0)
     axes.annotate(
         "broker",
@@ -237,34 +243,45 @@ def _draw_axes(axes: "Axes") -> None:
         axes.spines[side].set_visible(False)
 
 
-def _draw_events(axes: "Axes", events: Sequence[BrokerEvent]) -> None:
-    """Mark events, with their names on two levels, since they may come soon after another."""
-    for place, event in enumerate(events):
+def _draw_events(axes: "Axes", events: Sequence[BrokerEvent]) -> int:
+    """Mark events with their names; return on how many levels those stand, to be all readable."""
+    low, high = axes.get_xlim()
+    ends: list[float] = []  # of each level, where its last name ends
+    for event in events:
         moment = _number(event.time)
+        name = f"broker {event.broker_id} {_EVENT_NAMES[event.state]}"
+        half = len(name) * _LETTER_SHARE * (high - low) / 2
+        level = next((each for each, end in enumerate(ends) if end < moment - half), len(ends))
+        if level == _LEVELS_MAX:
+            level = ends.index(min(ends))
+        ends[level : level + 1] = [moment + half]
         axes.axvline(moment, color="black", linewidth=1, linestyle="--", zorder=5)
         axes.annotate(
-            f"broker {event.broker_id} {_EVENT_NAMES[event.state]}",
+            name,
             xy=(moment, 1.0),
             xycoords=axes.get_xaxis_transform(),
-            xytext=(0, 2 + 11 * (place % 2)),
+            xytext=(0, 2 + 11 * level),
             textcoords="offset points",
             ha="center",
             fontsize=8,
         )
+    return len(ends)
 
 
-def _draw_title(
-    axes: "Axes", shown_count: int, lane_count: int, day: datetime, broker: int | None
-) -> None:
-    """Write the title above the events, and below the time what the bars mean."""
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
+def _title(shown_count: int, lane_count: int, day: datetime, broker: int | None) -> str:
     whose = "" if broker is None else f" on broker {broker}"
     title = f"Leaders and in-sync replicas{whose} · {day:%Y-%m-%d}"
     if lane_count > shown_count:
         title += f" (the first {shown_count} of {lane_count} partitions)"
-    axes.set_title(title, loc="left", pad=30, fontsize=11, fontweight="bold")
+    return title
+
+
+def _draw_title(axes: "Axes", title: str, height: float) -> None:
+    """Write the title above the events, and beside it what the bars mean."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    axes.set_title(title, loc="left", pad=height, fontsize=11, fontweight="bold")
     axes.legend(
         handles=[
             Patch(facecolor=_GREY, label="leads (and is in sync)"),
@@ -274,7 +291,7 @@ def _draw_title(
         ],
         loc="lower right",
         bbox_to_anchor=(1.0, 1.0),
-        borderaxespad=3.0,
+        borderaxespad=(height - 6) / 8,  # in letters of 8 points
         ncols=4,
         frameon=False,
         fontsize=8,
