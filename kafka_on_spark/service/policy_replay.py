@@ -225,7 +225,7 @@ class _Again:
         mine = self._instead.partition(record.key)
         self._touched.add(record.key)
         if was is None or now is None or mine is None:
-            return []
+            return [record]  # made or removed by this very batch: nothing was decided on it
         is_same = has_same_grounds(mine, was)
         if is_unclean(record):
             allows = self._instead.settings(record.topic_id).boolean(UNCLEAN)
@@ -240,7 +240,9 @@ class _Again:
         was, now = before.partition(record.key), self._recorded.partition(record.key)
         mine = self._instead.partition(record.key)
         self._touched.add(record.key)
-        if was is None or now is None or mine is None or now == was:
+        if was is None or now is None or mine is None:
+            return [record]
+        if now == was:
             return []
         joining = caught_up(self._instead, record.key, now)
         in_sync = len(mine.isr) if joining is None else len(mine.isr | now.isr)

@@ -6,8 +6,8 @@ import pytest
 
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.inspect.changes import changes
-from kafka_on_spark.metadata.image import ControllerLease
-from tests.builders import TOPIC_ID, broker, disk, image_of, partition
+from kafka_on_spark.metadata.image import ControllerLease, GroupOffset, TopicImage
+from tests.builders import KEY, TOPIC, TOPIC_ID, broker, disk, image_of, partition
 from tests.unit.service.lives import life
 
 BEFORE = partition("1 2 3", hw=10)
@@ -95,6 +95,42 @@ def test_another_disk_and_another_rack_are_told():
         "broker 1 has another disk, with the root memory://1",
         "broker 1 is in rack b instead of none",
     )
+
+
+def test_partitions_added_and_settings_removed_are_told():
+    before = image_of(BEFORE, configs={"segment.bytes": "1048576"})
+    after = image_of(BEFORE, partition("2 3 1"), partition("3 1 2"))
+
+    assert list(changes(before, after).lines) == [
+        "orders: 2 partitions added, 3 in all",
+        "orders: segment.bytes is no longer set (it was 1048576)",
+    ]
+    assert changes(after, before).lines[0] == "orders: 2 partitions removed, 1 in all"
+
+
+def test_a_topic_of_the_same_name_is_another_topic():
+    before = image_of(BEFORE)
+    again = TopicImage(name=TOPIC, topic_id="2" * 32, partitions={0: BEFORE})
+    after = replace(before, topics={again.topic_id: again}, topic_ids={TOPIC: again.topic_id})
+
+    assert list(changes(before, after).lines) == [
+        "topic orders was deleted, with 1 partition",
+        "topic orders was created again, with 1 partition",
+    ]
+
+
+def test_producers_and_groups_are_counted():
+    before = image_of(BEFORE)
+    after = replace(
+        before,
+        producers={"p": 0, "q": 3},
+        groups={("readers", KEY): GroupOffset(offset=4, leader_epoch=None)},
+    )
+
+    assert list(changes(before, after).lines) == [
+        "2 producers began a run",
+        "group readers moved on in 1 partition",
+    ]
 
 
 def test_the_text_says_from_when_to_when_and_that_nothing_is_nothing():

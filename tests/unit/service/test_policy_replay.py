@@ -1,12 +1,15 @@
 """A recorded history decided again: nothing differs under its own settings, and under others what
 must."""
 
+import dataclasses
+
 import pytest
 
 from kafka_on_spark.errors import InvalidConfigError
 from kafka_on_spark.metadata.partition import PartitionChange
+from kafka_on_spark.metadata.records import PartitionChangeRecord
 from kafka_on_spark.service.policy_replay import MIN_ISR, SESSION, UNCLEAN, replay
-from tests.builders import brokers
+from tests.builders import TOPIC, TOPIC_ID, brokers
 from tests.unit.service.lives import life
 
 
@@ -182,6 +185,36 @@ def test_what_differs_is_said_in_words_with_times_and_figures():
         "    orders-0, 12:00:10 to 12:00:40 UTC (30.0 s): nobody led; broker 2 would have"
         " (broker 2: unclean election, offsets 4 to 8 are lost)"
     ) in lines
+
+
+def test_a_partition_that_is_made_and_changed_by_one_decision_comes_out_as_it_was():
+    begun = life("1 2")
+    created, changed = begun.batches[-1].records[-1], PartitionChange(isr=frozenset({1}))
+    leader_epoch, partition_epoch = created.registration.epochs_after(changed)
+    change = PartitionChangeRecord(
+        topic_id=TOPIC_ID,
+        partition=1,
+        change=changed,
+        topic=TOPIC,
+        leader_epoch=leader_epoch,
+        partition_epoch=partition_epoch,
+    )
+    begun.commit(dataclasses.replace(created, partition=1), change).append(3, 1).at(9).fail(1)
+
+    found = replay(begun.batches, {})
+
+    assert begun.partition(1).leader is None
+    assert found.differences == ()
+    assert found.instead == found.recorded
+
+
+def test_a_leader_that_did_not_answer_is_told_as_such():
+    [difference] = replay(moved_and_back().batches, {SESSION: "12000"}).differences
+
+    assert str(difference) == (
+        "orders-0, 12:00:10 to 12:00:13 UTC (3.0 s): broker 2 led;"
+        " broker 1 still would have, though it did not answer"
+    )
 
 
 # fmt: off
