@@ -8,14 +8,14 @@ from kafka_on_spark import Cluster, Record
 
 RACKS = {1: "north", 2: "north", 3: "south", 4: "south", 5: "west"}
 SETTINGS = {
-    "broker.session.timeout.ms": 300,
+    "broker.session.timeout.ms": 200,
     # Leaders move back by request, where one can see it.
     "leader.imbalance.per.broker.percentage": 100,
 }
 # Said and not drawn, so that the same partitions go through the same each time.
 FLIGHTS = {0: [1, 3, 5], 1: [2, 4, 1], 2: [3, 5, 2], 3: [4, 1, 3], 4: [5, 2, 4], 5: [1, 4, 5]}
 ALERTS = {0: [4, 5], 1: [5, 1]}
-PAUSE_S = 0.25
+PAUSE_S = 0.2
 """Between steps, so that they stand apart on a line of seconds."""
 
 

@@ -7,6 +7,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.cluster.folders import quick_folder
+
 CHECKOUT = Path(__file__).parents[2]
 NOTEBOOK = CHECKOUT / "jobs" / "notebooks" / "isr_history.ipynb"
 SECONDS_MAX = 300
@@ -15,11 +17,11 @@ SECONDS_MAX = 300
 
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, quick_folder() as folder:
         # Nothing of the user's: neither settings nor a history of IPython's.
         for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR"):
             patch.setenv(name, str(tmp_path_factory.mktemp(name.lower())))
-        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("clusters")))
+        patch.setenv("TMPDIR", str(folder))
         notebook = nbformat.read(NOTEBOOK, as_version=4)
         client = NotebookClient(
             notebook,
