@@ -2,7 +2,7 @@
 
 Self-contained: no file, font or script from elsewhere, and a policy in the page forbids any. Text
 from the cluster is escaped, since racks, roots and causes may hold anything. Only replicas are
-elements, not empty cells, and rows are laid out when they come into view: some thousand
+elements, not empty cells, and of many rows those are laid out that come into view: some thousand
 partitions scroll well.
 """
 
@@ -27,6 +27,9 @@ ENTRIES_MAX: Final = 200
 
 TOPIC_OPEN_ROWS_MAX: Final = 100
 """A topic with more partitions is folded, unless one of them has a problem."""
+
+LARGE_ROWS_MIN: Final = 500
+"""From here on rows are laid out when they come into view, and not before."""
 
 CHUNK_ROWS: Final = 50
 ROW_PIXELS: Final = 28
@@ -76,12 +79,13 @@ def cluster_page(
     """
     grid = grid_of(image, topics)
     cluster_id = escape(grid.cluster_id)
+    large = ' class="large"' if len(grid.rows) > LARGE_ROWS_MIN else ""
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>Cluster {cluster_id}</title><style>{STYLE}</style></head>",
-        f'<body style="--brokers:{len(grid.columns)}"><h1>Cluster</h1>',
+        f'<body{large} style="--brokers:{len(grid.columns)}"><h1>Cluster</h1>',
         f'<p class="quiet"><code>{cluster_id}</code> as of {grid.time:%Y-%m-%d %H:%M:%S} UTC,'
         f" metadata offset {grid.offset:,}</p>",
         _tiles(grid),

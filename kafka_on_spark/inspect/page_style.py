@@ -45,10 +45,12 @@ details { border-top:1px solid var(--line) }
 details:last-of-type { border-bottom:1px solid var(--line) }
 summary { padding:9px 2px; cursor:pointer; font-weight:600 } summary .quiet { font-weight:400 }
 .rows { overflow-x:auto; padding-bottom:12px }
-.chunk { content-visibility:auto; min-width:calc(var(--brokers)*30px + 600px) }
+.large .chunk { content-visibility:auto }
+.chunk { min-width:calc(var(--brokers)*30px + 600px) }
 .row { display:grid; grid-template-columns:64px repeat(var(--brokers),30px) max-content;
   align-items:center; height:28px; width:max-content; min-width:100% }
-.row > b { grid-column:1; font-weight:400; text-align:right; padding-right:14px;
+.row > b { grid-column:1; font-weight:400; text-align:right; padding-right:14px; height:100%;
+  line-height:28px; position:sticky; left:0; z-index:1; background:var(--paper);
   font-variant-numeric:tabular-nums }
 .row.trouble > b { font-weight:700; color:var(--trouble) }
 .row::before { content:""; grid-row:1; grid-column:2 / span var(--brokers); height:1px;
@@ -74,7 +76,7 @@ i.c { width:24px; height:22px; margin:auto; border-radius:5px; font:700 13px/20p
 .l.g::after,.l.a::after { content:"←"; position:absolute; right:1px; top:-5px; font-size:9px }
 .l.a::after { content:"→" }
 .none { padding:18px 2px; color:var(--quiet) }
-@media print { .tools { display:none } .chunk { content-visibility:visible } }
+@media print { .tools { display:none } .large .chunk { content-visibility:visible } }
 """
 
 SCRIPT: Final = """
