@@ -24,7 +24,7 @@ class PastMetadata(MetadataService):
     """The metadata as of `image`. `now` is the service of what it has become since."""
 
     def __init__(self, now: MetadataService, image: MetadataImage) -> None:
-        # Nothing else of the living service is needed: no lock, no clock, no place in the log.
+        super().__init__(now._log, now._clock, random=now._random)
         self.now = now
         self._image = image
 
