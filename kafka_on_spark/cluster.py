@@ -1,23 +1,35 @@
 """What users hold: one object for a cluster, thin over the services that it wires together."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import wraps
+from inspect import getattr_static
+from types import FunctionType, TracebackType
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 import pyarrow as pa
 
 from kafka_on_spark.audit.findings import FsckReport
 from kafka_on_spark.config import read_cluster_toml
+from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.reassigning import Reassigning
 from kafka_on_spark.service.append_results import AppendResult
 from kafka_on_spark.service.controller_loop import ControllerReport
 from kafka_on_spark.service.creation import check_brokers, create_cluster
-from kafka_on_spark.service.history import HistoryEntry, partition_history
+from kafka_on_spark.service.history import (
+    BrokerEvent,
+    HistoryEntry,
+    broker_history,
+    partition_history,
+)
+from kafka_on_spark.service.past import PastMetadata, refusal
+from kafka_on_spark.service.policy_replay import PolicyReplay, replay
 from kafka_on_spark.service.reading import ReadOrder, partition_key, plan_reads
 from kafka_on_spark.service.replication_round import ReplicationReport
+from kafka_on_spark.service.what_if import Forecast, forecast, who_dies
 from kafka_on_spark.spark.creation import prepare_roots
 from kafka_on_spark.spark.frames import check_frame, is_frame, stage_frame
 from kafka_on_spark.spark.fsck import check_tables
@@ -79,17 +91,24 @@ class Cluster(Reassigning):
         metadata_root: str | os.PathLike[str],
         spark: "SparkSession | None" = None,
         *,
+        as_of: datetime | int | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> "Cluster":
         """Open the cluster at `metadata_root`; tasks run on `spark`, or in threads without.
 
+        `as_of`: as it was at a moment, or at a metadata offset (exclusive, as `image.offset` is).
+        It is read-only then: what was committed at that time can be read, where replicas still
+        have it, and all that would change something is refused.
+
         Raises:
             ClusterNotFoundError: There is none.
-            InvalidRequestError: `spark` is a Spark Connect session.
+            InvalidRequestError: `spark` is a Spark Connect session; `as_of` is in the future, has
+                no time zone, or was before the cluster.
         """
         options = StorageOptions(storage_options)
         url = normalize(metadata_root)
-        return cls(url, Services.open(url, options, spark))
+        services = Services.open(url, options, spark, as_of)
+        return (cls if as_of is None else PastCluster)(url, services)
 
     def close(self) -> None:
         """Finish what is due (checkpoints) and let the threads go."""
@@ -217,20 +236,110 @@ class Cluster(Reassigning):
             UnknownTopicOrPartitionError, OffsetOutOfRangeError: As in `plan_reads`.
             KafkaStorageError: No replica can serve a range.
         """
-        batches = self._read_batches(plan_reads(self.image, topic, start, end))
+        batches = self._read_batches(self._plan_reads(topic, start, end))
         return pa.Table.from_batches(batches, schema=row_schema(has_headers=True))
+
+    def _plan_reads(
+        self, topic: str, start: Mapping[int, int] | None, end: Mapping[int, int] | None
+    ) -> list[ReadOrder]:
+        return plan_reads(self.image, topic, start, end)
 
     def _read_batches(self, orders: Sequence[ReadOrder]) -> Iterator[pa.RecordBatch]:
         for order in orders:
             yield from read_rows(order, self._services.replicas, self._services.options)
 
-    def history(self, topic: str, partition: int | None = None) -> list[HistoryEntry]:
-        """Return leaders, ISRs, epochs and causes of a partition, or of all, oldest first.
+    # What was, and what would be
+
+    def history(self, topic: str | None = None, partition: int | None = None) -> list[HistoryEntry]:
+        """Return leaders, ISRs, epochs and causes of a partition, a topic, or all, oldest first.
+
+        Without `topic`: of every partition that there ever was, those of deleted topics too.
 
         Raises:
             UnknownTopicOrPartitionError: There is no such topic or partition.
+            InvalidRequestError: A partition without its topic.
         """
-        topic_id = self.image.topic(topic).topic_id
-        if partition is not None:
+        if topic is None and partition is not None:
+            raise InvalidRequestError(
+                f"partition {partition} of what? Name its topic as well, or leave both out"
+            )
+        topic_id = None if topic is None else self.image.topic(topic).topic_id
+        if topic is not None and partition is not None:
             partition_key(self._metadata.image, topic, partition)
         return partition_history(self._metadata.history(), topic_id, partition)
+
+    def broker_history(self) -> list[BrokerEvent]:
+        """Return when brokers were registered, fenced, drained, came back and left, and why."""
+        return broker_history(self._metadata.history())
+
+    def what_if(
+        self,
+        *,
+        broker_dies: int | Iterable[int] | None = None,
+        rack_dies: str | Iterable[str] | None = None,
+    ) -> Forecast:
+        """Return what the controller would decide if brokers, or all of a rack, died now.
+
+        From the metadata alone, and nothing is changed.
+
+        Raises:
+            BrokerIdNotRegisteredError: There is no such broker.
+            InvalidRequestError: Nobody is named, or a rack that no broker is in.
+        """
+        image = self.image
+        return forecast(image, who_dies(image, broker_dies, rack_dies))
+
+    def replay(self, policy: Mapping[str, object]) -> PolicyReplay:
+        """Decide the recorded history again under other settings; return what differs.
+
+        `policy`: of "unclean.leader.election.enable", "min.insync.replicas" and
+        "broker.session.timeout.ms"; it holds for all topics. Nothing is changed.
+
+        Raises:
+            InvalidConfigError: The log can't say what another setting would have done, or the
+                value is not allowed.
+        """
+        return replay(self._metadata.history(), policy)
+
+
+class PastCluster(Cluster):
+    """A cluster as it was at a moment: read-only. `Cluster.open(…, as_of=…)` gives it."""
+
+    def _plan_reads(
+        self, topic: str, start: Mapping[int, int] | None, end: Mapping[int, int] | None
+    ) -> list[ReadOrder]:
+        metadata = self._metadata
+        assert isinstance(metadata, PastMetadata)
+        return plan_reads(self.image, topic, start, end, now=metadata.now.catch_up())
+
+
+PAST_METHODS: Final = frozenset(
+    {
+        "broker_history",
+        "close",
+        "describe_topic",
+        "history",
+        "offsets",
+        "read",
+        "reassignments",
+        "replay",
+        "what_if",
+    }
+)
+"""What a cluster of the past can do. Any other method is refused before it begins, also one that
+is added later: some write files before they commit."""
+
+
+def _refused(method: FunctionType) -> Callable[..., NoReturn]:
+    @wraps(method)
+    def refuse(cluster: Cluster, *arguments: object, **named: object) -> NoReturn:
+        raise refusal(method.__name__.replace("_", " "), cluster.image)
+
+    return refuse
+
+
+for _name in dir(Cluster):
+    _method = getattr_static(Cluster, _name)
+    _is_public = isinstance(_method, FunctionType) and not _name.startswith("_")
+    if _is_public and _name not in PAST_METHODS:
+        setattr(PastCluster, _name, _refused(_method))

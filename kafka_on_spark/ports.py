@@ -129,8 +129,19 @@ class SegmentStore(Protocol):
 class MetadataLog(Protocol):
     """An ordered log of metadata batches with compare-and-append."""
 
-    def read(self, *, from_offset: Offset) -> list[MetadataBatch]:
-        """Return the batches from `from_offset` on, oldest first."""
+    def read(self, *, from_offset: Offset, to_offset: Offset | None = None) -> list[MetadataBatch]:
+        """Return the batches from `from_offset` on, oldest first.
+
+        `to_offset`: only those that end there or before.
+        """
+        ...
+
+    def offset_at(self, time_ms: int) -> Offset:
+        """Return where the log ended at a moment: the base of the first batch of a later time.
+
+        Committers' clocks differ, so times may go back; the first later one counts, so that a
+        later moment never has less.
+        """
         ...
 
     def append(
@@ -148,8 +159,11 @@ class MetadataLog(Protocol):
         """Do what is due after an answer was given: a checkpoint. Never fails the caller."""
         ...
 
-    def newest_snapshot(self) -> MetadataBatch | None:
-        """Return the newest readable snapshot as a batch that ends at its end offset."""
+    def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
+        """Return the newest readable snapshot as a batch that ends at its end offset.
+
+        `to_offset`: the newest of those that end there or before.
+        """
         ...
 
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:

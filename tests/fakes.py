@@ -280,11 +280,21 @@ class MemoryMetadataLog:
         """The log's end, exclusive."""
         return self.batches[-1].end_offset if self.batches else Offset(0)
 
-    def read(self, *, from_offset: Offset) -> list[MetadataBatch]:
+    def read(self, *, from_offset: Offset, to_offset: Offset | None = None) -> list[MetadataBatch]:
         self._check_answers()
         if from_offset > self.end_offset:
             raise InconsistentClusterError("the metadata log went back")
-        return [batch for batch in self.batches if batch.base_offset >= from_offset]
+        end = self.end_offset if to_offset is None else to_offset
+        return [
+            batch
+            for batch in self.batches
+            if batch.base_offset >= from_offset and batch.end_offset <= end
+        ]
+
+    def offset_at(self, time_ms: int) -> Offset:
+        self._check_answers()
+        later = (batch.base_offset for batch in self.batches if batch.stamp.time_ms > time_ms)
+        return next(later, self.end_offset)
 
     def append(
         self, records: Sequence[Record], stamp: Stamp, *, expected_offset: Offset
@@ -315,9 +325,10 @@ class MemoryMetadataLog:
         """Restore the log from an older copy."""
         del self.batches[max(0, len(self.batches) - commit_count) :]
 
-    def newest_snapshot(self) -> MetadataBatch | None:
+    def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         self._check_answers()
-        return self.snapshots[max(self.snapshots)] if self.snapshots else None
+        ends = [end for end in self.snapshots if to_offset is None or end <= to_offset]
+        return self.snapshots[max(ends)] if ends else None
 
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
         self._check_answers()

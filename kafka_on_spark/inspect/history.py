@@ -5,8 +5,6 @@ history does not say when a broker went or came.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 
 import pyarrow.compute as pc
@@ -15,27 +13,10 @@ from deltalake import DeltaTable
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.inspect.report import broker_list, text_table
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.service.history import HistoryEntry
+from kafka_on_spark.service.history import BrokerEvent, HistoryEntry
 from kafka_on_spark.storage.roots import StorageOptions
 
 COLUMNS: Final = ("time", "leader", "leader epoch", "ISR", "cause")
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerEvent:
-    """A broker was fenced, came back, or is being drained.
-
-    Attributes:
-        time: When it was committed, UTC.
-        broker_id: Which one.
-        state: What it is from now on.
-        cause: Why, in words.
-    """
-
-    time: datetime
-    broker_id: BrokerId
-    state: BrokerState
-    cause: str | None
 
 
 def history_rows(entries: Sequence[HistoryEntry]) -> list[tuple[str, ...]]:

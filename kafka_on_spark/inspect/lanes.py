@@ -27,11 +27,23 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One partition: the spans of each of its replicas, brokers in ascending order."""
+    """One partition.
+
+    Attributes:
+        topic: Its topic.
+        partition: Its number.
+        spans: Of each of its replicas, brokers in ascending order.
+        leaderless: Times in which it was there and nobody led it.
+    """
 
     topic: str
     partition: int
     spans: dict[BrokerId, list[Span]]
+    leaderless: tuple[tuple[datetime, datetime], ...] = ()
+
+    def of_broker(self, broker_id: BrokerId) -> "Lane":
+        """Return the lane with one broker's spans only."""
+        return replace(self, spans={broker_id: self.spans[broker_id]})
 
 
 def lanes_of(entries: Iterable[HistoryEntry], end: datetime) -> list[Lane]:
@@ -39,7 +51,25 @@ def lanes_of(entries: Iterable[HistoryEntry], end: datetime) -> list[Lane]:
     by_partition: dict[tuple[str, int], list[HistoryEntry]] = {}
     for entry in entries:
         by_partition.setdefault((entry.topic, entry.partition), []).append(entry)
-    return [Lane(*name, _spans(by_partition[name], end)) for name in sorted(by_partition)]
+    return [
+        Lane(*name, _spans(by_partition[name], end), _leaderless(by_partition[name], end))
+        for name in sorted(by_partition)
+    ]
+
+
+def _leaderless(
+    entries: Sequence[HistoryEntry], end: datetime
+) -> tuple[tuple[datetime, datetime], ...]:
+    found: list[tuple[datetime, datetime]] = []
+    ends = [*(entry.time for entry in entries[1:]), end]
+    for entry, until in zip(entries, ends, strict=True):
+        if entry.leader is not None or not entry.replicas:
+            continue
+        if found and found[-1][1] == entry.time:
+            found[-1] = (found[-1][0], until)
+        else:
+            found.append((entry.time, until))
+    return tuple(found)
 
 
 def _spans(entries: Sequence[HistoryEntry], end: datetime) -> dict[BrokerId, list[Span]]:

@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from kafka_on_spark.inspect.history import BrokerEvent
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.inspect.lanes import Lane, Span, lanes_of
+from kafka_on_spark.inspect.picture import Picture, new_figure
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.service.history import HistoryEntry
+from kafka_on_spark.service.history import BrokerEvent, HistoryEntry
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +36,13 @@ _COLOURS: Final = (
 )
 _HATCHES: Final = ("////", "\\\\\\\\", "....", "xxxx", "----", "++++", "oooo")
 _GREY: Final = "#555555"
-_EVENT_NAMES: Final = {
+_LETTER_SHARE: Final = 0.0075
+"""Of the picture's width, for a letter of an event's name and its part of the space around it."""
+
+_LEVELS_MAX: Final = 6
+_TROUBLE_RGB: Final = (0.64, 0.23, 0.0)
+_EVENT_NAMES: Final[dict[BrokerState | None, str]] = {
+    None: "unregistered",
     BrokerState.FENCED: "fenced",
     BrokerState.ACTIVE: "back",
     BrokerState.DRAINING: "draining",
@@ -64,32 +72,54 @@ def isr_history_figure(
     *,
     events: Sequence[BrokerEvent] = (),
     end: datetime | None = None,
+    broker: int | None = None,
 ) -> "Figure":
-    """Return the picture as a figure, as a notebook shows it.
+    """Return the picture as a figure. `broker`: of each partition only that broker's line.
 
     Raises:
         ImportError: Matplotlib is not installed.
+        InvalidRequestError: There is nothing to draw.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            "pictures need matplotlib: install it with pip install 'kafka_on_spark[plots]'"
-        ) from error
+    if not entries:
+        raise InvalidRequestError("there is no history to draw: give what Cluster.history returns")
+    # That a broker was registered is where its lines begin.
+    events = [each for each in events if not each.is_registration]
     times = [*(entry.time for entry in entries), *(event.time for event in events)]
     if end is None:
         end = max(times) + max((max(times) - min(times)) * 0.06, timedelta(seconds=1))
     lanes = lanes_of(entries, end)
+    if broker is not None:
+        lanes = [lane.of_broker(BrokerId(broker)) for lane in lanes if broker in lane.spans]
     shown = lanes[:LANES_MAX]
     line_count = sum(len(lane.spans) for lane in shown)
-    figure = Figure(figsize=(11, 1.6 + 0.24 * line_count + 0.12 * len(shown)), layout="constrained")
+    figure = new_figure(11, 1.6 + 0.24 * line_count + 0.12 * len(shown))
     axes = figure.add_subplot()
     axes.set_xlim(_number(min(times)), _number(end))
     _draw_lanes(axes, shown)
     _draw_axes(axes)
-    _draw_events(axes, events)
-    _draw_title(axes, len(shown), len(lanes))
+    levels = _draw_events(axes, events)
+    title = _title(len(shown), len(lanes), min(times), broker)
+    _draw_title(axes, title, 8 + 11 * levels)
     return figure
+
+
+def timeline_picture(
+    entries: Sequence[HistoryEntry],
+    *,
+    events: Sequence[BrokerEvent] = (),
+    end: datetime | None = None,
+    broker: int | None = None,
+) -> Picture:
+    """Return the same as a picture that a notebook shows by itself.
+
+    Raises:
+        ImportError: Matplotlib is not installed.
+        InvalidRequestError: There is nothing to draw.
+    """
+    figure = isr_history_figure(entries, events=events, end=end, broker=broker)
+    count = len({(entry.topic, entry.partition) for entry in entries})
+    whose = "" if broker is None else f" on broker {broker}"
+    return Picture(figure, f"Leaders and in-sync replicas of {count} partitions over time{whose}")
 
 
 def _number(moment: datetime) -> float:
@@ -109,6 +139,8 @@ def _draw_lanes(axes: "Axes", lanes: Sequence[Lane]) -> None:
             lines[top + place] = str(broker_id)
             for span in spans:
                 _draw_span(axes, span, top + place, brokers.index(broker_id))
+        for start, end in lane.leaderless:
+            _draw_leaderless(axes, _number(start), _number(end), top, len(lane.spans))
         _draw_name(axes, lane, top)
         top += len(lane.spans) + 0.5
         axes.axhline(top - 0.75, color="#DDDDDD", linewidth=0.8, zorder=0)
@@ -129,12 +161,43 @@ def _draw_name(axes: "Axes", lane: Lane, top: float) -> None:
     )
 
 
+def _draw_leaderless(axes: "Axes", left: float, right: float, top: float, count: int) -> None:
+    """Frame a time without a leader, over all lines of the partition, and name it."""
+    from matplotlib.patches import Rectangle
+
+    frame = Rectangle(
+        (left, top - 0.5),
+        right - left,
+        count,
+        facecolor=(*_TROUBLE_RGB, 0.10),
+        edgecolor=_TROUBLE_RGB,
+        linewidth=1.4,
+        zorder=5,
+    )
+    axes.add_patch(frame)
+    low, high = axes.get_xlim()
+    if (right - left) / (high - low) < 0.07:
+        return
+    style: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 7, "fontweight": "bold"}
+    paper = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+    middle = top + (count - 1) / 2
+    axes.text(
+        (left + right) / 2,
+        middle,
+        "no leader",
+        color=_TROUBLE_RGB,
+        fontsize=8,
+        bbox=paper,
+        **style,
+    )
+
+
 def _draw_span(axes: "Axes", span: Span, height: float, look: int) -> None:
     colour, text_colour = _COLOURS[look % len(_COLOURS)]
     left, right = _number(span.start), _number(span.end)
     if span.leader_epoch is not None:
         axes.barh(height, right - left, left=left, height=0.82, color=colour, zorder=3)
-        _draw_epoch(axes, span, height, text_colour)
+        _draw_epoch(axes, span, height, text_colour, colour)
     elif span.is_in_sync:
         hatch = _HATCHES[look % len(_HATCHES)]
         style: dict[str, Any] = {"facecolor": "white", "edgecolor": colour, "hatch": hatch}
@@ -144,7 +207,7 @@ def _draw_span(axes: "Axes", span: Span, height: float, look: int) -> None:
         axes.plot([left, right], [height, height], zorder=2, **style)
 
 
-def _draw_epoch(axes: "Axes", span: Span, height: float, colour: str) -> None:
+def _draw_epoch(axes: "Axes", span: Span, height: float, colour: str, ground: str) -> None:
     """Write a leadership's epoch on its bar, in as many words as there is room for."""
     left, right = _number(span.start), _number(span.end)
     low, high = axes.get_xlim()
@@ -152,8 +215,10 @@ def _draw_epoch(axes: "Axes", span: Span, height: float, colour: str) -> None:
     if share < 0.015:
         return
     text = f"leads, epoch {span.leader_epoch}" if share > 0.13 else f"{span.leader_epoch}"
-    place: dict[str, Any] = {"ha": "center", "va": "center"}
-    axes.text((left + right) / 2, height, text, color=colour, fontsize=8, zorder=4, **place)
+    # Above the lines of events, which would strike it through.
+    bar = {"facecolor": ground, "edgecolor": "none", "pad": 1}
+    place: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 6, "bbox": bar}
+    axes.text((left + right) / 2, height, text, color=colour, fontsize=8, **place)
 
 
 def _draw_axes(axes: "Axes") -> None:
@@ -162,7 +227,8 @@ def _draw_axes(axes: "Axes") -> None:
     dates: Any = matplotlib.dates  # without types
     axes.xaxis.set_major_locator(dates.AutoDateLocator(minticks=4, maxticks=10))
     axes.xaxis.set_major_formatter(dates.DateFormatter("%H:%M:%S"))
-    axes.set_xlabel("time (UTC)")
+    axes.set_xlabel("time (UTC)", fontsize=9)
+    axes.tick_params(axis="x", labelsize=9)
     axes.tick_params(axis="y", length=0)
     axes.annotate(
         "broker",
@@ -177,41 +243,56 @@ def _draw_axes(axes: "Axes") -> None:
         axes.spines[side].set_visible(False)
 
 
-def _draw_events(axes: "Axes", events: Sequence[BrokerEvent]) -> None:
-    """Mark events, with their names on two levels, since they may come soon after another."""
-    for place, event in enumerate(events):
+def _draw_events(axes: "Axes", events: Sequence[BrokerEvent]) -> int:
+    """Mark events with their names; return on how many levels those stand, to be all readable."""
+    low, high = axes.get_xlim()
+    ends: list[float] = []  # of each level, where its last name ends
+    for event in events:
         moment = _number(event.time)
+        name = f"broker {event.broker_id} {_EVENT_NAMES[event.state]}"
+        half = len(name) * _LETTER_SHARE * (high - low) / 2
+        level = next((each for each, end in enumerate(ends) if end < moment - half), len(ends))
+        if level == _LEVELS_MAX:
+            level = ends.index(min(ends))
+        ends[level : level + 1] = [moment + half]
         axes.axvline(moment, color="black", linewidth=1, linestyle="--", zorder=5)
         axes.annotate(
-            f"broker {event.broker_id} {_EVENT_NAMES[event.state]}",
+            name,
             xy=(moment, 1.0),
             xycoords=axes.get_xaxis_transform(),
-            xytext=(0, 2 + 11 * (place % 2)),
+            xytext=(0, 2 + 11 * level),
             textcoords="offset points",
             ha="center",
             fontsize=8,
         )
+    return len(ends)
 
 
-def _draw_title(axes: "Axes", shown_count: int, lane_count: int) -> None:
-    """Write the title above the events, and below the time what the bars mean."""
+def _title(shown_count: int, lane_count: int, day: datetime, broker: int | None) -> str:
+    whose = "" if broker is None else f" on broker {broker}"
+    title = f"Leaders and in-sync replicas{whose} · {day:%Y-%m-%d}"
+    if lane_count > shown_count:
+        title += f" (the first {shown_count} of {lane_count} partitions)"
+    return title
+
+
+def _draw_title(axes: "Axes", title: str, height: float) -> None:
+    """Write the title above the events, and beside it what the bars mean."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    title = "Leaders and in-sync replicas"
-    if lane_count > shown_count:
-        title += f" (the first {shown_count} of {lane_count} partitions)"
-    axes.set_title(title, loc="left", pad=30, fontsize=11, fontweight="bold")
+    axes.set_title(title, loc="left", pad=height, fontsize=11, fontweight="bold")
     axes.legend(
         handles=[
             Patch(facecolor=_GREY, label="leads (and is in sync)"),
             Patch(facecolor="white", edgecolor=_GREY, hatch="////", label="in sync"),
             Line2D([], [], linestyle=":", color=_GREY, label="out of sync"),
+            Patch(facecolor=(*_TROUBLE_RGB, 0.10), edgecolor=_TROUBLE_RGB, label="no leader"),
         ],
         loc="lower right",
         bbox_to_anchor=(1.0, 1.0),
-        borderaxespad=3.0,
-        ncols=3,
+        borderaxespad=(height - 6) / 8,  # in letters of 8 points
+        ncols=4,
         frameon=False,
         fontsize=8,
     )

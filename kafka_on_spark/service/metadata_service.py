@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from kafka_on_spark.controller.result import ControllerResult
@@ -104,6 +105,21 @@ class MetadataService:
                 if isinstance(record, AdminResultRecord) and record.request in self._watched:
                     self._watched[record.request] = record
 
+    def image_at(self, offset: Offset) -> MetadataImage:
+        """Return the image that the log gave up to `offset`; a decision is in it as a whole.
+
+        From the newest snapshot that is old enough, and what was committed between.
+        """
+        snapshot = self._log.newest_snapshot(to_offset=offset)
+        image = MetadataImage()
+        if snapshot is not None:
+            image = MetadataImage(offset=snapshot.base_offset).replay(snapshot)
+        return image.replay(*self._log.read(from_offset=image.offset, to_offset=offset))
+
+    def offset_at(self, time_ms: int) -> Offset:
+        """Return where the log ended at a moment, by the clocks of those who committed."""
+        return self._log.offset_at(time_ms)
+
     def _start_from_snapshot(self) -> None:
         snapshot = self._log.newest_snapshot()
         if snapshot is None:
@@ -174,7 +190,9 @@ class MetadataService:
             ):
                 records = snapshot_records(image)
                 self._snapshot_offset, self._snapshot_size = image.offset, len(records)
-                self._log.write_snapshot(records, self._stamp(None), image.offset)
+                # The time of what it holds, so that an image from it says the same.
+                stamp = replace(self._stamp(None), time_ms=image.time_ms)
+                self._log.write_snapshot(records, stamp, image.offset)
             self._log.maintain()
         except KafkaOnSparkError as error:
             log.warning("no snapshot at offset %s: %s", image.offset, error)
@@ -183,6 +201,6 @@ class MetadataService:
         """Return the batches between two offsets at which one begins or ends, oldest first."""
         return [batch for batch in self._log.read(from_offset=start) if batch.base_offset < end]
 
-    def history(self) -> list[MetadataBatch]:
-        """Return every batch of the log, oldest first."""
-        return self._log.read(from_offset=Offset(0))
+    def history(self, *, to_offset: Offset | None = None) -> list[MetadataBatch]:
+        """Return every batch of the log, oldest first; those up to `to_offset`."""
+        return self._log.read(from_offset=Offset(0), to_offset=to_offset)

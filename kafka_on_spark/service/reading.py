@@ -6,7 +6,7 @@ and log end a request gets nothing, not an error.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from kafka_on_spark.errors import (
@@ -94,8 +94,12 @@ def plan_reads(
     end: Mapping[int, int] | None = None,
     *,
     client_rack: str | None = None,
+    now: MetadataImage | None = None,
 ) -> list[ReadOrder]:
     """Return one order a partition that has committed records between `start` and `end`.
+
+    `now`: what the cluster has become since `image`. What was committed then is read from the
+    replicas of today, then from those of that time, each of which must prove to have it.
 
     Raises:
         UnknownTopicOrPartitionError: There is no such topic or partition.
@@ -116,8 +120,20 @@ def plan_reads(
             client_rack=client_rack,
         )
         if order.start_offset < order.end_offset:
-            orders.append(order)
+            orders.append(order if now is None else _from_today(order, now, client_rack))
     return orders
+
+
+def _from_today(order: ReadOrder, now: MetadataImage, client_rack: str | None) -> ReadOrder:
+    partition = now.partition(order.key)
+    if partition is None:
+        return order
+    today = [
+        address_of(now, order.key, partition, broker_id)
+        for broker_id in readers_choice(now, partition, client_rack)
+    ]
+    rest = (each for each in order.candidates if each not in today)
+    return replace(order, candidates=(*today, *rest))
 
 
 def partition_key(image: MetadataImage, topic: str, partition: int) -> PartitionKey:

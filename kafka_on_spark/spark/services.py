@@ -32,6 +32,7 @@ from kafka_on_spark.service.grown_topics import GrownTopics
 from kafka_on_spark.service.log_starts import plan_log_starts
 from kafka_on_spark.service.making import MakeResult
 from kafka_on_spark.service.metadata_service import MetadataService
+from kafka_on_spark.service.past import go_back
 from kafka_on_spark.service.producers import ProducerRuns
 from kafka_on_spark.service.recovery import LookOrder, plan_looks
 from kafka_on_spark.service.replication import FetchOrder, FetchResult
@@ -144,13 +145,17 @@ class Services:
 
     @classmethod
     def open(
-        cls, metadata_root: str, options: StorageOptions, spark: "SparkSession | None"
+        cls,
+        metadata_root: str,
+        options: StorageOptions,
+        spark: "SparkSession | None",
+        as_of: object = None,
     ) -> "Services":
-        """Return the services of the cluster at `metadata_root`.
+        """Return the services of the cluster at `metadata_root`; as it was, with `as_of`.
 
         Raises:
             ClusterNotFoundError: There is none.
-            InvalidRequestError: `spark` is a Spark Connect session.
+            InvalidRequestError: `spark` is a Spark Connect session, or `as_of` names no past.
         """
         tasks = ThreadPoolExecutor(THREADS, thread_name_prefix="task")
         partitions = ThreadPoolExecutor(THREADS, thread_name_prefix="partition")
@@ -164,6 +169,8 @@ class Services:
             after_commit=lambda: _run_later(maintenance, metadata.maintain),
         )
         clock = SystemClock()
+        if as_of is not None:
+            metadata = go_back(metadata, as_of, now_ms=clock.now_ms())
         timeout_ms = metadata.image.settings().integer("delivery.timeout.ms")
         producers = ProducerRuns(metadata, timeout_ms=timeout_ms)
         replicas = replica_store(options)

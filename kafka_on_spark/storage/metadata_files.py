@@ -79,6 +79,21 @@ def decode_rows(content: bytes | None, path: str) -> list[list[dict[str, Any]]]:
     return [list(group) for _, group in groupby(rows, lambda row: row["batch_base_offset"])]
 
 
+def batch_times(content: bytes | None, path: str) -> list[tuple[Offset, int]]:
+    """Return where each batch of a file begins and when it was committed (ms), in order.
+
+    Raises:
+        CorruptLogError: The file is missing or damaged.
+    """
+    table = _read(content, path).sort_by("offset_delta")
+    bases = table.column("batch_base_offset").to_pylist()
+    times = table.column("time").cast(FILE_SCHEMA.field("time").type).cast(pa.int64())
+    found: dict[int, int] = {}
+    for base, time_us in zip(bases, times.to_pylist(), strict=True):
+        found.setdefault(base, time_us // 1000)
+    return [(Offset(base), time_ms) for base, time_ms in found.items()]
+
+
 def _batch(rows: list[dict[str, Any]]) -> MetadataBatch:
     return MetadataBatch(
         base_offset=Offset(rows[0]["batch_base_offset"]),

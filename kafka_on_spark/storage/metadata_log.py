@@ -29,6 +29,7 @@ from kafka_on_spark.storage.delta import DeltaLog
 from kafka_on_spark.storage.delta_files import commit_path
 from kafka_on_spark.storage.metadata_files import (
     FILE_SCHEMA,
+    batch_times,
     decode_file,
     encode_file,
     merge_files,
@@ -153,8 +154,8 @@ class DeltaMetadataLog:
                 " stop and restore it"
             ) from error
 
-    def read(self, *, from_offset: Offset) -> list[MetadataBatch]:
-        """Return the batches from `from_offset` on, oldest first.
+    def read(self, *, from_offset: Offset, to_offset: Offset | None = None) -> list[MetadataBatch]:
+        """Return the batches from `from_offset` on, oldest first; those up to `to_offset`.
 
         Raises:
             KafkaStorageError: The metadata root is away or does not answer.
@@ -174,17 +175,20 @@ class DeltaMetadataLog:
             if from_offset == self._end_offset:
                 return []
             files = self._delta.active_files()
-        return self._read_files(files, from_offset)
+        end_offset = self._end_offset if to_offset is None else to_offset
+        return self._read_files(files, from_offset, end_offset)
 
-    def _read_files(self, files: pa.Table, from_offset: Offset) -> list[MetadataBatch]:
+    def _read_files(
+        self, files: pa.Table, from_offset: Offset, end_offset: Offset
+    ) -> list[MetadataBatch]:
         expected = from_offset
         batches = []
         for file in _placed(files):
-            if file.end_offset <= from_offset:
+            if file.end_offset <= from_offset or file.base_offset >= end_offset:
                 continue
             path = f"{self.uri}/{file.path}"
             for batch in decode_file(self._files.read(path), path):
-                if batch.base_offset < from_offset:
+                if batch.base_offset < from_offset or batch.end_offset > end_offset:
                     continue
                 if batch.base_offset != expected:
                     raise CorruptLogError(
@@ -209,6 +213,22 @@ class DeltaMetadataLog:
             for batch in decode_file(self._files.read(path), path):
                 if batch.end_offset > offset:
                     yield batch
+
+    def offset_at(self, time_ms: int) -> Offset:
+        """Return where the log ended at a moment: the base of the first batch of a later time.
+
+        Files are read for it: a merged one holds many batches, and their times may go back.
+        """
+        with self._delta.lock:
+            self._refresh()
+            assert self._end_offset is not None
+            end_offset, files = self._end_offset, self._delta.active_files()
+        for file in _placed(files):
+            path = f"{self.uri}/{file.path}"
+            for base_offset, batch_time_ms in batch_times(self._files.read(path), path):
+                if batch_time_ms > time_ms:
+                    return base_offset
+        return end_offset
 
     def append(
         self, records: Sequence[Record], stamp: Stamp, *, expected_offset: Offset
@@ -300,10 +320,16 @@ class DeltaMetadataLog:
         finally:
             self._end_offset = None
 
-    def newest_snapshot(self) -> MetadataBatch | None:
-        """Return the newest readable snapshot as a batch that ends at its end offset."""
+    def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
+        """Return the newest readable snapshot as a batch that ends at its end offset.
+
+        `to_offset`: the newest of those that end there or before.
+        """
         for name in reversed(self._files.names(f"{self._root}/snapshots")):
             if not name.endswith(".parquet"):
+                continue
+            end = name.split("-")[0]
+            if to_offset is not None and end.isdecimal() and int(end) > to_offset:
                 continue
             try:
                 return self._read_snapshot(name)

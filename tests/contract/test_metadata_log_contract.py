@@ -90,3 +90,35 @@ def test_snapshot_that_is_there_is_not_written_again(metadata_logs):
     log.write_snapshot(settings("b"), STAMP, Offset(7))
 
     assert metadata_logs().newest_snapshot().records == settings("a")
+
+
+def test_snapshot_of_the_past_is_the_newest_that_is_old_enough(metadata_logs):
+    log = metadata_logs()
+    log.write_snapshot(settings("a"), STAMP, Offset(7))
+    log.write_snapshot(settings("b", "c"), STAMP, Offset(12))
+
+    assert log.newest_snapshot(to_offset=Offset(12)).end_offset == 12
+    assert log.newest_snapshot(to_offset=Offset(11)).end_offset == 7
+    assert log.newest_snapshot(to_offset=Offset(6)) is None
+
+
+def test_batches_are_read_up_to_an_offset_and_never_in_part(metadata_logs):
+    log = metadata_logs()
+    first = log.append(settings("a", "b"), STAMP, expected_offset=Offset(0))
+    second = log.append(settings("c", "d"), STAMP, expected_offset=Offset(2))
+
+    assert log.read(from_offset=Offset(0), to_offset=Offset(4)) == [first, second]
+    assert log.read(from_offset=Offset(0), to_offset=Offset(3)) == [first]
+    assert log.read(from_offset=Offset(2), to_offset=Offset(2)) == []
+
+
+def test_a_moment_ends_the_log_before_the_first_batch_of_a_later_time(metadata_logs):
+    log = metadata_logs()
+    # The third committer's clock is late.
+    for place, time_ms in enumerate((1000, 3000, 2000, 4000)):
+        stamp = Stamp(time_ms=time_ms)
+        log.append(settings("a"), stamp, expected_offset=Offset(place))
+
+    found = {time_ms: log.offset_at(time_ms) for time_ms in (999, 1000, 2500, 3000, 3999, 5000)}
+
+    assert found == {999: 0, 1000: 1, 2500: 1, 3000: 3, 3999: 3, 5000: 4}

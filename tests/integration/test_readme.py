@@ -1,5 +1,6 @@
 """The README's tour is true: its Python blocks run as they stand, one after the other."""
 
+import os
 import re
 from pathlib import Path
 
@@ -12,7 +13,7 @@ pytestmark = pytest.mark.integration
 
 
 def test_every_python_block_of_the_readme_runs(spark, tmp_path, monkeypatch, capsys):
-    assert len(BLOCKS) == 4
+    assert len(BLOCKS) == 5
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
 
@@ -22,3 +23,5 @@ def test_every_python_block_of_the_readme_runs(spark, tmp_path, monkeypatch, cap
     printed = capsys.readouterr().out
     assert "topic created by request" in printed
     assert "broker 1: caught up" in printed
+    assert "If broker 2 died now" in printed
+    assert {"grid.png", "timeline.png", "cluster.html"} <= set(os.listdir(tmp_path / "tour"))

@@ -298,7 +298,8 @@ class _MetadataLog:
     def __init__(self, process: Process) -> None:
         self._process = process
 
-    def read(self, *, from_offset: Offset) -> list[MetadataBatch]:
+    def read(self, *, from_offset: Offset, to_offset: Offset | None = None) -> list[MetadataBatch]:
+        assert to_offset is None, "no search opens the past"
         process = self._process
         if process.fresh_reads:
             process.fresh_reads -= 1
@@ -316,7 +317,10 @@ class _MetadataLog:
         process.ask(call)
         return MetadataBatch(base_offset=expected_offset, stamp=stamp, records=tuple(records))
 
-    def newest_snapshot(self) -> MetadataBatch | None:
+    def offset_at(self, time_ms: int) -> Offset:
+        raise AssertionError("no search opens the past")
+
+    def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         raise AssertionError("a process is started with an image")
 
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:

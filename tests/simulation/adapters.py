@@ -253,7 +253,8 @@ class SimulatedMetadataLog:
         self._world = world
         self._node = node
 
-    def read(self, *, from_offset: Offset) -> list[MetadataBatch]:
+    def read(self, *, from_offset: Offset, to_offset: Offset | None = None) -> list[MetadataBatch]:
+        assert to_offset is None, "no process of a simulation opens the past"
         fault = self._world.scheduler.call("metadata read")
         disks = self._world.disks
         self._check_answers(fault)
@@ -288,7 +289,11 @@ class SimulatedMetadataLog:
     def maintain(self) -> None:
         """Nothing is due in memory."""
 
-    def newest_snapshot(self) -> MetadataBatch | None:
+    def offset_at(self, time_ms: int) -> Offset:
+        raise AssertionError("no process of a simulation opens the past")
+
+    def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
+        assert to_offset is None, "no process of a simulation opens the past"
         self._check_answers(self._world.scheduler.call("metadata read"))
         snapshots = self._world.disks.snapshots
         return max(snapshots, key=lambda each: each.end_offset, default=None)

@@ -4,9 +4,15 @@ import sys
 
 import pytest
 
+from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.inspect.history import BrokerEvent
-from kafka_on_spark.inspect.plots import LANES_MAX, isr_history_figure, plot_isr_history
+from kafka_on_spark.inspect.plots import (
+    LANES_MAX,
+    isr_history_figure,
+    plot_isr_history,
+    timeline_picture,
+)
 from kafka_on_spark.metadata.broker import BrokerState
 from tests.unit.inspect.histories import LOSS_AND_RETURN, at, entry
 
@@ -41,6 +47,38 @@ def test_leader_follower_and_absent_differ_in_shape_and_not_only_in_colour():
     assert (len(leading), len(following), len(dotted)) == (3, 4, 1)
     assert not any(bar.get_hatch() for bar in leading)
     assert len({bar.get_hatch() for bar in following}) == 3  # another one each broker
+
+
+def test_a_time_without_a_leader_is_framed_and_named():
+    waiting = [entry(0, 1, 0, "1 2"), entry(10, None, 1, "1"), entry(20, 1, 2, "1")]
+
+    figure = isr_history_figure(waiting, end=at(30))
+
+    [axes] = figure.axes
+    assert "no leader" in words_of(figure)
+    [frame] = [each for each in axes.patches if each.get_height() > 2]
+    assert frame.get_width() * 86400 == pytest.approx(10)
+
+
+def test_of_one_broker_each_partition_has_one_line():
+    entries = [*LOSS_AND_RETURN, entry(0, 2, 0, "2 3", partition=1, replicas="2 3")]
+
+    picture = timeline_picture(entries, end=at(30), broker=2)
+
+    [axes] = picture.figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["2", "2"]
+    assert picture.words.endswith("2 partitions over time on broker 2")
+
+
+def test_registrations_are_where_lines_begin_and_not_marked():
+    registered = BrokerEvent(at(0), BrokerId(1), BrokerState.ACTIVE, "new", is_registration=True)
+
+    assert "broker 1 back" not in words_of(isr_history_figure(LOSS_AND_RETURN, events=[registered]))
+
+
+def test_no_history_is_a_sentence():
+    with pytest.raises(InvalidRequestError, match="no history to draw"):
+        isr_history_figure([])
 
 
 def test_picture_is_written_as_png(tmp_path):

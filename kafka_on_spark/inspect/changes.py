@@ -1,0 +1,214 @@
+"""What changed between two moments of a cluster, in words: the difference of two images.
+
+What many partitions went through alike is one line: nobody reads ten thousand.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise
+
+from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.inspect.report import broker_list
+from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
+from kafka_on_spark.metadata.image import MetadataImage, TopicImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What changed.
+
+    Attributes:
+        heading: From when to when.
+        lines: One sentence each; none if nothing changed.
+    """
+
+    heading: str
+    lines: tuple[str, ...]
+
+    def __str__(self) -> str:
+        told = self.lines or ("nothing changed",)
+        return "\n".join([self.heading, *(f"  {line}" for line in told)])
+
+    __repr__ = __str__
+
+
+def changes(before: MetadataImage, after: MetadataImage) -> Changes:
+    """Return what became of `before` until `after`.
+
+    Both ways round: from a later moment to an earlier one it says what would be undone.
+    """
+    heading = (
+        f"From {_moment(before)} (metadata offset {before.offset}) to {_moment(after)}"
+        f" (metadata offset {after.offset}):"
+    )
+    lines = [
+        *_brokers(before, after),
+        *_settings("the cluster", before.configs, after.configs),
+        *_topics(before, after),
+        *_others(before, after),
+    ]
+    return Changes(heading, tuple(lines))
+
+
+def _moment(image: MetadataImage) -> str:
+    return f"{datetime.fromtimestamp(image.time_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _brokers(before: MetadataImage, after: MetadataImage) -> Iterator[str]:
+    for broker_id in sorted({*before.brokers, *after.brokers}):
+        was, now = before.brokers.get(broker_id), after.brokers.get(broker_id)
+        if was is None and now is not None:
+            yield f"broker {broker_id} was registered, with the root {now.root}"
+        elif now is None:
+            yield f"broker {broker_id} was unregistered"
+        elif was is not None and was != now:
+            yield from _broker(was, now)
+
+
+_BECAME = {
+    BrokerState.FENCED: "was fenced",
+    BrokerState.ACTIVE: "is active again",
+    BrokerState.DRAINING: "is being drained",
+}
+
+
+def _broker(was: BrokerRegistration, now: BrokerRegistration) -> Iterator[str]:
+    name = f"broker {now.broker_id}"
+    if was.directory_id != now.directory_id:
+        yield f"{name} has another disk, with the root {now.root}"
+    if was.state is not now.state:
+        yield f"{name} {_BECAME[now.state]}"
+    if was.rack != now.rack:
+        yield f"{name} is in rack {now.rack or 'none'} instead of {was.rack or 'none'}"
+
+
+def _settings(whose: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+    for name in sorted({*before, *after}):
+        was, now = before.get(name), after.get(name)
+        if now is None:
+            yield f"{whose}: {name} is no longer set (it was {was})"
+        elif was is None:
+            yield f"{whose}: {name} is set to {now}"
+        elif was != now:
+            yield f"{whose}: {name} is {now} instead of {was}"
+
+
+def _topics(before: MetadataImage, after: MetadataImage) -> Iterator[str]:
+    for topic in sorted(before.topics.values(), key=lambda each: each.name):
+        if topic.topic_id not in after.topics:
+            yield f"topic {topic.name} was deleted, with {_partitions(len(topic.partitions))}"
+    for topic in sorted(after.topics.values(), key=lambda each: each.name):
+        was = before.topics.get(topic.topic_id)
+        if was is None:
+            verb = "created again" if topic.name in before.topic_ids else "created"
+            yield f"topic {topic.name} was {verb}, with {_partitions(len(topic.partitions))}"
+        elif was is not topic:
+            yield from _topic(was, topic)
+
+
+def _partitions(count: int) -> str:
+    return f"{count:,} partition{'' if count == 1 else 's'}"
+
+
+def _topic(was: TopicImage, now: TopicImage) -> Iterator[str]:
+    grown = len(now.partitions) - len(was.partitions)
+    if grown:
+        verb = "added" if grown > 0 else "removed"
+        yield f"{now.name}: {_partitions(abs(grown))} {verb}, {len(now.partitions):,} in all"
+    yield from _settings(now.name, was.configs, now.configs)
+    alike: dict[str, list[int]] = defaultdict(list)
+    committed = 0
+    for number, partition in sorted(now.partitions.items()):
+        old = was.partitions.get(number)
+        if old is None or old is partition or old == partition:
+            continue
+        committed += max(partition.high_watermark - old.high_watermark, 0)
+        for sentence in _partition(old, partition):
+            alike[sentence].append(number)
+    for sentence, numbers in alike.items():
+        yield f"{now.name}-{_numbers(numbers)}: {sentence}"
+    if committed:
+        yield f"{now.name}: {committed:,} record{'' if committed == 1 else 's'} committed"
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    """Return "3", or "{0…3, 7}" of several, runs cut short."""
+    if len(numbers) == 1:
+        return str(numbers[0])
+    breaks = [0, *(i + 1 for i, (a, b) in enumerate(pairwise(numbers)) if b != a + 1)]
+    runs = [numbers[a:b] for a, b in pairwise([*breaks, len(numbers)])]
+    words = [
+        ", ".join(str(each) for each in run) if len(run) < 3 else f"{run[0]}…{run[-1]}"
+        for run in runs
+    ]
+    more = f", … ({len(numbers)} in all)" if len(words) > 12 else ""
+    return "{" + ", ".join(words[:12]) + more + "}"
+
+
+def _partition(was: PartitionRegistration, now: PartitionRegistration) -> Iterator[str]:
+    yield from _leader(was, now)
+    if was.isr != now.isr:
+        yield from _members("ISR", was.isr, now.isr)
+    if was.elr != now.elr and now.elr:
+        yield f"{_brokers_named(sorted(now.elr))} may lead though out of sync"
+    if was.is_reassigning != now.is_reassigning:
+        verb = "is being reassigned" if now.is_reassigning else "reassignment ended"
+        yield f"{verb}, from {broker_list(was.replicas)} to {broker_list(now.target_replicas)}"
+    elif was.replicas != now.replicas:
+        yield f"replicas are {broker_list(now.replicas)} instead of {broker_list(was.replicas)}"
+    if now.high_watermark < was.high_watermark:
+        yield f"the high watermark went back, from {was.high_watermark} to {now.high_watermark}"
+    if now.log_start_offset > was.log_start_offset:
+        yield f"records below {now.log_start_offset} were deleted"
+
+
+def _leader(was: PartitionRegistration, now: PartitionRegistration) -> Iterator[str]:
+    how = ""
+    if now.unclean_generation > was.unclean_generation:
+        how = ", by an unclean election: records may be lost"
+    between = now.leader_epoch - was.leader_epoch
+    if was.leader != now.leader:
+        names = [
+            "nobody" if each is None else f"broker {each}" for each in (was.leader, now.leader)
+        ]
+        yield f"{names[1]} leads instead of {names[0]}{how}"
+    elif between > 0 and now.leader is not None:
+        elections = "an election" if between == 1 else f"{between} elections"
+        yield f"broker {now.leader} leads again after {elections}{how}"
+
+
+def _members(what: str, before: Iterable[BrokerId], after: Iterable[BrokerId]) -> Iterator[str]:
+    left, joined = sorted(set(before) - set(after)), sorted(set(after) - set(before))
+    words = []
+    if left:
+        words.append(f"{_brokers_named(left)} left")
+    if joined:
+        words.append(f"{_brokers_named(joined)} joined")
+    yield f"{' and '.join(words)} the {what}, which is {broker_list(sorted(after))}"
+
+
+def _brokers_named(brokers: Sequence[BrokerId]) -> str:
+    return f"broker{'s' if len(brokers) > 1 else ''} {' and '.join(str(each) for each in brokers)}"
+
+
+def _others(before: MetadataImage, after: MetadataImage) -> Iterator[str]:
+    epochs = [
+        -1 if each.controller is None else each.controller.controller_epoch
+        for each in (before, after)
+    ]
+    if epochs[0] != epochs[1]:
+        count = abs(epochs[1] - epochs[0])
+        noun = "controllership" if count == 1 else "controllerships"
+        yield f"{count:,} {noun} began, the last in epoch {epochs[1]}"
+    runs = sum(before.producers.get(each) != epoch for each, epoch in after.producers.items())
+    if runs:
+        yield f"{runs:,} producer{'' if runs == 1 else 's'} began a run"
+    moved: dict[str, int] = defaultdict(int)
+    for (group, key), position in after.groups.items():
+        moved[group] += before.groups.get((group, key)) != position
+    for group, count in sorted(moved.items()):
+        if count:
+            yield f"group {group} moved on in {_partitions(count)}"

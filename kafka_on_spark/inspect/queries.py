@@ -1,0 +1,51 @@
+"""Questions to the metadata table in SQL, for any engine that reads Delta.
+
+The table is `Cluster.metadata_table`, called `metadata` here. A row is one record; null means
+unchanged, so a window carries on what was said before; leader -1 means none. What the first one
+answers is what `Cluster.history` does, from the table alone.
+"""
+
+from typing import Final
+
+ISR_HISTORY: Final = """
+SELECT time, topic, partition,
+       NULLIF(LAST_VALUE(leader) IGNORE NULLS OVER life, -1) AS leader,
+       leader_epoch,
+       LAST_VALUE(isr) IGNORE NULLS OVER life AS isr,
+       LAST_VALUE(replicas) IGNORE NULLS OVER life AS replicas,
+       cause,
+       base_offset + offset_delta AS metadata_offset
+FROM metadata
+WHERE record_type IN ('PartitionRecord', 'PartitionChangeRecord')
+WINDOW life AS (PARTITION BY topic_id, partition ORDER BY base_offset + offset_delta
+                ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+ORDER BY metadata_offset
+"""
+"""Who led, who was in sync and why: a row a change, oldest first."""
+
+LEADER_TIMELINE: Final = """
+SELECT topic, partition, NULLIF(leader, -1) AS leader, leader_epoch, time AS start,
+       LEAD(time) OVER (PARTITION BY topic_id, partition ORDER BY base_offset + offset_delta)
+           AS until, cause
+FROM metadata
+WHERE record_type IN ('PartitionRecord', 'PartitionChangeRecord') AND leader IS NOT NULL
+ORDER BY topic, partition, leader_epoch
+"""
+"""Leaderships from when to when; `until` is null for the one that holds, `leader` if nobody led."""
+
+BROKER_EVENTS: Final = """
+SELECT time, broker_id, record_type, broker_state, cause
+FROM metadata
+WHERE record_type IN ('BrokerRecord', 'BrokerChangeRecord', 'UnregisterBrokerRecord')
+ORDER BY base_offset + offset_delta
+"""
+"""When brokers were registered, fenced, drained, came back and left, and why."""
+
+DECISIONS: Final = """
+SELECT time, cause, COUNT(*) AS partitions, COUNT(DISTINCT topic_id) AS topics
+FROM metadata
+WHERE record_type = 'PartitionChangeRecord'
+GROUP BY batch_base_offset, time, cause
+ORDER BY batch_base_offset
+"""
+"""What was decided at once, for how many partitions: a dead broker's are one row."""

@@ -1,0 +1,173 @@
+"""Histories as DataFrames: of a partition, a topic, a broker, or the whole cluster."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import pandas as pd
+
+from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.inspect.lanes import Lane, lanes_of
+from kafka_on_spark.service.history import BrokerEvent, HistoryEntry
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+ISR_COLUMNS: Final = (
+    "time", "topic", "partition", "leader", "leader_epoch", "partition_epoch", "replicas", "isr",
+    "in_sync", "high_watermark", "cause", "metadata_offset",
+)  # fmt: skip
+LEADER_COLUMNS: Final = (
+    "topic", "partition", "leader", "leader_epoch", "start", "end", "seconds", "cause",
+)  # fmt: skip
+REPLICA_COLUMNS: Final = ("topic", "partition", "broker", "part", "start", "end", "seconds")
+EVENT_COLUMNS: Final = ("time", "broker", "event", "cause", "metadata_offset")
+
+
+def isr_history(entries: Iterable[HistoryEntry], *, broker: int | None = None) -> "DataFrame":
+    """Return the changes of partitions, a row each, oldest first.
+
+    `entries` is `Cluster.history(…)`. `broker`: only of partitions while they have a replica on
+    it. `leader` is missing while there is none; `in_sync` is how many the ISR has.
+    """
+    rows = [
+        {
+            "time": entry.time,
+            "topic": entry.topic,
+            "partition": entry.partition,
+            "leader": entry.leader,
+            "leader_epoch": entry.leader_epoch,
+            "partition_epoch": entry.partition_epoch,
+            "replicas": entry.replicas,
+            "isr": entry.isr,
+            "in_sync": len(entry.isr),
+            "high_watermark": entry.high_watermark,
+            "cause": entry.cause,
+            "metadata_offset": entry.metadata_offset,
+        }
+        for entry in entries
+        if broker is None or broker in entry.replicas
+    ]
+    return _frame(rows, ISR_COLUMNS)
+
+
+def leader_timeline(
+    entries: Sequence[HistoryEntry], *, end: datetime | None = None, broker: int | None = None
+) -> "DataFrame":
+    """Return leaderships, a row each, by partition and time; times without a leader are rows too.
+
+    The last one of a partition ends at `end`, or at the newest entry. `broker`: only its own.
+    """
+    end = end or max((entry.time for entry in entries), default=None)
+    rows: list[dict[str, Any]] = []
+    for held in _by_partition(entries).values():
+        until = [*(entry.time for entry in held[1:]), end]
+        for entry, stop in zip(held, until, strict=True):
+            if not entry.replicas:
+                continue
+            last = rows[-1] if rows else None
+            name = {"topic": entry.topic, "partition": entry.partition}
+            is_same = (
+                last is not None
+                and (last["topic"], last["partition"]) == (entry.topic, entry.partition)
+                and (last["leader"], last["leader_epoch"]) == (entry.leader, entry.leader_epoch)
+            )
+            if last is not None and is_same:
+                last["end"] = stop
+                continue
+            rows.append(
+                {
+                    **name,
+                    "leader": entry.leader,
+                    "leader_epoch": entry.leader_epoch,
+                    "start": entry.time,
+                    "end": stop,
+                    "cause": entry.cause,
+                }
+            )
+    kept = [row for row in rows if broker is None or row["leader"] == broker]
+    return _frame([{**row, "seconds": _seconds(row)} for row in kept], LEADER_COLUMNS)
+
+
+def replica_timeline(
+    entries: Sequence[HistoryEntry], *, end: datetime | None = None, broker: int | None = None
+) -> "DataFrame":
+    """Return what each replica was from when to when: "leader", "in sync" or "out of sync"."""
+    end = end or max((entry.time for entry in entries), default=None)
+    lanes = [] if end is None else lanes_of(entries, end)
+    rows = [row for lane in lanes for row in _replica_rows(lane, broker)]
+    return _frame(rows, REPLICA_COLUMNS)
+
+
+def _replica_rows(lane: Lane, broker: int | None) -> Iterable[dict[str, Any]]:
+    for broker_id, spans in lane.spans.items():
+        for span in spans if broker in (None, broker_id) else ():
+            part = "in sync" if span.is_in_sync else "out of sync"
+            row = {
+                "topic": lane.topic,
+                "partition": lane.partition,
+                "broker": broker_id,
+                "part": "leader" if span.leader_epoch is not None else part,
+                "start": span.start,
+                "end": span.end,
+            }
+            yield {**row, "seconds": _seconds(row)}
+
+
+def broker_timeline(events: Iterable[BrokerEvent], *, broker: int | None = None) -> "DataFrame":
+    """Return what happened to brokers, a row each, oldest first.
+
+    `events` is `Cluster.broker_history()`.
+    """
+    rows = [
+        {
+            "time": event.time,
+            "broker": event.broker_id,
+            "event": event_name(event),
+            "cause": event.cause,
+            "metadata_offset": event.metadata_offset,
+        }
+        for event in events
+        if broker in (None, event.broker_id)
+    ]
+    return _frame(rows, EVENT_COLUMNS)
+
+
+def event_name(event: BrokerEvent) -> str:
+    """Return what happened, in a word."""
+    if event.state is None:
+        return "unregistered"
+    if event.is_registration:
+        return "registered"
+    return {"fenced": "fenced", "active": "back", "draining": "draining"}[event.state.value]
+
+
+def of_broker(entries: Iterable[HistoryEntry], broker: int) -> list[HistoryEntry]:
+    """Return the entries of partitions that ever had a replica on a broker, for its timeline."""
+    entries = list(entries)
+    names = {
+        (entry.topic, entry.partition) for entry in entries if BrokerId(broker) in entry.replicas
+    }
+    return [entry for entry in entries if (entry.topic, entry.partition) in names]
+
+
+def _by_partition(
+    entries: Sequence[HistoryEntry],
+) -> Mapping[tuple[str, int], list[HistoryEntry]]:
+    held: dict[tuple[str, int], list[HistoryEntry]] = {}
+    for entry in entries:
+        held.setdefault((entry.topic, entry.partition), []).append(entry)
+    return {name: held[name] for name in sorted(held)}
+
+
+def _seconds(row: Mapping[str, Any]) -> float:
+    return float((row["end"] - row["start"]).total_seconds())
+
+
+def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> "DataFrame":
+    frame = pd.DataFrame(list(rows), columns=list(columns))
+    # A leader may be missing: not a float, and not an object.
+    integers = {"leader", "broker"} & set(columns)
+    frame = frame.astype(dict.fromkeys(integers, "Int64"))
+    times = {"time", "start", "end"} & set(columns)
+    return frame.astype(dict.fromkeys(times, "datetime64[ms, UTC]"))

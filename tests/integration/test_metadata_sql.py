@@ -1,0 +1,38 @@
+"""The documented queries in Spark SQL give what `Cluster.history` gives."""
+
+import pytest
+
+from kafka_on_spark.inspect import queries
+from tests.cluster.disks import new_disks, records
+
+pytestmark = pytest.mark.integration
+
+
+def test_the_documented_queries_run_in_spark_and_agree_with_the_history(spark):
+    with new_disks() as disks:
+        cluster = disks.cluster
+        cluster.create_topic("orders", partitions=2, replication_factor=3)
+        cluster.create_topic("single", replica_assignment={0: [1]})
+        cluster.append("orders", records(b"a"))
+        disks.take_away(1)
+        cluster.run_controller()
+        table = spark.read.format("delta").load(cluster.metadata_table)
+        table.createOrReplaceTempView("metadata")
+
+        changes = spark.sql(queries.ISR_HISTORY).collect()
+        leaders = spark.sql(queries.LEADER_TIMELINE).collect()
+        events = spark.sql(queries.BROKER_EVENTS).collect()
+        [failover] = [
+            each for each in spark.sql(queries.DECISIONS).collect() if "probe failed" in each.cause
+        ]
+
+        assert [
+            (each.topic, each.partition, each.leader, tuple(each.isr), each.metadata_offset)
+            for each in changes
+        ] == [
+            (each.topic, each.partition, each.leader, each.isr, each.metadata_offset)
+            for each in cluster.history()
+        ]
+        assert sum(each.leader is None for each in leaders) == 1
+        assert [each.broker_state for each in events] == ["active"] * 3 + ["fenced"]
+        assert (failover.partitions, failover.topics) == (3, 2)
