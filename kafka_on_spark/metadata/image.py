@@ -23,6 +23,7 @@ from kafka_on_spark.ids import (
 )
 from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.partition_map import PartitionMap, PartitionMapDraft
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
     AdminResultRecord,
@@ -60,9 +61,19 @@ class TopicImage:
 
     name: str
     topic_id: TopicId
-    partitions: Mapping[int, PartitionRegistration] = field(default_factory=dict)
+    partitions: Mapping[int, PartitionRegistration] = field(default_factory=PartitionMap)
     configs: Mapping[str, str] = field(default_factory=dict)
     first_partition_count: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.partitions, PartitionMap):
+            object.__setattr__(self, "partitions", PartitionMap(self.partitions))
+
+    @property
+    def partition_map(self) -> PartitionMap:
+        """`partitions`, as they are kept."""
+        assert isinstance(self.partitions, PartitionMap)
+        return self.partitions
 
     @property
     def is_grown(self) -> bool:
@@ -156,6 +167,14 @@ class MetadataImage:
             for number, partition in topic.partitions.items():
                 yield PartitionKey(topic_id, number), partition
 
+    def unsettled_partitions(self) -> Iterable[tuple[PartitionKey, PartitionRegistration]]:
+        """Yield the partitions for which something waits to be done (see `is_settled`): with no
+        leader or not the preferred one, with replicas out of sync, lost or moving, or with
+        records to commit. The others are not visited, so that looking for work is cheap."""
+        for topic_id, topic in self.topics.items():
+            for number, partition in topic.partition_map.unsettled():
+                yield PartitionKey(topic_id, number), partition
+
     def is_eligible(self, broker_id: BrokerId) -> bool:
         """Return whether the broker may lead and be in sync."""
         broker = self.brokers.get(broker_id)
@@ -189,7 +208,7 @@ class _Draft:
     def __init__(self, image: MetadataImage) -> None:
         self._image = image
         self._copies: dict[str, Any] = {}
-        self._partitions: dict[TopicId, dict[int, PartitionRegistration]] = {}
+        self._partitions: dict[TopicId, PartitionMapDraft] = {}
         self.offset = image.offset
         self.stamp: Stamp | None = None
         self.controller = image.controller
@@ -203,21 +222,22 @@ class _Draft:
         copy: dict[Any, Any] = self._copies[name]
         return copy
 
-    def partitions(self, topic_id: TopicId) -> dict[int, PartitionRegistration] | None:
+    def partitions(self, topic_id: TopicId) -> PartitionMapDraft | None:
         """Return a topic's partitions to change, or None if the topic is gone."""
-        if topic_id not in self._partitions:
+        draft = self._partitions.get(topic_id)
+        if draft is None:
             topic = self.map("topics").get(topic_id)
             if topic is None:
                 return None
-            self._partitions[topic_id] = dict(topic.partitions)
-        return self._partitions[topic_id]
+            draft = self._partitions[topic_id] = PartitionMapDraft(topic.partition_map)
+        return draft
 
     def finish(self) -> MetadataImage:
         """Return the image."""
         topics = self.map("topics") if self._partitions else {}
         for topic_id, partitions in self._partitions.items():
             if topic_id in topics:
-                topics[topic_id] = replace(topics[topic_id], partitions=partitions)
+                topics[topic_id] = replace(topics[topic_id], partitions=partitions.finish())
         return replace(
             self._image,
             offset=self.offset,
@@ -287,18 +307,19 @@ def _remove_topic(draft: _Draft, record: RemoveTopicRecord) -> None:
 def _partition(draft: _Draft, record: PartitionRecord) -> None:
     partitions = draft.partitions(record.topic_id)
     if partitions is not None:
-        partitions[record.partition] = record.registration
+        partitions.put(record.partition, record.registration)
 
 
 def _partition_change(draft: _Draft, record: PartitionChangeRecord) -> None:
     partitions = draft.partitions(record.topic_id)
-    if partitions is not None and record.partition in partitions:
-        partitions[record.partition] = partitions[record.partition].merge(record.change)
+    partition = None if partitions is None else partitions.get(record.partition)
+    if partitions is not None and partition is not None:
+        partitions.put(record.partition, partition.merge(record.change))
 
 
 def _remove_partition(draft: _Draft, record: RemovePartitionRecord) -> None:
     partitions = draft.partitions(record.topic_id)
-    if partitions is None or partitions.pop(record.partition, None) is None:
+    if partitions is None or partitions.remove(record.partition) is None:
         return
     topics = draft.map("topics")
     topics[record.topic_id] = replace(topics[record.topic_id], first_partition_count=0)
@@ -318,7 +339,7 @@ def _high_watermark(draft: _Draft, record: HighWatermarkRecord) -> None:
         changed["high_watermark_epoch"] = record.high_watermark_epoch
     if record.log_start_offset is not None:
         changed["log_start_offset"] = max(record.log_start_offset, partition.log_start_offset)
-    partitions[record.partition] = replace(partition, **changed)
+    partitions.put(record.partition, replace(partition, **changed))
 
 
 def is_current(record: HighWatermarkRecord, partition: PartitionRegistration) -> bool:
