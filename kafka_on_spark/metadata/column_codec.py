@@ -41,22 +41,27 @@ RUN_MIN: Final = 8
 """Rows of one type from which on columns are faster than rows."""
 
 
-def decode_columns(columns: Columns, count: int) -> list[Record]:
-    """Return the records of `count` rows.
+class ColumnDecoder:
+    """Makes the records of one file, which may come in several parts."""
 
-    Raises:
-        CorruptLogError: A row is none of this version's records.
-    """
-    records: list[Record] = []
-    shared = _Values()
-    kinds = columns["record_type"] or [None] * count
-    start = 0
-    for kind, group in groupby(kinds):
-        size = sum(1 for _ in group)
-        run = _slice(columns, start, start + size)
-        records.extend(_decode_run(kind, run, size, shared))
-        start += size
-    return records
+    def __init__(self) -> None:
+        self._shared = _Values()
+
+    def records(self, columns: Columns, count: int) -> list[Record]:
+        """Return the records of `count` rows.
+
+        Raises:
+            CorruptLogError: A row is none of this version's records.
+        """
+        records: list[Record] = []
+        kinds = columns["record_type"] or [None] * count
+        start = 0
+        for kind, group in groupby(kinds):
+            size = sum(1 for _ in group)
+            run = _slice(columns, start, start + size)
+            records.extend(_decode_run(kind, run, size, self._shared))
+            start += size
+        return records
 
 
 def rows_of(columns: Columns, count: int) -> list[Row]:

@@ -1,11 +1,13 @@
-"""Many frozen values from columns, at once.
+"""Many frozen values at once.
 
 A million calls of a dataclass's constructor take longer than all the rest of opening a cluster
 of a million partitions: here each field is filled for all values in one loop that runs in C.
 """
 
+import gc
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import repeat
 from typing import TypeVar
 
@@ -35,3 +37,17 @@ class Shared(dict[K, T]):
     def __missing__(self, given: K) -> T:
         made = self[given] = self._make(given)
         return made
+
+
+@contextmanager
+def nothing_to_collect() -> Iterator[None]:
+    """Make Python's garbage collector wait: what is made here is kept, and to look for cycles
+    among millions of new values, again and again, takes a third of the time. A second thread in
+    here may find the collector back at work, which costs time only."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

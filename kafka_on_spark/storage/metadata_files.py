@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.codec import COLUMNS, Row, decode_stamp, encode
-from kafka_on_spark.metadata.column_codec import decode_columns, rows_of
+from kafka_on_spark.metadata.column_codec import ColumnDecoder, rows_of
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 
 _TYPES: Final[Mapping[str, pa.DataType]] = {
@@ -35,6 +35,15 @@ FILE_SCHEMA: Final = pa.schema(
     ]
 )
 """`batch_base_offset` is where the record's batch begins: decisions stay apart in merged files."""
+
+
+SLICE_ROWS: Final = 1 << 16
+"""Rows that are Python objects at once, on the way to Arrow and back: a million would take
+gigabytes."""
+
+# What rows repeat, and what is said of a whole batch.
+_SHARED_TEXTS: Final = [name for name, kind in COLUMNS.items() if kind == "string"]
+_OF_BATCH: Final = frozenset({"offset_delta", "batch_base_offset", "time"})
 
 
 def encode_file(records: Sequence[Record], stamp: Stamp, base_offset: int) -> pa.Buffer:
@@ -69,7 +78,8 @@ def decode_file(content: bytes | None, path: str) -> list[MetadataBatch]:
     Raises:
         CorruptLogError: It is missing, damaged, or holds what this version can't read.
     """
-    return [_batch(table) for table in _batch_tables(_read(content, path))]
+    table = _read(content, path, shared=_SHARED_TEXTS)
+    return [_batch(each) for each in _batch_tables(table)]
 
 
 def decode_rows(content: bytes | None, path: str) -> list[list[Row]]:
@@ -84,11 +94,22 @@ def decode_rows(content: bytes | None, path: str) -> list[list[Row]]:
 
 def _batch(table: pa.Table) -> MetadataBatch:
     [first] = _rows_of(table.slice(0, 1))
+    places = table.select([name for name in table.column_names if name not in _OF_BATCH])
+    decoder = ColumnDecoder()
     return MetadataBatch(
         base_offset=Offset(first["batch_base_offset"]),
         stamp=decode_stamp(first),
-        records=tuple(decode_columns(_columns_of(table), table.num_rows)),
+        records=tuple(
+            record
+            for rows in _slices(places)
+            for record in decoder.records(_columns_of(rows), rows.num_rows)
+        ),
     )
+
+
+def _slices(table: pa.Table) -> Iterator[pa.Table]:
+    for start in range(0, table.num_rows, SLICE_ROWS):
+        yield table.slice(start, SLICE_ROWS)
 
 
 def _batch_tables(table: pa.Table) -> Iterator[pa.Table]:
@@ -99,24 +120,31 @@ def _batch_tables(table: pa.Table) -> Iterator[pa.Table]:
         yield table.slice(start, end - start)
 
 
-def _read(content: bytes | None, path: str) -> pa.Table:
-    """Return a file's rows in offset order."""
+def _read(content: bytes | None, path: str, shared: Sequence[str] = ()) -> pa.Table:
+    """Return a file's rows in offset order; columns of `shared` texts as dictionaries."""
     if not content:
         raise CorruptLogError("a file of the metadata log is missing", path=path)
     try:
-        table = pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
+        table = pq.read_table(
+            pa.BufferReader(content), page_checksum_verification=True, read_dictionary=list(shared)
+        )
     except (pa.ArrowException, OSError) as error:
         raise CorruptLogError(
             f"a file of the metadata log can't be read: {error}", path=path
         ) from error
     # Only pages have checksums: a damaged name in the footer would read as a column left out.
     is_ours = all(
-        each.name in FILE_SCHEMA.names and each.type == FILE_SCHEMA.field(each.name).type
+        each.name in FILE_SCHEMA.names
+        and _without_dictionary(each.type) == FILE_SCHEMA.field(each.name).type
         for each in table.schema
     )
     if table.num_rows == 0 or "batch_base_offset" not in table.column_names or not is_ours:
         raise CorruptLogError("not a file of a metadata log", path=path)
     return table if _is_in_order(table) else table.sort_by("offset_delta")
+
+
+def _without_dictionary(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _is_in_order(table: pa.Table) -> bool:
@@ -151,7 +179,7 @@ def _values_of(values: pa.Array, kind: pa.DataType) -> list[Any]:
 
 
 def _texts_of(values: pa.Array) -> list[str | None]:
-    encoded = values.dictionary_encode()
+    encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
     texts = [*encoded.dictionary.to_pylist(), None]
     places = pc.fill_null(encoded.indices, len(texts) - 1).to_numpy()
     return list(map(texts.__getitem__, places.tolist()))
@@ -161,8 +189,8 @@ def _tuples_of(values: pa.Array, kind: pa.DataType) -> list[tuple[Any, ...] | No
     flat = _values_of(values.flatten(), kind)
     sizes = pc.list_value_length(values)
     size = sizes[0].as_py()
-    if size and values.null_count == 0 and pc.all(pc.equal(sizes, size)).as_py():
-        return list(zip(*[iter(flat)] * size, strict=True))
+    if values.null_count == 0 and pc.all(pc.equal(sizes, size)).as_py():
+        return list(zip(*[iter(flat)] * size, strict=True)) if size else [()] * len(values)
     rows = iter(flat)
     return [None if each is None else tuple(islice(rows, each)) for each in sizes.to_pylist()]
 
