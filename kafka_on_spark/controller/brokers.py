@@ -3,7 +3,7 @@
 One event, one commit: the failover of 10,000 partitions is one batch of records.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from kafka_on_spark.controller.election import Election, elect_leader, eligible_replicas
@@ -290,21 +290,29 @@ def elect_preferred(
 ) -> ControllerResult[list[PartitionKey]]:
     """Decide that preferred leaders lead again where they are in sync. Answer: what moves."""
     eligible = image.eligible_brokers()
-    wanted = None if keys is None else set(keys)
+    names = {topic.topic_id: topic.name for topic in image.topics.values()}
+    # A million partitions have a hundred leaders: what they share is made once.
+    changes = {broker_id: PartitionChange(leader=broker_id) for broker_id in image.brokers}
     records: list[Record] = []
     moved = []
-    for key, partition in image.partitions():
-        if wanted is not None and key not in wanted:
-            continue
-        result = elect_leader(partition, eligible=eligible, election=Election.PREFERRED)
-        if result.leader is None or result.leader == partition.leader:
-            continue
-        if result.leader not in partition.isr:
-            continue
-        change = PartitionChange(leader=result.leader)
-        records.append(change_record(image, key, partition, change, cause))
-        moved.append(key)
+    for key, partition in image.partitions() if keys is None else _named(image, keys):
+        leader = elect_leader(partition, eligible=eligible, election=Election.PREFERRED).leader
+        # In sync, so that what the change leads to holds: it need not be merged to see that.
+        if leader is not None and leader != partition.leader and leader in partition.isr:
+            change = changes[leader]
+            records.append(_record(names[key.topic_id], key, partition, change, cause))
+            moved.append(key)
     return ControllerResult(records, moved)
+
+
+def _named(
+    image: MetadataImage, keys: Iterable[PartitionKey]
+) -> Iterator[tuple[PartitionKey, PartitionRegistration]]:
+    """Yield those of `keys` that are there, each once."""
+    for key in dict.fromkeys(keys):
+        partition = image.partition(key)
+        if partition is not None:
+            yield key, partition
 
 
 def imbalance_percentage(image: MetadataImage, broker_id: BrokerId) -> float:

@@ -174,12 +174,17 @@ def _kept(value: Any) -> Any:
 
 
 def _to_wire(name: str) -> Callable[[Any], Any]:
-    """Return what turns a field of a registration, or of a change to one, into its column."""
+    """Return what turns a field of a change to a registration into its column."""
     if name in SETS:
         return _sorted
-    if name in SEQUENCES:
-        return _listed
-    return _none if name == "leader" else _kept
+    return _listed if name in SEQUENCES else _kept
+
+
+def _registered_to_wire(name: str) -> Callable[[Any], Any] | None:
+    """Return what turns a field of a registration into its column; None: nothing to turn."""
+    if name in SETS:
+        return sorted
+    return _none if name == "leader" else None
 
 
 Field = tuple[str, Callable[[Any], Any], Callable[[Any], Any] | None]
@@ -210,7 +215,10 @@ _FIELDS: Final[Mapping[type, Sequence[Field]]] = {
     BrokerChangeRecord: _broker_fields(BrokerChangeRecord),
     PartitionRecord: [
         *_same("topic", "topic_id", "partition", "cause"),
-        *((name, attrgetter(f"registration.{name}"), _to_wire(name)) for name in PARTITION_FIELDS),
+        *(
+            (name, attrgetter(f"registration.{name}"), _registered_to_wire(name))
+            for name in PARTITION_FIELDS
+        ),
     ],
     PartitionChangeRecord: [
         # And those of its change, see `_changes`.

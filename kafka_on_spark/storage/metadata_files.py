@@ -41,22 +41,32 @@ SLICE_ROWS: Final = 1 << 16
 """Rows that are Python objects at once, on the way to Arrow and back: a million would take
 gigabytes."""
 
-# What rows repeat, and what is said of a whole batch.
-_SHARED_TEXTS: Final = [name for name, kind in COLUMNS.items() if kind == "string"]
+# Said of a whole batch, not of a record.
 _OF_BATCH: Final = frozenset({"offset_delta", "batch_base_offset", "time"})
 
 
 def encode_file(records: Sequence[Record], stamp: Stamp, base_offset: int) -> pa.Buffer:
     """Return one batch as the bytes of a file."""
+    starts = range(0, len(records), SLICE_ROWS)
+    tables = [_table_of(records[each : each + SLICE_ROWS], stamp) for each in starts]
+    table = tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="default")
     count = len(records)
-    columns = {
-        "offset_delta": pa.array(range(count), pa.int32()),
+    header = {
+        "offset_delta": pa.array(np.arange(count, dtype=np.int32)),
         "batch_base_offset": pa.repeat(pa.scalar(base_offset, pa.int64()), count),
     }
-    for name, values in encode(records, stamp).items():
-        if values is not None:
-            columns[name] = pa.array(values, FILE_SCHEMA.field(name).type)
-    return _write(pa.table(columns))
+    return _write(pa.table(header | {name: table.column(name) for name in table.column_names}))
+
+
+def _table_of(records: Sequence[Record], stamp: Stamp) -> pa.Table:
+    """Return the columns of records that have a value."""
+    return pa.table(
+        {
+            name: pa.array(values, FILE_SCHEMA.field(name).type)
+            for name, values in encode(records, stamp).items()
+            if values is not None
+        }
+    )
 
 
 def _write(table: pa.Table) -> pa.Buffer:
@@ -78,8 +88,7 @@ def decode_file(content: bytes | None, path: str) -> list[MetadataBatch]:
     Raises:
         CorruptLogError: It is missing, damaged, or holds what this version can't read.
     """
-    table = _read(content, path, shared=_SHARED_TEXTS)
-    return [_batch(each) for each in _batch_tables(table)]
+    return [_batch(table) for table in _batch_tables(_read(content, path))]
 
 
 def decode_rows(content: bytes | None, path: str) -> list[list[Row]]:
@@ -120,31 +129,25 @@ def _batch_tables(table: pa.Table) -> Iterator[pa.Table]:
         yield table.slice(start, end - start)
 
 
-def _read(content: bytes | None, path: str, shared: Sequence[str] = ()) -> pa.Table:
-    """Return a file's rows in offset order; columns of `shared` texts as dictionaries."""
+def _read(content: bytes | None, path: str) -> pa.Table:
+    """Return a file's rows in offset order."""
     if not content:
         raise CorruptLogError("a file of the metadata log is missing", path=path)
     try:
-        table = pq.read_table(
-            pa.BufferReader(content), page_checksum_verification=True, read_dictionary=list(shared)
-        )
+        # Without dictionaries for texts: those are read with fewer checks of what is damaged.
+        table = pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
         raise CorruptLogError(
             f"a file of the metadata log can't be read: {error}", path=path
         ) from error
     # Only pages have checksums: a damaged name in the footer would read as a column left out.
     is_ours = all(
-        each.name in FILE_SCHEMA.names
-        and _without_dictionary(each.type) == FILE_SCHEMA.field(each.name).type
+        each.name in FILE_SCHEMA.names and each.type == FILE_SCHEMA.field(each.name).type
         for each in table.schema
     )
     if table.num_rows == 0 or "batch_base_offset" not in table.column_names or not is_ours:
         raise CorruptLogError("not a file of a metadata log", path=path)
     return table if _is_in_order(table) else table.sort_by("offset_delta")
-
-
-def _without_dictionary(kind: pa.DataType) -> pa.DataType:
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _is_in_order(table: pa.Table) -> bool:
@@ -179,7 +182,7 @@ def _values_of(values: pa.Array, kind: pa.DataType) -> list[Any]:
 
 
 def _texts_of(values: pa.Array) -> list[str | None]:
-    encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+    encoded = values.dictionary_encode()
     texts = [*encoded.dictionary.to_pylist(), None]
     places = pc.fill_null(encoded.indices, len(texts) - 1).to_numpy()
     return list(map(texts.__getitem__, places.tolist()))
