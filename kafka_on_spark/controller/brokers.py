@@ -3,6 +3,7 @@
 One event, one commit: the failover of 10,000 partitions is one batch of records.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -274,7 +275,7 @@ def elect_where_none(
     """Decide leaders for partitions that have none and can have one without loss."""
     records: list[Record] = []
     elected = []
-    for key, partition in image.partitions():
+    for key, partition in image.unsettled_partitions():
         if partition.leader is not None:
             continue
         change = _handed_over(partition, partition, eligible)
@@ -315,13 +316,20 @@ def _named(
             yield key, partition
 
 
-def imbalance_percentage(image: MetadataImage, broker_id: BrokerId) -> float:
-    """Return the share of a broker's preferred leaderships that others hold, in per cent.
+def imbalance_percentages(image: MetadataImage) -> dict[BrokerId, float]:
+    """Return the share of each broker's preferred leaderships that others hold, in per cent, if
+    others hold any.
 
     Source: leader.imbalance.per.broker.percentage.
     """
-    preferred = [
-        partition for _, partition in image.partitions() if partition.replicas[0] == broker_id
-    ]
-    elsewhere = sum(partition.leader != broker_id for partition in preferred)
-    return 100.0 * elsewhere / len(preferred) if preferred else 0.0
+    elsewhere = Counter(
+        partition.replicas[0]
+        for _, partition in image.unsettled_partitions()
+        if partition.leader != partition.replicas[0]
+    )
+    if not elsewhere:
+        return {}
+    preferred = Counter(partition.replicas[0] for _, partition in image.partitions())
+    return {
+        broker_id: 100.0 * count / preferred[broker_id] for broker_id, count in elsewhere.items()
+    }

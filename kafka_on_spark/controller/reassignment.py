@@ -150,7 +150,7 @@ def advance_reassignments(image: MetadataImage) -> ControllerResult[list[Partiti
     eligible = image.eligible_brokers()
     records: list[Record] = []
     moved = []
-    for key, partition in image.partitions():
+    for key, partition in image.unsettled_partitions():
         step = next_step(partition, eligible)
         if step is not None:
             change, cause = step
@@ -297,7 +297,7 @@ def list_reassignments(image: MetadataImage) -> list[Reassignment]:
                 each for each in partition.target_replicas if each not in partition.isr
             ),
         )
-        for key, partition in image.partitions()
+        for key, partition in image.unsettled_partitions()
         if partition.is_reassigning
     ]
 

@@ -89,8 +89,7 @@ class ControllerLease:
     Attributes:
         controller_id: The process, or None after a resignation.
         controller_epoch: Controllerships so far.
-        offset: Metadata offset of the last claim or renewal: a waiter that sees it move has
-            seen a sign of life.
+        offset: Metadata offset of the last claim or renewal: when it moves, a sign of life.
     """
 
     controller_id: str | None
@@ -168,9 +167,7 @@ class MetadataImage:
                 yield PartitionKey(topic_id, number), partition
 
     def unsettled_partitions(self) -> Iterable[tuple[PartitionKey, PartitionRegistration]]:
-        """Yield the partitions for which something waits to be done (see `is_settled`): with no
-        leader or not the preferred one, with replicas out of sync, lost or moving, or with
-        records to commit. The others are not visited, so that looking for work is cheap."""
+        """Yield the partitions for which something waits to be done: see `is_settled`."""
         for topic_id, topic in self.topics.items():
             for number, partition in topic.partition_map.unsettled():
                 yield PartitionKey(topic_id, number), partition
@@ -217,20 +214,19 @@ class _Draft:
 
     def map(self, name: str) -> dict[Any, Any]:
         """Return a copy of the image's map `name` that may be changed."""
-        if name not in self._copies:
-            self._copies[name] = dict(getattr(self._image, name))
-        copy: dict[Any, Any] = self._copies[name]
+        copy: dict[Any, Any] | None = self._copies.get(name)
+        if copy is None:
+            copy = self._copies[name] = dict(getattr(self._image, name))
         return copy
 
     def partitions(self, topic_id: TopicId) -> PartitionMapDraft | None:
         """Return a topic's partitions to change, or None if the topic is gone."""
-        draft = self._partitions.get(topic_id)
-        if draft is None:
+        if topic_id not in self._partitions:
             topic = self.map("topics").get(topic_id)
             if topic is None:
                 return None
-            draft = self._partitions[topic_id] = PartitionMapDraft(topic.partition_map)
-        return draft
+            self._partitions[topic_id] = PartitionMapDraft(topic.partition_map)
+        return self._partitions[topic_id]
 
     def finish(self) -> MetadataImage:
         """Return the image."""
@@ -312,8 +308,7 @@ def _partition(draft: _Draft, record: PartitionRecord) -> None:
 
 def _partition_change(draft: _Draft, record: PartitionChangeRecord) -> None:
     partitions = draft.partitions(record.topic_id)
-    partition = None if partitions is None else partitions.get(record.partition)
-    if partitions is not None and partition is not None:
+    if partitions is not None and (partition := partitions.get(record.partition)) is not None:
         partitions.put(record.partition, partition.merge(record.change))
 
 

@@ -113,7 +113,7 @@ class PartitionRegistration:
         names = ("replicas", "isr", "leader", "elr", "adding_replicas", "removing_replicas")
         rows = zip(made, *(columns[name] for name in names), strict=True)
         for registration, replicas, isr, leader, *others in rows:
-            is_whole = len(isr) == len(replicas) and isr.issuperset(replicas) and leader in isr
+            is_whole = len(isr) == len(replicas) and isr.issubset(replicas) and leader in isr
             if not is_whole or any(others):
                 registration.__post_init__()
         return made
