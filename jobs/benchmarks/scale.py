@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -115,8 +116,11 @@ def creation(bench: Bench) -> list[Row]:
     with bench.make_cluster("creation") as cluster:
         times = [
             seconds(
-                lambda run=run: cluster.create_topic(
-                    f"many-{run}", partitions=TOPIC_PARTITIONS, replication_factor=3
+                partial(
+                    cluster.create_topic,
+                    f"many-{run}",
+                    partitions=TOPIC_PARTITIONS,
+                    replication_factor=3,
                 )
             )
             for run in range(bench.runs + 1)

@@ -13,6 +13,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -20,7 +21,7 @@ from kafka_on_spark.controller import lease
 from kafka_on_spark.controller.brokers import elect_preferred, fence_broker, register_broker
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.topics import create_topic
-from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey
+from kafka_on_spark.ids import BrokerId, DirectoryId, Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import (
@@ -49,11 +50,11 @@ def make(root: str, partitions: int) -> dict[str, Any]:
     metadata = open_metadata(root, OPTIONS)
     _submit(metadata, lambda image: ControllerResult([ClusterRecord(cluster_id="c")], None))
     for number in range(1, BROKERS + 1):
-        _submit(metadata, lambda image, number=number: _register(image, number))
+        _submit(metadata, partial(_register, number=number))
     start = time.perf_counter()
     for topic in range(max(partitions // TOPIC_PARTITIONS, 1)):
         count = min(partitions, TOPIC_PARTITIONS)
-        _submit(metadata, lambda image, topic=topic, count=count: _create(image, topic, count))
+        _submit(metadata, partial(_create, topic=topic, count=count))
     created = time.perf_counter() - start
     _submit(metadata, _move_leaders)
     metadata.maintain()
@@ -62,7 +63,7 @@ def make(root: str, partitions: int) -> dict[str, Any]:
     keys = [key for key, _ in metadata.image.partitions()]
     for commit in range(TAIL_COMMITS):
         chosen = keys[commit::TAIL_COMMITS][:TAIL_RECORDS]
-        _submit(metadata, lambda image, chosen=chosen: _append(image, chosen))
+        _submit(metadata, partial(_append, keys=chosen))
     return {"created_s": created, "offset": metadata.image.offset}
 
 
@@ -129,9 +130,9 @@ def _append(image: MetadataImage, keys: list[PartitionKey]) -> ControllerResult[
                 partition=key.partition,
                 leader_epoch=partition.leader_epoch,
                 partition_epoch=partition.partition_epoch,
-                high_watermark=partition.high_watermark + 1000,
+                high_watermark=Offset(partition.high_watermark + 1000),
                 high_watermark_epoch=partition.leader_epoch,
-                log_end_offset=partition.log_end_offset + 1000,
+                log_end_offset=Offset(partition.log_end_offset + 1000),
             )
         )
     return ControllerResult(records, None)

@@ -4,8 +4,9 @@ One event, one commit: the failover of 10,000 partitions is one batch of records
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import repeat
 
 from kafka_on_spark.controller.election import Election, elect_leader, eligible_replicas
 from kafka_on_spark.controller.result import ControllerResult
@@ -18,9 +19,11 @@ from kafka_on_spark.ids import (
     DirectoryId,
     Keep,
     PartitionKey,
+    TopicId,
 )
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.columns import fill
+from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import (
     BrokerChangeRecord,
@@ -58,6 +61,29 @@ def _record(
         leader_epoch=leader_epoch,
         partition_epoch=partition_epoch,
         cause=cause,
+    )
+
+
+def _records(
+    topic: TopicImage,
+    decided: Sequence[tuple[int, PartitionRegistration, PartitionChange]],
+    cause: str,
+) -> list[PartitionChangeRecord]:
+    """Return the records of changes to a topic's partitions, as `_record` makes them one by one."""
+    count = len(decided)
+    epochs = [partition.epochs_after(change) for _, partition, change in decided]
+    return fill(
+        PartitionChangeRecord,
+        {
+            "topic_id": repeat(topic.topic_id, count),
+            "partition": [number for number, _, _ in decided],
+            "change": [change for _, _, change in decided],
+            "topic": repeat(topic.name, count),
+            "leader_epoch": [leader_epoch for leader_epoch, _ in epochs],
+            "partition_epoch": [partition_epoch for _, partition_epoch in epochs],
+            "cause": repeat(cause, count),
+        },
+        count,
     )
 
 
@@ -193,37 +219,37 @@ def fence_broker(
         )
     ]
     eligible = image.eligible_brokers() - {broker_id}
-    led = []
+    led: list[PartitionKey] = []
     # Thousands of partitions have few shapes: each is decided once, and merged once to see that
     # what it leads to holds, since the change touches nothing that is not part of the shape.
     decided: dict[tuple[object, ...], PartitionChange | None] = {}
     for topic in image.topics.values():
         min_isr = image.settings(topic.topic_id).integer("min.insync.replicas")
+        changed = []
         for number, partition in topic.partitions.items():
             if broker_id not in partition.isr:
                 continue
-            shape = (min_isr, *_shape(partition))
+            # All that `_leave_isr` looks at.
+            shape = (
+                min_isr,
+                partition.replicas,
+                partition.directories,
+                partition.isr,
+                partition.elr,
+                partition.leader,
+            )
             if shape not in decided:
                 decided[shape] = _leave_isr(partition, broker_id, min_isr, eligible)
             change = decided[shape]
-            if change is None:
-                continue
-            key = PartitionKey(topic.topic_id, number)
-            records.append(_record(topic.name, key, partition, change, cause))
-            if partition.leader == broker_id:
-                led.append(key)
+            if change is not None:
+                changed.append((number, partition, change))
+        records.extend(_records(topic, changed, cause))
+        led.extend(
+            PartitionKey(topic.topic_id, number)
+            for number, partition, _ in changed
+            if partition.leader == broker_id
+        )
     return ControllerResult(records, led)
-
-
-def _shape(partition: PartitionRegistration) -> tuple[object, ...]:
-    """Return all that `_leave_isr` looks at."""
-    return (
-        partition.replicas,
-        partition.directories,
-        partition.isr,
-        partition.elr,
-        partition.leader,
-    )
 
 
 def _leave_isr(
@@ -291,18 +317,22 @@ def elect_preferred(
 ) -> ControllerResult[list[PartitionKey]]:
     """Decide that preferred leaders lead again where they are in sync. Answer: what moves."""
     eligible = image.eligible_brokers()
-    names = {topic.topic_id: topic.name for topic in image.topics.values()}
     # A million partitions have a hundred leaders: what they share is made once.
     changes = {broker_id: PartitionChange(leader=broker_id) for broker_id in image.brokers}
-    records: list[Record] = []
+    changed: dict[TopicId, list[tuple[int, PartitionRegistration, PartitionChange]]] = {}
     moved = []
     for key, partition in image.partitions() if keys is None else _named(image, keys):
         leader = elect_leader(partition, eligible=eligible, election=Election.PREFERRED).leader
         # In sync, so that what the change leads to holds: it need not be merged to see that.
         if leader is not None and leader != partition.leader and leader in partition.isr:
-            change = changes[leader]
-            records.append(_record(names[key.topic_id], key, partition, change, cause))
+            found = (key.partition, partition, changes[leader])
+            changed.setdefault(key.topic_id, []).append(found)
             moved.append(key)
+    records = [
+        record
+        for topic_id, decided in changed.items()
+        for record in _records(image.topics[topic_id], decided, cause)
+    ]
     return ControllerResult(records, moved)
 
 

@@ -6,6 +6,8 @@ by `replay` of committed batches: decide, commit, replay.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final
 
 from kafka_on_spark.config import Settings
@@ -61,19 +63,13 @@ class TopicImage:
 
     name: str
     topic_id: TopicId
-    partitions: Mapping[int, PartitionRegistration] = field(default_factory=PartitionMap)
+    partitions: PartitionMap = field(default_factory=PartitionMap)
     configs: Mapping[str, str] = field(default_factory=dict)
     first_partition_count: int | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.partitions, PartitionMap):
-            object.__setattr__(self, "partitions", PartitionMap(self.partitions))
-
-    @property
-    def partition_map(self) -> PartitionMap:
-        """`partitions`, as they are kept."""
-        assert isinstance(self.partitions, PartitionMap)
-        return self.partitions
+        # A dict may have been given.
+        object.__setattr__(self, "partitions", PartitionMap.of(self.partitions))
 
     @property
     def is_grown(self) -> bool:
@@ -169,7 +165,7 @@ class MetadataImage:
     def unsettled_partitions(self) -> Iterable[tuple[PartitionKey, PartitionRegistration]]:
         """Yield the partitions for which something waits to be done: see `is_settled`."""
         for topic_id, topic in self.topics.items():
-            for number, partition in topic.partition_map.unsettled():
+            for number, partition in topic.partitions.unsettled():
                 yield PartitionKey(topic_id, number), partition
 
     def is_eligible(self, broker_id: BrokerId) -> bool:
@@ -194,8 +190,12 @@ class MetadataImage:
         for batch in batches:
             assert batch.base_offset == draft.offset, (batch.base_offset, draft.offset)
             draft.stamp, draft.offset = batch.stamp, batch.end_offset
-            for record in batch.records:
-                _REPLAY[type(record)](draft, record)
+            for kind, run in groupby(batch.records, type):
+                if kind is PartitionChangeRecord:
+                    _partition_changes(draft, run)
+                else:
+                    for record in run:
+                        _REPLAY[kind](draft, record)
         return draft.finish()
 
 
@@ -225,7 +225,7 @@ class _Draft:
             topic = self.map("topics").get(topic_id)
             if topic is None:
                 return None
-            self._partitions[topic_id] = PartitionMapDraft(topic.partition_map)
+            self._partitions[topic_id] = PartitionMapDraft(topic.partitions)
         return self._partitions[topic_id]
 
     def finish(self) -> MetadataImage:
@@ -306,10 +306,10 @@ def _partition(draft: _Draft, record: PartitionRecord) -> None:
         partitions.put(record.partition, record.registration)
 
 
-def _partition_change(draft: _Draft, record: PartitionChangeRecord) -> None:
-    partitions = draft.partitions(record.topic_id)
-    if partitions is not None and (partition := partitions.get(record.partition)) is not None:
-        partitions.put(record.partition, partition.merge(record.change))
+def _partition_changes(draft: _Draft, run: Iterable[Any]) -> None:
+    for topic_id, records in groupby(run, attrgetter("topic_id")):
+        if (partitions := draft.partitions(topic_id)) is not None:
+            partitions.merge([(each.partition, each.change) for each in records])
 
 
 def _remove_partition(draft: _Draft, record: RemovePartitionRecord) -> None:
@@ -389,7 +389,6 @@ _REPLAY: Final[Mapping[type, Callable[[_Draft, Any], None]]] = {
     TopicRecord: _topic,
     RemoveTopicRecord: _remove_topic,
     PartitionRecord: _partition,
-    PartitionChangeRecord: _partition_change,
     RemovePartitionRecord: _remove_partition,
     HighWatermarkRecord: _high_watermark,
     ConfigRecord: _config,

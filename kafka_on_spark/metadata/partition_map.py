@@ -6,15 +6,18 @@ chunks that images share; a change copies the chunks that it touches. A chunk al
 which of its partitions are not settled, so that nobody visits those with nothing to do.
 """
 
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from typing import Final
 
-from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 
 CHUNK_BITS: Final = 10
 """As many partitions a chunk as a topic of a million has chunks: a change copies one of each."""
 
 CHUNK_SIZE: Final = 1 << CHUNK_BITS
+MERGED_AT_ONCE_MIN: Final = 8
+"""Changes from which on merging them field by field is faster than one by one."""
+
 _MASK: Final = CHUNK_SIZE - 1
 
 Numbered = tuple[int, PartitionRegistration]
@@ -59,7 +62,12 @@ class PartitionMap(Mapping[int, PartitionRegistration]):
             self._chunks, self._count = made._chunks, made._count
 
     @classmethod
-    def _of(cls, chunks: dict[int, _Chunk], count: int) -> "PartitionMap":
+    def of(cls, partitions: Mapping[int, PartitionRegistration]) -> "PartitionMap":
+        """Return `partitions` as such a map; itself, if it is one."""
+        return partitions if isinstance(partitions, cls) else cls(partitions)
+
+    @classmethod
+    def _of_chunks(cls, chunks: dict[int, _Chunk], count: int) -> "PartitionMap":
         made = cls()
         made._chunks, made._count = chunks, count
         return made
@@ -146,6 +154,24 @@ class PartitionMapDraft:
         self._count += chunk[place] is None
         chunk[place] = partition
 
+    def merge(self, changes: Sequence[tuple[int, PartitionChange]]) -> None:
+        """Apply changes in order; one of a number that is not there changes nothing."""
+        by_number = dict(changes)
+        is_each_once = len(by_number) == len(changes)
+        if not is_each_once or len(changes) < MERGED_AT_ONCE_MIN:
+            for number, change in changes:
+                partition = self.get(number)
+                if partition is not None:
+                    self.put(number, partition.merge(change))
+            return
+        found = [(number, self.get(number)) for number in by_number]
+        known = [(number, partition) for number, partition in found if partition is not None]
+        merged = PartitionRegistration.merge_each(
+            [partition for _, partition in known], [by_number[number] for number, _ in known]
+        )
+        for (number, _), partition in zip(known, merged, strict=True):
+            self.put(number, partition)
+
     def remove(self, number: int) -> PartitionRegistration | None:
         """Take a number out; return what stood there, or None."""
         found = self.get(number)
@@ -174,4 +200,4 @@ class PartitionMapDraft:
         numbers = sorted(chunks)
         if numbers != list(chunks):
             chunks = {number: chunks[number] for number in numbers}
-        return PartitionMap._of(chunks, self._count)
+        return PartitionMap._of_chunks(chunks, self._count)

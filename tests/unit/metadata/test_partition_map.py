@@ -5,12 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.partition_map import (
     CHUNK_SIZE,
+    MERGED_AT_ONCE_MIN,
     PartitionMap,
     PartitionMapDraft,
 )
-from tests.builders import TOPIC_ID, image_of, partition
+from tests.builders import TOPIC_ID, brokers, disk, image_of, partition
 
 ONE, TWO = partition("1 2 3"), partition("2 3 1", isr="2 3")
 # Around the edges of chunks, and far from all others.
@@ -128,3 +130,47 @@ def test_image_names_the_unsettled_partitions():
     image = image_of(ONE, TWO)
 
     assert list(image.unsettled_partitions()) == [(PartitionKey(TOPIC_ID, 1), TWO)]
+
+
+# Each can follow any of the others.
+CHANGES = [
+    PartitionChange(),
+    PartitionChange(leader=None),
+    PartitionChange(leader=1),
+    PartitionChange(leader=2),
+    PartitionChange(isr=frozenset(brokers("1 2 3")), elr=frozenset()),
+    PartitionChange(replica_uuids=("a", "b", "c"), directories=(None, None, disk(3))),
+    PartitionChange(adding_replicas=brokers("3"), removing_replicas=brokers("1")),
+    PartitionChange(high_watermark=7, high_watermark_epoch=None, unclean_generation=1),
+]
+given_changes = st.lists(
+    st.tuples(st.sampled_from([0, 1, 2, CHUNK_SIZE]), st.sampled_from(CHANGES)), max_size=6
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(CHANGES), max_size=20), given_changes)
+def test_changes_at_once_are_changes_one_after_the_other(many, more):
+    """Many partitions change once each, then some again, one of them perhaps twice."""
+    base = PartitionMap(dict.fromkeys(range(CHUNK_SIZE - 10, CHUNK_SIZE + 11), ONE) | {0: ONE})
+    changes = list(enumerate(many, CHUNK_SIZE - 10))
+    expected = dict(base)
+    for number, change in [*changes, *changes, *more]:
+        if number in expected:
+            expected[number] = expected[number].merge(change)
+
+    draft = PartitionMapDraft(base)
+    draft.merge(changes)
+    draft.merge([*changes, *more])
+
+    assert draft.finish() == expected
+
+
+def test_merged_at_once_must_hold_as_merged_alone():
+    bad = PartitionChange(leader=4)
+    draft = PartitionMapDraft(PartitionMap(dict.fromkeys(range(MERGED_AT_ONCE_MIN), ONE)))
+
+    with pytest.raises(AssertionError):
+        ONE.merge(bad)
+    with pytest.raises(AssertionError):
+        draft.merge([(number, bad) for number in range(MERGED_AT_ONCE_MIN)])
