@@ -15,10 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from jobs.benchmarks.bench import Bench, machine, part_streams, say
-from jobs.benchmarks.failover import failover, failover_1m
+from jobs.benchmarks.failover import failover
 from jobs.benchmarks.opening import opening
 from jobs.benchmarks.report import Row, as_json, as_text
 from jobs.benchmarks.rounds import append_commits, fetch_round
+from jobs.benchmarks.scale import creation, history, hundred_thousand, million
 from jobs.benchmarks.small_append import small_append
 from jobs.benchmarks.throughput import append, append_keyless, read, replicate
 
@@ -26,6 +27,7 @@ DEFAULT: dict[str, Callable[[Bench], list[Row]]] = {
     # Those that need no Spark session go first: it would take its share of the machine.
     "small": small_append,
     "failover": failover,
+    "create-topic": creation,
     "commits": append_commits,
     "append": append,
     "replicate": replicate,
@@ -33,9 +35,11 @@ DEFAULT: dict[str, Callable[[Bench], list[Row]]] = {
 }
 LONGER: dict[str, Callable[[Bench], list[Row]]] = {
     "append-keyless": append_keyless,
-    "failover-1m": failover_1m,
     "open": opening,
     "round": fetch_round,
+    "history": history,
+    "100k": hundred_thousand,
+    "1m": million,
 }
 
 

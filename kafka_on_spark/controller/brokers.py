@@ -3,8 +3,10 @@
 One event, one commit: the failover of 10,000 partitions is one batch of records.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import repeat
 
 from kafka_on_spark.controller.election import Election, elect_leader, eligible_replicas
 from kafka_on_spark.controller.result import ControllerResult
@@ -17,9 +19,11 @@ from kafka_on_spark.ids import (
     DirectoryId,
     Keep,
     PartitionKey,
+    TopicId,
 )
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.columns import fill
+from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import (
     BrokerChangeRecord,
@@ -57,6 +61,29 @@ def _record(
         leader_epoch=leader_epoch,
         partition_epoch=partition_epoch,
         cause=cause,
+    )
+
+
+def _records(
+    topic: TopicImage,
+    decided: Sequence[tuple[int, PartitionRegistration, PartitionChange]],
+    cause: str,
+) -> list[PartitionChangeRecord]:
+    """Return the records of changes to a topic's partitions, as `_record` makes them one by one."""
+    count = len(decided)
+    epochs = [partition.epochs_after(change) for _, partition, change in decided]
+    return fill(
+        PartitionChangeRecord,
+        {
+            "topic_id": repeat(topic.topic_id, count),
+            "partition": [number for number, _, _ in decided],
+            "change": [change for _, _, change in decided],
+            "topic": repeat(topic.name, count),
+            "leader_epoch": [leader_epoch for leader_epoch, _ in epochs],
+            "partition_epoch": [partition_epoch for _, partition_epoch in epochs],
+            "cause": repeat(cause, count),
+        },
+        count,
     )
 
 
@@ -192,37 +219,37 @@ def fence_broker(
         )
     ]
     eligible = image.eligible_brokers() - {broker_id}
-    led = []
+    led: list[PartitionKey] = []
     # Thousands of partitions have few shapes: each is decided once, and merged once to see that
     # what it leads to holds, since the change touches nothing that is not part of the shape.
     decided: dict[tuple[object, ...], PartitionChange | None] = {}
     for topic in image.topics.values():
         min_isr = image.settings(topic.topic_id).integer("min.insync.replicas")
+        changed = []
         for number, partition in topic.partitions.items():
             if broker_id not in partition.isr:
                 continue
-            shape = (min_isr, *_shape(partition))
+            # All that `_leave_isr` looks at.
+            shape = (
+                min_isr,
+                partition.replicas,
+                partition.directories,
+                partition.isr,
+                partition.elr,
+                partition.leader,
+            )
             if shape not in decided:
                 decided[shape] = _leave_isr(partition, broker_id, min_isr, eligible)
             change = decided[shape]
-            if change is None:
-                continue
-            key = PartitionKey(topic.topic_id, number)
-            records.append(_record(topic.name, key, partition, change, cause))
-            if partition.leader == broker_id:
-                led.append(key)
+            if change is not None:
+                changed.append((number, partition, change))
+        records.extend(_records(topic, changed, cause))
+        led.extend(
+            PartitionKey(topic.topic_id, number)
+            for number, partition, _ in changed
+            if partition.leader == broker_id
+        )
     return ControllerResult(records, led)
-
-
-def _shape(partition: PartitionRegistration) -> tuple[object, ...]:
-    """Return all that `_leave_isr` looks at."""
-    return (
-        partition.replicas,
-        partition.directories,
-        partition.isr,
-        partition.elr,
-        partition.leader,
-    )
 
 
 def _leave_isr(
@@ -274,7 +301,7 @@ def elect_where_none(
     """Decide leaders for partitions that have none and can have one without loss."""
     records: list[Record] = []
     elected = []
-    for key, partition in image.partitions():
+    for key, partition in image.unsettled_partitions():
         if partition.leader is not None:
             continue
         change = _handed_over(partition, partition, eligible)
@@ -290,30 +317,49 @@ def elect_preferred(
 ) -> ControllerResult[list[PartitionKey]]:
     """Decide that preferred leaders lead again where they are in sync. Answer: what moves."""
     eligible = image.eligible_brokers()
-    wanted = None if keys is None else set(keys)
-    records: list[Record] = []
+    # A million partitions have a hundred leaders: what they share is made once.
+    changes = {broker_id: PartitionChange(leader=broker_id) for broker_id in image.brokers}
+    changed: dict[TopicId, list[tuple[int, PartitionRegistration, PartitionChange]]] = {}
     moved = []
-    for key, partition in image.partitions():
-        if wanted is not None and key not in wanted:
-            continue
-        result = elect_leader(partition, eligible=eligible, election=Election.PREFERRED)
-        if result.leader is None or result.leader == partition.leader:
-            continue
-        if result.leader not in partition.isr:
-            continue
-        change = PartitionChange(leader=result.leader)
-        records.append(change_record(image, key, partition, change, cause))
-        moved.append(key)
+    for key, partition in image.partitions() if keys is None else _named(image, keys):
+        leader = elect_leader(partition, eligible=eligible, election=Election.PREFERRED).leader
+        # In sync, so that what the change leads to holds: it need not be merged to see that.
+        if leader is not None and leader != partition.leader and leader in partition.isr:
+            found = (key.partition, partition, changes[leader])
+            changed.setdefault(key.topic_id, []).append(found)
+            moved.append(key)
+    records = [
+        record
+        for topic_id, decided in changed.items()
+        for record in _records(image.topics[topic_id], decided, cause)
+    ]
     return ControllerResult(records, moved)
 
 
-def imbalance_percentage(image: MetadataImage, broker_id: BrokerId) -> float:
-    """Return the share of a broker's preferred leaderships that others hold, in per cent.
+def _named(
+    image: MetadataImage, keys: Iterable[PartitionKey]
+) -> Iterator[tuple[PartitionKey, PartitionRegistration]]:
+    """Yield those of `keys` that are there, each once."""
+    for key in dict.fromkeys(keys):
+        partition = image.partition(key)
+        if partition is not None:
+            yield key, partition
+
+
+def imbalance_percentages(image: MetadataImage) -> dict[BrokerId, float]:
+    """Return the share of each broker's preferred leaderships that others hold, in per cent, if
+    others hold any.
 
     Source: leader.imbalance.per.broker.percentage.
     """
-    preferred = [
-        partition for _, partition in image.partitions() if partition.replicas[0] == broker_id
-    ]
-    elsewhere = sum(partition.leader != broker_id for partition in preferred)
-    return 100.0 * elsewhere / len(preferred) if preferred else 0.0
+    elsewhere = Counter(
+        partition.replicas[0]
+        for _, partition in image.unsettled_partitions()
+        if partition.leader != partition.replicas[0]
+    )
+    if not elsewhere:
+        return {}
+    preferred = Counter(partition.replicas[0] for _, partition in image.partitions())
+    return {
+        broker_id: 100.0 * count / preferred[broker_id] for broker_id, count in elsewhere.items()
+    }

@@ -62,11 +62,9 @@ def elect_leader(
     bounds every branch, the unclean one too: Kafka once forgot it for one kind of unclean
     election and elected a fenced broker (KAFKA-19522). A replica that was lost never leads.
     """
-    candidates = frozenset(
-        each
-        for each in partition.replicas
-        if each in eligible and partition.directory_of(each) != LOST
-    )
+    candidates = eligible.intersection(partition.replicas)
+    if LOST in partition.directories:
+        candidates = frozenset(each for each in candidates if partition.directory_of(each) != LOST)
     in_sync = partition.isr & candidates
     if election is Election.PREFERRED and partition.replicas[0] in in_sync:
         return ElectionResult(partition.replicas[0])

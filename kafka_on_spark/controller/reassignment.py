@@ -145,7 +145,7 @@ def advance_reassignments(image: MetadataImage) -> ControllerResult[list[Partiti
     eligible = image.eligible_brokers()
     records: list[Record] = []
     moved = []
-    for key, partition in image.partitions():
+    for key, partition in image.unsettled_partitions():
         step = next_step(partition, eligible)
         if step is not None:
             change, cause = step
@@ -338,7 +338,7 @@ def list_reassignments(image: MetadataImage) -> list[Reassignment]:
             ),
             throttle_bytes_per_s=partition.throttle_bytes_per_s,
         )
-        for key, partition in image.partitions()
+        for key, partition in image.unsettled_partitions()
         if partition.is_reassigning
     ]
 

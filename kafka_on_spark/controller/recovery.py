@@ -54,7 +54,7 @@ def leaderless(
     wanted = None if keys is None else set(keys)
     return [
         key
-        for key, partition in image.partitions()
+        for key, partition in image.unsettled_partitions()
         if partition.leader is None
         and (wanted is None or key in wanted)
         and elect_leader(partition, eligible=eligible, election=Election.ONLINE).leader is None

@@ -84,12 +84,12 @@ COLUMNS: Final[Mapping[str, str]] = {
 Row = Mapping[str, Any]
 NONE: Final = -1
 RESIGNED: Final = "resigned"
-_PARTITION_FIELDS: Final = PartitionRegistration.__slots__
-_CHANGE_FIELDS: Final = PartitionChange.__slots__
+PARTITION_FIELDS: Final = PartitionRegistration.__slots__
+CHANGE_FIELDS: Final = PartitionChange.__slots__
 # In a change null is "unchanged", so "none" has a number.
-_NONES: Final = frozenset({"leader", "high_watermark_epoch", "throttle_bytes_per_s"})
-_SETS: Final = frozenset({"isr", "elr"})
-_SEQUENCES: Final = frozenset(
+NONES: Final = frozenset({"leader", "high_watermark_epoch", "throttle_bytes_per_s"})
+SETS: Final = frozenset({"isr", "elr"})
+SEQUENCES: Final = frozenset(
     {"replicas", "replica_uuids", "directories", "adding_replicas", "removing_replicas"}
 )
 
@@ -145,8 +145,8 @@ def _columns_of(kind: type, run: Sequence[Any]) -> Iterator[tuple[str, list[Any]
 def _changes(changes: Sequence[PartitionChange]) -> Iterator[tuple[str, list[Any]]]:
     """Yield the columns of changes; each that many partitions share is turned once."""
     places = {id(change): change for change in changes}
-    for name in _CHANGE_FIELDS:
-        to_wire = _none if name in _NONES else _to_wire(name)
+    for name in CHANGE_FIELDS:
+        to_wire = _none if name in NONES else _to_wire(name)
         wires = {place: to_wire(getattr(change, name)) for place, change in places.items()}
         if any(wire is not None for wire in wires.values()):
             yield name, [wires[id(change)] for change in changes]
@@ -175,12 +175,17 @@ def _kept(value: Any) -> Any:
 
 
 def _to_wire(name: str) -> Callable[[Any], Any]:
-    """Return what turns a field of a registration, or of a change to one, into its column."""
-    if name in _SETS:
+    """Return what turns a field of a change to a registration into its column."""
+    if name in SETS:
         return _sorted
-    if name in _SEQUENCES:
-        return _listed
-    return _none if name == "leader" else _kept
+    return _listed if name in SEQUENCES else _kept
+
+
+def _registered_to_wire(name: str) -> Callable[[Any], Any] | None:
+    """Return what turns a field of a registration into its column; None: nothing to turn."""
+    if name in SETS:
+        return sorted
+    return _none if name == "leader" else None
 
 
 Field = tuple[str, Callable[[Any], Any], Callable[[Any], Any] | None]
@@ -211,7 +216,10 @@ _FIELDS: Final[Mapping[type, Sequence[Field]]] = {
     BrokerChangeRecord: _broker_fields(BrokerChangeRecord),
     PartitionRecord: [
         *_same("topic", "topic_id", "partition", "cause"),
-        *((name, attrgetter(f"registration.{name}"), _to_wire(name)) for name in _PARTITION_FIELDS),
+        *(
+            (name, attrgetter(f"registration.{name}"), _registered_to_wire(name))
+            for name in PARTITION_FIELDS
+        ),
     ],
     PartitionChangeRecord: [
         # And those of its change, see `_changes`.
@@ -267,7 +275,7 @@ def _decode_broker_change(row: Row) -> BrokerChangeRecord:
 
 
 def _decode_partition(row: Row) -> PartitionRecord:
-    fields = {name: _value(name, row[name]) for name in _PARTITION_FIELDS}
+    fields = {name: from_wire(name, row[name]) for name in PARTITION_FIELDS}
     return PartitionRecord(
         topic=row["topic"],
         topic_id=row["topic_id"],
@@ -278,7 +286,7 @@ def _decode_partition(row: Row) -> PartitionRecord:
 
 
 def _decode_change(row: Row) -> PartitionChangeRecord:
-    named = {name: _value(name, row[name]) for name in _CHANGE_FIELDS if row[name] is not None}
+    named = {name: from_wire(name, row[name]) for name in CHANGE_FIELDS if row[name] is not None}
     return PartitionChangeRecord(
         topic=row["topic"],
         topic_id=row["topic_id"],
@@ -290,12 +298,12 @@ def _decode_change(row: Row) -> PartitionChangeRecord:
     )
 
 
-def _value(name: str, wire: Any) -> Any:
-    if name in _SETS:
+def from_wire(name: str, wire: Any) -> Any:
+    if name in SETS:
         return frozenset(wire)
-    if name in _SEQUENCES:
+    if name in SEQUENCES:
         return tuple(wire)
-    return None if name in _NONES and wire == NONE else wire
+    return None if name in NONES and wire == NONE else wire
 
 
 _PLAIN_BY_NAME: Final[Mapping[str, Any]] = {cls.__name__: cls for cls in _PLAIN}

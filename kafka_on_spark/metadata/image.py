@@ -6,6 +6,8 @@ by `replay` of committed batches: decide, commit, replay.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final
 
 from kafka_on_spark.config import Settings
@@ -23,6 +25,7 @@ from kafka_on_spark.ids import (
 )
 from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.partition_map import PartitionMap, PartitionMapDraft
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
     AdminResultRecord,
@@ -60,9 +63,13 @@ class TopicImage:
 
     name: str
     topic_id: TopicId
-    partitions: Mapping[int, PartitionRegistration] = field(default_factory=dict)
+    partitions: PartitionMap = field(default_factory=PartitionMap)
     configs: Mapping[str, str] = field(default_factory=dict)
     first_partition_count: int | None = None
+
+    def __post_init__(self) -> None:
+        # A dict may have been given.
+        object.__setattr__(self, "partitions", PartitionMap.of(self.partitions))
 
     @property
     def is_grown(self) -> bool:
@@ -78,8 +85,7 @@ class ControllerLease:
     Attributes:
         controller_id: The process, or None after a resignation.
         controller_epoch: Controllerships so far.
-        offset: Metadata offset of the last claim or renewal: a waiter that sees it move has
-            seen a sign of life.
+        offset: Metadata offset of the last claim or renewal: when it moves, a sign of life.
     """
 
     controller_id: str | None
@@ -156,6 +162,12 @@ class MetadataImage:
             for number, partition in topic.partitions.items():
                 yield PartitionKey(topic_id, number), partition
 
+    def unsettled_partitions(self) -> Iterable[tuple[PartitionKey, PartitionRegistration]]:
+        """Yield the partitions for which something waits to be done: see `is_settled`."""
+        for topic_id, topic in self.topics.items():
+            for number, partition in topic.partitions.unsettled():
+                yield PartitionKey(topic_id, number), partition
+
     def is_eligible(self, broker_id: BrokerId) -> bool:
         """Return whether the broker may lead and be in sync."""
         broker = self.brokers.get(broker_id)
@@ -178,8 +190,12 @@ class MetadataImage:
         for batch in batches:
             assert batch.base_offset == draft.offset, (batch.base_offset, draft.offset)
             draft.stamp, draft.offset = batch.stamp, batch.end_offset
-            for record in batch.records:
-                _REPLAY[type(record)](draft, record)
+            for kind, run in groupby(batch.records, type):
+                if kind is PartitionChangeRecord:
+                    _partition_changes(draft, run)
+                else:
+                    for record in run:
+                        _REPLAY[kind](draft, record)
         return draft.finish()
 
 
@@ -189,7 +205,7 @@ class _Draft:
     def __init__(self, image: MetadataImage) -> None:
         self._image = image
         self._copies: dict[str, Any] = {}
-        self._partitions: dict[TopicId, dict[int, PartitionRegistration]] = {}
+        self._partitions: dict[TopicId, PartitionMapDraft] = {}
         self.offset = image.offset
         self.stamp: Stamp | None = None
         self.controller = image.controller
@@ -198,18 +214,18 @@ class _Draft:
 
     def map(self, name: str) -> dict[Any, Any]:
         """Return a copy of the image's map `name` that may be changed."""
-        if name not in self._copies:
-            self._copies[name] = dict(getattr(self._image, name))
-        copy: dict[Any, Any] = self._copies[name]
+        copy: dict[Any, Any] | None = self._copies.get(name)
+        if copy is None:
+            copy = self._copies[name] = dict(getattr(self._image, name))
         return copy
 
-    def partitions(self, topic_id: TopicId) -> dict[int, PartitionRegistration] | None:
+    def partitions(self, topic_id: TopicId) -> PartitionMapDraft | None:
         """Return a topic's partitions to change, or None if the topic is gone."""
         if topic_id not in self._partitions:
             topic = self.map("topics").get(topic_id)
             if topic is None:
                 return None
-            self._partitions[topic_id] = dict(topic.partitions)
+            self._partitions[topic_id] = PartitionMapDraft(topic.partitions)
         return self._partitions[topic_id]
 
     def finish(self) -> MetadataImage:
@@ -217,7 +233,7 @@ class _Draft:
         topics = self.map("topics") if self._partitions else {}
         for topic_id, partitions in self._partitions.items():
             if topic_id in topics:
-                topics[topic_id] = replace(topics[topic_id], partitions=partitions)
+                topics[topic_id] = replace(topics[topic_id], partitions=partitions.finish())
         return replace(
             self._image,
             offset=self.offset,
@@ -287,18 +303,18 @@ def _remove_topic(draft: _Draft, record: RemoveTopicRecord) -> None:
 def _partition(draft: _Draft, record: PartitionRecord) -> None:
     partitions = draft.partitions(record.topic_id)
     if partitions is not None:
-        partitions[record.partition] = record.registration
+        partitions.put(record.partition, record.registration)
 
 
-def _partition_change(draft: _Draft, record: PartitionChangeRecord) -> None:
-    partitions = draft.partitions(record.topic_id)
-    if partitions is not None and record.partition in partitions:
-        partitions[record.partition] = partitions[record.partition].merge(record.change)
+def _partition_changes(draft: _Draft, run: Iterable[Any]) -> None:
+    for topic_id, records in groupby(run, attrgetter("topic_id")):
+        if (partitions := draft.partitions(topic_id)) is not None:
+            partitions.merge([(each.partition, each.change) for each in records])
 
 
 def _remove_partition(draft: _Draft, record: RemovePartitionRecord) -> None:
     partitions = draft.partitions(record.topic_id)
-    if partitions is None or partitions.pop(record.partition, None) is None:
+    if partitions is None or partitions.remove(record.partition) is None:
         return
     topics = draft.map("topics")
     topics[record.topic_id] = replace(topics[record.topic_id], first_partition_count=0)
@@ -318,7 +334,7 @@ def _high_watermark(draft: _Draft, record: HighWatermarkRecord) -> None:
         changed["high_watermark_epoch"] = record.high_watermark_epoch
     if record.log_start_offset is not None:
         changed["log_start_offset"] = max(record.log_start_offset, partition.log_start_offset)
-    partitions[record.partition] = replace(partition, **changed)
+    partitions.put(record.partition, replace(partition, **changed))
 
 
 def is_current(record: HighWatermarkRecord, partition: PartitionRegistration) -> bool:
@@ -373,7 +389,6 @@ _REPLAY: Final[Mapping[type, Callable[[_Draft, Any], None]]] = {
     TopicRecord: _topic,
     RemoveTopicRecord: _remove_topic,
     PartitionRecord: _partition,
-    PartitionChangeRecord: _partition_change,
     RemovePartitionRecord: _remove_partition,
     HighWatermarkRecord: _high_watermark,
     ConfigRecord: _config,

@@ -4,8 +4,10 @@ Apart from replay, its inverse: what is folded in here must come out of replay a
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import repeat
 
 from kafka_on_spark.ids import TopicId
+from kafka_on_spark.metadata.columns import fill
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.records import (
     BrokerRecord,
@@ -55,13 +57,17 @@ def snapshot_records(image: MetadataImage) -> list[Record]:
         )
         records.extend(_config_records(topic.topic_id, topic.configs))
         records.extend(
-            PartitionRecord(
-                topic=topic.name,
-                topic_id=topic.topic_id,
-                partition=number,
-                registration=partition,
+            fill(
+                PartitionRecord,
+                {
+                    "topic": repeat(topic.name),
+                    "topic_id": repeat(topic.topic_id),
+                    "partition": topic.partitions,
+                    "registration": topic.partitions.values(),
+                    "cause": repeat(None),
+                },
+                len(topic.partitions),
             )
-            for number, partition in topic.partitions.items()
         )
     records.extend(
         ProducerRecord(producer_id=producer_id, producer_epoch=producer_epoch)

@@ -13,7 +13,7 @@ from kafka_on_spark.controller.brokers import (
     elect_preferred,
     elect_where_none,
     fence_broker,
-    imbalance_percentage,
+    imbalance_percentages,
     unfence_broker,
 )
 from kafka_on_spark.controller.commands import Draws
@@ -321,12 +321,16 @@ class ControllerLoop:
         limit = image.settings().integer("leader.imbalance.per.broker.percentage")
         unbalanced = {
             broker_id: percentage
-            for broker_id in image.eligible_brokers()
-            if (percentage := imbalance_percentage(image, broker_id)) > limit
+            for broker_id, percentage in imbalance_percentages(image).items()
+            if percentage > limit and image.is_eligible(broker_id)
         }
         if not unbalanced:
             return
-        keys = [key for key, partition in image.partitions() if partition.replicas[0] in unbalanced]
+        keys = [
+            key
+            for key, partition in image.unsettled_partitions()
+            if partition.replicas[0] in unbalanced
+        ]
         cause = _imbalance_cause(unbalanced, limit)
         moved = self._submit(lambda newest: elect_preferred(newest, cause, keys))
         self._tally.moved.update(moved)

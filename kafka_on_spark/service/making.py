@@ -99,7 +99,7 @@ def renew_lost(
     """
     records: list[Record] = []
     renewed = []
-    for key, partition in image.partitions():
+    for key, partition in image.unsettled_partitions():
         places = [
             place
             for place, directory in enumerate(partition.directories)

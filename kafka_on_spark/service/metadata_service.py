@@ -18,6 +18,7 @@ from kafka_on_spark.errors import (
     RequestTimedOutError,
 )
 from kafka_on_spark.ids import ControllerEpoch, Offset
+from kafka_on_spark.metadata.columns import nothing_to_collect
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
@@ -74,7 +75,7 @@ class MetadataService:
 
     def catch_up(self) -> MetadataImage:
         """Replay what was committed since; return the newest image."""
-        with self._lock:
+        with self._lock, nothing_to_collect():
             if self._image.offset == 0:
                 self._start_from_snapshot()
             batches = self._log.read(from_offset=self._image.offset)
@@ -147,7 +148,7 @@ class MetadataService:
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         pause_ms = PAUSE_MS_MIN
         while True:
-            with self._lock:
+            with self._lock, nothing_to_collect():
                 image = self._image
                 result = decide(image)
                 if not result.records:

@@ -94,9 +94,10 @@ class ReplicationRound:
             lambda newest: renew_lost(newest, self._new_uuid), timeout_ms=self._timeout_ms
         )
         image = self._metadata.image
+        partitions = image.partitions() if is_sweep else image.unsettled_partitions()
         keys = [
             key
-            for key, partition in image.partitions()
+            for key, partition in partitions
             if (names is None or key.topic_id in names) and (is_sweep or has_work(partition))
         ]
         self.make_replicas(keys)

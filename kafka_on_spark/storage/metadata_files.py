@@ -4,16 +4,19 @@ A column without a value in a file is left out of it: Delta reads it as null, an
 few records writes a few columns and not forty.
 """
 
-from collections.abc import Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, pairwise
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.metadata.codec import COLUMNS, decode, decode_stamp, encode
+from kafka_on_spark.metadata.codec import COLUMNS, Row, decode_stamp, encode
+from kafka_on_spark.metadata.column_codec import ColumnDecoder, rows_of
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 
 _TYPES: Final[Mapping[str, pa.DataType]] = {
@@ -34,17 +37,36 @@ FILE_SCHEMA: Final = pa.schema(
 """`batch_base_offset` is where the record's batch begins: decisions stay apart in merged files."""
 
 
+SLICE_ROWS: Final = 1 << 16
+"""Rows that are Python objects at once, on the way to Arrow and back: a million would take
+gigabytes."""
+
+# Said of a whole batch, not of a record.
+_OF_BATCH: Final = frozenset({"offset_delta", "batch_base_offset", "time"})
+
+
 def encode_file(records: Sequence[Record], stamp: Stamp, base_offset: int) -> pa.Buffer:
     """Return one batch as the bytes of a file."""
+    starts = range(0, len(records), SLICE_ROWS)
+    tables = [_table_of(records[each : each + SLICE_ROWS], stamp) for each in starts]
+    table = tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="default")
     count = len(records)
-    columns = {
-        "offset_delta": pa.array(range(count), pa.int32()),
+    header = {
+        "offset_delta": pa.array(np.arange(count, dtype=np.int32)),
         "batch_base_offset": pa.repeat(pa.scalar(base_offset, pa.int64()), count),
     }
-    for name, values in encode(records, stamp).items():
-        if values is not None:
-            columns[name] = pa.array(values, FILE_SCHEMA.field(name).type)
-    return _write(pa.table(columns))
+    return _write(pa.table(header | {name: table.column(name) for name in table.column_names}))
+
+
+def _table_of(records: Sequence[Record], stamp: Stamp) -> pa.Table:
+    """Return the columns of records that have a value."""
+    return pa.table(
+        {
+            name: pa.array(values, FILE_SCHEMA.field(name).type)
+            for name, values in encode(records, stamp).items()
+            if values is not None
+        }
+    )
 
 
 def _write(table: pa.Table) -> pa.Buffer:
@@ -66,17 +88,17 @@ def decode_file(content: bytes | None, path: str) -> list[MetadataBatch]:
     Raises:
         CorruptLogError: It is missing, damaged, or holds what this version can't read.
     """
-    return [_batch(rows) for rows in decode_rows(content, path)]
+    return [_batch(table) for table in _batch_tables(_read(content, path))]
 
 
-def decode_rows(content: bytes | None, path: str) -> list[list[dict[str, Any]]]:
-    """Return the rows of a file by batch, in order, whatever they say; `time` in µs.
+def decode_rows(content: bytes | None, path: str) -> list[list[Row]]:
+    """Return the rows of a file by batch, in order, whatever they say; `time` in µs, lists as
+    tuples.
 
     Raises:
         CorruptLogError: It is missing or damaged.
     """
-    rows = _rows_of(_read(content, path))
-    return [list(group) for _, group in groupby(rows, lambda row: row["batch_base_offset"])]
+    return [_rows_of(table) for table in _batch_tables(_read(content, path))]
 
 
 def batch_times(content: bytes | None, path: str) -> list[tuple[Offset, int]]:
@@ -94,18 +116,40 @@ def batch_times(content: bytes | None, path: str) -> list[tuple[Offset, int]]:
     return [(Offset(base), time_ms) for base, time_ms in found.items()]
 
 
-def _batch(rows: list[dict[str, Any]]) -> MetadataBatch:
+def _batch(table: pa.Table) -> MetadataBatch:
+    [first] = _rows_of(table.slice(0, 1))
+    places = table.select([name for name in table.column_names if name not in _OF_BATCH])
+    decoder = ColumnDecoder()
     return MetadataBatch(
-        base_offset=Offset(rows[0]["batch_base_offset"]),
-        stamp=decode_stamp(rows[0]),
-        records=tuple(decode(row) for row in rows),
+        base_offset=Offset(first["batch_base_offset"]),
+        stamp=decode_stamp(first),
+        records=tuple(
+            record
+            for rows in _slices(places)
+            for record in decoder.records(_columns_of(rows), rows.num_rows)
+        ),
     )
 
 
+def _slices(table: pa.Table) -> Iterator[pa.Table]:
+    for start in range(0, table.num_rows, SLICE_ROWS):
+        yield table.slice(start, SLICE_ROWS)
+
+
+def _batch_tables(table: pa.Table) -> Iterator[pa.Table]:
+    """Yield the rows of each batch, in offset order."""
+    bases = table.column("batch_base_offset").to_numpy()
+    starts = [0, *(np.flatnonzero(bases[1:] != bases[:-1]) + 1).tolist(), table.num_rows]
+    for start, end in pairwise(starts):
+        yield table.slice(start, end - start)
+
+
 def _read(content: bytes | None, path: str) -> pa.Table:
+    """Return a file's rows in offset order."""
     if not content:
         raise CorruptLogError("a file of the metadata log is missing", path=path)
     try:
+        # Without dictionaries for texts: those are read with fewer checks of what is damaged.
         table = pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
     except (pa.ArrowException, OSError) as error:
         raise CorruptLogError(
@@ -118,23 +162,60 @@ def _read(content: bytes | None, path: str) -> pa.Table:
     )
     if table.num_rows == 0 or "batch_base_offset" not in table.column_names or not is_ours:
         raise CorruptLogError("not a file of a metadata log", path=path)
-    return table
+    return table if _is_in_order(table) else table.sort_by("offset_delta")
 
 
-def _rows_of(table: pa.Table) -> list[dict[str, Any]]:
-    """Return a file's rows in offset order, `time` as µs since 1970 UTC, left-out columns null."""
-    if table.num_rows > 1:
-        table = table.sort_by("offset_delta")
+def _is_in_order(table: pa.Table) -> bool:
+    if "offset_delta" not in table.column_names or table.num_rows < 2:
+        return True
+    deltas = table.column("offset_delta").to_numpy()
+    return bool((deltas[1:] > deltas[:-1]).all())
+
+
+def _columns_of(table: pa.Table) -> dict[str, list[Any] | None]:
+    """Return a table's columns, `time` as µs since 1970 UTC; None: left out, all null."""
     present = set(table.column_names)
-    columns = []
-    for field in FILE_SCHEMA:
-        if field.name not in present:
-            columns.append([None] * table.num_rows)
-        elif field.name == "time":
-            columns.append(table.column("time").cast(field.type).cast(pa.int64()).to_pylist())
-        else:
-            columns.append(table.column(field.name).to_pylist())
-    return [dict(zip(FILE_SCHEMA.names, row, strict=True)) for row in zip(*columns, strict=True)]
+    return {
+        field.name: _values_of(table.column(field.name).combine_chunks(), field.type)
+        if field.name in present
+        else None
+        for field in FILE_SCHEMA
+    }
+
+
+def _values_of(values: pa.Array, kind: pa.DataType) -> list[Any]:
+    """Return a column's values; equal texts are one object, lists are tuples."""
+    if pa.types.is_list(kind):
+        return _tuples_of(values, kind.value_type)
+    if pa.types.is_string(kind):
+        return _texts_of(values)
+    if pa.types.is_timestamp(kind):
+        values = values.cast(kind).cast(pa.int64())
+    # To the same ints, a tenth of the time of to_pylist, which makes a scalar of each value.
+    whole: list[Any] = values.to_pylist() if values.null_count else values.to_numpy().tolist()
+    return whole
+
+
+def _texts_of(values: pa.Array) -> list[str | None]:
+    encoded = values.dictionary_encode()
+    texts = [*encoded.dictionary.to_pylist(), None]
+    places = pc.fill_null(encoded.indices, len(texts) - 1).to_numpy()
+    return list(map(texts.__getitem__, places.tolist()))
+
+
+def _tuples_of(values: pa.Array, kind: pa.DataType) -> list[tuple[Any, ...] | None]:
+    flat = _values_of(values.flatten(), kind)
+    sizes = pc.list_value_length(values)
+    size = sizes[0].as_py()
+    if values.null_count == 0 and pc.all(pc.equal(sizes, size)).as_py():
+        return list(zip(*[iter(flat)] * size, strict=True)) if size else [()] * len(values)
+    rows = iter(flat)
+    return [None if each is None else tuple(islice(rows, each)) for each in sizes.to_pylist()]
+
+
+def _rows_of(table: pa.Table) -> list[Row]:
+    """Return a table's rows, `time` as µs since 1970 UTC, left-out columns null."""
+    return rows_of(_columns_of(table), table.num_rows)
 
 
 def merge_files(contents: Sequence[tuple[bytes | None, str]]) -> tuple[pa.Buffer, int]:
@@ -144,7 +225,7 @@ def merge_files(contents: Sequence[tuple[bytes | None, str]]) -> tuple[pa.Buffer
     Raises:
         CorruptLogError: One of them can't be read.
     """
-    tables = [_read(content, path).sort_by("offset_delta") for content, path in contents]
+    tables = [_read(content, path) for content, path in contents]
     merged = pa.concat_tables(tables, promote_options="default")
     place = merged.column_names.index("offset_delta")
     deltas = pa.array(range(merged.num_rows), pa.int32())

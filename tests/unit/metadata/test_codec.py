@@ -11,9 +11,18 @@ from kafka_on_spark.ids import KEEP, LOST
 from kafka_on_spark.metadata import records as kinds
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.codec import COLUMNS, decode, decode_stamp, encode
+from kafka_on_spark.metadata.column_codec import RUN_MIN, ColumnDecoder, rows_of
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import Stamp
-from kafka_on_spark.storage.metadata_files import FILE_SCHEMA, _read, _rows_of, encode_file
+from kafka_on_spark.storage import metadata_files
+from kafka_on_spark.storage.metadata_files import (
+    FILE_SCHEMA,
+    _columns_of,
+    _read,
+    _rows_of,
+    decode_file,
+    encode_file,
+)
 from tests.builders import TOPIC_ID, brokers, disk, partition, uuid_on
 
 STAMP = Stamp(time_ms=1_700_000_000_123)
@@ -221,3 +230,99 @@ BAD_ROWS = [
 def test_row_that_is_no_record_is_corruption(bad):
     with pytest.raises(CorruptLogError):
         decode(bad)
+
+
+# What comes by the million, in runs long enough to be read by columns, with others between.
+runs = st.lists(
+    st.one_of(
+        *(
+            st.lists(st.builds(kind, **STRATEGIES[kind], **cause), max_size=2 * RUN_MIN)
+            for kind in (
+                kinds.PartitionRecord,
+                kinds.PartitionChangeRecord,
+                kinds.HighWatermarkRecord,
+            )
+        ),
+        st.lists(records, max_size=3),
+    ),
+    min_size=1,
+    max_size=4,
+).map(lambda lists: [record for each in lists for record in each])
+
+
+@settings(max_examples=100, deadline=None)
+@given(runs.filter(bool))
+def test_columns_say_what_rows_say(batch):
+    table = _read(encode_file(batch, STAMP, 40).to_pybytes(), "file")
+
+    by_columns = ColumnDecoder().records(_columns_of(table), table.num_rows)
+
+    assert by_columns == batch
+    assert by_columns == [decode(row) for row in _rows_of(table)]
+
+
+@pytest.mark.parametrize("slice_rows", [1, 7, 50])
+def test_file_in_slices_is_the_same(monkeypatch, slice_rows):
+    batch = [
+        kinds.PartitionRecord(
+            topic="t", topic_id="i", partition=each, registration=partition("1 2")
+        )
+        for each in range(25)
+    ] + [kinds.TopicRecord(topic="t", topic_id="i", cause="why")]
+    whole = decode_file(encode_file(batch, STAMP, 40).to_pybytes(), "file")
+    monkeypatch.setattr(metadata_files, "SLICE_ROWS", slice_rows)
+
+    content = encode_file(batch, STAMP, 40).to_pybytes()
+
+    assert decode_file(content, "file") == whole
+    assert list(whole[0].records) == batch
+
+
+def test_partitions_of_a_file_share_what_is_equal():
+    batch = [
+        kinds.PartitionRecord(
+            topic="t", topic_id="i", partition=each, registration=partition("1 2 3")
+        )
+        for each in range(RUN_MIN)
+    ]
+
+    [found] = decode_file(encode_file(batch, STAMP, 40).to_pybytes(), "file")
+
+    for name in ("replicas", "isr", "elr", "directories", "adding_replicas"):
+        assert len({id(getattr(each.registration, name)) for each in found.records}) == 1, name
+
+
+# fmt: off
+BAD_VALUES = [
+    pytest.param("isr",                   (1, 9),               id="in-sync-but-not-a-replica"),
+    pytest.param("isr",                   None,                 id="no-isr"),
+    pytest.param("elr",                   (1,),                 id="eligible-though-in-sync"),
+    pytest.param("replicas",              (1, 1),               id="a-replica-twice"),
+    pytest.param("replicas",              (),                   id="no-replica"),
+    pytest.param("replica_uuids",         ("a",),               id="a-uuid-missing"),
+    pytest.param("directories",           (None, None, None),   id="a-directory-too-many"),
+    pytest.param("leader",                7,                    id="leader-out-of-sync"),
+    pytest.param("adding_replicas",       (3,),                 id="adding-what-is-no-replica"),
+    pytest.param("removing_replicas",     (3,),                 id="removing-what-is-no-replica"),
+    pytest.param("log_start_offset",      5,                    id="start-above-the-high-watermark"),
+    pytest.param("high_watermark",        None,                 id="no-high-watermark"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("count", [1, RUN_MIN])
+@pytest.mark.parametrize("name, value", BAD_VALUES)
+def test_partition_that_can_not_be_is_corruption_by_rows_and_by_columns(name, value, count):
+    batch = [
+        kinds.PartitionRecord(
+            topic="t", topic_id="i", partition=each, registration=partition("1 2")
+        )
+        for each in range(count)
+    ]
+    columns = _columns_of(_read(encode_file(batch, STAMP, 40).to_pybytes(), "file"))
+    columns[name] = [*(columns[name] or [None] * count)[:-1], value]
+
+    with pytest.raises(CorruptLogError):
+        ColumnDecoder().records(columns, count)
+    with pytest.raises(CorruptLogError):
+        [decode(row) for row in rows_of(columns, count)]

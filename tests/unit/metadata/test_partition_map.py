@@ -1,0 +1,176 @@
+"""A topic's partitions in chunks are a mapping like any other, and its drafts change only copies."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.metadata.partition import PartitionChange
+from kafka_on_spark.metadata.partition_map import (
+    CHUNK_SIZE,
+    MERGED_AT_ONCE_MIN,
+    PartitionMap,
+    PartitionMapDraft,
+)
+from tests.builders import TOPIC_ID, brokers, disk, image_of, partition
+
+ONE, TWO = partition("1 2 3"), partition("2 3 1", isr="2 3")
+# Around the edges of chunks, and far from all others.
+NUMBERS = [0, 1, 2, CHUNK_SIZE - 1, CHUNK_SIZE, CHUNK_SIZE + 1, 5 * CHUNK_SIZE, 2**31 - 1]
+steps = st.lists(
+    st.tuples(st.sampled_from(NUMBERS), st.sampled_from([ONE, TWO, None])), max_size=12
+)
+
+
+def changed(map_, change):
+    draft = PartitionMapDraft(map_)
+    for number, value in change:
+        if value is None:
+            draft.remove(number)
+        else:
+            draft.put(number, value)
+    return draft.finish()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(steps, max_size=4))
+def test_map_is_what_a_dict_would_be_after_any_changes(drafts):
+    map_, expected = PartitionMap(), {}
+    for change in drafts:
+        before, was = map_, dict(expected)
+        map_ = changed(map_, change)
+        for number, value in change:
+            expected.pop(number, None)
+            if value is not None:
+                expected[number] = value
+
+        assert map_ == expected
+        assert len(map_) == len(expected)
+        assert list(map_) == sorted(expected)
+        assert list(map_.items()) == sorted(expected.items())
+        assert list(map_.values()) == [expected[each] for each in sorted(expected)]
+        assert [number in map_ for number in NUMBERS] == [each in expected for each in NUMBERS]
+        assert before == was
+
+
+@given(steps)
+def test_draft_says_what_the_map_will(change):
+    base = PartitionMap({0: ONE, CHUNK_SIZE: TWO})
+    draft, expected = PartitionMapDraft(base), dict(base)
+    for number, value in change:
+        if value is None:
+            assert draft.remove(number) == expected.pop(number, None)
+        else:
+            draft.put(number, value)
+            expected[number] = value
+
+        assert [draft.get(each) for each in NUMBERS] == [expected.get(each) for each in NUMBERS]
+
+
+@pytest.mark.parametrize("number", [-1, 1, CHUNK_SIZE, "0", None])
+def test_what_is_no_partition_of_the_topic_is_not_found(number):
+    map_ = PartitionMap({0: ONE, 2: TWO})
+
+    assert number not in map_
+    assert map_.get(number) is None
+    with pytest.raises(KeyError):
+        map_[number]
+
+
+def test_maps_share_the_chunks_that_did_not_change():
+    map_ = PartitionMap(dict.fromkeys(range(3 * CHUNK_SIZE), ONE))
+
+    after = changed(map_, [(CHUNK_SIZE, TWO)])
+
+    assert [after._chunks[each] is map_._chunks[each] for each in range(3)] == [True, False, True]
+
+
+# fmt: off
+UNSETTLED = [
+    pytest.param(partition("1 2 3", leader=None),           id="no-leader"),
+    pytest.param(partition("1 2 3", leader=2),              id="another-leader"),
+    pytest.param(partition("1 2 3", isr="1 2"),             id="out-of-sync"),
+    pytest.param(partition("1 2 3", isr="1 2", elr="3"),    id="eligible"),
+    pytest.param(partition("1 2 3", adding="3"),            id="added"),
+    pytest.param(partition("1 2 3", removing="3"),          id="removed"),
+    pytest.param(partition("1 2 3", lost="3"),              id="lost"),
+    pytest.param(partition("1 2 3", hw=1, leo=2),           id="not-committed"),
+]
+SETTLED = [
+    pytest.param(partition("1 2 3"),                        id="healthy"),
+    pytest.param(partition("1 2 3", unmade="1 2 3"),        id="not-made-yet"),
+    pytest.param(partition("3", hw=7, leo=7),               id="one-replica"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("found", UNSETTLED)
+def test_partition_with_something_to_do_is_not_settled(found):
+    map_ = PartitionMap({0: ONE, 1: found, CHUNK_SIZE: found})
+
+    assert list(map_.unsettled()) == [(1, found), (CHUNK_SIZE, found)]
+
+
+@pytest.mark.parametrize("found", SETTLED)
+def test_partition_with_nothing_to_do_is_settled(found):
+    assert list(PartitionMap({0: found}).unsettled()) == []
+
+
+def test_unsettled_partitions_are_found_anew_after_a_change():
+    map_ = PartitionMap({0: ONE, 1: TWO})
+    assert list(map_.unsettled()) == [(1, TWO)]
+
+    after = changed(map_, [(0, TWO), (1, ONE)])
+
+    assert list(after.unsettled()) == [(0, TWO)]
+    assert list(map_.unsettled()) == [(1, TWO)]
+
+
+def test_image_names_the_unsettled_partitions():
+    image = image_of(ONE, TWO)
+
+    assert list(image.unsettled_partitions()) == [(PartitionKey(TOPIC_ID, 1), TWO)]
+
+
+# Each can follow any of the others.
+CHANGES = [
+    PartitionChange(),
+    PartitionChange(leader=None),
+    PartitionChange(leader=1),
+    PartitionChange(leader=2),
+    PartitionChange(isr=frozenset(brokers("1 2 3")), elr=frozenset()),
+    PartitionChange(replica_uuids=("a", "b", "c"), directories=(None, None, disk(3))),
+    PartitionChange(adding_replicas=brokers("3"), removing_replicas=brokers("1")),
+    PartitionChange(high_watermark=7, high_watermark_epoch=None, unclean_generation=1),
+]
+given_changes = st.lists(
+    st.tuples(st.sampled_from([0, 1, 2, CHUNK_SIZE]), st.sampled_from(CHANGES)), max_size=6
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.sampled_from(CHANGES), max_size=20), given_changes)
+def test_changes_at_once_are_changes_one_after_the_other(many, more):
+    """Many partitions change once each, then some again, one of them perhaps twice."""
+    base = PartitionMap(dict.fromkeys(range(CHUNK_SIZE - 10, CHUNK_SIZE + 11), ONE) | {0: ONE})
+    changes = list(enumerate(many, CHUNK_SIZE - 10))
+    expected = dict(base)
+    for number, change in [*changes, *changes, *more]:
+        if number in expected:
+            expected[number] = expected[number].merge(change)
+
+    draft = PartitionMapDraft(base)
+    draft.merge(changes)
+    draft.merge([*changes, *more])
+
+    assert draft.finish() == expected
+
+
+def test_merged_at_once_must_hold_as_merged_alone():
+    bad = PartitionChange(leader=4)
+    draft = PartitionMapDraft(PartitionMap(dict.fromkeys(range(MERGED_AT_ONCE_MIN), ONE)))
+
+    with pytest.raises(AssertionError):
+        ONE.merge(bad)
+    with pytest.raises(AssertionError):
+        draft.merge([(number, bad) for number in range(MERGED_AT_ONCE_MIN)])
