@@ -197,10 +197,11 @@ class PartitionRegistration:
         """Return each of `partitions` with the change at its place applied, as `merge` does one
         by one: a failover merges tens of thousands."""
         columns = {name: list(map(attrgetter(name), partitions)) for name in cls.__slots__}
+        # Many share a change, and few of its fields are given.
+        distinct = {id(change): change for change in changes}.values()
         for name in PartitionChange.__slots__:
-            given = list(map(attrgetter(name), changes))
-            if given.count(KEEP) < len(given):
-                pairs = zip(columns[name], given, strict=True)
+            if any(getattr(change, name) is not KEEP for change in distinct):
+                pairs = zip(columns[name], map(attrgetter(name), changes), strict=True)
                 columns[name] = [own if new is KEEP else new for own, new in pairs]
         epochs = list(map(cls.epochs_after, partitions, changes))
         columns["leader_epoch"] = [leader_epoch for leader_epoch, _ in epochs]
