@@ -7,12 +7,10 @@ people can query the table. Snapshots are Parquet files of the same columns besi
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
-from deltalake.transaction import AddAction, RemoveAction
 
 from kafka_on_spark.errors import (
     ClusterNotFoundError,
@@ -34,17 +32,22 @@ from kafka_on_spark.storage.metadata_files import (
     encode_file,
     merge_files,
 )
+from kafka_on_spark.storage.metadata_placement import (
+    EPOCH,
+    add_action,
+    longest_small_run,
+    placed,
+    remove_action,
+)
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions, flush, is_local
 
 log = logging.getLogger(__name__)
 
 TABLE_NAME: Final = "__cluster_metadata-0"
 FORMAT_VERSION: Final = "1"
-EPOCH: Final = 0  # the quorum's, while there is one voter
 MERGED_FILES_MIN: Final = 256
 """Small files that are merged at once; a commit slows by about 1 ms with as many (GROUND §1.3)."""
 
-SMALL_FILE_RECORDS: Final = 1000
 _HEADER: Final = ("base_offset", "epoch")
 TABLE_SCHEMA: Final = pa.schema([("base_offset", pa.int64()), ("epoch", pa.int32()), *FILE_SCHEMA])
 
@@ -183,7 +186,7 @@ class DeltaMetadataLog:
     ) -> list[MetadataBatch]:
         expected = from_offset
         batches = []
-        for file in _placed(files):
+        for file in placed(files):
             if file.end_offset <= from_offset or file.base_offset >= end_offset:
                 continue
             path = f"{self.uri}/{file.path}"
@@ -206,7 +209,7 @@ class DeltaMetadataLog:
         with self._delta.lock:
             self._refresh()
             files = self._delta.active_files()
-        for file in _placed(files):
+        for file in placed(files):
             if file.end_offset <= offset:
                 continue
             path = f"{self.uri}/{file.path}"
@@ -223,7 +226,7 @@ class DeltaMetadataLog:
             self._refresh()
             assert self._end_offset is not None
             end_offset, files = self._end_offset, self._delta.active_files()
-        for file in _placed(files):
+        for file in placed(files):
             path = f"{self.uri}/{file.path}"
             for base_offset, batch_time_ms in batch_times(self._files.read(path), path):
                 if batch_time_ms > time_ms:
@@ -253,7 +256,7 @@ class DeltaMetadataLog:
                     schema=TABLE_SCHEMA,
                     partition_by=_HEADER,
                     adds=[
-                        _add_action(
+                        add_action(
                             path,
                             content.size,
                             len(records),
@@ -289,7 +292,7 @@ class DeltaMetadataLog:
         """
         self._refresh()
         assert self._end_offset is not None
-        small = _longest_small_run(_placed(self._delta.active_files()))
+        small = longest_small_run(placed(self._delta.active_files()))
         if len(small) < MERGED_FILES_MIN // 2:
             return
         paths = [f"{self.uri}/{file.path}" for file in small]
@@ -305,7 +308,7 @@ class DeltaMetadataLog:
                 schema=TABLE_SCHEMA,
                 partition_by=_HEADER,
                 adds=[
-                    _add_action(
+                    add_action(
                         path,
                         content.size,
                         count,
@@ -314,7 +317,7 @@ class DeltaMetadataLog:
                         data_change=False,
                     )
                 ],
-                removes=[_remove_action(file) for file in small],
+                removes=[remove_action(file) for file in small],
                 counters={"log-end-offset": self._end_offset},
             )
         finally:
@@ -349,65 +352,3 @@ class DeltaMetadataLog:
         path = f"{self._root}/snapshots/{end_offset:020d}-{EPOCH:010d}.parquet"
         content = encode_file(records, stamp, end_offset - len(records))
         self._files.write_if_absent(path, content.to_pybytes())
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    """One file of the table: where its rows stand in the log."""
-
-    base_offset: int
-    size: int
-    path: str
-    size_bytes: int
-    time_ms: int
-
-    @property
-    def end_offset(self) -> int:
-        return self.base_offset + self.size
-
-
-def _placed(files: pa.Table) -> list[_File]:
-    names = (
-        "partition.base_offset",
-        "num_records",
-        "path",
-        "size_bytes",
-        "modification_time",
-    )
-    columns = [files.column(name).to_pylist() for name in names]
-    rows = (_File(*row) for row in zip(*columns, strict=True))
-    return sorted(rows, key=lambda file: file.base_offset)
-
-
-def _longest_small_run(files: list[_File]) -> list[_File]:
-    """Return the most small files that lie side by side."""
-    runs: list[list[_File]] = [[]]
-    for file in files:
-        if file.size < SMALL_FILE_RECORDS:
-            runs[-1].append(file)
-        else:
-            runs.append([])
-    return max(runs, key=len)
-
-
-def _partition_values(base_offset: int) -> dict[str, str | None]:
-    return {"base_offset": str(base_offset), "epoch": str(EPOCH)}
-
-
-def _add_action(
-    path: str, size_bytes: int, count: int, base_offset: int, time_ms: int, *, data_change: bool
-) -> AddAction:
-    return AddAction(
-        path=path,
-        size=size_bytes,
-        partition_values=_partition_values(base_offset),
-        modification_time=time_ms,
-        data_change=data_change,
-        stats=f'{{"numRecords":{count}}}',
-    )
-
-
-def _remove_action(file: _File) -> RemoveAction:
-    return RemoveAction(
-        file.path, False, file.time_ms, file.size_bytes, _partition_values(file.base_offset)
-    )

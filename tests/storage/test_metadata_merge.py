@@ -6,7 +6,7 @@ from deltalake import DeltaTable
 
 from kafka_on_spark.errors import CommitConflictError
 from kafka_on_spark.metadata.records import ClusterRecord, ProducerRecord, Stamp
-from kafka_on_spark.storage import metadata_log
+from kafka_on_spark.storage import metadata_log, metadata_placement
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.roots import StorageOptions
 
@@ -70,7 +70,7 @@ def test_append_that_was_decided_before_a_merge_is_not_lost(log, tmp_path):
 
 
 def test_large_commits_stay_as_they_are(log, monkeypatch):
-    monkeypatch.setattr(metadata_log, "SMALL_FILE_RECORDS", 4)
+    monkeypatch.setattr(metadata_placement, "SMALL_FILE_RECORDS", 4)
     append(log, 40)
 
     files = pa.table(DeltaTable(log.uri).get_add_actions(flatten=True))

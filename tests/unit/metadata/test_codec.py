@@ -250,7 +250,7 @@ runs = st.lists(
 ).map(lambda lists: [record for each in lists for record in each])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(runs.filter(bool))
 def test_columns_say_what_rows_say(batch):
     table = _read(encode_file(batch, STAMP, 40).to_pybytes(), "file")

@@ -1,0 +1,77 @@
+"""Where the metadata log's rows stand: its files as the table lists them, and the actions that
+add and remove them.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from deltalake.transaction import AddAction, RemoveAction
+
+EPOCH: Final = 0  # the quorum's, while there is one voter
+SMALL_FILE_RECORDS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One file of the table: where its rows stand in the log."""
+
+    base_offset: int
+    size: int
+    path: str
+    size_bytes: int
+    time_ms: int
+
+    @property
+    def end_offset(self) -> int:
+        return self.base_offset + self.size
+
+
+def placed(files: pa.Table) -> list[LogFile]:
+    """Return the table's active files in the order of their rows."""
+    names = (
+        "partition.base_offset",
+        "num_records",
+        "path",
+        "size_bytes",
+        "modification_time",
+    )
+    columns = [files.column(name).to_pylist() for name in names]
+    rows = (LogFile(*row) for row in zip(*columns, strict=True))
+    return sorted(rows, key=lambda file: file.base_offset)
+
+
+def longest_small_run(files: list[LogFile]) -> list[LogFile]:
+    """Return the most small files that lie side by side."""
+    runs: list[list[LogFile]] = [[]]
+    for file in files:
+        if file.size < SMALL_FILE_RECORDS:
+            runs[-1].append(file)
+        else:
+            runs.append([])
+    return max(runs, key=len)
+
+
+def _partition_values(base_offset: int) -> dict[str, str | None]:
+    return {"base_offset": str(base_offset), "epoch": str(EPOCH)}
+
+
+def add_action(
+    path: str, size_bytes: int, count: int, base_offset: int, time_ms: int, *, data_change: bool
+) -> AddAction:
+    """Return what adds a file that begins at `base_offset`."""
+    return AddAction(
+        path=path,
+        size=size_bytes,
+        partition_values=_partition_values(base_offset),
+        modification_time=time_ms,
+        data_change=data_change,
+        stats=f'{{"numRecords":{count}}}',
+    )
+
+
+def remove_action(file: LogFile) -> RemoveAction:
+    """Return what removes a file whose rows another has by now."""
+    return RemoveAction(
+        file.path, False, file.time_ms, file.size_bytes, _partition_values(file.base_offset)
+    )
