@@ -22,6 +22,7 @@ from kafka_on_spark.service.stage_plan import (
     StagedSegment,
     check_expected,
     collect_parts,
+    is_unreached,
     plan_stage,
 )
 
@@ -71,7 +72,8 @@ class AppendService:
         image = self._metadata.catch_up()
         topic_image = image.topic(topic)
         check_producer(producer_id, producer_epoch, sequence)
-        check_expected(topic_image, expected_offsets or {})
+        expected = {} if expected_offsets is None else expected_offsets
+        check_expected(topic_image, expected)
         if timeout_ms is not None:
             check_whole_number(timeout_ms, "timeout_ms")
         order = plan_stage(
@@ -91,7 +93,7 @@ class AppendService:
             order=order,
             acks=checked,
             producer=producer,
-            expected_offsets=dict(expected_offsets or {}),
+            expected_offsets=dict(expected),
             timeout_ms=default_ms if timeout_ms is None else timeout_ms,
         )
 
@@ -105,11 +107,16 @@ class AppendService:
         topic = image.topics.get(plan.topic_id)
         if topic is None:
             raise UnknownTopicOrPartitionError("the topic was deleted while it was appended to")
+        staged = list(rows)
+        if plan.acks == "0" and is_unreached(staged):
+            # Nothing of it, not even what was staged: a part under a producer's sequence would
+            # make a retry of the whole another payload.
+            return append_result(topic.name, [], is_waited_for=False)
         parts = collect_parts(
             image,
             topic,
             plan.order,
-            rows,
+            staged,
             producer=plan.producer,
             expected_offsets=plan.expected_offsets,
         )
