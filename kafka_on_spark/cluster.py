@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import pyarrow as pa
 
 from kafka_on_spark.audit.findings import FsckReport
-from kafka_on_spark.config import read_cluster_toml
+from kafka_on_spark.config import cluster_settings
 from kafka_on_spark.controller import topics
 from kafka_on_spark.controller.brokers import elect_preferred, register_broker
 from kafka_on_spark.controller.recovery import recover
@@ -19,8 +19,8 @@ from kafka_on_spark.ids import BrokerId, TopicId, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.admin import run_command
 from kafka_on_spark.service.append_results import AppendResult
-from kafka_on_spark.service.controller_loop import ControllerReport
-from kafka_on_spark.service.creation import check_brokers, create_cluster
+from kafka_on_spark.service.controller_loop import ControllerReport, duration_ms
+from kafka_on_spark.service.creation import create_cluster
 from kafka_on_spark.service.descriptions import (
     PartitionOffsets,
     TopicDescription,
@@ -28,9 +28,14 @@ from kafka_on_spark.service.descriptions import (
     offsets_of,
 )
 from kafka_on_spark.service.history import HistoryEntry, partition_history
-from kafka_on_spark.service.reading import ReadOrder, partition_key, plan_reads
+from kafka_on_spark.service.reading import (
+    ReadOrder,
+    partition_key,
+    partition_keys,
+    plan_reads,
+)
 from kafka_on_spark.service.replication_round import ReplicationReport
-from kafka_on_spark.spark.creation import prepare_broker, prepare_roots
+from kafka_on_spark.spark.creation import prepare_broker, prepare_roots, roots_of
 from kafka_on_spark.spark.frames import check_frame, is_frame, stage_frame
 from kafka_on_spark.spark.fsck import check_tables
 from kafka_on_spark.spark.services import Services, new_uuid
@@ -79,10 +84,8 @@ class Cluster:
         if spark is not None:
             check_session(spark)
         options = StorageOptions(storage_options)
-        settings = {**read_cluster_toml(), **(configs or {})}
-        roots = {BrokerId(each): normalize(root) for each, root in brokers.items()}
-        check_brokers(roots, racks or {})
-        create_cluster(MetadataImage(), "", [], settings)  # bad settings before the first write
+        settings = cluster_settings(configs)
+        roots = roots_of(brokers, racks)
         url = normalize(metadata_root)
         cluster_id, identities = prepare_roots(url, roots, racks or {}, options)
         cluster = cls(url, Services.open(url, options, spark))
@@ -101,14 +104,17 @@ class Cluster:
 
         Raises:
             ClusterNotFoundError: There is none.
-            InvalidRequestError: `spark` is a Spark Connect session.
+            InvalidRequestError: `spark` is no session, or a Spark Connect one.
         """
         options = StorageOptions(storage_options)
         url = normalize(metadata_root)
         return cls(url, Services.open(url, options, spark))
 
     def close(self) -> None:
-        """Finish what is due (checkpoints) and let the threads go."""
+        """Finish what is due (checkpoints) and let the threads go.
+
+        Whatever is asked for afterwards is refused with a ClusterClosedError.
+        """
         self._services.close()
 
     def __enter__(self) -> Self:
@@ -154,6 +160,7 @@ class Cluster:
             KafkaStorageError: The metadata root does not answer.
         """
         services = self._services
+        services.metadata.check_open()
         return check_tables(self._root, services.options, services.runner, is_deep=deep)
 
     # Topics and brokers
@@ -236,7 +243,7 @@ class Cluster:
             InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError.
         """
         url, number, options = normalize(root), BrokerId(broker_id), self._services.options
-        directory_id = prepare_broker(self.image, number, url, rack, options)
+        directory_id = prepare_broker(self._root, self.image, number, url, rack, options)
         cause = f"broker {broker_id} registered by request"
         self._command(
             lambda image: register_broker(
@@ -271,8 +278,7 @@ class Cluster:
         Raises:
             NotControllerError: Another controller has taken over meanwhile.
         """
-        duration_ms = None if seconds is None else int(seconds * 1000)
-        return self._services.controller_loop().run(duration_ms)
+        return self._services.controller_loop().run(duration_ms(seconds))
 
     def elect_leaders(
         self, kind: str = "preferred", partitions: Iterable[tuple[str, int]] | None = None
@@ -281,13 +287,13 @@ class Cluster:
         none and can get none without losing records. Return which moved.
 
         Raises:
-            InvalidRequestError: Another kind of election.
+            InvalidRequestError: Another kind of election, or no partitions.
             UnknownTopicOrPartitionError: A partition does not exist.
         """
         if kind not in ("preferred", "unclean"):
             raise InvalidRequestError(f"can't hold a {kind!r} election: 'preferred' or 'unclean'")
         image = self.image
-        keys = None if partitions is None else [partition_key(image, *each) for each in partitions]
+        keys = None if partitions is None else partition_keys(image, partitions)
         if kind == "preferred":
             cause = "preferred leaders by request"
             moved = self._command(lambda newest: elect_preferred(newest, cause, keys))
@@ -299,7 +305,7 @@ class Cluster:
 
     def replicate(
         self,
-        topics: Iterable[str] | None = None,
+        topics: str | Iterable[str] | None = None,
         *,
         is_sweep: bool = False,
         configs: Mapping[str, object] | None = None,

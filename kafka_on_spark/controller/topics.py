@@ -11,9 +11,11 @@ from kafka_on_spark.controller.brokers import change_record
 from kafka_on_spark.controller.placement import RandomBelow, place_partitions
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
+    InvalidConfigError,
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,
     InvalidReplicationFactorError,
+    InvalidTopicError,
     TopicAlreadyExistsError,
 )
 from kafka_on_spark.ids import (
@@ -23,8 +25,10 @@ from kafka_on_spark.ids import (
     PartitionKey,
     ReplicaUuid,
     TopicId,
+    check_mapping,
     check_topic_name,
     check_whole_number,
+    listed,
 )
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
@@ -65,6 +69,7 @@ def create_topic(
         raise TopicAlreadyExistsError(
             f"topic {name!r} exists already: choose another name, or delete it first"
         )
+    check_collision(image, name)
     checked = check_settings(configs, topic_only=True)
     if replica_assignment is not None:
         assignment = check_assignment(image, replica_assignment)
@@ -101,6 +106,23 @@ def create_topic(
         for number, replicas in enumerate(assignment)
     )
     return ControllerResult(records, topic_id)
+
+
+def check_collision(image: MetadataImage, name: str) -> None:
+    """Check that no topic has the same name but for '.' and '_', which Kafka's metrics can't tell.
+
+    Source: org.apache.kafka.common.internals.Topic.hasCollision.
+
+    Raises:
+        InvalidTopicError: One has.
+    """
+    shown = name.replace(".", "_")
+    for other in image.topic_ids:
+        if other.replace(".", "_") == shown:
+            raise InvalidTopicError(
+                f"topic name {name!r} is not allowed beside topic {other!r}, of which only '.' and"
+                " '_' tell it apart: choose another name"
+            )
 
 
 def add_partitions(
@@ -168,6 +190,13 @@ def check_assignment(
     Raises:
         InvalidReplicaAssignmentError: It is not; the sentence says why.
     """
+    error = InvalidReplicaAssignmentError
+    check_mapping(assignment, "replica_assignment", "partitions and lists of broker ids", error)
+    for number, replicas in assignment.items():
+        check_whole_number(number, "a partition of replica_assignment", error)
+        name = f"the brokers of partition {number}"
+        for each in listed(replicas, name, "broker ids", error):
+            check_whole_number(each, f"a broker of partition {number}", error)
     if sorted(assignment) != list(range(len(assignment))) or not assignment:
         raise InvalidReplicaAssignmentError(
             f"the assignment names partitions {sorted(assignment)}: name each from 0 on, no gap"
@@ -226,6 +255,7 @@ def alter_configs(
     Raises:
         UnknownTopicOrPartitionError, InvalidConfigError.
     """
+    check_mapping(configs, "configs", "settings and their values", InvalidConfigError)
     topic_id = image.topic(name).topic_id
     # A name to remove is checked like one to set, with the value that will hold again.
     given = {

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from kafka_on_spark.config import Settings
-from kafka_on_spark.errors import UnknownTopicOrPartitionError
+from kafka_on_spark.errors import InvalidTopicError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import (
     BrokerId,
     ControllerEpoch,
@@ -19,6 +19,7 @@ from kafka_on_spark.ids import (
     ProducerEpoch,
     TopicId,
     TopicPartition,
+    check_text,
 )
 from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -126,7 +127,9 @@ class MetadataImage:
 
         Raises:
             UnknownTopicOrPartitionError: There is none.
+            InvalidTopicError: It is no name.
         """
+        check_text(name, "a topic's name", InvalidTopicError)
         topic_id = self.topic_ids.get(name)
         if topic_id is None:
             known = ", ".join(sorted(self.topic_ids)[:10]) or "none"

@@ -22,7 +22,7 @@ from kafka_on_spark.controller.brokers import (
 from kafka_on_spark.controller.recovery import recover
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import NO_ERROR
-from kafka_on_spark.ids import BrokerId, ControllerEpoch, DirectoryId, PartitionKey
+from kafka_on_spark.ids import BrokerId, ControllerEpoch, DirectoryId, PartitionKey, check_number
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.records import ControllerRecord
@@ -91,6 +91,18 @@ class _Tally:
     unfenced: list[BrokerId] = field(default_factory=list)
     moved: set[PartitionKey] = field(default_factory=set)
     passes: int = 0
+
+
+def duration_ms(seconds: float | None) -> int | None:
+    """Return how long to control, as `ControllerLoop.run` takes it.
+
+    Raises:
+        InvalidRequestError: It is no number from 0 on.
+    """
+    if seconds is None:
+        return None
+    check_number(seconds, "seconds")
+    return int(seconds * 1000)
 
 
 class ControllerLoop:
