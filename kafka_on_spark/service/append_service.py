@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from kafka_on_spark.config import check_acks
-from kafka_on_spark.errors import UnknownTopicOrPartitionError
+from kafka_on_spark.errors import ClusterClosedError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import Offset, PartitionKey, check_whole_number
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
@@ -102,6 +102,7 @@ class AppendService:
 
         Raises:
             The refusal of a task, or the first partition's error (see `append_result`).
+            ClusterClosedError: Another thread has closed the cluster; the outcome is unknown.
         """
         image = self._metadata.catch_up()
         topic = image.topics.get(plan.topic_id)
@@ -125,15 +126,22 @@ class AppendService:
             check_not_fenced(image.producers, run.producer_id, run.producer_epoch)
         keys = [part.key for part in parts]
         self._replication_round().make_replicas(keys)
-        outcomes = self._appender.commit(
-            parts,
-            acks=plan.acks,
-            timeout_ms=plan.timeout_ms,
-            other_ends={
-                PartitionKey(plan.topic_id, number): Offset(expected)
-                for number, expected in plan.expected_offsets.items()
-                if number not in {key.partition for key in keys}
-            },
-        )
+        try:
+            outcomes = self._appender.commit(
+                parts,
+                acks=plan.acks,
+                timeout_ms=plan.timeout_ms,
+                other_ends={
+                    PartitionKey(plan.topic_id, number): Offset(expected)
+                    for number, expected in plan.expected_offsets.items()
+                    if number not in {key.partition for key in keys}
+                },
+            )
+        except ClusterClosedError as error:
+            raise ClusterClosedError(
+                "the cluster was closed by this process in the middle of an append, which may be"
+                " committed: open it again with Cluster.open; a retry with the same sequence is"
+                " safe"
+            ) from error
         self._maintain(self._metadata.image, keys)
         return append_result(topic.name, outcomes, is_waited_for=plan.acks != "0")

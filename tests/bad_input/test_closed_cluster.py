@@ -75,3 +75,23 @@ def test_threads_of_a_cluster_that_is_being_closed_say_so_too(closed):
 
     with pytest.raises(ClusterClosedError, match="the cluster was closed"):
         runner.run(str, [1, 2])
+
+
+def test_an_append_that_is_under_way_when_its_cluster_is_closed_may_be_committed(monkeypatch):
+    with new_disks() as disks:
+        cluster = disks.cluster
+        cluster.create_topic("orders", replication_factor=3)
+        appender = cluster._services.appends._appender
+        conclude = appender._conclude
+
+        def close_and_conclude(reports):
+            cluster.close()
+            conclude(reports)
+
+        monkeypatch.setattr(appender, "_conclude", close_and_conclude)
+        with pytest.raises(ClusterClosedError) as caught:
+            cluster.append("orders", [("k", "v")], producer_id="p", sequence=0)
+
+        words = ["in the middle of an append, which may be committed", "Cluster.open"]
+        check_sentence(str(caught.value), *words)
+        assert disks.open().append("orders", [("k", "v")], producer_id="p", sequence=0).is_duplicate
