@@ -22,6 +22,9 @@ from jobs.benchmarks.rounds import append_commits, fetch_round
 from jobs.benchmarks.scale import creation, history, hundred_thousand, million
 from jobs.benchmarks.small_append import small_append
 from jobs.benchmarks.throughput import append, append_keyless, read, replicate
+from jobs.command_line import Parser
+
+COMMAND = "./spark-submit.sh jobs/benchmark.py"
 
 DEFAULT: dict[str, Callable[[Bench], list[Row]]] = {
     # Those that need no Spark session go first: it would take its share of the machine.
@@ -45,7 +48,7 @@ LONGER: dict[str, Callable[[Bench], list[Row]]] = {
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     """Return the command line's choices."""
-    parser = argparse.ArgumentParser(prog="benchmark.py", description=__doc__.splitlines()[0])
+    parser = Parser(COMMAND, __doc__.splitlines()[0])
     known = [*DEFAULT, *LONGER]
     parser.add_argument(
         "--only",
@@ -57,23 +60,34 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--records", type=_count, default=5_000_000, help="of a large append")
     parser.add_argument("--runs", type=_count, default=3, help="turns of ours and of the peer")
     parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
-    parser.add_argument("--dir", type=Path, help="on the disk to measure (default: the system's)")
+    parser.add_argument(
+        "--dir", type=_folder, help="on the disk to measure (default: the system's)"
+    )
     return parser.parse_args(arguments)
 
 
 def _count(text: str) -> int:
-    number = int(text.replace(",", "").replace("_", ""))
-    if number < 1:
+    digits = text.replace(",", "").replace("_", "")
+    if not (digits.isdecimal() and int(digits)):
         raise argparse.ArgumentTypeError(f"{text!r} is not a count: give 1 or more")
-    return number
+    return int(digits)
+
+
+def _folder(text: str) -> Path:
+    folder = Path(text)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} can't be used ({error.strerror}): give a folder that exists or can be made"
+        ) from None
+    return folder
 
 
 def main(arguments: list[str]) -> None:
     """Measure and print."""
     chosen = parse(arguments)
     part_streams(is_result_alone=chosen.json)
-    if chosen.dir is not None:
-        chosen.dir.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="kafka_on_spark-benchmark-", dir=chosen.dir))
     bench = Bench(folder, records=chosen.records, runs=chosen.runs)
     rows: list[Row] = []

@@ -9,10 +9,10 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
 
 from pyspark.sql import SparkSession
 
+from jobs.command_line import Parser
 from jobs.quickstart_console import Output
 from jobs.quickstart_flights import flight_count
 from jobs.quickstart_folder import Plan, QuickstartError, RunFolder, Wish
@@ -37,16 +37,10 @@ COMMAND = "./spark-submit.sh jobs/quickstart.py"
 PARTITIONS_MAX = 1000
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong in one sentence; 1 is the exit code of all that fails here."""
-        self.exit(1, f"{COMMAND}: {message}; --help lists the options\n")
-
-
 def parse(arguments: list[str]) -> argparse.Namespace:
     """Return the options."""
     rows = flight_count()
-    parser = _Parser(prog=COMMAND, description=__doc__)
+    parser = Parser(COMMAND, __doc__, exit_code=1)
     parser.add_argument("--dir", help="folder to work in, or to go on in (default: a fresh one)")
     parser.add_argument("--rows", type=_between(2, rows), help=f"flights (default {rows}: all)")
     parser.add_argument(

@@ -18,6 +18,7 @@ from typing import NoReturn
 
 from rich.console import Console
 
+from jobs.command_line import Parser
 from jobs.torture_folder import TortureError, TortureFolder
 from jobs.torture_report import print_report, write_report
 from jobs.torture_run import run
@@ -26,15 +27,9 @@ COMMAND = "./spark-submit.sh python jobs/torture.py"
 MINUTES_MAX = 24 * 60
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """Say what is wrong in one sentence."""
-        self.exit(2, f"{COMMAND}: {message}; --help lists the options\n")
-
-
 def parse(arguments: list[str]) -> argparse.Namespace:
     """Return the options."""
-    parser = _Parser(prog=COMMAND, description=__doc__)
+    parser = Parser(COMMAND, __doc__)
     parser.add_argument(
         "--minutes", type=_minutes, default=3.0, help="how long faults go on (default 3)"
     )

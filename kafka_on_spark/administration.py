@@ -167,7 +167,7 @@ class Administration:
             InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError.
         """
         url, number, options = normalize(root), BrokerId(broker_id), self._services.options
-        directory_id = prepare_broker(self.image, number, url, rack, options)
+        directory_id = prepare_broker(self._root, self.image, number, url, rack, options)
         self._command(
             commands.REGISTER_BROKER,
             broker_id=number,

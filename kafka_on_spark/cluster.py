@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 import pyarrow as pa
 
 from kafka_on_spark.audit.findings import FsckReport
-from kafka_on_spark.config import read_cluster_toml
+from kafka_on_spark.config import cluster_settings
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.reassigning import Reassigning
 from kafka_on_spark.service.append_results import AppendResult
-from kafka_on_spark.service.controller_loop import ControllerReport
-from kafka_on_spark.service.creation import check_brokers, create_cluster
+from kafka_on_spark.service.controller_loop import ControllerReport, duration_ms
+from kafka_on_spark.service.creation import create_cluster
 from kafka_on_spark.service.history import (
     BrokerEvent,
     HistoryEntry,
@@ -30,7 +28,7 @@ from kafka_on_spark.service.policy_replay import PolicyReplay, replay
 from kafka_on_spark.service.reading import ReadOrder, partition_key, plan_reads
 from kafka_on_spark.service.replication_round import ReplicationReport
 from kafka_on_spark.service.what_if import Forecast, forecast, who_dies
-from kafka_on_spark.spark.creation import prepare_roots
+from kafka_on_spark.spark.creation import prepare_roots, roots_of
 from kafka_on_spark.spark.frames import check_frame, is_frame, stage_frame
 from kafka_on_spark.spark.fsck import check_tables
 from kafka_on_spark.spark.services import Services
@@ -72,10 +70,8 @@ class Cluster(Reassigning):
         if spark is not None:
             check_session(spark)
         options = StorageOptions(storage_options)
-        settings = {**read_cluster_toml(), **(configs or {})}
-        roots = {BrokerId(each): normalize(root) for each, root in brokers.items()}
-        check_brokers(roots, racks or {})
-        create_cluster(MetadataImage(), "", [], settings)  # bad settings before the first write
+        settings = cluster_settings(configs)
+        roots = roots_of(brokers, racks)
         url = normalize(metadata_root)
         cluster_id, identities = prepare_roots(url, roots, racks or {}, options)
         cluster = cls(url, Services.open(url, options, spark))
@@ -102,8 +98,8 @@ class Cluster(Reassigning):
 
         Raises:
             ClusterNotFoundError: There is none.
-            InvalidRequestError: `spark` is a Spark Connect session; `as_of` is in the future, has
-                no time zone, or was before the cluster.
+            InvalidRequestError: `spark` is no session, or a Spark Connect one; `as_of` is in the
+                future, has no time zone, or was before the cluster.
         """
         options = StorageOptions(storage_options)
         url = normalize(metadata_root)
@@ -111,7 +107,10 @@ class Cluster(Reassigning):
         return (cls if as_of is None else PastCluster)(url, services)
 
     def close(self) -> None:
-        """Finish what is due (checkpoints) and let the threads go."""
+        """Finish what is due (checkpoints) and let the threads go.
+
+        Whatever is asked for afterwards is refused with a ClusterClosedError.
+        """
         self._services.close()
 
     def __enter__(self) -> Self:
@@ -144,6 +143,7 @@ class Cluster(Reassigning):
             KafkaStorageError: The metadata root does not answer.
         """
         services = self._services
+        services.metadata.check_open()
         return check_tables(self._root, services.options, services.runner, is_deep=deep)
 
     # Controller and replication
@@ -156,12 +156,11 @@ class Cluster(Reassigning):
         Raises:
             NotControllerError: Another controller has taken over meanwhile.
         """
-        duration_ms = None if seconds is None else int(seconds * 1000)
-        return self._services.controller_loop().run(duration_ms)
+        return self._services.controller_loop().run(duration_ms(seconds))
 
     def replicate(
         self,
-        topics: Iterable[str] | None = None,
+        topics: str | Iterable[str] | None = None,
         *,
         is_sweep: bool = False,
         configs: Mapping[str, object] | None = None,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from kafka_on_spark.errors import InvalidConfigError, InvalidRequiredAcksError
+from kafka_on_spark.ids import check_mapping
 
 Value = int | float | bool | str
 
@@ -171,9 +172,10 @@ def check_settings(given: Mapping[str, object], *, topic_only: bool) -> dict[str
     """Return `given` as text, checked by name and value.
 
     Raises:
-        InvalidConfigError: A name is unknown (the nearest known one is named), is not a
-            topic's, or a value is not allowed.
+        InvalidConfigError: It is no mapping, a name is unknown (the nearest known one is
+            named), is not a topic's, or a value is not allowed.
     """
+    check_mapping(given, "configs", "settings and their values", InvalidConfigError)
     checked = {}
     for name, value in given.items():
         text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -213,9 +215,19 @@ def read_cluster_toml() -> dict[str, str]:
     return {}
 
 
-def unknown_name(kind: str, name: str, allowed: list[str]) -> str:
+def cluster_settings(given: Mapping[str, object] | None) -> dict[str, str]:
+    """Return a new cluster's settings: `given`, over those of ``conf/cluster.toml``.
+
+    Raises:
+        InvalidConfigError: A name is unknown or a value is not allowed.
+    """
+    mine = {} if given is None else check_settings(given, topic_only=False)
+    return {**read_cluster_toml(), **mine}
+
+
+def unknown_name(kind: str, name: object, allowed: list[str]) -> str:
     """Return the sentence for a name that does not exist, with the nearest one that does."""
-    nearest = get_close_matches(name, allowed, n=1, cutoff=0.5)
+    nearest = get_close_matches(str(name), allowed, n=1, cutoff=0.5)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"known are {', '.join(sorted(allowed))}"
     return f"unknown {kind} {name!r}: {hint}"
 

@@ -8,6 +8,7 @@
         * CommitOutcomeUnknownError: perhaps written; commit the same again, or say "unknown"
     * CorruptLogError: stored bytes break an invariant; stop serving the replica
     * InconsistentClusterError: the metadata contradicts the tables; stop everything
+    * ClusterClosedError: this process has closed the cluster; open it again
 
 A broken assumption of our own is an ``assert``, not one of these: nobody can handle it.
 Codes below 1000 are Kafka's (protocol/Errors.java); from 1000 on they are ours.
@@ -177,12 +178,6 @@ class KafkaStorageError(ProtocolError):
     is_retriable = True
 
 
-class UnknownProducerIdError(ProtocolError):
-    """The producer's state has expired, so a duplicate could not be told."""
-
-    code = 59
-
-
 class ReassignmentInProgressError(ProtocolError):
     """The partition is being reassigned already; one at a time."""
 
@@ -251,12 +246,6 @@ class InconsistentClusterIdError(ProtocolError):
     code = 104
 
 
-class IneligibleReplicaError(ProtocolError):
-    """The replica may not join the ISR: fenced, lost, behind, or of another incarnation."""
-
-    code = 107
-
-
 class InvalidRootError(ProtocolError):
     """The URL can't serve as a root: unreachable, not a folder, or its puts are unsafe."""
 
@@ -309,6 +298,21 @@ class CorruptLogError(ProtocolError):
 
 class InconsistentClusterError(KafkaOnSparkError):
     """A table is ahead of the metadata: the metadata log went back. Nothing may go on."""
+
+
+class ClusterClosedError(KafkaOnSparkError):
+    """This process has closed the cluster; whatever else it is asked for needs it opened again.
+
+    What other threads had under way at that moment may have taken effect.
+    """
+
+    def __init__(
+        self,
+        message: str = "the cluster was closed by this process: open it again with Cluster.open",
+        /,
+        **context: object,
+    ) -> None:
+        super().__init__(message, **context)
 
 
 NO_ERROR: Final = 0

@@ -4,9 +4,12 @@ Each quantity has its own ``NewType``, so mypy rejects a leader epoch where an o
 expected. At run time they are plain ints and strings: Arrow, JSON and pickle see those.
 """
 
+import math
 import re
+from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Final, NamedTuple, NewType
+from numbers import Real
+from typing import Any, Final, NamedTuple, NewType
 
 from kafka_on_spark.errors import InvalidRequestError, InvalidTopicError, KafkaOnSparkError
 
@@ -112,3 +115,57 @@ def check_whole_number(
     """
     if isinstance(number, bool) or not hasattr(number, "__index__"):
         raise error(f"{name} can't be {number!r}: give a whole number")
+
+
+def check_number(number: object, name: str) -> None:
+    """Check that what somebody gave as `name` is a finite number from 0 on.
+
+    Raises:
+        InvalidRequestError: It is not.
+    """
+    is_number = isinstance(number, Real) and not isinstance(number, bool)
+    if not is_number or not math.isfinite(number) or number < 0:  # type: ignore[arg-type,operator]
+        raise InvalidRequestError(f"{name} can't be {number!r}: give a number from 0 on")
+
+
+def check_text(text: object, name: str, error: type[KafkaOnSparkError]) -> None:
+    """Check that what somebody gave as `name` is a text.
+
+    Raises:
+        `error`: It is not.
+    """
+    if not isinstance(text, str):
+        raise error(f"{name} can't be {text!r}: give a text")
+
+
+def check_mapping(
+    given: object,
+    name: str,
+    of: str,
+    error: type[KafkaOnSparkError] = InvalidRequestError,
+) -> None:
+    """Check that what somebody gave as `name` is a mapping; `of` says which, as in "names".
+
+    Raises:
+        InvalidRequestError, or `error`: It is not.
+    """
+    if not isinstance(given, Mapping):
+        raise error(f"{name} can't be {given!r}: give a mapping (a dict) of {of}")
+
+
+def listed(
+    given: object,
+    name: str,
+    of: str,
+    error: type[KafkaOnSparkError] = InvalidRequestError,
+) -> list[Any]:
+    """Return what somebody gave as `name`, several of something, as a list; `of` says of what.
+
+    A text is not taken for its letters, nor a mapping for its keys.
+
+    Raises:
+        InvalidRequestError, or `error`: It is nothing that has several of them.
+    """
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        raise error(f"{name} can't be {given!r}: give a list of {of}")
+    return list(given)

@@ -11,6 +11,7 @@ from kafka_on_spark.controller.brokers import change_record
 from kafka_on_spark.controller.placement import RandomBelow, place_partitions
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
+    InvalidConfigError,
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,
     InvalidReplicationFactorError,
@@ -27,8 +28,10 @@ from kafka_on_spark.ids import (
     PartitionKey,
     ReplicaUuid,
     TopicId,
+    check_mapping,
     check_topic_name,
     check_whole_number,
+    listed,
 )
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
@@ -76,6 +79,7 @@ def create_topic(
         raise TopicAlreadyExistsError(
             f"topic {name!r} exists already: choose another name, or delete it first"
         )
+    check_collision(image, name)
     checked = check_settings(configs, topic_only=True)
     if replica_assignment is not None:
         assignment = check_assignment(image, replica_assignment)
@@ -133,6 +137,23 @@ def _check_agrees(
             f" {partition_count} partitions with {replication_factor} replicas: leave the numbers"
             " out, or give the same"
         )
+
+
+def check_collision(image: MetadataImage, name: str) -> None:
+    """Check that no topic has the same name but for '.' and '_', which Kafka's metrics can't tell.
+
+    Source: org.apache.kafka.common.internals.Topic.hasCollision.
+
+    Raises:
+        InvalidTopicError: One has.
+    """
+    shown = name.replace(".", "_")
+    for other in image.topic_ids:
+        if other.replace(".", "_") == shown:
+            raise InvalidTopicError(
+                f"topic name {name!r} is not allowed beside topic {other!r}, of which only '.' and"
+                " '_' tell it apart: choose another name"
+            )
 
 
 def add_partitions(
@@ -250,11 +271,13 @@ def check_assignment(
     Raises:
         InvalidReplicaAssignmentError: It is not; the sentence says why.
     """
-    if not _is_assignment(assignment):
-        raise InvalidReplicaAssignmentError(
-            f"the assignment can't be {assignment!r}: give a list of brokers' numbers for each"
-            " partition's number"
-        )
+    error = InvalidReplicaAssignmentError
+    check_mapping(assignment, "replica_assignment", "partitions and lists of broker ids", error)
+    for number, replicas in assignment.items():
+        check_whole_number(number, "a partition of replica_assignment", error)
+        name = f"the brokers of partition {number}"
+        for each in listed(replicas, name, "broker ids", error):
+            check_whole_number(each, f"a broker of partition {number}", error)
     if sorted(assignment) != list(range(len(assignment))) or not assignment:
         raise InvalidReplicaAssignmentError(
             f"the assignment names partitions {sorted(assignment)}: name each from 0 on, no gap"
@@ -277,15 +300,6 @@ def check_assignment(
                 " at least one that is active"
             )
     return [tuple(BrokerId(each) for each in assignment[n]) for n in range(len(assignment))]
-
-
-def _is_assignment(assignment: object) -> bool:
-    return isinstance(assignment, Mapping) and all(
-        isinstance(number, int)
-        and isinstance(replicas, list | tuple)
-        and all(isinstance(each, int) for each in replicas)
-        for number, replicas in assignment.items()
-    )
 
 
 def new_partition(
@@ -352,6 +366,7 @@ def _config_records(
     cause: str,
 ) -> list[Record]:
     """Return what makes the settings `now` into those with `configs`; nothing for one that is."""
+    check_mapping(configs, "configs", "settings and their values", InvalidConfigError)
     # A name to remove is checked like one to set, with the value that will hold again.
     given = {
         setting: SETTINGS[setting].default if value is None and setting in SETTINGS else value

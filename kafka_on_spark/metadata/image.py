@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from kafka_on_spark.config import Settings
-from kafka_on_spark.errors import UnknownTopicOrPartitionError
+from kafka_on_spark.errors import InvalidTopicError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import (
     BrokerEpoch,
     BrokerId,
@@ -22,6 +22,7 @@ from kafka_on_spark.ids import (
     ProducerEpoch,
     TopicId,
     TopicPartition,
+    check_text,
 )
 from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -138,7 +139,9 @@ class MetadataImage:
 
         Raises:
             UnknownTopicOrPartitionError: There is none.
+            InvalidTopicError: It is no name.
         """
+        check_text(name, "a topic's name", InvalidTopicError)
         topic_id = self.topic_ids.get(name)
         if topic_id is None:
             known = ", ".join(sorted(self.topic_ids)[:10]) or "none"

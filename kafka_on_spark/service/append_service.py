@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from kafka_on_spark.config import check_acks
-from kafka_on_spark.errors import UnknownTopicOrPartitionError
+from kafka_on_spark.errors import ClusterClosedError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import Offset, PartitionKey, check_whole_number
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
@@ -22,6 +22,7 @@ from kafka_on_spark.service.stage_plan import (
     StagedSegment,
     check_expected,
     collect_parts,
+    is_unreached,
     plan_stage,
 )
 
@@ -71,7 +72,8 @@ class AppendService:
         image = self._metadata.catch_up()
         topic_image = image.topic(topic)
         check_producer(producer_id, producer_epoch, sequence)
-        check_expected(topic_image, expected_offsets or {})
+        expected = {} if expected_offsets is None else expected_offsets
+        check_expected(topic_image, expected)
         if timeout_ms is not None:
             check_whole_number(timeout_ms, "timeout_ms")
         order = plan_stage(
@@ -91,7 +93,7 @@ class AppendService:
             order=order,
             acks=checked,
             producer=producer,
-            expected_offsets=dict(expected_offsets or {}),
+            expected_offsets=dict(expected),
             timeout_ms=default_ms if timeout_ms is None else timeout_ms,
         )
 
@@ -100,16 +102,22 @@ class AppendService:
 
         Raises:
             The refusal of a task, or the first partition's error (see `append_result`).
+            ClusterClosedError: Another thread has closed the cluster; the outcome is unknown.
         """
         image = self._metadata.catch_up()
         topic = image.topics.get(plan.topic_id)
         if topic is None:
             raise UnknownTopicOrPartitionError("the topic was deleted while it was appended to")
+        staged = list(rows)
+        if plan.acks == "0" and is_unreached(staged):
+            # Nothing of it, not even what was staged: a part under a producer's sequence would
+            # make a retry of the whole another payload.
+            return append_result(topic.name, [], is_waited_for=False)
         parts = collect_parts(
             image,
             topic,
             plan.order,
-            rows,
+            staged,
             producer=plan.producer,
             expected_offsets=plan.expected_offsets,
         )
@@ -118,15 +126,22 @@ class AppendService:
             check_not_fenced(image.producers, run.producer_id, run.producer_epoch)
         keys = [part.key for part in parts]
         self._replication_round().make_replicas(keys)
-        outcomes = self._appender.commit(
-            parts,
-            acks=plan.acks,
-            timeout_ms=plan.timeout_ms,
-            other_ends={
-                PartitionKey(plan.topic_id, number): Offset(expected)
-                for number, expected in plan.expected_offsets.items()
-                if number not in {key.partition for key in keys}
-            },
-        )
+        try:
+            outcomes = self._appender.commit(
+                parts,
+                acks=plan.acks,
+                timeout_ms=plan.timeout_ms,
+                other_ends={
+                    PartitionKey(plan.topic_id, number): Offset(expected)
+                    for number, expected in plan.expected_offsets.items()
+                    if number not in {key.partition for key in keys}
+                },
+            )
+        except ClusterClosedError as error:
+            raise ClusterClosedError(
+                "the cluster was closed by this process in the middle of an append, which may be"
+                " committed: open it again with Cluster.open; a retry with the same sequence is"
+                " safe"
+            ) from error
         self._maintain(self._metadata.image, keys)
         return append_result(topic.name, outcomes, is_waited_for=plan.acks != "0")

@@ -22,7 +22,7 @@ from kafka_on_spark.controller.reassignment import advance_reassignments, fail_r
 from kafka_on_spark.controller.recovery import recover
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import NO_ERROR, NotControllerError
-from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey
+from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey, check_number
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
@@ -100,6 +100,18 @@ class _Tally:
     moved: set[PartitionKey] = field(default_factory=set)
     passes: int = 0
     removed: int = 0
+
+
+def duration_ms(seconds: float | None) -> int | None:
+    """Return how long to control, as `ControllerLoop.run` takes it.
+
+    Raises:
+        InvalidRequestError: It is no number from 0 on.
+    """
+    if seconds is None:
+        return None
+    check_number(seconds, "seconds")
+    return int(seconds * 1000)
 
 
 class ControllerLoop:

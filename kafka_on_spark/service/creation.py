@@ -6,7 +6,7 @@ from kafka_on_spark.config import check_settings
 from kafka_on_spark.controller.brokers import register_broker
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import BrokerId, DirectoryId, check_whole_number
+from kafka_on_spark.ids import BrokerId, DirectoryId, check_mapping, check_whole_number
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord, Record
 
@@ -53,7 +53,8 @@ def check_brokers(roots: Mapping[BrokerId, str], racks: Mapping[int, object]) ->
             raise InvalidRequestError(f"broker id {broker_id} is not allowed: ids are 0 or more")
     if len(set(roots.values())) < len(roots):
         raise InvalidRequestError("two brokers have the same root: give each one of its own")
-    unknown = sorted(set(racks) - set(roots))
+    check_mapping(racks, "racks", "broker ids and racks")
+    unknown = sorted(set(racks) - set(roots), key=str)
     if unknown:
         raise InvalidRequestError(f"racks names broker {unknown[0]}, which is not in brokers")
     for owner, rack in racks.items():

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
+    ClusterClosedError,
     CommitConflictError,
     KafkaOnSparkError,
     RequestTimedOutError,
@@ -67,6 +68,20 @@ class MetadataService:
         self._snapshot_offset = 0
         self._snapshot_size = 0
         self._watched: dict[str, AdminResultRecord | None] = {}
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Have whatever is asked from now on refused: nothing is read or committed any more."""
+        self._is_closed = True
+
+    def check_open(self) -> None:
+        """Check that nobody has closed the cluster.
+
+        Raises:
+            ClusterClosedError: This process has.
+        """
+        if self._is_closed:
+            raise ClusterClosedError()
 
     @property
     def image(self) -> MetadataImage:
@@ -74,7 +89,12 @@ class MetadataService:
         return self._image
 
     def catch_up(self) -> MetadataImage:
-        """Replay what was committed since; return the newest image."""
+        """Replay what was committed since; return the newest image.
+
+        Raises:
+            ClusterClosedError: This process has closed the cluster.
+        """
+        self.check_open()
         with self._lock, nothing_to_collect():
             if self._image.offset == 0:
                 self._start_from_snapshot()
@@ -143,8 +163,10 @@ class MetadataService:
             RequestTimedOutError: Commits kept conflicting; nothing of it is committed.
             CommitOutcomeUnknownError: The store failed. It ends a controller's term; the next
                 one reads the truth off the log.
+            ClusterClosedError: This process has closed the cluster.
             And what `decide` raises.
         """
+        self.check_open()
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         pause_ms = PAUSE_MS_MIN
         while True:

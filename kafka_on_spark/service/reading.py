@@ -7,9 +7,10 @@ and log end a request gets nothing, not an error.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kafka_on_spark.errors import (
+    InvalidRequestError,
     KafkaOnSparkError,
     KafkaStorageError,
     OffsetOutOfRangeError,
@@ -21,7 +22,9 @@ from kafka_on_spark.ids import (
     Offset,
     PartitionKey,
     TopicPartition,
+    check_mapping,
     check_whole_number,
+    listed,
 )
 from kafka_on_spark.log.batch import Batch, Segment
 from kafka_on_spark.metadata.image import MetadataImage
@@ -103,20 +106,18 @@ def plan_reads(
 
     Raises:
         UnknownTopicOrPartitionError: There is no such topic or partition.
-        InvalidRequestError: An offset is no number.
+        InvalidRequestError: Offsets are not given by partition, or one is no number.
         OffsetOutOfRangeError: A start is outside of what is committed.
     """
-    for number, offset in [*(start or {}).items(), *(end or {}).items()]:
-        partition_key(image, topic, number)
-        check_whole_number(offset, f"the offset of partition {number}")
+    starts, ends = _offsets(image, topic, "start", start), _offsets(image, topic, "end", end)
     orders = []
     topic_image = image.topic(topic)
     for number, partition in sorted(topic_image.partitions.items()):
         order = plan_read(
             image,
             PartitionKey(topic_image.topic_id, number),
-            start_offset=Offset((start or {}).get(number, partition.log_start_offset)),
-            end_offset=Offset((end or {}).get(number, partition.high_watermark)),
+            start_offset=Offset(starts.get(number, partition.log_start_offset)),
+            end_offset=Offset(ends.get(number, partition.high_watermark)),
             client_rack=client_rack,
         )
         if order.start_offset < order.end_offset:
@@ -136,13 +137,48 @@ def _from_today(order: ReadOrder, now: MetadataImage, client_rack: str | None) -
     return replace(order, candidates=(*today, *rest))
 
 
+def _offsets(
+    image: MetadataImage, topic: str, name: str, given: Mapping[int, int] | None
+) -> Mapping[int, int]:
+    if given is None:
+        return {}
+    check_mapping(given, name, "partitions and offsets")
+    for number, offset in given.items():
+        partition_key(image, topic, number)
+        check_whole_number(offset, f"the offset of partition {number}")
+    return given
+
+
+def partition_keys(image: MetadataImage, partitions: object) -> list[PartitionKey]:
+    """Return the keys of (topic, partition) pairs; one pair is taken as one.
+
+    Raises:
+        InvalidRequestError: It is none and no list of them.
+        UnknownTopicOrPartitionError: There is no such topic or partition.
+    """
+    allowed = "pairs of a topic and a partition, as in ('orders', 0)"
+    pairs: list[Any] = [partitions]
+    if not _is_pair(partitions):
+        pairs = listed(partitions, "partitions", allowed)
+    for each in pairs:
+        if not _is_pair(each):
+            raise InvalidRequestError(f"partitions can't have {each!r}: give a list of {allowed}")
+    return [partition_key(image, *pair) for pair in pairs]
+
+
+def _is_pair(given: object) -> bool:
+    return isinstance(given, tuple | list) and len(given) == 2 and isinstance(given[0], str)
+
+
 def partition_key(image: MetadataImage, topic: str, partition: int) -> PartitionKey:
     """Return the key of a partition that people named.
 
     Raises:
+        InvalidRequestError: The partition is no number.
         UnknownTopicOrPartitionError: There is no such topic or partition.
     """
     topic_image = image.topic(topic)
+    check_whole_number(partition, "a partition")
     if partition not in topic_image.partitions:
         raise UnknownTopicOrPartitionError(
             f"topic {topic!r} has no partition {partition}: it has 0 to"

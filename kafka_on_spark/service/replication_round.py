@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kafka_on_spark.controller.replication import conclude
 from kafka_on_spark.controller.reports import PartitionReport
 from kafka_on_spark.errors import ERROR_NAME_BY_CODE, NO_ERROR
-from kafka_on_spark.ids import BrokerId, PartitionKey, TopicPartition
+from kafka_on_spark.ids import BrokerId, PartitionKey, TopicId, TopicPartition, listed
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaAddress
@@ -81,15 +81,16 @@ class ReplicationRound:
         self._call = call or {}
 
     def run(
-        self, topics: Iterable[str] | None = None, *, is_sweep: bool = False
+        self, topics: str | Iterable[str] | None = None, *, is_sweep: bool = False
     ) -> ReplicationReport:
-        """Do one round over `topics`, or all. `is_sweep`: over every partition.
+        """Do one round over `topics`, or one, or all. `is_sweep`: over every partition.
 
         Raises:
+            InvalidRequestError: `topics` is no name and no list of them.
             UnknownTopicOrPartitionError: A topic does not exist.
         """
         image = self._metadata.catch_up()
-        names = None if topics is None else [image.topic(name).topic_id for name in topics]
+        names = None if topics is None else _topic_ids(image, topics)
         self._metadata.submit(
             lambda newest: renew_lost(newest, self._new_uuid), timeout_ms=self._timeout_ms
         )
@@ -191,6 +192,11 @@ def plan_fetches(
         )
         for each in followers
     ]
+
+
+def _topic_ids(image: MetadataImage, topics: str | Iterable[str]) -> set[TopicId]:
+    names = [topics] if isinstance(topics, str) else listed(topics, "topics", "names")
+    return {image.topic(name).topic_id for name in names}
 
 
 def _failures(

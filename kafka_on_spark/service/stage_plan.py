@@ -22,6 +22,7 @@ from kafka_on_spark.ids import (
     Offset,
     PartitionKey,
     ProducerEpoch,
+    check_mapping,
     check_whole_number,
 )
 from kafka_on_spark.log.batch import ProducerStamp, Segment, StagedBatch
@@ -206,14 +207,25 @@ def collect_parts(
     ]
 
 
+def is_unreached(rows: Iterable[StagedSegment]) -> bool:
+    """Return whether tasks refused, all because a root did not answer or nobody leads.
+
+    That is no fault of the records: a caller who does not wait for errors (acks=0) is not told.
+    """
+    refused = [row.error_code for row in rows if row.error_code != NO_ERROR]
+    return bool(refused) and set(refused) == {KafkaStorageError.code}
+
+
 def check_expected(topic: TopicImage, expected: Mapping[int, int]) -> None:
     """Check that a conditional append names partitions that exist.
 
     Raises:
         InvalidRecordError: One does not.
-        InvalidRequestError: An offset is no number.
+        InvalidRequestError: They are not given by partition, or one is no number.
     """
+    check_mapping(expected, "expected_offsets", "partitions and offsets")
     for number, offset in expected.items():
+        check_whole_number(number, "a partition of expected_offsets")
         check_whole_number(offset, f"the expected offset of partition {number}")
     unknown = sorted(set(expected) - topic.partitions.keys())
     if unknown:

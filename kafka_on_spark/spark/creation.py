@@ -1,9 +1,10 @@
 """Making a cluster's folders, before its first commit says that there is one."""
 
+import os
 from collections.abc import Mapping
 
 from kafka_on_spark.controller.brokers import register_broker
-from kafka_on_spark.ids import BrokerId, DirectoryId
+from kafka_on_spark.ids import BrokerId, DirectoryId, check_mapping
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.creation import BrokerIdentity, check_brokers
 from kafka_on_spark.spark.services import new_uuid
@@ -14,7 +15,23 @@ from kafka_on_spark.storage.root_identity import (
     check_reachable,
     prepare_root,
 )
-from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.storage.root_places import check_place, check_places
+from kafka_on_spark.storage.roots import StorageOptions, normalize
+
+
+def roots_of(
+    brokers: Mapping[int, str | os.PathLike[str]], racks: Mapping[int, str] | None
+) -> dict[BrokerId, str]:
+    """Return a new cluster's roots, normalized and checked as far as they are names.
+
+    Raises:
+        InvalidRequestError: None, a bad id or rack, or a root given twice.
+        InvalidRootError: One is no root's URL.
+    """
+    check_mapping(brokers, "brokers", "broker ids and roots")
+    roots = {BrokerId(each): normalize(root) for each, root in brokers.items()}
+    check_brokers(roots, {} if racks is None else racks)
+    return roots
 
 
 def prepare_roots(
@@ -32,6 +49,7 @@ def prepare_roots(
         InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError:
             A root can't be a broker's.
     """
+    check_places(metadata_root, roots)
     check_reachable(metadata_root, options)
     for broker_id, root in roots.items():
         check_free(root, broker_id, options)
@@ -49,6 +67,7 @@ def prepare_roots(
 
 
 def prepare_broker(
+    metadata_root: str,
     image: MetadataImage,
     broker_id: BrokerId,
     root: str,
@@ -72,4 +91,5 @@ def prepare_broker(
         check_owner(found, root, image.cluster_id, broker_id)
         directory_id = found.directory_id
     register_broker(image, broker_id, root, rack=rack, directory_id=directory_id, cause="a test")
+    check_place(metadata_root, image, broker_id, root)
     return prepare_root(root, image.cluster_id, broker_id, options).directory_id

@@ -8,15 +8,17 @@ import os
 import random
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 from uuid import uuid4
 
 from kafka_on_spark.config import check_settings
 from kafka_on_spark.controller.commands import Draws
 from kafka_on_spark.controller.recovery import ReplicaLook
+from kafka_on_spark.errors import ClusterClosedError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import ReplicaAddress, TaskRunner
@@ -61,6 +63,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+Arguments = ParamSpec("Arguments")
+
 THREADS: Final = 8
 """Threads a pool: commits wait for disks and stores, not for the processor."""
 
@@ -83,7 +88,25 @@ def _run_later(threads: ThreadPoolExecutor, work: Callable[[], None]) -> None:
         except Exception:  # in a thread that nobody asks: unsaid, it would be lost
             log.warning("maintenance failed", exc_info=True)
 
-    threads.submit(run)
+    with suppress(ClusterClosedError):
+        threads.submit(run)
+
+
+class _Threads(ThreadPoolExecutor):
+    """Threads that say in our words why they take nothing any more."""
+
+    def submit(
+        self, work: Callable[Arguments, T], /, *args: Arguments.args, **kwargs: Arguments.kwargs
+    ) -> Future[T]:
+        """Have `work` done.
+
+        Raises:
+            ClusterClosedError: This process has closed the cluster.
+        """
+        try:
+            return super().submit(work, *args, **kwargs)
+        except RuntimeError as error:
+            raise ClusterClosedError() from error
 
 
 def open_metadata(
@@ -157,11 +180,11 @@ class Services:
             ClusterNotFoundError: There is none.
             InvalidRequestError: `spark` is a Spark Connect session, or `as_of` names no past.
         """
-        tasks = ThreadPoolExecutor(THREADS, thread_name_prefix="task")
-        partitions = ThreadPoolExecutor(THREADS, thread_name_prefix="partition")
-        fetches = ThreadPoolExecutor(THREADS, thread_name_prefix="fetch")
+        tasks = _Threads(THREADS, thread_name_prefix="task")
+        partitions = _Threads(THREADS, thread_name_prefix="partition")
+        fetches = _Threads(THREADS, thread_name_prefix="fetch")
         runner = ThreadTaskRunner(tasks) if spark is None else SparkTaskRunner(spark)
-        maintenance = ThreadPoolExecutor(1, thread_name_prefix="maintenance")
+        maintenance = _Threads(1, thread_name_prefix="maintenance")
         metadata = open_metadata(
             metadata_root,
             options,
@@ -313,7 +336,8 @@ class Services:
             self.replicas.open(address).maintain()
 
     def close(self) -> None:
-        """Finish what is due and let the threads go."""
+        """Finish what is due and let the threads go; refuse what is asked for afterwards."""
+        self.metadata.close()
         self._maintenance.shutdown(wait=True)
         for pool in self._pools:
             pool.shutdown(wait=True)

@@ -54,10 +54,16 @@ def check_session(spark: object) -> None:
     """Check that `spark` is a classic session.
 
     Raises:
-        InvalidRequestError: It is a Spark Connect one, which has no mapPartitions.
+        InvalidRequestError: It is none, or a Spark Connect one, which has no mapPartitions.
     """
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise InvalidRequestError(
             "a Spark Connect session can't run the cluster's tasks (it has no mapPartitions):"
             " use a classic SparkSession, or Cluster.open without one"
+        )
+    from pyspark.sql import SparkSession  # slow to import, and of no use without a session
+
+    if not isinstance(spark, SparkSession):
+        raise InvalidRequestError(
+            f"spark can't be {spark!r}: give a SparkSession, or none to run tasks in threads"
         )

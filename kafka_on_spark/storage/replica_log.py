@@ -23,7 +23,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset, ReplicaUuid, TopicId
+from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment
 from kafka_on_spark.log.state import (
     LogChange,
@@ -196,17 +196,6 @@ def configuration_of(identity: ReplicaIdentity) -> dict[str, str]:
         "kos.replica.uuid": identity.replica_uuid,
         "kos.format.version": FORMAT_VERSION,
     }
-
-
-def identity_of(configuration: Mapping[str, str]) -> ReplicaIdentity:
-    """Return which replica a table's configuration says it is."""
-    return ReplicaIdentity(
-        topic_id=TopicId(configuration["kos.topic.id"]),
-        partition=int(configuration["kos.partition"]),
-        broker_id=BrokerId(int(configuration["kos.broker.id"])),
-        directory_id=DirectoryId(configuration["kos.directory.id"]),
-        replica_uuid=ReplicaUuid(configuration["kos.replica.uuid"]),
-    )
 
 
 def _counters(before: ReplicaState, after: ReplicaState, change: LogChange) -> dict[str, int]:

@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 import fsspec
 
-from kafka_on_spark.errors import InvalidRootError, KafkaStorageError
+from kafka_on_spark.errors import InvalidRequestError, InvalidRootError, KafkaStorageError
 from kafka_on_spark.storage.local_files import local_pieces, read_local, write_temporary
 
 # What these may say; anything else switches the conditional put off (DESIGN §2, GROUND §1.4).
@@ -57,8 +57,16 @@ class StorageOptions:
     decides. Values never show in `repr`.
     """
 
-    def __init__(self, options: Mapping[str, Any] | None = None) -> None:
-        self._options = dict(options or {})
+    def __init__(self, options: object = None) -> None:
+        if options is None:
+            options = {}
+        if not isinstance(options, Mapping):
+            # What was given may be a secret: never said.
+            raise InvalidRequestError(
+                f"storage_options can't be a {type(options).__name__}: give a mapping (a dict) of"
+                " names and texts"
+            )
+        self._options = {str(name): each for name, each in options.items()}
         for scope in self._scopes():
             check_safe(scope)
         check_safe(os.environ)
@@ -123,13 +131,14 @@ def check_safe(options: Mapping[str, Any]) -> None:
             )
 
 
-def normalize(root: str | os.PathLike[str]) -> str:
+def normalize(root: object) -> str:
     """Return a root's URL in the one form that is stored: an absolute path, or scheme://…
 
     Raises:
         InvalidRootError: It is empty, has an unknown scheme, or more than a bucket and a path.
     """
-    text = os.fspath(root).rstrip("/") if root else ""
+    given = os.fspath(root) if isinstance(root, os.PathLike) else root
+    text = given.rstrip("/") if isinstance(given, str) else ""
     if not text:
         raise InvalidRootError(f"{root!r} is not a root: give a folder or a URL such as s3://…")
     parts = urlsplit(text)

@@ -21,11 +21,11 @@ def written(base: Path) -> dict[str, int]:
 @contextmanager
 def refused(
     cluster: Cluster, base: Path, error: type[Exception] | tuple[type[Exception], ...], *words: str
-) -> Iterator[None]:
-    """Check that what is done inside is refused in a sentence that has `words`."""
+) -> Iterator[pytest.ExceptionInfo[Exception]]:
+    """Check that what is done inside is refused in a sentence that has `words`; give the error."""
     offset, before = cluster.image.offset, written(base)
     with pytest.raises(error) as caught:
-        yield
+        yield caught
     check_sentence(str(caught.value), *words)
     assert cluster.image.offset == offset
     assert written(base) == before

@@ -39,6 +39,17 @@ def test_a_topic_name_that_kafka_refuses(cluster, refused, name, words):
         cluster.create_topic(name)
 
 
+@pytest.mark.parametrize("name", ["bills_of.may", "bills.of.may", "bills_of_may"])
+def test_a_topic_name_that_only_dots_and_underscores_tell_from_anothers(cluster, refused, name):
+    if "bills.of_may" not in cluster.image.topic_ids:
+        cluster.create_topic("bills.of_may")
+
+    with refused(
+        InvalidTopicError, repr(name), "'bills.of_may'", "'.' and '_'", "choose another name"
+    ):
+        cluster.create_topic(name)
+
+
 # fmt: off
 TOPICS = [
     pytest.param({"name": "orders"},                                 TopicAlreadyExistsError,       ["'orders'", "choose another name"],                     id="there already"),

@@ -6,6 +6,7 @@ import pytest
 
 from kafka_on_spark.errors import (
     KafkaStorageError,
+    MessageTooLargeError,
     NotEnoughReplicasError,
     RequestTimedOutError,
 )
@@ -84,6 +85,26 @@ def test_with_acks_1_an_append_to_a_lost_leader_is_refused_at_once(disks, cluste
 
     cluster.run_controller()
     assert values_of(cluster, "orders") == [b"a"]
+
+
+@pytest.mark.parametrize("producer", [{}, {"producer_id": "p", "sequence": 0}])
+def test_with_acks_0_nobody_waits_for_the_error_of_a_lost_leader(disks, cluster, producer):
+    disks.take_away(1)
+
+    lost = cluster.append("orders", records(b"b"), acks=0, **producer)
+
+    assert lost.partitions == {}
+    assert not disks.root(1).exists()
+    cluster.run_controller()
+    cluster.append("orders", records(b"c"), **producer)
+    assert values_of(cluster, "orders") == [b"a", b"c"]
+
+
+def test_with_acks_0_a_record_that_is_not_allowed_is_refused_all_the_same(disks, cluster):
+    cluster.alter_topic_configs("orders", {"max.message.bytes": 100})
+
+    with pytest.raises(MessageTooLargeError, match=r"max\.message\.bytes=100"):
+        cluster.append("orders", records(b"b" * 1000), acks=0)
 
 
 @pytest.mark.parametrize("acks", ["all", 1])

@@ -14,7 +14,7 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
 from kafka_on_spark.service.replicas import commit_decided
 from kafka_on_spark.storage.delta import DeltaLog
-from kafka_on_spark.storage.replica_log import TABLE_SCHEMA, identity_of
+from kafka_on_spark.storage.replica_log import TABLE_SCHEMA
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import RECORD_SCHEMA, new_segment, put_segment, replica_folder
 from tests.builders import NOW_MS, stamp
@@ -140,8 +140,15 @@ def test_statistics_are_the_offset_index_and_the_time_index(replica, uri, delta_
 def test_configuration_says_which_replica_it_is(replica, uri, delta_disks):
     configuration = DeltaTable(uri).metadata().configuration
 
-    assert identity_of(configuration) == delta_disks.addresses[1].identity
-    assert configuration["kos.format.version"] == "1"
+    identity = delta_disks.addresses[1].identity
+    assert {name: text for name, text in configuration.items() if name.startswith("kos.")} == {
+        "kos.topic.id": identity.topic_id,
+        "kos.partition": str(identity.partition),
+        "kos.broker.id": "1",
+        "kos.directory.id": identity.directory_id,
+        "kos.replica.uuid": identity.replica_uuid,
+        "kos.format.version": "1",
+    }
 
 
 def test_every_commit_says_its_operation(replica, uri, delta_disks):

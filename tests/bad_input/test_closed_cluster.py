@@ -1,0 +1,97 @@
+"""A cluster that was closed says so, whatever it is asked for."""
+
+import pytest
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.errors import ClusterClosedError
+from tests.bad_input.refusals import check_sentence, written
+from tests.cluster.disks import new_disks
+
+# fmt: off
+CALLS = {
+    "add_partitions":      lambda cluster, folder: cluster.add_partitions("orders", to=9),
+    "alter_topic_configs": lambda cluster, folder: cluster.alter_topic_configs("orders", {"retention.ms": 1}),
+    "append":              lambda cluster, folder: cluster.append("orders", [("k", "v")] * 9),
+    "create_topic":        lambda cluster, folder: cluster.create_topic("more"),
+    "delete_topic":        lambda cluster, folder: cluster.delete_topic("orders"),
+    "describe_topic":      lambda cluster, folder: cluster.describe_topic("orders"),
+    "elect_leaders":       lambda cluster, folder: cluster.elect_leaders("unclean"),
+    "fsck":                lambda cluster, folder: cluster.fsck(),
+    "history":             lambda cluster, folder: cluster.history("orders"),
+    "image":               lambda cluster, folder: cluster.image,
+    "offsets":             lambda cluster, folder: cluster.offsets("orders"),
+    "read":                lambda cluster, folder: cluster.read("orders"),
+    "register_broker":     lambda cluster, folder: cluster.register_broker(4, folder / "new"),
+    "replicate":           lambda cluster, folder: cluster.replicate(is_sweep=True),
+    "run_controller":      lambda cluster, folder: cluster.run_controller(),
+}
+# fmt: on
+OF_NAMES = {"close", "create", "metadata_table", "open", "root"}
+"""What asks nothing of a cluster: it is named, made, opened and closed."""
+
+
+@pytest.fixture(scope="module")
+def closed():
+    with new_disks() as disks:
+        disks.cluster.create_topic("orders", partitions=3, replication_factor=3)
+        disks.cluster.append("orders", [("k", "v")] * 9)
+        disks.cluster.close()
+        yield disks
+
+
+def test_every_public_method_is_tried():
+    public = {name for name in dir(Cluster) if not name.startswith("_")}
+
+    assert public == CALLS.keys() | OF_NAMES
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_closed_cluster_refuses(closed, name):
+    before = written(closed.base)
+
+    with pytest.raises(ClusterClosedError) as caught:
+        CALLS[name](closed.cluster, closed.base)
+
+    check_sentence(str(caught.value), "the cluster was closed", "open it again with Cluster.open")
+    assert written(closed.base) == before
+    assert not (closed.base / "new").exists()
+
+
+def test_a_closed_cluster_still_says_where_it_is(closed):
+    assert closed.cluster.root == str(closed.metadata_root)
+    assert closed.cluster.metadata_table.startswith(closed.cluster.root)
+
+
+def test_a_cluster_can_be_closed_twice_and_opened_again(closed):
+    closed.cluster.close()
+
+    with Cluster.open(closed.metadata_root) as again:
+        assert again.read("orders").num_rows == 9
+
+
+def test_threads_of_a_cluster_that_is_being_closed_say_so_too(closed):
+    """Another thread's append, past all checks, comes to a pool that takes nothing any more."""
+    runner = closed.cluster._services.runner
+
+    with pytest.raises(ClusterClosedError, match="the cluster was closed"):
+        runner.run(str, [1, 2])
+
+
+def test_an_append_that_is_under_way_when_its_cluster_is_closed_may_be_committed(monkeypatch):
+    with new_disks() as disks:
+        cluster = disks.cluster
+        cluster.create_topic("orders", replication_factor=3)
+        appender = cluster._services.appends._appender
+        conclude = appender._conclude
+
+        def close_and_conclude(reports):
+            cluster.close()
+            conclude(reports)
+
+        monkeypatch.setattr(appender, "_conclude", close_and_conclude)
+        with pytest.raises(ClusterClosedError) as caught:
+            cluster.append("orders", [("k", "v")], producer_id="p", sequence=0)
+
+        words = ["in the middle of an append, which may be committed", "Cluster.open"]
+        check_sentence(str(caught.value), *words)
+        assert disks.open().append("orders", [("k", "v")], producer_id="p", sequence=0).is_duplicate
