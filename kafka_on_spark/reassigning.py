@@ -17,6 +17,7 @@ from kafka_on_spark.controller.reassignment_plan import (
     plan_reassignment,
 )
 from kafka_on_spark.ids import TopicPartition
+from kafka_on_spark.service.sizes import MoveProgress
 from kafka_on_spark.spark.services import new_uuid
 
 
@@ -111,6 +112,10 @@ class Reassigning(Administration):
     def reassignments(self) -> list[Reassignment]:
         """Return the moves under way, and whom each waits for."""
         return list_reassignments(self.image)
+
+    def reassignment_progress(self) -> list[MoveProgress]:
+        """Return how many bytes the moves under way have copied, of how many."""
+        return self._services.move_progress()
 
     def verify_reassignment(
         self, targets: Mapping[tuple[str, int], Sequence[int]]
