@@ -7,7 +7,15 @@ from typing import Final, TypeVar
 from kafka_on_spark.controller import commands
 from kafka_on_spark.controller.commands import Command
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import BrokerId, Offset, PartitionKey, TopicId, TopicPartition
+from kafka_on_spark.ids import (
+    BrokerId,
+    Offset,
+    PartitionKey,
+    TopicId,
+    TopicPartition,
+    check_mapping,
+    check_whole_number,
+)
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.descriptions import (
     PartitionOffsets,
@@ -15,7 +23,7 @@ from kafka_on_spark.service.descriptions import (
     describe,
     offsets_of,
 )
-from kafka_on_spark.service.reading import partition_key
+from kafka_on_spark.service.reading import partition_key, partition_keys
 from kafka_on_spark.spark.creation import prepare_broker
 from kafka_on_spark.spark.services import Services
 from kafka_on_spark.storage.roots import normalize
@@ -186,6 +194,7 @@ class Administration:
             BrokerIdNotRegisteredError: There is no such broker.
             InvalidRequestError: It is fenced, and leads nothing.
         """
+        check_whole_number(broker_id, "a broker id")
         moved = self._command(commands.DRAIN_BROKER, broker_id=broker_id)
         offset = None
         while offset != self._metadata.image.offset:
@@ -200,6 +209,7 @@ class Administration:
             BrokerIdNotRegisteredError: There is no such broker.
             InvalidRequestError: It is fenced: it comes back by answering.
         """
+        check_whole_number(broker_id, "a broker id")
         self._command(commands.RESUME_BROKER, broker_id=broker_id)
 
     def unregister_broker(self, broker_id: int) -> None:
@@ -212,6 +222,7 @@ class Administration:
             BrokerIdNotRegisteredError: There is no such broker.
             InvalidRequestError: It has replicas: reassign them first.
         """
+        check_whole_number(broker_id, "a broker id")
         self._command(commands.UNREGISTER_BROKER, broker_id=broker_id)
 
     def describe_topic(self, name: str) -> TopicDescription:
@@ -244,7 +255,7 @@ class Administration:
         if kind not in ("preferred", "unclean"):
             raise InvalidRequestError(f"can't hold a {kind!r} election: 'preferred' or 'unclean'")
         image = self.image
-        keys = None if partitions is None else [key_of(image, each) for each in partitions]
+        keys = None if partitions is None else partition_keys(image, partitions)
         if kind == "preferred":
             moved = self._command(commands.ELECT_PREFERRED, keys=keys)
         else:
@@ -267,6 +278,7 @@ class Administration:
             PolicyViolationError: A topic's cleanup.policy does not say delete.
             OffsetOutOfRangeError: An offset is below -1 or above the high watermark.
         """
+        check_mapping(offsets, "offsets", "partitions and offsets")
         image = self.image
         wanted = {
             key_of(image, name): None if offset == ALL_COMMITTED else _checked(name, offset)

@@ -15,7 +15,15 @@ from kafka_on_spark.controller.reassignment_plan import (
     partitions_of,
     plan_reassignment,
 )
-from kafka_on_spark.ids import TopicPartition
+from kafka_on_spark.errors import InvalidReplicaAssignmentError
+from kafka_on_spark.ids import (
+    TopicPartition,
+    check_mapping,
+    check_whole_number,
+    listed,
+)
+from kafka_on_spark.service.reading import partition_keys
+from kafka_on_spark.service.sizes import MoveProgress
 
 
 class Reassigning(Administration):
@@ -23,7 +31,7 @@ class Reassigning(Administration):
 
     def plan_reassignment(
         self,
-        topics: Iterable[str] | None = None,
+        topics: str | Iterable[str] | None = None,
         *,
         brokers: Iterable[int] | None = None,
         throttle_bytes_per_s: int | None = None,
@@ -39,8 +47,11 @@ class Reassigning(Administration):
             InvalidRequestError: The throttle is less than a byte a second.
         """
         image = self.image
-        keys = partitions_of(image, topics)
-        brokers = None if brokers is None else list(brokers)
+        if topics is not None and not isinstance(topics, str):
+            topics = listed(topics, "topics", "topic names")
+        keys = partitions_of(image, topics if not isinstance(topics, str) else [topics])
+        if brokers is not None:
+            brokers = listed(brokers, "brokers", "broker ids")
         plan_reassignment(image, [], brokers=brokers, sizes={})  # bad brokers before any look
         return plan_reassignment(
             image,
@@ -72,7 +83,7 @@ class Reassigning(Administration):
                 less than a byte a second.
         """
         image = self.image
-        wanted = {key_of(image, name): target for name, target in targets.items()}
+        wanted = {key_of(image, name): target for name, target in _checked(targets)}
         started = self._command(
             commands.REASSIGN, targets=wanted, throttle_bytes_per_s=throttle_bytes_per_s
         )
@@ -92,13 +103,17 @@ class Reassigning(Administration):
         if partitions is None:
             keys = [each.key for each in list_reassignments(image)]
         else:
-            keys = [key_of(image, name) for name in partitions]
+            keys = partition_keys(image, partitions)
         cancelled = self._command(commands.CANCEL_REASSIGNMENTS, keys=keys)
         return self._names(cancelled)
 
     def reassignments(self) -> list[Reassignment]:
         """Return the moves under way, and whom each waits for."""
         return list_reassignments(self.image)
+
+    def reassignment_progress(self) -> list[MoveProgress]:
+        """Return how many bytes the moves under way have copied, of how many."""
+        return self._services.move_progress()
 
     def verify_reassignment(
         self, targets: Mapping[tuple[str, int], Sequence[int]]
@@ -110,9 +125,28 @@ class Reassigning(Administration):
         """
         image = self.image
         statuses = {}
-        for name, target in targets.items():
+        for name, target in _checked(targets):
             pair = pair_of(name)
             topic_id = image.topic_ids.get(pair.topic)
             partitions = {} if topic_id is None else image.topics[topic_id].partitions
             statuses[pair] = status_of(partitions.get(pair.partition), target)
         return statuses
+
+
+def _checked(targets: object) -> list[tuple[object, list[int]]]:
+    """Return targets that a caller has given, which may be anything.
+
+    Raises:
+        InvalidRequestError, InvalidReplicaAssignmentError: They are not lists of brokers by
+            partition.
+    """
+    check_mapping(targets, "targets", "partitions and lists of broker ids")
+    checked = []
+    for name, target in dict(targets).items():  # type: ignore[call-overload]
+        brokers = listed(
+            target, f"the target of {name!r}", "broker ids", InvalidReplicaAssignmentError
+        )
+        for each in brokers:
+            check_whole_number(each, f"a broker of {name!r}", InvalidReplicaAssignmentError)
+        checked.append((name, brokers))
+    return checked

@@ -39,7 +39,7 @@ from kafka_on_spark.service.producers import ProducerRuns
 from kafka_on_spark.service.recovery import LookOrder, plan_looks
 from kafka_on_spark.service.replication import FetchOrder, FetchResult
 from kafka_on_spark.service.replication_round import ReplicationRound
-from kafka_on_spark.service.sizes import partition_sizes
+from kafka_on_spark.service.sizes import MoveProgress, move_progress, partition_sizes
 from kafka_on_spark.spark.task_runner import SparkTaskRunner, ThreadTaskRunner
 from kafka_on_spark.spark.tasks import (
     fetch_task,
@@ -304,8 +304,14 @@ class Services:
 
     def partition_sizes(self, keys: Sequence[PartitionKey]) -> dict[PartitionKey, int | None]:
         """Return the bytes of one replica of each partition; None where no leader can tell."""
-        run_sizes = partial(self.runner.run, partial(size_task, options=self.options))
-        return partition_sizes(self.metadata.image, keys, run_sizes)
+        return partition_sizes(self.metadata.image, keys, self._run_sizes)
+
+    def move_progress(self) -> list[MoveProgress]:
+        """Return how far the reassignments under way have come."""
+        return move_progress(self.metadata.catch_up(), self._run_sizes)
+
+    def _run_sizes(self, orders: Sequence[ReplicaAddress]) -> list[int | None]:
+        return self.runner.run(partial(size_task, options=self.options), orders)
 
     def look_for_leaders(self, keys: Iterable[PartitionKey] | None) -> list[ReplicaLook]:
         """Return what the replicas say of the partitions that nobody in sync can lead."""

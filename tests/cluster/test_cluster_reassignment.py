@@ -96,6 +96,24 @@ def test_a_move_from_three_brokers_to_three_others_goes_through_the_rows_of_the_
     assert_sound(disks)
 
 
+def test_progress_is_told_in_bytes(disks, cluster):
+    cluster.reassign({("orders", 0): [1, 4, 5]}, throttle_bytes_per_s=1)
+    [start] = cluster.reassignment_progress()
+    size = sum(each.stat().st_size for each in disks.folder(1, "orders").glob("*.parquet"))
+    assert (start.copied_bytes, start.total_bytes, start.waits_for) == (0, 2 * size, (4, 5))
+
+    cluster.replicate(configs={"replica.fetch.max.bytes": 1})  # a batch of one of them
+
+    [middle] = cluster.reassignment_progress()
+    assert 0 < middle.copied_bytes < middle.total_bytes == 2 * size
+    cluster.reassign({("orders", 0): [1, 4, 5]})
+    cluster.replicate()
+    [end] = cluster.reassignment_progress()
+    assert (end.copied_bytes, end.waits_for) == (2 * size, ())
+    finish(cluster)
+    assert cluster.reassignment_progress() == []
+
+
 def test_replicas_on_the_move_are_not_reported_as_under_replicated(cluster):
     cluster.reassign({("orders", 0): NEW})
 
