@@ -321,6 +321,7 @@ PAST_METHODS: Final = frozenset(
         "offsets",
         "read",
         "reassignments",
+        "verify_reassignment",
         "replay",
         "what_if",
     }

@@ -15,11 +15,9 @@ from kafka_on_spark.controller.reassignment_plan import (
     partitions_of,
     plan_reassignment,
 )
-from kafka_on_spark.errors import InvalidReplicaAssignmentError
 from kafka_on_spark.ids import (
     TopicPartition,
     check_mapping,
-    check_whole_number,
     listed,
 )
 from kafka_on_spark.service.reading import partition_keys
@@ -83,7 +81,8 @@ class Reassigning(Administration):
                 less than a byte a second.
         """
         image = self.image
-        wanted = {key_of(image, name): target for name, target in _checked(targets)}
+        check_mapping(targets, "targets", "partitions and lists of broker ids")
+        wanted = {key_of(image, name): target for name, target in targets.items()}
         started = self._command(
             commands.REASSIGN, targets=wanted, throttle_bytes_per_s=throttle_bytes_per_s
         )
@@ -125,28 +124,10 @@ class Reassigning(Administration):
         """
         image = self.image
         statuses = {}
-        for name, target in _checked(targets):
+        check_mapping(targets, "targets", "partitions and lists of broker ids")
+        for name, target in targets.items():
             pair = pair_of(name)
             topic_id = image.topic_ids.get(pair.topic)
             partitions = {} if topic_id is None else image.topics[topic_id].partitions
             statuses[pair] = status_of(partitions.get(pair.partition), target)
         return statuses
-
-
-def _checked(targets: object) -> list[tuple[object, list[int]]]:
-    """Return targets that a caller has given, which may be anything.
-
-    Raises:
-        InvalidRequestError, InvalidReplicaAssignmentError: They are not lists of brokers by
-            partition.
-    """
-    check_mapping(targets, "targets", "partitions and lists of broker ids")
-    checked = []
-    for name, target in dict(targets).items():  # type: ignore[call-overload]
-        brokers = listed(
-            target, f"the target of {name!r}", "broker ids", InvalidReplicaAssignmentError
-        )
-        for each in brokers:
-            check_whole_number(each, f"a broker of {name!r}", InvalidReplicaAssignmentError)
-        checked.append((name, brokers))
-    return checked

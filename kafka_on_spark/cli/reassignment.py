@@ -213,7 +213,7 @@ def _verify(session: Session, given: Mapping[str, Any]) -> None:
 
 
 def _cancel(session: Session, given: Mapping[str, Any]) -> None:
-    names = None if given["reassignment_json_file"] is None else _targets(given)
+    names = None if given["reassignment_json_file"] is None else list(_targets(given))
     cancelled = session.do(lambda: session.cluster.cancel_reassignment(names)) or []
     session.conclude(
         f"{plural(len(cancelled), 'reassignment')} cancelled:"

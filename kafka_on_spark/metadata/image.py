@@ -138,8 +138,7 @@ class MetadataImage:
         """Return the topic of that name.
 
         Raises:
-            UnknownTopicOrPartitionError: There is none.
-            InvalidTopicError: It is no name.
+            UnknownTopicOrPartitionError, InvalidTopicError: There is none, or it is no name.
         """
         check_text(name, "a topic's name", InvalidTopicError)
         topic_id = self.topic_ids.get(name)

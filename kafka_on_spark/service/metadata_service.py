@@ -226,4 +226,5 @@ class MetadataService:
 
     def history(self, *, to_offset: Offset | None = None) -> list[MetadataBatch]:
         """Return every batch of the log, oldest first; those up to `to_offset`."""
+        self.check_open()
         return self._log.read(from_offset=Offset(0), to_offset=to_offset)
