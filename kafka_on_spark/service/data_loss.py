@@ -5,7 +5,7 @@ held against the newest image. The names of the conditions are those of Spark's 
 (KAFKA_DATA_LOSS.*); with `failOnDataLoss` off the query goes on with what there is.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from kafka_on_spark.errors import (
     InconsistentClusterIdError,
@@ -14,14 +14,23 @@ from kafka_on_spark.errors import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.ids import KEEP, Offset, PartitionKey, TopicId
+from kafka_on_spark.ids import KEEP, Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord
 from kafka_on_spark.service.stream_offsets import StreamOffset
 
 UncleanCuts = Mapping[PartitionKey, Offset]
-"""Where unclean elections since an offset was taken have cut partitions, the lowest each."""
+"""Where unclean elections have cut partitions, the lowest each."""
+
+CutsSince = Callable[[int], UncleanCuts]
+"""Returns where unclean elections from a metadata offset on have cut; asked only if there were."""
+
+
+def no_cuts(_since: int) -> UncleanCuts:
+    """Return that nothing is known of where they cut."""
+    return {}
+
 
 _GO_ON = "set failOnDataLoss to false to go on"
 
@@ -53,12 +62,12 @@ def checked(
     start: StreamOffset,
     *,
     is_data_loss_failed: bool,
-    unclean_cuts: UncleanCuts | None = None,
+    cuts_since: CutsSince = no_cuts,
 ) -> StreamOffset:
     """Return `start`, if its cluster, topics and generations are still the ones of `image`.
 
-    With data loss passed over, positions of what was lost are cut to what there is: to
-    `unclean_cuts`, where they are known, so that records appended since are read.
+    With data loss passed over, positions of what was lost are cut to what there is: to where
+    unclean elections have cut, where that is known, so that records appended since are read.
 
     Raises:
         InconsistentClusterIdError: The offsets are another cluster's.
@@ -67,6 +76,8 @@ def checked(
         LogTruncatedError: An unclean election has lost records that may have been read.
     """
     check_cluster(image, start)
+    is_cut = not is_data_loss_failed and has_unclean_elections(image, start)
+    cuts = cuts_since(start.cut.metadata_offset) if is_cut and start.cut is not None else {}
     positions = {name: dict(each) for name, each in start.positions.items()}
     for name in start.positions:
         if is_data_loss_failed:
@@ -74,7 +85,7 @@ def checked(
         elif name not in image.topic_ids:
             del positions[name]
         else:
-            positions[name] = _clipped(image, start, name, unclean_cuts or {})
+            positions[name] = _clipped(image, start, name, cuts)
     return StreamOffset(positions=positions, cut=start.cut)
 
 
@@ -94,7 +105,7 @@ def has_new_generation(
     return partition.unclean_generation > known
 
 
-def needs_unclean_cuts(image: MetadataImage, offset: StreamOffset) -> bool:
+def has_unclean_elections(image: MetadataImage, offset: StreamOffset) -> bool:
     """Return whether a partition of `offset` had an unclean election since it was taken."""
     return any(
         has_new_generation(offset, name, number, partition)
@@ -127,7 +138,8 @@ def _clipped(
         return {number: int(each.log_start_offset) for number, each in topic.partitions.items()}
     ends = {
         number: min(
-            each.high_watermark, cuts.get(_key(topic.topic_id, number), each.high_watermark)
+            each.high_watermark,
+            cuts.get(PartitionKey(topic.topic_id, number), each.high_watermark),
         )
         for number, each in topic.partitions.items()
     }
@@ -136,10 +148,6 @@ def _clipped(
         for number, position in start.positions[name].items()
         if number in ends
     }
-
-
-def _key(topic_id: TopicId, number: int) -> PartitionKey:
-    return PartitionKey(topic_id, number)
 
 
 def _check_topic(image: MetadataImage, start: StreamOffset, name: str) -> None:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.data_loss import (
-    UncleanCuts,
+    CutsSince,
     checked,
+    has_unclean_elections,
     is_another_topic,
-    needs_unclean_cuts,
+    no_cuts,
     partitions_deleted,
     starts_late,
 )
@@ -62,7 +63,7 @@ def available(
     *,
     is_data_loss_failed: bool,
     fixed_ends: Ends | None = None,
-    unclean_cuts: UncleanCuts | None = None,
+    cuts_since: CutsSince = no_cuts,
 ) -> Available:
     """Return what there is after `since`; `fixed_ends`: to there at most, and no other partitions.
 
@@ -73,9 +74,7 @@ def available(
         UnknownTopicOrPartitionError, OffsetOutOfRangeError: What was read is gone or another's
             (unless data loss is passed over).
     """
-    start = checked(
-        image, since, is_data_loss_failed=is_data_loss_failed, unclean_cuts=unclean_cuts
-    )
+    start = checked(image, since, is_data_loss_failed=is_data_loss_failed, cuts_since=cuts_since)
     wanted = partitions_of(image, subscription, is_missing_failed=is_data_loss_failed)
     ends = committed_ends(image, wanted)
     if fixed_ends is not None:
@@ -95,7 +94,7 @@ def available(
         for name, partitions in ends.items()
     }
     has_loss = (
-        needs_unclean_cuts(image, since)
+        has_unclean_elections(image, since)
         or any(is_another_topic(image, since, name) for name in ends)
         or _plain(start.positions) != _plain(since.positions)
     )

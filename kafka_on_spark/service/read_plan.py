@@ -6,7 +6,13 @@ Pure: which replica serves is decided in `reading`, at the time of reading.
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import Offset, PartitionKey, TopicId
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.service.data_loss import UncleanCuts, checked, could_not_read, starts_late
+from kafka_on_spark.service.data_loss import (
+    CutsSince,
+    checked,
+    could_not_read,
+    no_cuts,
+    starts_late,
+)
 from kafka_on_spark.service.reading import ReadOrder, plan_read
 from kafka_on_spark.service.stream_offsets import StreamOffset
 
@@ -18,7 +24,7 @@ def plan(
     *,
     is_data_loss_failed: bool,
     client_rack: str | None,
-    unclean_cuts: UncleanCuts | None = None,
+    cuts_since: CutsSince = no_cuts,
 ) -> list[ReadOrder]:
     """Return one order a partition that has records between `start` and `end`.
 
@@ -30,7 +36,7 @@ def plan(
         And as `data_loss.checked`.
     """
     start, end = (
-        checked(image, each, is_data_loss_failed=is_data_loss_failed, unclean_cuts=unclean_cuts)
+        checked(image, each, is_data_loss_failed=is_data_loss_failed, cuts_since=cuts_since)
         for each in (start, end)
     )
     orders = []

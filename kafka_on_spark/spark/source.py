@@ -25,12 +25,7 @@ from kafka_on_spark.errors import KafkaOnSparkError, ProtocolError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.as_of import image_as_of
-from kafka_on_spark.service.data_loss import (
-    UncleanCuts,
-    checked,
-    needs_unclean_cuts,
-    unclean_cuts,
-)
+from kafka_on_spark.service.data_loss import CutsSince, checked, unclean_cuts
 from kafka_on_spark.service.group_offsets import commit_group
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.next_offset import Available, available, committed_ends
@@ -122,14 +117,6 @@ class Reading:
             is_data_loss_failed=options.is_data_loss_failed,
         )
 
-    def cuts(self, metadata: MetadataService, *offsets: StreamOffset) -> UncleanCuts | None:
-        """Return where unclean elections have cut what `offsets` name, if a query goes on."""
-        lossy = [each for each in offsets if needs_unclean_cuts(metadata.image, each) and each.cut]
-        if self.options.is_data_loss_failed or not lossy:
-            return None
-        since = min(each.cut.metadata_offset for each in lossy if each.cut is not None)
-        return unclean_cuts(metadata.history(), since)
-
     def ranges(
         self, metadata: MetadataService, start: StreamOffset, end: StreamOffset
     ) -> list[PartitionRange]:
@@ -141,7 +128,7 @@ class Reading:
             end,
             is_data_loss_failed=self.options.is_data_loss_failed,
             client_rack=self.options.client_rack,
-            unclean_cuts=self.cuts(metadata, start, end),
+            cuts_since=cuts_of(metadata),
         )
         options = self.options
         parts = split(orders, tasks_min=options.tasks_min, records_max=options.records_max)
@@ -167,6 +154,11 @@ class Reading:
             self.storage,
             has_headers=self.options.has_headers,
         )
+
+
+def cuts_of(metadata: MetadataService) -> CutsSince:
+    """Return what reads from the metadata log where unclean elections have cut."""
+    return lambda since: unclean_cuts(metadata.history(), since)
 
 
 class BatchReader(DataSourceReader):
@@ -259,7 +251,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             options.subscription,
             is_data_loss_failed=options.is_data_loss_failed,
             fixed_ends=self._available_now,
-            unclean_cuts=self._reading.cuts(metadata, since),
+            cuts_since=cuts_of(metadata),
         )
         self._reported = StreamOffset.in_image(image, found.ends)
         self._commit_group(metadata, since)
