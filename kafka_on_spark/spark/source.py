@@ -230,15 +230,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix the end of an AvailableNow query: what is committed now."""
         image = self._caught_up().image
-        self._available_now = self._committed_ends(image)
-
-    def _committed_ends(self, image: MetadataImage) -> dict[str, dict[int, int]]:
-        wanted = partitions_of(
-            image,
-            self._options.subscription,
-            is_missing_failed=self._options.is_data_loss_failed,
-        )
-        return committed_ends(image, wanted)
+        # What is missing is told at the first look, with what the query had read of it.
+        wanted = partitions_of(image, self._options.subscription, is_missing_failed=False)
+        self._available_now = committed_ends(image, wanted)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return the next batch's end, or `start` itself if nothing of the query has moved."""
