@@ -165,7 +165,9 @@ def _check_topic(image: MetadataImage, start: StreamOffset, name: str) -> None:
         raise partitions_deleted(gone)
     for number, position in places.items():
         partition = partitions[number]
-        has_lost = has_new_generation(start, name, number, partition)
+        # Who stands at the log start has read nothing that could be lost.
+        has_read = position > partition.log_start_offset
+        has_lost = has_read and has_new_generation(start, name, number, partition)
         if has_lost or position > partition.high_watermark:
             raise _offset_changed(f"{name}-{number}", position, partition, has_lost=has_lost)
 

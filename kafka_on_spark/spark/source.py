@@ -197,11 +197,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial: dict[str, Any] | None = None
         self._available_now: dict[str, dict[int, int]] | None = None
         self._reported: StreamOffset | None = None
+        self._idle: tuple[MetadataImage, dict[str, Any]] | None = None
         self._last_trigger_ms: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # Executors get a copy: they open what they need.
-        return {**self.__dict__, "_metadata": None}
+        return {**self.__dict__, "_metadata": None, "_idle": None}
 
     def _caught_up(self) -> MetadataService:
         if self._metadata is None:
@@ -238,6 +239,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the next batch's end, or `start` itself if nothing of the query has moved."""
         metadata = self._caught_up()
         image, options = metadata.image, self._options
+        if self._idle is not None and self._idle[0] is image and self._idle[1] == start:
+            return start  # Spark asks every few milliseconds
         since = StreamOffset.from_json(start)
         found = available(
             image,
@@ -250,6 +253,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reported = StreamOffset.in_image(image, found.ends)
         self._commit_group(metadata, since)
         if not found.is_moved:
+            self._idle = (metadata.image, start)
             return start
         is_limited = not isinstance(limit, ReadAllAvailable)
         if is_limited and self._is_delayed(found):

@@ -256,6 +256,15 @@ def test_what_is_available_now_bounds_a_query_to_its_end():
     assert not look(grown, found.offset(grown), EVERYTHING, fixed_ends=fixed).is_moved
 
 
+def test_who_has_read_nothing_has_lost_nothing_and_notes_the_election():
+    now = image_of_topics({"a": [partition("1", hw=4, unclean_generation=1)]}, 200)
+
+    end = look(now, at(0)).offset(now)
+
+    assert spans(now, at(0), end) == {"a-0": (0, 4)}
+    assert not look(now, end).is_moved
+
+
 def test_limits_are_shared_over_partitions_and_new_ones_count_from_their_beginning():
     now = image(100, 100)
 
