@@ -300,6 +300,7 @@ def test_records_that_retention_has_taken_are_told_or_passed_over():
         " topic partition a-0: its log starts at 7; set failOnDataLoss to false to go on without"
         " them"
     )
+    assert spans(now, at(5), at(5)) == {}  # a batch that reads nothing of it has lost nothing
     assert spans(now, at(5), at(9), fails=False) == {"a-0": (7, 9)}
     assert spans(now, at(5), at(6), fails=False) == {}
 
