@@ -5,7 +5,7 @@ topics, that appear later are found.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -141,10 +141,10 @@ def _assigned(image: MetadataImage, subscription: Assign, *, is_missing_failed: 
     return found
 
 
-def names_of(partitions: Mapping[str, object]) -> list[str]:
+def names_of(partitions: Mapping[str, Iterable[int]]) -> list[str]:
     """Return partitions by topic as "topic-number", sorted, for a sentence."""
     return [
         f"{name}-{number}"
         for name, numbers in sorted(partitions.items())
-        for number in sorted(numbers)  # type: ignore[call-overload]
+        for number in sorted(numbers)
     ]
