@@ -9,6 +9,7 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.spark.lag import LagListener, lag
 from kafka_on_spark.storage.records import Record
 
-__all__ = ["Cluster", "KafkaOnSparkError", "Record"]
+__all__ = ["Cluster", "KafkaOnSparkError", "LagListener", "Record", "lag"]

