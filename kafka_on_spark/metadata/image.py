@@ -1,7 +1,6 @@
-"""The cluster's metadata as of one offset of the metadata log.
+"""The cluster's metadata as of one offset of the metadata log: what everybody decides on.
 
-Everything the controller and every task decide on. It is never changed, only replaced, and only
-by `replay` of committed batches: decide, commit, replay.
+It is only ever replaced, and only by `replay` of committed batches: decide, commit, replay.
 """
 
 from collections.abc import Callable, Iterable, Mapping

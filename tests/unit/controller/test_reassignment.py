@@ -1,10 +1,9 @@
 """Replicas move row by row (DESIGN §7): each row one commit, and none that loses anything."""
 
-from itertools import count, permutations, product
+from itertools import count
 
 import pytest
 
-from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
 from kafka_on_spark.controller.isr import may_join
 from kafka_on_spark.controller.reassignment import (
     Reassignment,
@@ -23,66 +22,19 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.ids import PartitionKey
-from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord, Stamp
 from tests.builders import (
     KEY,
     TOPIC,
     TOPIC_ID,
-    brokers,
     disk,
     image_of,
     partition,
     report,
     seen,
-    subsets,
 )
+from tests.unit.controller.moves import changed, finished, in_sync, only, replay, start
 
 SIX = "1 2 3 4 5 6"
-
-
-def replay(image, result):
-    if not result.records:
-        return image
-    batch = MetadataBatch(
-        base_offset=image.offset, stamp=Stamp(time_ms=1), records=tuple(result.records)
-    )
-    return image.replay(batch)
-
-
-def only(image):
-    return image.topics[TOPIC_ID].partitions[0]
-
-
-def start(image, *target, key=KEY):
-    numbers = count(1)
-    return start_reassignments(
-        image, {key: target}, new_uuid=lambda: f"new{next(numbers)}", cause="by a test"
-    )
-
-
-def changed(image, **fields):
-    """Return the image after somebody else's change: who has caught up, who lags."""
-    epochs = only(image).epochs_after(PartitionChange(**fields))
-    record = PartitionChangeRecord(
-        topic_id=TOPIC_ID, partition=0, change=PartitionChange(**fields), topic=TOPIC,
-        leader_epoch=epochs[0], partition_epoch=epochs[1],
-    )  # fmt: skip
-    batch = MetadataBatch(base_offset=image.offset, stamp=Stamp(time_ms=1), records=(record,))
-    return image.replay(batch)
-
-
-def in_sync(image, text):
-    return changed(image, isr=frozenset(brokers(text)))
-
-
-def finished(image):
-    for _ in range(4):
-        result = advance_reassignments(image)
-        if not result.records:
-            return image
-        image = replay(image, result)
-    raise AssertionError("a reassignment goes on and on")
 
 
 def row(image):
@@ -349,68 +301,3 @@ def test_listed_and_verified():
         gone: ReassignmentStatus.NOT_THERE,
     }
     assert verify_reassignments(image, {second: [2, 1]}) == {second: ReassignmentStatus.ELSEWHERE}
-
-
-def check_register(one):
-    """Check what must hold of a register at any time."""
-    assert one.isr, one
-    assert set(one.adding_replicas).isdisjoint(one.removing_replicas)
-    assert one.target_replicas
-    assert len(set(one.replica_uuids)) == len(one.replicas)
-
-
-def test_every_small_move_with_every_way_of_catching_up():
-    """From and to all assignments of three brokers, in all orders in which replicas catch up."""
-    moves = 0
-    assignments = [each for size in (1, 2, 3) for each in permutations(brokers("1 2 3"), size)]
-    for before, target in product(assignments, assignments):
-        started = image_of(partition(" ".join(map(str, before))), ids="1 2 3")
-        started = replay(started, start(started, *target))
-        for order in permutations(only(started).adding_replicas):
-            image = started
-            for each in order:
-                assert only(finished(image)) == only(image)
-                image = changed(image, isr=only(image).isr | {each})
-                check_register(only(image))
-            # Whoever goes on at whichever row, it ends the same.
-            image = finished(image)
-            check_register(only(image))
-            one = only(image)
-            assert (one.replicas, one.isr) == (target, set(target))
-            assert one.leader in target
-            assert not one.is_reassigning
-            moves += 1
-    assert moves == 15 * 15 + EXTRA
-
-
-# Where two brokers come, there are two orders: from one of the three to three (6 orders each), or
-# to the other two (2 orders each).
-EXTRA = 3 * (6 + 2)
-
-
-def test_every_row_survives_every_failure_and_cancels_or_ends():
-    """At each row any broker fails and returns; then the move ends, or is cancelled."""
-    checked = 0
-    for catching_up in subsets(brokers("3 4")):
-        image = image_of(partition("1 2"), ids="1 2 3 4")
-        image = replay(image, start(image, 3, 4))
-        image = changed(image, isr=only(image).isr | catching_up)
-        while True:
-            for failing in brokers("1 2 3 4"):
-                failed = replay(image, fence_broker(image, failing, "fails"))
-                failed = finished(failed)
-                check_register(only(failed))
-                back = finished(replay(failed, unfence_broker(failed, failing, "returns")))
-                every = frozenset(only(back).replicas)
-                ended = finished(changed(back, isr=every))
-                assert only(ended).replicas == (3, 4)
-                if only(failed).is_reassigning and only(failed).isr & {1, 2}:
-                    cancelled = replay(failed, cancel_reassignments(failed, [KEY], cause="c"))
-                    check_register(only(cancelled))
-                    assert only(cancelled).replicas == (1, 2)
-                checked += 1
-            result = advance_reassignments(image)
-            if not result.records:
-                break
-            image = replay(image, result)
-    assert checked == 4 * (3 + 4)
