@@ -1,5 +1,7 @@
 """A throttle holds over all tasks of a job on Spark's executors: by a clock that a test moves."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from kafka_on_spark import Cluster
@@ -11,6 +13,7 @@ pytestmark = pytest.mark.integration
 
 PARTITIONS, BATCHES, FOLLOWERS = 3, 3, 2
 BATCHES_A_SECOND = 4
+AT = datetime(2013, 1, 1, tzinfo=UTC)  # of all: files are as large as each other
 
 
 def test_all_tasks_of_a_job_share_one_rate(spark):
@@ -22,7 +25,10 @@ def test_all_tasks_of_a_job_share_one_rate(spark):
             "orders", replica_assignment={number: [1, 2, 3] for number in range(PARTITIONS)}
         )
         for _ in range(BATCHES):
-            rows = [{"value": b"v" * 999, "partition": number} for number in range(PARTITIONS)]
+            rows = [
+                {"value": b"v" * 999, "partition": number, "timestamp": AT}
+                for number in range(PARTITIONS)
+            ]
             cluster.append("orders", rows, acks=1)
         [batch_bytes] = {file.stat().st_size for file in disks.root(1).rglob("*.parquet")}
         clock = FakeClock()

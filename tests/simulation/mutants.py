@@ -106,15 +106,15 @@ MUTANTS = [
         ((high_watermark, "is_under_min_isr", _no),),
     ),
     Mutant(
-        "a controller that sees a higher epoch than its own stops",
-        ((lease, "check_controls", _nothing),),
-    ),
-    Mutant(
         "each leadership has an epoch of its own",
         ((PartitionRegistration, "epochs_after", _epoch_stays),),
     ),
     Mutant(
         "each change of a register has a partition epoch of its own",
         ((PartitionRegistration, "epochs_after", _partition_epoch_stays),),
+    ),
+    Mutant(
+        "a controller that sees a higher epoch than its own stops",
+        ((lease, "check_controls", _nothing),),
     ),
 ]

@@ -4,7 +4,7 @@ from kafka_on_spark.controller import lease
 from kafka_on_spark.controller.brokers import (
     elect_preferred,
     fence_broker,
-    imbalance_percentage,
+    imbalance_percentages,
     unfence_broker,
 )
 from kafka_on_spark.controller.draining import continue_draining, drain_broker
@@ -329,5 +329,5 @@ class PreferredImbalance(Adapter):
             ids=words(range(10)),
         )
         firsts = [each[0] for each in self.replicas.values()]
-        shares = {each: imbalance_percentage(image, each) / 100 for each in set(firsts)}
+        shares = {each: share / 100 for each, share in imbalance_percentages(image).items()}
         return round(sum(share * firsts.count(each) for each, share in shares.items()))
