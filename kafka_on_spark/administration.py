@@ -116,15 +116,25 @@ class Administration:
             configs=configs or {},
         )
 
-    def add_partitions(self, name: str, *, to: int) -> int:
+    def add_partitions(
+        self,
+        name: str,
+        *,
+        to: int,
+        replica_assignment: Mapping[int, Sequence[int]] | None = None,
+    ) -> int:
         """Give a topic more partitions, `to` in all; return how many are new.
 
-        Records stay where they are: of their keys, later ones may go to a new partition.
+        Records stay where they are: of their keys, later ones may go to a new partition. A
+        `replica_assignment` names the brokers of each new partition, the preferred leader first.
 
         Raises:
-            UnknownTopicOrPartitionError, InvalidPartitionsError, InvalidReplicationFactorError.
+            UnknownTopicOrPartitionError, InvalidPartitionsError, InvalidReplicationFactorError,
+            InvalidReplicaAssignmentError.
         """
-        return self._command(commands.ADD_PARTITIONS, name=name, to=to)
+        return self._command(
+            commands.ADD_PARTITIONS, name=name, to=to, replica_assignment=replica_assignment
+        )
 
     def remove_partitions(self, name: str, *, to: int, records: str = "refuse") -> int:
         """Leave a topic its first `to` partitions; return how many are gone.

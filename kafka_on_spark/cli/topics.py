@@ -37,7 +37,10 @@ ACTIONS: Final[Mapping[str, Sequence[str]]] = {
         *("topic", "partitions", "replication_factor", "replica_assignment", "config"),
         *("if_not_exists", *CHANGING),
     ),
-    "alter": ("topic", "partitions", "records", "if_exists", *CHANGING),
+    "alter": (
+        *("topic", "partitions", "replica_assignment", "records", "if_exists"),
+        *CHANGING,
+    ),
     "delete": ("topic", "if_exists", *CHANGING),
     "describe": ("topic", "if_exists", "topics_with_overrides", *FILTERS),
     "list_": ("topic", "topics_with_overrides", *FILTERS),
@@ -82,7 +85,7 @@ def topics(
         typer.Option(
             "--replica-assignment",
             metavar="1:2:3,2:3:1",
-            help="Brokers of each partition, the preferred leader first.",
+            help="Brokers of each partition, the preferred leader first; also of those there.",
         ),
     ] = None,
     config: Annotated[
@@ -154,6 +157,16 @@ def _assignment(text: str) -> dict[int, list[int]]:
     }
 
 
+def _new_assignment(text: str | None, count: int) -> dict[int, list[int]] | None:
+    """Return the replicas of partitions from `count` on.
+
+    As in kafka-topics, --replica-assignment names those that are there first.
+    """
+    if text is None:
+        return None
+    return {number: each for number, each in _assignment(text).items() if number >= count}
+
+
 def _alter(session: Session, given: Mapping[str, Any]) -> None:
     pattern = needed(given["topic"], "--topic", "name the topic to alter")
     to = needed(given["partitions"], "--partitions", "say how many partitions it is to have")
@@ -161,9 +174,7 @@ def _alter(session: Session, given: Mapping[str, Any]) -> None:
         name: len(session.cluster.image.topic(name).partitions)
         for name in _found(session, pattern, given["if_exists"])
     }
-    session.do_all(
-        [_change_of(session, name, count, to, given["records"]) for name, count in counts.items()]
-    )
+    session.do_all([_change_of(session, name, count, to, given) for name, count in counts.items()])
     if any(count < to for count in counts.values()):
         note("Records stay where they are: later ones of a key may go to a new partition.")
     words = [
@@ -177,9 +188,17 @@ def _alter(session: Session, given: Mapping[str, Any]) -> None:
     session.conclude("\n".join(words) or "There was nothing to alter.", {"altered": altered})
 
 
-def _change_of(session: Session, name: str, count: int, to: int, records: str | None) -> Change:
+def _change_of(
+    session: Session, name: str, count: int, to: int, given: Mapping[str, Any]
+) -> Change:
     """Return what gives a topic another number of partitions, confirmed if records go."""
+    records, assignment = given["records"], given["replica_assignment"]
     if to < count:
+        if assignment is not None:
+            raise InvalidRequestError(
+                f"--replica-assignment says where new partitions go, and topic {name!r} with"
+                f" {count} is to have {to}: leave it out, or give more"
+            )
         if records == "drop":
             _confirm_loss(session, name, count, to)
         return lambda cluster: cluster.remove_partitions(name, to=to, records=records or "refuse")
@@ -188,7 +207,9 @@ def _change_of(session: Session, name: str, count: int, to: int, records: str | 
             f"--records says what becomes of partitions that go, and topic {name!r} with {count}"
             f" is to have {to}: leave it out, or give fewer"
         )
-    return lambda cluster: cluster.add_partitions(name, to=to)
+    return lambda cluster: cluster.add_partitions(
+        name, to=to, replica_assignment=_new_assignment(assignment, count)
+    )
 
 
 def _confirm_loss(session: Session, name: str, count: int, to: int) -> None:

@@ -109,12 +109,18 @@ def _create_topic(
 
 
 def _add_partitions(
-    image: MetadataImage, draws: Draws, *, name: str, to: int
+    image: MetadataImage,
+    draws: Draws,
+    *,
+    name: str,
+    to: int,
+    replica_assignment: Mapping[int, Sequence[int]] | None = None,
 ) -> ControllerResult[int]:
     return topics.add_partitions(
         image,
         name,
         to=to,
+        replica_assignment=replica_assignment,
         new_uuid=draws.new_uuid,
         random_below=draws.random_below,
         cause="partitions added by request",

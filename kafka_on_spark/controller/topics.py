@@ -7,13 +7,13 @@ append (DESIGN §3).
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kafka_on_spark.config import SETTINGS, check_settings
+from kafka_on_spark.controller.assignment import check_agrees, check_assignment
 from kafka_on_spark.controller.brokers import change_record
 from kafka_on_spark.controller.placement import RandomBelow, place_partitions
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     InvalidConfigError,
     InvalidPartitionsError,
-    InvalidReplicaAssignmentError,
     InvalidReplicationFactorError,
     InvalidRequestError,
     InvalidTopicError,
@@ -31,7 +31,6 @@ from kafka_on_spark.ids import (
     check_mapping,
     check_topic_name,
     check_whole_number,
-    listed,
 )
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
@@ -83,7 +82,7 @@ def create_topic(
     checked = check_settings(configs, topic_only=True)
     if replica_assignment is not None:
         assignment = check_assignment(image, replica_assignment)
-        _check_agrees(assignment, partition_count, replication_factor)
+        check_agrees(assignment, partition_count, replication_factor)
     else:
         settings = image.settings()
         if partition_count is None:
@@ -123,22 +122,6 @@ def _check_partition_count(count: int) -> None:
         )
 
 
-def _check_agrees(
-    assignment: Sequence[Sequence[int]],
-    partition_count: int | None,
-    replication_factor: int | None,
-) -> None:
-    """Check that numbers given with an explicit assignment are its own. (Kafka takes no numbers
-    with one: ReplicationControlManager.createTopic.)"""
-    counts = len(assignment), len(assignment[0])
-    if partition_count not in (None, counts[0]) or replication_factor not in (None, counts[1]):
-        raise InvalidRequestError(
-            f"an assignment of {counts[0]} partitions with {counts[1]} replicas each was given, and"
-            f" {partition_count} partitions with {replication_factor} replicas: leave the numbers"
-            " out, or give the same"
-        )
-
-
 def check_collision(image: MetadataImage, name: str) -> None:
     """Check that no topic has the same name but for '.' and '_', which Kafka's metrics can't tell.
 
@@ -161,18 +144,21 @@ def add_partitions(
     name: str,
     *,
     to: int,
+    replica_assignment: Mapping[int, Sequence[int]] | None,
     new_uuid: NewUuid,
     random_below: RandomBelow,
     cause: str,
 ) -> ControllerResult[int]:
     """Decide that a topic has `to` partitions; answer: how many are new.
 
-    The new ones have as many replicas as the first has, striped like a new topic's. Records that
-    stand in the topic stay where they are: of a key, the new ones may go elsewhere. Source:
+    The new ones have as many replicas as the first has, striped like a new topic's, or on the
+    brokers that are assigned to each new number. Records that stand in the topic stay where they
+    are: of a key, the new ones may go elsewhere. Source:
     ReplicationControlManager.createPartitions.
 
     Raises:
-        UnknownTopicOrPartitionError, InvalidPartitionsError, InvalidReplicationFactorError.
+        UnknownTopicOrPartitionError, InvalidPartitionsError, InvalidReplicationFactorError,
+        InvalidReplicaAssignmentError.
     """
     topic = image.topic(name)
     count = len(topic.partitions)
@@ -182,12 +168,18 @@ def add_partitions(
             f"topic {name!r} has {count} partitions and can't be given {to!r}: give more than it"
             f" has, up to {PARTITIONS_MAX}; remove_partitions takes some away"
         )
-    assignment = place_partitions(
-        image.brokers.values(),
-        partition_count=to - count,
-        replication_factor=len(topic.partitions[0].replicas),
-        random_below=random_below,
-    )
+    factor = len(topic.partitions[0].replicas)
+    if replica_assignment is not None:
+        assignment = check_assignment(
+            image, replica_assignment, range(count, to), replication_factor=factor
+        )
+    else:
+        assignment = place_partitions(
+            image.brokers.values(),
+            partition_count=to - count,
+            replication_factor=factor,
+            random_below=random_below,
+        )
     records: list[Record] = [
         _partition_record(image, name, topic.topic_id, number, replicas, new_uuid, cause)
         for number, replicas in enumerate(assignment, count)
@@ -261,45 +253,6 @@ def _partition_record(
         registration=new_partition(image, replicas, new_uuid),
         cause=cause,
     )
-
-
-def check_assignment(
-    image: MetadataImage, assignment: Mapping[int, Sequence[int]]
-) -> list[tuple[BrokerId, ...]]:
-    """Return an explicit assignment, checked: partitions 0..n-1, known brokers, equal sizes.
-
-    Raises:
-        InvalidReplicaAssignmentError: It is not; the sentence says why.
-    """
-    error = InvalidReplicaAssignmentError
-    check_mapping(assignment, "replica_assignment", "partitions and lists of broker ids", error)
-    for number, replicas in assignment.items():
-        check_whole_number(number, "a partition of replica_assignment", error)
-        name = f"the brokers of partition {number}"
-        for each in listed(replicas, name, "broker ids", error):
-            check_whole_number(each, f"a broker of partition {number}", error)
-    if sorted(assignment) != list(range(len(assignment))) or not assignment:
-        raise InvalidReplicaAssignmentError(
-            f"the assignment names partitions {sorted(assignment)}: name each from 0 on, no gap"
-        )
-    sizes = {len(replicas) for replicas in assignment.values()}
-    if len(sizes) != 1 or 0 in sizes:
-        raise InvalidReplicaAssignmentError(
-            f"the assignment gives partitions {sorted(sizes)} replicas: give all the same number"
-        )
-    for number, replicas in assignment.items():
-        unknown = set(replicas) - image.brokers.keys()
-        if unknown or len(set(replicas)) != len(replicas):
-            raise InvalidReplicaAssignmentError(
-                f"partition {number} can't be on brokers {list(replicas)}: name each registered"
-                f" broker once at most (registered: {sorted(image.brokers)})"
-            )
-        if not any(image.is_eligible(BrokerId(each)) for each in replicas):
-            raise InvalidReplicaAssignmentError(
-                f"partition {number} would be on fenced brokers only, {list(replicas)}: name"
-                " at least one that is active"
-            )
-    return [tuple(BrokerId(each) for each in assignment[n]) for n in range(len(assignment))]
 
 
 def new_partition(

@@ -109,6 +109,20 @@ def test_partitions_are_added_and_empty_ones_removed(call, new_topic, cluster):
     assert len(cluster.image.topic(name).partitions) == 1
 
 
+def test_added_partitions_are_where_they_are_assigned(call, new_topic, cluster):
+    name = new_topic(partitions=1)
+    brokers = list(cluster.image.topic(name).partitions[0].replicas)
+    there = ":".join(str(each) for each in brokers)
+    added = ":".join(str(each) for each in reversed(brokers))
+    alter = ("topics", "--alter", "--topic", name, "--replica-assignment", f"{there},{added}")
+
+    call(*alter, "--partitions", 2)
+
+    partitions = cluster.image.topic(name).partitions
+    assert [list(each.replicas) for each in partitions.values()] == [brokers, brokers[::-1]]
+    assert "leave it out, or give more" in call.refused(*alter, "--partitions", 1)
+
+
 def test_partitions_with_records_are_removed_only_if_that_is_said_and_confirmed(
     call, new_topic, cluster
 ):

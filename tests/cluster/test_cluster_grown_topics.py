@@ -126,7 +126,7 @@ def test_nobody_says_that_there_was_no_first_try_while_a_partition_can_not_be_as
     cluster = disks.cluster
     cluster.create_topic("orders", replica_assignment={0: [1]})
     cluster.append("orders", GIVEN, producer_id="p", sequence=0)
-    cluster.add_partitions("orders", to=2)
+    cluster.add_partitions("orders", to=2, replica_assignment={1: [2]})
     disks.take_away(1)
     cluster.run_controller()
 
@@ -149,7 +149,7 @@ def first_try_on_a_follower(disks):
     cluster.append("orders", MOVING, producer_id="p", sequence=0, acks=1)
     cluster.elect_leaders("preferred")
     assert partition_of(cluster, "orders").leader == 2
-    cluster.add_partitions("orders", to=2)
+    cluster.add_partitions("orders", to=2, replica_assignment={1: [2, 3, 1]})
     return disks
 
 

@@ -1,6 +1,7 @@
 """The kind "controller" of file 02: the life of a cluster, decided on images and nothing else."""
 
 from kafka_on_spark.controller import topics
+from kafka_on_spark.controller.assignment import check_assignment
 from kafka_on_spark.controller.brokers import (
     elect_preferred,
     fence_broker,
@@ -47,13 +48,13 @@ class Controller(ControllerWorld):
         return {"records": records}
 
     def op_create_partitions(self, topic, total, assignment=None):
-        if assignment is not None:
-            raise CutOffError("new-partitions-are-placed")
+        first = len(self.image.topic(topic).partitions)
         self.decide(
             topics.add_partitions(
                 self.image,
                 topic,
                 to=total,
+                replica_assignment=assignment and dict(enumerate(assignment, first)),
                 new_uuid=self.new_uuid,
                 random_below=lambda bound: 0,
                 cause="",
@@ -66,7 +67,7 @@ class Controller(ControllerWorld):
         if required_replication_factor is not None:
             everyone = sorted(self.image.brokers)
             assignment[1] = everyone[:required_replication_factor]
-        topics.check_assignment(self.image, assignment)
+        check_assignment(self.image, assignment)
 
     def op_set_config(self, scope, key, value):
         assert scope == "topic", scope

@@ -217,12 +217,13 @@ def test_unknown_setting_is_refused_also_when_it_is_to_be_removed(value):
         alter_configs(IMAGE, TOPIC, {"min.insync.replica": value}, cause="why")
 
 
-def grow(image, to):
+def grow(image, to, assignment=None):
     numbers = count(50)
     return add_partitions(
         image,
         "payments",
         to=to,
+        replica_assignment=assignment,
         new_uuid=lambda: f"{next(numbers):032x}",
         random_below=lambda bound: 0,
         cause="more partitions for a test",
@@ -243,6 +244,33 @@ def test_new_partitions_follow_the_old_ones_with_as_many_replicas():
     assert topic.partitions[0] == before.topic("payments").partitions[0]
     uuids = [uuid for each in topic.partitions.values() for uuid in each.replica_uuids]
     assert len(set(uuids)) == 15
+
+
+def test_new_partitions_are_where_they_are_assigned():
+    before = replay(create(partitions=2, factor=2))
+
+    after = replay(grow(before, 4, {2: [3, 1], 3: [2, 3]}), before)
+
+    partitions = after.topic("payments").partitions
+    assert [partitions[number].replicas for number in (2, 3)] == [(3, 1), (2, 3)]
+    assert [partitions[number].leader for number in (2, 3)] == [3, 2]
+
+
+@pytest.mark.parametrize(
+    "assignment, words",
+    [
+        ({2: [1, 2]}, r"names partitions \[2\]: name each from 2 to 3"),
+        ({0: [1, 2], 1: [1, 2], 2: [1, 2], 3: [1, 2]}, "name each from 2 to 3"),
+        ({2: [1, 2], 3: [1]}, r"\[1, 2\] replicas: give all the same number"),
+        ({2: [1], 3: [2]}, "1 replicas, and the topic's have 2"),
+        ({2: [1, 2], 3: [1, 9]}, r"partition 3 can't be on brokers \[1, 9\]"),
+        ({2: [1, 2], 3: [1, 1]}, r"partition 3 can't be on brokers \[1, 1\]"),
+        ([[1, 2], [2, 1]], "replica_assignment"),
+    ],
+)
+def test_new_partitions_are_not_where_none_can_be(assignment, words):
+    with pytest.raises(InvalidReplicaAssignmentError, match=words):
+        grow(replay(create(partitions=2, factor=2)), 4, assignment)
 
 
 @pytest.mark.parametrize("to", [0, 1, 2, 1_000_001])
@@ -311,7 +339,13 @@ def test_partition_that_is_added_again_is_another_one():
     image = replay(remove_partitions(image, TOPIC, to=1, records="drop", cause=""), image)
 
     added = add_partitions(
-        image, TOPIC, to=2, new_uuid=lambda: "new", random_below=lambda bound: 0, cause=""
+        image,
+        TOPIC,
+        to=2,
+        replica_assignment=None,
+        new_uuid=lambda: "new",
+        random_below=lambda bound: 0,
+        cause="",
     )
 
     again = replay(added, image).topic(TOPIC).partitions[1]
