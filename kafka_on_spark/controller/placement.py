@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from kafka_on_spark.errors import InvalidReplicationFactorError
 from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
+from kafka_on_spark.metadata.broker import BrokerRegistration
 
 T = TypeVar("T")
 
@@ -27,17 +27,11 @@ def place_partitions(
     """Return the replicas of each of `partition_count` new partitions.
 
     Raises:
-        InvalidReplicationFactorError: Below 1, above the number of brokers that are not draining,
-            or no broker is active.
+        InvalidReplicationFactorError: Below 1, above the number of brokers, or no broker is
+            active.
     """
     stripes = Stripes(brokers, random_below)
     return [stripes.place(replication_factor) for _ in range(partition_count)]
-
-
-def usable_brokers(brokers: Iterable[BrokerRegistration]) -> list[BrokerRegistration]:
-    """Return the brokers that may get replicas of new partitions, by id: all but draining ones."""
-    usable = (each for each in brokers if each.state is not BrokerState.DRAINING)
-    return sorted(usable, key=lambda each: each.broker_id)
 
 
 class BrokerRing:
@@ -97,13 +91,11 @@ class _Rack:
 class Stripes:
     """All racks of a cluster; each partition that is placed begins at the next one.
 
-    Brokers that are fenced are used where active ones do not suffice; one that is draining is
-    about to be left by what it has, and gets nothing. Source: BrokerHeartbeatManager's
-    UsableBrokerIterator.
+    Brokers that are fenced or draining are used where active ones do not suffice.
     """
 
     def __init__(self, brokers: Iterable[BrokerRegistration], random_below: RandomBelow) -> None:
-        everyone = usable_brokers(brokers)
+        everyone = sorted(brokers, key=lambda each: each.broker_id)
         by_rack: dict[str, list[BrokerRegistration]] = {}
         for broker in everyone:
             by_rack.setdefault(broker.rack or "", []).append(broker)
@@ -147,8 +139,7 @@ class Stripes:
         if replication_factor > self.broker_count:
             raise InvalidReplicationFactorError(
                 f"replication factor {replication_factor} is larger than the number of brokers,"
-                f" {self.broker_count}, not counting draining ones: register more brokers or ask"
-                " for fewer replicas"
+                f" {self.broker_count}: register more brokers or ask for fewer replicas"
             )
         if not self.unfenced_count:
             raise InvalidReplicationFactorError(

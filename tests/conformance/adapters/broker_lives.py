@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kafka_on_spark.controller.brokers import fence_broker, register_broker, unfence_broker
 from kafka_on_spark.controller.draining import continue_draining, drain_broker
-from kafka_on_spark.controller.placement import usable_brokers
+from kafka_on_spark.controller.placement import Stripes
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import BrokerId, DirectoryId
 from kafka_on_spark.metadata.broker import BrokerState
@@ -83,11 +83,20 @@ class BrokerHeartbeats(Adapter):
         self.image = replayed(self.image, records)
         return Answer(None, {"": PROCESS})
 
+    def op_unfence(self, broker, metadata_offset=-1):
+        self.op_touch(broker, fenced=False)
+
     def op_usable_brokers(self):
-        if self.failed_draining:  # they drain no longer: they are fenced, and active when back
+        """Ask for one partition on all brokers there are: the first is on one that is active."""
+        brokers = self.image.brokers
+        is_draining = any(each.state is BrokerState.DRAINING for each in brokers.values())
+        # One that drains gets replicas where others do not suffice, as in Kafka's own registry;
+        # what Kafka's heartbeats know of it beside that has no counterpart.
+        if self.failed_draining or is_draining or not self.image.eligible_brokers():
             return Answer(None, {"": PROCESS})
-        usable = usable_brokers(self.image.brokers.values())
-        return [[each.broker_id, each.rack, not each.is_eligible] for each in usable]
+        stripes = Stripes(brokers.values(), lambda bound: 0)
+        usable = sorted(stripes.place(stripes.broker_count))
+        return [[each, brokers[each].rack, not brokers[each].is_eligible] for each in usable]
 
     def op_lowest_active_offset(self):
         return Answer(None, {"": PROCESS})
@@ -101,9 +110,9 @@ class BrokerHeartbeats(Adapter):
         state = image.brokers[broker].state
         if state is BrokerState.DRAINING:
             return self.drained(image, broker, has_leaderships)
-        if state is BrokerState.FENCED and metadata_offset < self.register_offset:
-            if not (want_fence or want_shutdown):
-                return Answer(None, {"": PROCESS})  # it does not know that it is registered
+        is_behind = state is BrokerState.FENCED and metadata_offset < self.register_offset
+        if is_behind and not (want_fence or want_shutdown):
+            return Answer(None, {"": PROCESS})  # it does not know that it is registered
         if want_fence:
             image = replayed(image, fence_broker(image, broker, "fails").records)
         if want_shutdown:
@@ -137,12 +146,14 @@ class BrokerHeartbeats(Adapter):
 class BrokerRegistrations(Adapter):
     """Brokers that register, one incarnation after the other."""
 
-    def __init__(self, cluster_id):
+    def __init__(self, cluster_id, registered=None):
         self.cluster_id = cluster_id
         self.image = MetadataImage()
         self.told = {}  # what Kafka's epochs are called here
+        for broker_id, epoch in (registered or {}).items():
+            self.op_register(BrokerId(int(broker_id)), "registered", epoch)
 
-    def op_register(self, broker, incarnation, record_offset, cluster_id=None):
+    def op_register(self, broker, incarnation, record_offset=None, cluster_id=None):
         if cluster_id not in (None, self.cluster_id):
             raise CutOffError(PROCESS)  # who registers a root is the cluster that writes its name
         known = self.image.brokers.get(broker)

@@ -72,18 +72,6 @@ def test_one_active_broker_leads_all_and_the_fenced_follow():
     assert {replicas[1] for replicas in placed} == {2, 3}
 
 
-def test_draining_broker_gets_no_replica():
-    brokers = cluster_of("1 2 3", fenced="2", draining="3").values()
-
-    placed = place_partitions(
-        brokers, partition_count=3, replication_factor=2, random_below=draws([])
-    )
-
-    assert placed == [(1, 2)] * 3
-    with pytest.raises(InvalidReplicationFactorError, match="brokers, 2, not counting draining"):
-        place_partitions(brokers, partition_count=1, replication_factor=3, random_below=draws([]))
-
-
 # fmt: off
 REFUSED = [  # brokers fenced factor  words
     pytest.param("1 2 3", "",      0,  "at least 1",      id="none"),
