@@ -48,7 +48,7 @@ class Answer:
 
     Attributes:
         value: A bare value, or fields by name.
-        left_out: Reasons by field; the key "" is the whole answer.
+        left_out: Reasons by field; the key "" is the whole answer, "a.b" field b of field a.
         alternatives: States gone through in this order; the first that meets what is expected
             is the answer, the last if none does. `chosen` is told its place.
         facts: Fields left out that a vector states and `kafka_memory` must know as well.
@@ -251,7 +251,7 @@ def _compare_fields(
             raise MismatchError(
                 f"{vector.id}: step {place} {op}: no answer to the field {name!r}{found}"
             )
-        kept = _without_left_out(value, answer, rules, outcome)
+        kept = _without_left_out(name, value, answer, rules, outcome)
         if value and kept == {}:
             continue
         expectation = adapter.resolve(kept)
@@ -268,14 +268,20 @@ def _in_order(name: str, value: Any, adapter: Adapter) -> Any:
     return value
 
 
-def _without_left_out(value: Any, answer: Answer, rules: Applicability, outcome: Outcome) -> Any:
+def _without_left_out(
+    name: str, value: Any, answer: Answer, rules: Applicability, outcome: Outcome
+) -> Any:
     """Return an expectation without those fields of its own that are left out."""
     if not isinstance(value, Mapping):
         return value
-    for name in value.keys() & answer.left_out.keys():
-        rules.check_reason(answer.left_out[name])
-        outcome.left_out[answer.left_out[name]] += 1
-    return {name: each for name, each in value.items() if name not in answer.left_out}
+    reasons = {
+        field: answer.left_out.get(f"{name}.{field}", answer.left_out.get(field)) for field in value
+    }
+    for reason in reasons.values():
+        if reason is not None:
+            rules.check_reason(reason)
+            outcome.left_out[reason] += 1
+    return {field: each for field, each in value.items() if reasons[field] is None}
 
 
 def _choose(

@@ -7,6 +7,7 @@ from kafka_on_spark.controller.brokers import (
     imbalance_percentages,
     unfence_broker,
 )
+from kafka_on_spark.controller.draining import continue_draining, drain_broker
 from kafka_on_spark.controller.isr import alter_isr
 from kafka_on_spark.controller.reassignment import (
     cancel_reassignments,
@@ -17,6 +18,7 @@ from kafka_on_spark.controller.recovery import leaderless
 from kafka_on_spark.errors import (
     KafkaOnSparkError,
 )
+from kafka_on_spark.metadata.broker import BrokerState
 from tests.conformance.adapters.controller_world import EPOCHS, ControllerWorld
 from tests.conformance.adapters.partitions import state_of
 from tests.conformance.runner import Answer, CutOffError, kafka_names
@@ -112,23 +114,67 @@ class Controller(ControllerWorld):
             if one.leader == broker
         )
 
-    def _restarts(self):
-        raise CutOffError("brokers-are-roots")
-
-    def op_register(self, broker, broker_epoch):
-        self._restarts()
-
     def op_clean_shutdown(self, broker):
-        self._restarts()
+        """Its root is away; what it was in sync with it has."""
+        self.op_fence(broker)
 
     def op_unclean_shutdown(self, broker):
-        self._restarts()
+        """It may have lost what was not flushed: here everything is, or the disk is another."""
+        self.op_fence(broker)
+        if not self.elr_enabled:
+            return
+        ones = [one for _, one in self.image.partitions()]
+        if any(broker in one.elr or one.isr == {broker} for one in ones):
+            raise CutOffError("brokers-are-roots")
+
+    def op_register(self, broker, broker_epoch):
+        if self.image.is_eligible(broker):
+            raise CutOffError("brokers-are-roots")  # its process is another, though it answers
+        self.broker_epochs[broker] = broker_epoch
 
     def op_heartbeat(self, broker, want_fence, want_shutdown):
-        self._restarts()
+        state = self.image.brokers[broker].state
+        if state is BrokerState.DRAINING:
+            raise CutOffError("brokers-are-roots")  # when it may go rests on what others know
+        if want_shutdown and state is BrokerState.ACTIVE and not want_fence:
+            return self.drain(broker)
+        if want_fence:
+            self.op_fence(broker)
+        elif not want_shutdown:
+            self.op_unfence(broker)
+        is_fenced = not self.image.is_eligible(broker)
+        return {
+            "in_controlled_shutdown": False,
+            "fenced": is_fenced,
+            "should_shut_down": want_shutdown,
+        }
+
+    def drain(self, broker):
+        """Have a broker lead nothing and be in sync nowhere; one that led nothing goes at once."""
+        before = dict(self.image.partitions())
+        has_led = any(one.leader == broker for one in before.values())
+        self.decide(drain_broker(self.image, broker, "shuts down"))
+        while self.decide(continue_draining(self.image))[0]:
+            pass
+        after = dict(self.image.partitions())
+        if any(broker in one.isr for one in after.values()):
+            raise CutOffError("drained-online")
+        self.left_out |= {
+            key: "drained-online"
+            for key, one in after.items()
+            if one.partition_epoch > before[key].partition_epoch + 1
+        }
+        if not has_led:
+            self.decide(fence_broker(self.image, broker, "drained"))
+        self.settle()
+        return {
+            "in_controlled_shutdown": has_led,
+            "fenced": not has_led,
+            "should_shut_down": not has_led,
+        }
 
     def op_set_controlled_shutdown_state_only(self, broker):
-        self._restarts()
+        raise CutOffError("drained-online")  # it is in sync meanwhile, and may be
 
     # Partitions
 
@@ -138,11 +184,17 @@ class Controller(ControllerWorld):
 
     def state(self, key):
         state = state_of(self.image.partition(key))
-        return {**state, "replicas_set": sorted(state["replicas"])}
+        replicas_set = sorted(state["replicas"])
+        unused = {"recovery": "RECOVERED", "last_known_elr": []}
+        return {**state, "replicas_set": replicas_set, **unused}
 
     def epochs_left_out(self, key):
         reason = self.left_out.get(key)
         left_out = {} if reason is None else dict.fromkeys(EPOCHS, reason)
+        if self.elr_enabled:
+            left_out["last_known_elr"] = "no-last-known-leader"
+        if self.is_recovering or self.image.partition(key).unclean_generation:
+            left_out["recovery"] = "no-recovery-state"  # who leads may have said that it is over
         if reason == "moved-in-rows" and self.elr_enabled:
             left_out["elr"] = "no-such-state"  # Kafka's may have members that are no replicas
         return left_out
@@ -177,12 +229,14 @@ class Controller(ControllerWorld):
             assert alter_isr(self.image, report) is None
         is_request = (
             is_stale
-            or broker_epoch not in (None, 100 + broker)
+            or broker_epoch not in (None, self.epoch_of(broker))
             or broker != one.leader
             or broker not in isr
             or not set(isr) <= set(one.replicas)
             or recovery != "RECOVERED"
-            or any(epoch != 100 + int(each) for each, epoch in (isr_broker_epochs or {}).items())
+            or any(
+                epoch != self.epoch_of(each) for each, epoch in (isr_broker_epochs or {}).items()
+            )
         )
         if is_request:
             return Answer({}, dict.fromkeys(names, "wire-detail"))
@@ -200,6 +254,10 @@ class Controller(ControllerWorld):
         is_over = one.is_reassigning and not self.image.partition(key).is_reassigning
         left_out = dict.fromkeys(("error", "leader", "isr"), "moved-in-rows") if is_over else {}
         return Answer(self.state(key), {**self.epochs_left_out(key), **left_out})
+
+    def epoch_of(self, broker):
+        """Return what Kafka calls a broker's registration."""
+        return self.broker_epochs.get(int(broker), 100 + int(broker))
 
     # Moves and elections
 
@@ -294,23 +352,19 @@ class Controller(ControllerWorld):
         return {"records": self.last_count}
 
     def expected(self):
-        states = {}
-        for key, _ in self.image.partitions():
-            reasons = self.epochs_left_out(key)
-            states[str(self.image.name_of(key))] = {
-                name: each for name, each in self.state(key).items() if name not in reasons
-            }
-        left_out = next(iter(map(self.epochs_left_out, self.left_out)), {})
+        names = {key: str(self.image.name_of(key)) for key, _ in self.image.partitions()}
         answer = {
             "topics": sorted(self.image.topic_ids),
             "isr_index": self.index("isr"),
             "elr_index": self.index("elr"),
-            **states,
+            **{name: self.state(key) for key, name in names.items()},
         }
-        return Answer(
-            answer,
-            {**left_out, "recovery": "no-recovery-state", "last_known_elr": "no-last-known-leader"},
-        )
+        left_out = {
+            f"{name}.{field}": reason
+            for key, name in names.items()
+            for field, reason in self.epochs_left_out(key).items()
+        }
+        return Answer(answer, left_out)
 
     def index(self, name):
         index = {}

@@ -75,6 +75,9 @@ class ControllerWorld(Adapter):
         self.orders = {}
         self.last_count = 0
         self.topic_ids = {}
+        self.broker_epochs = {}
+        given = (partition_state or {}).values()
+        self.is_recovering = any(each.get("recovery") == "RECOVERING" for each in given)
         self.register(brokers)
         self.configure(static_configs or {})
         self.create(topics, topic_configs or {})
