@@ -3,30 +3,39 @@
 from kafka_on_spark.controller import topics
 from kafka_on_spark.controller.brokers import (
     elect_preferred,
-    fence_broker,
     imbalance_percentages,
-    unfence_broker,
 )
-from kafka_on_spark.controller.draining import continue_draining, drain_broker
 from kafka_on_spark.controller.isr import alter_isr
 from kafka_on_spark.controller.reassignment import (
     cancel_reassignments,
     list_reassignments,
+    roles_of,
     start_reassignments,
 )
 from kafka_on_spark.controller.recovery import leaderless
 from kafka_on_spark.errors import (
     KafkaOnSparkError,
 )
-from kafka_on_spark.metadata.broker import BrokerState
-from tests.conformance.adapters.controller_world import EPOCHS, ControllerWorld
+from tests.conformance.adapters.controller_brokers import ControllerBrokers
+from tests.conformance.adapters.controller_world import EPOCHS
 from tests.conformance.adapters.partitions import state_of
 from tests.conformance.runner import Answer, CutOffError, kafka_names
 
+# Of a request on older or newer epochs: which name it gets rests on the request as a whole.
+STALE = frozenset(
+    {
+        "FENCED_LEADER_EPOCH",
+        "INELIGIBLE_REPLICA",
+        "INVALID_REQUEST",
+        "INVALID_UPDATE_VERSION",
+        "NOT_CONTROLLER",
+        "STALE_BROKER_EPOCH",
+    }
+)
 UNMOVED = ("PREFERRED_LEADER_NOT_AVAILABLE", "ELIGIBLE_LEADERS_NOT_AVAILABLE")
 
 
-class Controller(ControllerWorld):
+class Controller(ControllerBrokers):
     """What is decided on a cluster's metadata."""
 
     # Topics
@@ -93,89 +102,6 @@ class Controller(ControllerWorld):
     def op_directory_offline(self, broker, dirs):
         raise CutOffError("one-disk-a-broker")
 
-    # Brokers
-
-    def op_fence(self, broker):
-        self.decide(fence_broker(self.image, broker, "fails"))
-        self.check_eligible(())
-        # Kafka elects uncleanly in the very record that fences, here that is the next step.
-        self.left_out |= dict.fromkeys(self.recover(), "unclean-comes-after")
-        self.settle()
-
-    def op_unfence(self, broker):
-        self.decide(unfence_broker(self.image, broker, "returns"))
-        self.recover()
-        self.settle()
-
-    def op_leaderships(self, broker):
-        return sorted(
-            str(self.image.name_of(key))
-            for key, one in self.image.partitions()
-            if one.leader == broker
-        )
-
-    def op_clean_shutdown(self, broker):
-        """Its root is away; what it was in sync with it has."""
-        self.op_fence(broker)
-
-    def op_unclean_shutdown(self, broker):
-        """It may have lost what was not flushed: here everything is, or the disk is another."""
-        self.op_fence(broker)
-        if not self.elr_enabled:
-            return
-        ones = [one for _, one in self.image.partitions()]
-        if any(broker in one.elr or one.isr == {broker} for one in ones):
-            raise CutOffError("brokers-are-roots")
-
-    def op_register(self, broker, broker_epoch):
-        if self.image.is_eligible(broker):
-            raise CutOffError("brokers-are-roots")  # its process is another, though it answers
-        self.broker_epochs[broker] = broker_epoch
-
-    def op_heartbeat(self, broker, want_fence, want_shutdown):
-        state = self.image.brokers[broker].state
-        if state is BrokerState.DRAINING:
-            raise CutOffError("brokers-are-roots")  # when it may go rests on what others know
-        if want_shutdown and state is BrokerState.ACTIVE and not want_fence:
-            return self.drain(broker)
-        if want_fence:
-            self.op_fence(broker)
-        elif not want_shutdown:
-            self.op_unfence(broker)
-        is_fenced = not self.image.is_eligible(broker)
-        return {
-            "in_controlled_shutdown": False,
-            "fenced": is_fenced,
-            "should_shut_down": want_shutdown,
-        }
-
-    def drain(self, broker):
-        """Have a broker lead nothing and be in sync nowhere; one that led nothing goes at once."""
-        before = dict(self.image.partitions())
-        has_led = any(one.leader == broker for one in before.values())
-        self.decide(drain_broker(self.image, broker, "shuts down"))
-        while self.decide(continue_draining(self.image))[0]:
-            pass
-        after = dict(self.image.partitions())
-        if any(broker in one.isr for one in after.values()):
-            raise CutOffError("drained-online")
-        self.left_out |= {
-            key: "drained-online"
-            for key, one in after.items()
-            if one.partition_epoch > before[key].partition_epoch + 1
-        }
-        if not has_led:
-            self.decide(fence_broker(self.image, broker, "drained"))
-        self.settle()
-        return {
-            "in_controlled_shutdown": has_led,
-            "fenced": not has_led,
-            "should_shut_down": not has_led,
-        }
-
-    def op_set_controlled_shutdown_state_only(self, broker):
-        raise CutOffError("drained-online")  # it is in sync meanwhile, and may be
-
     # Partitions
 
     def op_partition_state(self, topic, partition):
@@ -225,11 +151,11 @@ class Controller(ControllerWorld):
         )
         if key in self.left_out and is_stale:
             raise CutOffError(self.left_out[key])  # the epochs in it are Kafka's
-        if is_stale:  # said to nobody, and leads to nothing
-            assert alter_isr(self.image, report) is None
+        if is_stale and alter_isr(self.image, report) is None:
+            # It leads to nothing, which nobody is told, since nobody asked.
+            return Answer({"error": STALE}, {"level": "wire-detail"})
         is_request = (
-            is_stale
-            or broker_epoch not in (None, self.epoch_of(broker))
+            broker_epoch not in (None, self.epoch_of(broker))
             or broker != one.leader
             or broker not in isr
             or not set(isr) <= set(one.replicas)
@@ -255,10 +181,6 @@ class Controller(ControllerWorld):
         left_out = dict.fromkeys(("error", "leader", "isr"), "moved-in-rows") if is_over else {}
         return Answer(self.state(key), {**self.epochs_left_out(key), **left_out})
 
-    def epoch_of(self, broker):
-        """Return what Kafka calls a broker's registration."""
-        return self.broker_epochs.get(int(broker), 100 + int(broker))
-
     # Moves and elections
 
     def op_reassign(self, topic, partition, target):
@@ -266,7 +188,15 @@ class Controller(ControllerWorld):
             key = self.key(topic, partition)
         except KafkaOnSparkError as error:
             return refusal(error)
-        is_replaced = self.image.partition(key).is_reassigning
+        one = self.image.partition(key)
+        is_replaced = one.is_reassigning
+        # KRaft keeps who came, or went, for the old move where nobody does for the new one.
+        kept = [one.adding_replicas, one.removing_replicas]
+        roles = roles_of(one.replicas, target)
+        if any(
+            old and not new for old, new in zip(kept, (roles.adding, roles.removing), strict=True)
+        ):
+            raise CutOffError("replaced-as-a-whole")
         coming = set(target) - set(self.image.partition(key).replicas)
         if any(each in self.image.brokers and not self.image.is_eligible(each) for each in coming):
             raise CutOffError("only-active-brokers-take-replicas")
