@@ -262,14 +262,14 @@ def change_of_isr(
 ) -> PartitionChange | None:
     """Return what a partition changes to once `isr` is in sync; None if that is what it is.
 
-    `leader` leads on; without one, one of `eligible` is elected. Where nobody would be in sync,
-    those that were stay, since nobody else has their records, and the ELR may lead meanwhile.
-    Source: PartitionChangeBuilder.
+    `leader` leads on; without one, one of `eligible` is elected that does not leave. Where nobody
+    would be in sync, those that were stay, since nobody else has their records, and the ELR may
+    lead meanwhile. Source: PartitionChangeBuilder.
     """
     kept = isr or partition.isr
     elr = eligible_replicas(partition, kept, min_isr)
     without = replace(partition, isr=kept, elr=elr, leader=leader)
-    change = _handed_over(partition, without, eligible)
+    change = _handed_over(partition, without, eligible - (partition.isr - isr))
     return None if change == PartitionChange() else change
 
 

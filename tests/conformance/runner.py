@@ -26,6 +26,10 @@ KAFKA_NAMES: dict[type[KafkaOnSparkError], frozenset[str]] = {
 # fmt: on
 
 
+# What a value of another shape leads to, an adapter's assert and one of our own records among it.
+UNREADABLE = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
+
+
 class CutOffError(Exception):
     """The rest of the vector does not apply to us; carries the reason's id."""
 
@@ -40,6 +44,10 @@ class IllegalArgumentError(Exception):
 
 class MismatchError(AssertionError):
     """The product does not do what the vector says."""
+
+
+class UnreadableVectorError(Exception):
+    """A vector says something that no adapter has words for; the message says where."""
 
 
 @dataclass(slots=True)
@@ -103,19 +111,30 @@ def run(vector: Vector, adapter_class: type[Adapter], rules: Applicability) -> O
 
     Raises:
         MismatchError: An answer differs, an operation is unknown, or an argument is.
+        UnreadableVectorError: A value is of another shape than its adapter knows.
     """
     outcome = Outcome()
-    adapter_class = adapter_class.for_setup(vector.setup)
-    _check_arguments(adapter_class, "__init__", vector.setup, f"{vector.id}: setup")
+    where = "setup"
     try:
+        adapter_class = adapter_class.for_setup(vector.setup)
+        _check_arguments(adapter_class, "__init__", vector.setup, f"{vector.id}: setup")
         adapter = adapter_class(**vector.setup)
         for place, step in enumerate(vector.steps):
+            where = f"step {place} ({step['op']})"
             _run_step(vector, place, step, adapter, rules, outcome)
+        where = "expected"
         answer = _as_answer(adapter.expected())
         _compare_fields(vector, "expected", "", vector.expected, answer, adapter, rules, outcome)
     except CutOffError as cut:
         rules.check_reason(cut.reason)
         outcome.left_out[cut.reason] += 1
+    except MismatchError:
+        raise
+    except (*UNREADABLE, KafkaOnSparkError) as error:
+        raise UnreadableVectorError(
+            f"{vector.id}: {where} is not as vectors of the kind {vector.kind} are known to be:"
+            f" {type(error).__name__}: {error}"
+        ) from error
     return outcome
 
 

@@ -58,7 +58,8 @@ class PartitionChanges(Adapter):
         self.commits = self.leaderships = 0
         self.recovery = partition["recovery"]
         self.left_out = {} if not elr_enabled and not partition["last_known_elr"] else dict(UNKNOWN)
-        self.moved_directories = self.is_order_told = False
+        self.moved_directories = self.is_order_told = self.is_recovering = False
+        self.has_elected_another = False
 
     # What the cluster looks like, and commits to it
 
@@ -96,12 +97,13 @@ class PartitionChanges(Adapter):
     ):
         if "RECOVERING" in (self.recovery, target_recovery):
             self.leave_out("no-recovery-state", "recovery")  # of a leadership before this one
+        self.is_recovering = target_recovery not in (None, self.recovery)
         self.check_ground(target_isr, election)
         self.shut_down_uncleanly(unclean_shutdown, target_isr)
         self.place(set_directories or {})
         self.move(target_isr, target_replicas, target_removing, target_adding)
         self.change_isr(target_isr)
-        self.advance()
+        self.advance(election)
         self.elect(election)
 
     def check_ground(self, target_isr, election):
@@ -175,6 +177,9 @@ class PartitionChanges(Adapter):
         self.commit(change)
         if isr and self.one.leader not in (None, *isr):
             raise CutOffError("last-member-stays")  # and the ELR leads meanwhile
+        self.has_elected_another = self.one.isr != isr
+        if not isr and self.one.leader is None and self.before.elr & self.eligible:
+            raise CutOffError("last-member-stays")  # with enough in sync, nobody else is eligible
         if not isr and self.one.leader is None:
             self.leave_out("last-member-stays", "isr", "elr", "record", "partition_epoch")
         lists = [*(target_isr or self.isr_in_order), *sorted(self.elr_in_order)]
@@ -183,14 +188,17 @@ class PartitionChanges(Adapter):
         if self.is_old and not isr >= self.before.isr:
             self.leave_out("epochs-advance-with-a-named-leader", "leader_epoch", "record")
 
-    def advance(self):
-        had_moved = self.one.is_reassigning
+    def advance(self, election):
         while (step := next_step(self.one, self.eligible)) is not None:
+            if self.has_elected_another:
+                raise CutOffError("moved-in-rows")  # who leads now may be all of the target
             self.commit(step[0])
-        if had_moved and not self.one.is_reassigning and self.is_elr_enabled:
+        if self.is_elr_enabled and not set(self.one.replicas) >= set(self.before.replicas):
             self.leave_out("no-such-state", "elr", "record")  # Kafka's may be no replicas
         if self.one.is_reassigning and self.one.isr.issuperset(self.one.target_replicas):
             if self.one.leader is not None:
+                raise CutOffError("moves-end-under-a-leader")
+            if election == "UNCLEAN":
                 raise CutOffError("moves-end-under-a-leader")
             names = set(state_of(self.one)) - {"leader"}
             self.leave_out("moves-end-under-a-leader", "record", *names)
@@ -199,12 +207,19 @@ class PartitionChanges(Adapter):
         known = [each for each in self.last_known_elr if each in self.eligible]
         if self.one.leader is None and self.is_elr_enabled and len(known) == 1:
             raise CutOffError("no-last-known-leader")
+        unmade = [each for each in self.one.replicas if not self.one.is_made(each)]
+        if self.one.leader is None and election == "UNCLEAN" and self.eligible.intersection(unmade):
+            raise CutOffError("nothing-never-leads")
         if election == "PREFERRED":
             self.decided(elect_preferred(self.image(self.eligible), ""))
         elif election == "UNCLEAN" and self.one.leader is None:
+            if self.one.elr & self.eligible:
+                raise CutOffError("last-member-stays")  # and one of these leads next
             image = self.image(self.eligible)
             looks = [self.look(image, each) for each in self.one.replicas]
             self.decided(recover(image, looks, forced=frozenset({KEY})))
+            if self.one.leader == self.before.leader and self.one.leader is not None:
+                raise CutOffError("no-such-state")  # Kafka's leads on outside of its ISR
 
     def look(self, image, broker_id):
         """Look at a log that proves nothing."""
@@ -221,6 +236,8 @@ class PartitionChanges(Adapter):
         )
 
     def expected(self):
+        if self.is_recovering and not self.commits:
+            self.leave_out("no-recovery-state", "record", "partition_epoch")
         if self.commits > 1:
             self.leave_out("decisions-make-their-changes", "partition_epoch")
         if self.leaderships > 1:
