@@ -11,7 +11,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, ReplicaLostError
+from kafka_on_spark.errors import (
+    CorruptLogError,
+    DuplicateSequenceError,
+    InvalidTopicError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    OutOfOrderSequenceError,
+    ReplicaLostError,
+)
 from tests.conformance.applicability import Applicability
 from tests.conformance.loading import Vector
 
@@ -22,6 +30,11 @@ KAFKA_NAMES: dict[type[KafkaOnSparkError], frozenset[str]] = {
     CorruptLogError:  frozenset({"CORRUPT_MESSAGE", "UNEXPECTED_APPEND_OFFSET", "OFFSETS_OUT_OF_ORDER"}),
     # A table of another incarnation of the broker: Kafka knows it by the broker epoch it sends.
     ReplicaLostError: frozenset({"NOT_LEADER_OR_FOLLOWER"}),
+    # Kafka's code is not named as its exception is, from which ours have their names.
+    DuplicateSequenceError:  frozenset({"DUPLICATE_SEQUENCE_NUMBER"}),
+    InvalidTopicError:       frozenset({"INVALID_TOPIC_EXCEPTION"}),
+    KafkaStorageError:       frozenset({"KAFKA_STORAGE_ERROR"}),
+    OutOfOrderSequenceError: frozenset({"OUT_OF_ORDER_SEQUENCE_NUMBER"}),
 }
 # fmt: on
 
