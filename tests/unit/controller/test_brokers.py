@@ -76,6 +76,20 @@ def test_failure_of_a_broker(before, minimum, draining, expected):
     assert result.response == ([PartitionKey(TOPIC_ID, 0)] if before.leader == 1 else [])
 
 
+def test_who_leaves_the_isr_is_not_elected_though_it_is_eligible():
+    before = partition("1 2")
+
+    change = decisions.change_of_isr(
+        before,
+        frozenset({BrokerId(2)}),
+        leader=None,
+        min_isr=2,
+        eligible=frozenset({BrokerId(1)}),
+    )
+
+    assert short(before.merge(change)) == ("2", "1", None)
+
+
 def test_failover_of_all_partitions_is_one_list_of_records_with_their_cause():
     image = image_of(partition("1 2"), partition("2 1"), partition("3 2"), partition("1 3"))
 
