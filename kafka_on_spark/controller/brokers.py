@@ -252,23 +252,42 @@ def fence_broker(
     return ControllerResult(records, led)
 
 
+def change_of_isr(
+    partition: PartitionRegistration,
+    isr: frozenset[BrokerId],
+    *,
+    leader: BrokerId | None,
+    min_isr: int,
+    eligible: frozenset[BrokerId],
+) -> PartitionChange | None:
+    """Return what a partition changes to once `isr` is in sync; None if that is what it is.
+
+    `leader` leads on; without one, one of `eligible` is elected that does not leave. Where nobody
+    would be in sync, those that were stay, since nobody else has their records, and the ELR may
+    lead meanwhile. Source: PartitionChangeBuilder.
+    """
+    kept = isr or partition.isr
+    elr = eligible_replicas(partition, kept, min_isr)
+    without = replace(partition, isr=kept, elr=elr, leader=leader)
+    change = _handed_over(partition, without, eligible - (partition.isr - isr))
+    return None if change == PartitionChange() else change
+
+
 def _leave_isr(
     partition: PartitionRegistration,
     broker_id: BrokerId,
     min_isr: int,
     eligible: frozenset[BrokerId],
 ) -> PartitionChange | None:
-    rest = partition.isr - {broker_id}
-    if not rest:
-        return None if partition.leader is None else PartitionChange(leader=None)
-    without = replace(
+    change = change_of_isr(
         partition,
-        isr=rest,
-        elr=eligible_replicas(partition, rest, min_isr),
+        partition.isr - {broker_id},
         leader=None if partition.leader == broker_id else partition.leader,
+        min_isr=min_isr,
+        eligible=eligible,
     )
-    change = _handed_over(partition, without, eligible)
-    partition.merge(change)
+    if change is not None:
+        partition.merge(change)
     return change
 
 

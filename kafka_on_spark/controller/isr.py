@@ -7,12 +7,11 @@ follower lacks. A clock that is wrong moves a follower out or in later; it loses
 from dataclasses import dataclass
 
 from kafka_on_spark.config import Settings
-from kafka_on_spark.controller.brokers import change_record, lost_change
-from kafka_on_spark.controller.election import eligible_replicas
+from kafka_on_spark.controller.brokers import change_of_isr, change_record, lost_change
 from kafka_on_spark.controller.reports import PartitionReport, ReplicaReport
 from kafka_on_spark.ids import BrokerId, Offset
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
+from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import PartitionChangeRecord
 
 
@@ -47,10 +46,16 @@ def alter_isr(
         return None
     isr = partition.isr.difference(leaving) | joining
     min_isr = image.settings(report.key.topic_id).integer("min.insync.replicas")
-    elr = eligible_replicas(partition, isr, min_isr)
-    change = PartitionChange(isr=isr) if elr == partition.elr else PartitionChange(isr=isr, elr=elr)
+    altered = change_of_isr(
+        partition,
+        isr,
+        leader=partition.leader,
+        min_isr=min_isr,
+        eligible=image.eligible_brokers(),
+    )
+    assert altered is not None, "somebody leaves or joins"
     cause = "; ".join([*leaving.values(), *_joined(report, joining)])
-    return change_record(image, report.key, partition, change, cause)
+    return change_record(image, report.key, partition, altered, cause)
 
 
 def _is_same_replica(partition: PartitionRegistration, seen: ReplicaReport) -> bool:

@@ -197,16 +197,18 @@ def _only(
 ) -> PartitionChange:
     """Return the change after which `replicas` are all there are, and nothing moves.
 
-    It names the leader, so that a new leadership fences who holds the old list of replicas.
+    Where a replica goes it names the leader, so that a new leadership fences who holds the old
+    list of replicas. Source: PartitionChangeBuilder.triggerLeaderEpochBumpForReplicaReassignment.
     """
     kept = frozenset(replicas)
+    is_same = leader == partition.leader and kept.issuperset(partition.replicas)
     return PartitionChange(
         replicas=replicas,
         replica_uuids=tuple(partition.uuid_of(each) for each in replicas),
         directories=tuple(partition.directory_of(each) for each in replicas),
         isr=partition.isr & kept,
         elr=partition.elr & kept,
-        leader=leader,
+        leader=KEEP if is_same else leader,
         adding_replicas=(),
         removing_replicas=(),
         throttle_bytes_per_s=KEEP if partition.throttle_bytes_per_s is None else None,

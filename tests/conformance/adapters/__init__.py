@@ -1,5 +1,7 @@
 """One adapter a kind: vectors' words to production functions and back. No rule is held here."""
 
+from tests.conformance.adapters.broker_lives import BrokerHeartbeats, BrokerRegistrations
+from tests.conformance.adapters.changes import LeaderEpochBumps, PartitionChanges
 from tests.conformance.adapters.controller import Controller
 from tests.conformance.adapters.epochs import (
     EpochLog,
@@ -16,6 +18,7 @@ from tests.conformance.adapters.fetcher import (
 )
 from tests.conformance.adapters.fetcher_rounds import Fetcher
 from tests.conformance.adapters.gates import Gates
+from tests.conformance.adapters.index import IsrIndex
 from tests.conformance.adapters.leader import Leader
 from tests.conformance.adapters.log_offsets import ListOffsets, LogOffsets
 from tests.conformance.adapters.log_start import DeleteRecords, Retention
@@ -59,6 +62,11 @@ ADAPTERS = {
     "striped": Striped,
     "controller": Controller,
     "elect_leader": Elections,
+    "partition_change": PartitionChanges,
+    "leader_epoch_bump": LeaderEpochBumps,
+    "isr_index": IsrIndex,
+    "broker_heartbeat": BrokerHeartbeats,
+    "broker_registration": BrokerRegistrations,
     "merge_record": Merging,
     "reassignment_plan": ReassignmentPlan,
     "reassignment_complete": ReassignmentCompletion,

@@ -4,28 +4,37 @@ from kafka_on_spark.controller import topics
 from kafka_on_spark.controller.assignment import check_assignment
 from kafka_on_spark.controller.brokers import (
     elect_preferred,
-    fence_broker,
     imbalance_percentages,
-    unfence_broker,
 )
 from kafka_on_spark.controller.isr import alter_isr
 from kafka_on_spark.controller.reassignment import (
     cancel_reassignments,
     list_reassignments,
+    roles_of,
     start_reassignments,
 )
 from kafka_on_spark.controller.recovery import leaderless
-from kafka_on_spark.errors import (
-    KafkaOnSparkError,
-)
-from tests.conformance.adapters.controller_world import EPOCHS, ControllerWorld
+from kafka_on_spark.errors import KafkaOnSparkError
+from tests.conformance.adapters.controller_brokers import ControllerBrokers
+from tests.conformance.adapters.controller_world import EPOCHS
 from tests.conformance.adapters.partitions import state_of
 from tests.conformance.runner import Answer, CutOffError, kafka_names
 
+# Of a request on older or newer epochs: which name it gets rests on the request as a whole.
+STALE = frozenset(
+    {
+        "FENCED_LEADER_EPOCH",
+        "INELIGIBLE_REPLICA",
+        "INVALID_REQUEST",
+        "INVALID_UPDATE_VERSION",
+        "NOT_CONTROLLER",
+        "STALE_BROKER_EPOCH",
+    }
+)
 UNMOVED = ("PREFERRED_LEADER_NOT_AVAILABLE", "ELIGIBLE_LEADERS_NOT_AVAILABLE")
 
 
-class Controller(ControllerWorld):
+class Controller(ControllerBrokers):
     """What is decided on a cluster's metadata."""
 
     # Topics
@@ -38,7 +47,7 @@ class Controller(ControllerWorld):
         )
 
     def op_validate_topic_name(self, topic):
-        raise CutOffError("names-stand-alone")
+        self.create_topic(topic, 1, 1, validate_only=True)
 
     def op_delete_topic(self, topic=None, topic_id=None):
         if topic_id is not None:
@@ -92,45 +101,6 @@ class Controller(ControllerWorld):
     def op_directory_offline(self, broker, dirs):
         raise CutOffError("one-disk-a-broker")
 
-    # Brokers
-
-    def op_fence(self, broker):
-        self.decide(fence_broker(self.image, broker, "fails"))
-        self.check_eligible(())
-        # Kafka elects uncleanly in the very record that fences, here that is the next step.
-        self.left_out |= dict.fromkeys(self.recover(), "unclean-comes-after")
-        self.settle()
-
-    def op_unfence(self, broker):
-        self.decide(unfence_broker(self.image, broker, "returns"))
-        self.recover()
-        self.settle()
-
-    def op_leaderships(self, broker):
-        return sorted(
-            str(self.image.name_of(key))
-            for key, one in self.image.partitions()
-            if one.leader == broker
-        )
-
-    def _restarts(self):
-        raise CutOffError("brokers-are-roots")
-
-    def op_register(self, broker, broker_epoch):
-        self._restarts()
-
-    def op_clean_shutdown(self, broker):
-        self._restarts()
-
-    def op_unclean_shutdown(self, broker):
-        self._restarts()
-
-    def op_heartbeat(self, broker, want_fence, want_shutdown):
-        self._restarts()
-
-    def op_set_controlled_shutdown_state_only(self, broker):
-        self._restarts()
-
     # Partitions
 
     def op_partition_state(self, topic, partition):
@@ -139,11 +109,17 @@ class Controller(ControllerWorld):
 
     def state(self, key):
         state = state_of(self.image.partition(key))
-        return {**state, "replicas_set": sorted(state["replicas"])}
+        replicas_set = sorted(state["replicas"])
+        unused = {"recovery": "RECOVERED", "last_known_elr": []}
+        return {**state, "replicas_set": replicas_set, **unused}
 
     def epochs_left_out(self, key):
         reason = self.left_out.get(key)
         left_out = {} if reason is None else dict.fromkeys(EPOCHS, reason)
+        if self.elr_enabled:
+            left_out["last_known_elr"] = "no-last-known-leader"
+        if self.is_recovering or self.image.partition(key).unclean_generation:
+            left_out["recovery"] = "no-recovery-state"  # who leads may have said that it is over
         if reason == "moved-in-rows" and self.elr_enabled:
             left_out["elr"] = "no-such-state"  # Kafka's may have members that are no replicas
         return left_out
@@ -174,16 +150,18 @@ class Controller(ControllerWorld):
         )
         if key in self.left_out and is_stale:
             raise CutOffError(self.left_out[key])  # the epochs in it are Kafka's
-        if is_stale:  # said to nobody, and leads to nothing
-            assert alter_isr(self.image, report) is None
+        if is_stale and alter_isr(self.image, report) is None:
+            # It leads to nothing, which nobody is told, since nobody asked.
+            return Answer({"error": STALE}, {"level": "wire-detail"})
         is_request = (
-            is_stale
-            or broker_epoch not in (None, 100 + broker)
+            broker_epoch not in (None, self.epoch_of(broker))
             or broker != one.leader
             or broker not in isr
             or not set(isr) <= set(one.replicas)
             or recovery != "RECOVERED"
-            or any(epoch != 100 + int(each) for each, epoch in (isr_broker_epochs or {}).items())
+            or any(
+                epoch != self.epoch_of(each) for each, epoch in (isr_broker_epochs or {}).items()
+            )
         )
         if is_request:
             return Answer({}, dict.fromkeys(names, "wire-detail"))
@@ -209,7 +187,15 @@ class Controller(ControllerWorld):
             key = self.key(topic, partition)
         except KafkaOnSparkError as error:
             return refusal(error)
-        is_replaced = self.image.partition(key).is_reassigning
+        one = self.image.partition(key)
+        is_replaced = one.is_reassigning
+        # KRaft keeps who came, or went, for the old move where nobody does for the new one.
+        kept = [one.adding_replicas, one.removing_replicas]
+        roles = roles_of(one.replicas, target)
+        if any(
+            old and not new for old, new in zip(kept, (roles.adding, roles.removing), strict=True)
+        ):
+            raise CutOffError("replaced-as-a-whole")
         coming = set(target) - set(self.image.partition(key).replicas)
         if any(each in self.image.brokers and not self.image.is_eligible(each) for each in coming):
             raise CutOffError("only-active-brokers-take-replicas")
@@ -295,23 +281,19 @@ class Controller(ControllerWorld):
         return {"records": self.last_count}
 
     def expected(self):
-        states = {}
-        for key, _ in self.image.partitions():
-            reasons = self.epochs_left_out(key)
-            states[str(self.image.name_of(key))] = {
-                name: each for name, each in self.state(key).items() if name not in reasons
-            }
-        left_out = next(iter(map(self.epochs_left_out, self.left_out)), {})
+        names = {key: str(self.image.name_of(key)) for key, _ in self.image.partitions()}
         answer = {
             "topics": sorted(self.image.topic_ids),
             "isr_index": self.index("isr"),
             "elr_index": self.index("elr"),
-            **states,
+            **{name: self.state(key) for key, name in names.items()},
         }
-        return Answer(
-            answer,
-            {**left_out, "recovery": "no-recovery-state", "last_known_elr": "no-last-known-leader"},
-        )
+        left_out = {
+            f"{name}.{field}": reason
+            for key, name in names.items()
+            for field, reason in self.epochs_left_out(key).items()
+        }
+        return Answer(answer, left_out)
 
     def index(self, name):
         index = {}

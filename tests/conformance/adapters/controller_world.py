@@ -75,6 +75,9 @@ class ControllerWorld(Adapter):
         self.orders = {}
         self.last_count = 0
         self.topic_ids = {}
+        self.broker_epochs = {}
+        given = (partition_state or {}).values()
+        self.is_recovering = any(each.get("recovery") == "RECOVERING" for each in given)
         self.register(brokers)
         self.configure(static_configs or {})
         self.create(topics, topic_configs or {})
@@ -150,11 +153,16 @@ class ControllerWorld(Adapter):
         """Commit; tables are made in the instant in which they are assigned."""
         if not records:
             return
-        made = tuple(_made(self.image, record) for record in records)
+        made = tuple(_made(self.image, each) for each in records if not self.is_of_elrs(each))
         batch = MetadataBatch(
             base_offset=self.image.offset, stamp=Stamp(time_ms=NOW_MS), records=made
         )
         self.image = self.image.replay(batch)
+
+    def is_of_elrs(self, record):
+        """Whether a record only says from where on ELRs are tracked, where Kafka has none."""
+        is_minimum = getattr(record, "config_name", None) == "min.insync.replicas"
+        return is_minimum and not self.elr_enabled
 
     def decide(self, result):
         """Commit what was decided; return how many records that is, and the answer."""

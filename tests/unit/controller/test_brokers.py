@@ -55,6 +55,7 @@ FENCED = [  # partition before                                   min, draining  
     pytest.param(partition("1 2 3"),                              "2", "",        ("2 3", "", 2),       id="not-at-the-minimum"),
     pytest.param(partition("1 2", isr="1 2"),                     "3", "",        ("2", "1", 2),        id="minimum-is-at-most-the-replicas"),
     pytest.param(partition("2 1 3", isr="2 1", elr="3"),          "3", "",        ("2", "1 3", 2),      id="elr-grows"),
+    pytest.param(partition("1 2 3", isr="1", elr="3"),            "2", "",        ("3", "1", 3),        id="elr-leads-in-the-same-commit-where-the-last-member-fails"),
     # A draining broker stays in sync and takes no leadership.
     pytest.param(partition("1 2 3"),                              "1", "2",       ("2 3", "", 3),       id="draining-is-passed-over"),
     pytest.param(partition("1 2"),                                "1", "2",       ("2", "", None),      id="only-draining-is-left"),
@@ -73,6 +74,20 @@ def test_failure_of_a_broker(before, minimum, draining, expected):
     assert short(partitions(after)[0]) == expected
     assert after.brokers[1].state is BrokerState.FENCED
     assert result.response == ([PartitionKey(TOPIC_ID, 0)] if before.leader == 1 else [])
+
+
+def test_who_leaves_the_isr_is_not_elected_though_it_is_eligible():
+    before = partition("1 2")
+
+    change = decisions.change_of_isr(
+        before,
+        frozenset({BrokerId(2)}),
+        leader=None,
+        min_isr=2,
+        eligible=frozenset({BrokerId(1)}),
+    )
+
+    assert short(before.merge(change)) == ("2", "1", None)
 
 
 def test_failover_of_all_partitions_is_one_list_of_records_with_their_cause():
