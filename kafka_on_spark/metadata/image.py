@@ -185,8 +185,7 @@ class MetadataImage:
         return cluster if topic is None else cluster.over(topic.configs)
 
     def replay(self, *batches: MetadataBatch) -> "MetadataImage":
-        """Return the image with `batches` applied, which must continue it. Pure, and total:
-        what is in the log was decided on already, so replay never refuses a record."""
+        """Return the image with `batches` applied, which must continue it; none is refused."""
         draft = _Draft(self)
         for batch in batches:
             assert batch.base_offset == draft.offset, (batch.base_offset, draft.offset)
@@ -366,11 +365,12 @@ def _producer(draft: _Draft, record: ProducerRecord) -> None:
 
 
 def _offset_commit(draft: _Draft, record: OffsetCommitRecord) -> None:
-    if record.topic_id in draft.map("topics"):
-        key = PartitionKey(record.topic_id, record.partition)
-        draft.map("groups")[(record.group, key)] = GroupOffset(
-            offset=record.offset, leader_epoch=record.leader_epoch
-        )
+    place = (record.group, PartitionKey(record.topic_id, record.partition))
+    if record.offset is None:
+        draft.map("groups").pop(place, None)
+    elif record.topic_id in draft.map("topics"):
+        saved = GroupOffset(offset=record.offset, leader_epoch=record.leader_epoch)
+        draft.map("groups")[place] = saved
 
 
 def _admin_request(draft: _Draft, record: AdminRequestRecord) -> None:

@@ -7,10 +7,10 @@ after the last batch. So a group's offsets never run ahead of what was processed
 
 from dataclasses import dataclass
 
+from kafka_on_spark.controller.groups import offset_commit
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.ids import Offset, PartitionKey, TopicPartition
+from kafka_on_spark.ids import PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import OffsetCommitRecord
 from kafka_on_spark.service.data_loss import is_another_topic
 from kafka_on_spark.service.stream_offsets import StreamOffset
 from kafka_on_spark.service.subscription import Partitions
@@ -53,17 +53,8 @@ def commit_group(image: MetadataImage, group: str, position: StreamOffset) -> Co
             known = image.groups.get((group, key))
             if partition is None or (known is not None and known.offset == offset):
                 continue
-            is_at_end = offset == partition.high_watermark
-            records.append(
-                OffsetCommitRecord(
-                    group=group,
-                    topic_id=topic.topic_id,
-                    partition=number,
-                    offset=Offset(offset),
-                    leader_epoch=partition.high_watermark_epoch if is_at_end else None,
-                    cause=f"group {group!r} has processed {name}-{number} up to {offset}",
-                )
-            )
+            cause = f"group {group!r} has processed {name}-{number} up to {offset}"
+            records.append(offset_commit(group, key, partition, offset, cause))
     return ControllerResult(records, len(records))
 
 
