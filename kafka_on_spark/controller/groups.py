@@ -15,7 +15,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import Offset, PartitionKey, check_text
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.partition import GroupOffset, PartitionRegistration
 from kafka_on_spark.metadata.records import OffsetCommitRecord
 
 
@@ -30,6 +30,15 @@ def check_group(group: object) -> None:
         raise InvalidGroupIdError("a group's name can't be empty: give the kafka.group.id")
 
 
+def is_saved(known: GroupOffset | None, partition: PartitionRegistration, offset: int) -> bool:
+    """Return whether a group stands at `offset` of a partition as it is now."""
+    return (
+        known is not None
+        and known.offset == offset
+        and known.unclean_generation == partition.unclean_generation
+    )
+
+
 def offset_commit(
     group: str, key: PartitionKey, partition: PartitionRegistration, offset: int, cause: str
 ) -> OffsetCommitRecord:
@@ -41,6 +50,7 @@ def offset_commit(
         partition=key.partition,
         offset=Offset(offset),
         leader_epoch=partition.high_watermark_epoch if is_at_end else None,
+        unclean_generation=partition.unclean_generation or None,
         cause=cause,
     )
 
@@ -70,7 +80,7 @@ def alter_group_offsets(
                 f" from its log start {start} to its high watermark {end}"
             )
         known = image.groups.get((group, key))
-        if known is None or known.offset != offset:
+        if not is_saved(known, partition, offset):
             cause = f"group {group!r} set to {offset} of {image.name_of(key)} by request"
             records.append(offset_commit(group, key, partition, offset, cause))
     return ControllerResult(records, {key: Offset(each) for key, each in offsets.items()})

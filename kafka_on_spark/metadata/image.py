@@ -15,7 +15,6 @@ from kafka_on_spark.ids import (
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
-    LeaderEpoch,
     Offset,
     PartitionKey,
     ProducerEpoch,
@@ -24,7 +23,7 @@ from kafka_on_spark.ids import (
     check_text,
 )
 from kafka_on_spark.metadata.broker import BrokerRegistration
-from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.partition import GroupOffset, PartitionRegistration
 from kafka_on_spark.metadata.partition_map import PartitionMap, PartitionMapDraft
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
@@ -91,14 +90,6 @@ class ControllerLease:
     controller_id: str | None
     controller_epoch: ControllerEpoch
     offset: Offset
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupOffset:
-    """A consumer group's saved position in one partition."""
-
-    offset: Offset
-    leader_epoch: LeaderEpoch | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -369,8 +360,11 @@ def _offset_commit(draft: _Draft, record: OffsetCommitRecord) -> None:
     if record.offset is None:
         draft.map("groups").pop(place, None)
     elif record.topic_id in draft.map("topics"):
-        saved = GroupOffset(offset=record.offset, leader_epoch=record.leader_epoch)
-        draft.map("groups")[place] = saved
+        draft.map("groups")[place] = GroupOffset(
+            offset=record.offset,
+            leader_epoch=record.leader_epoch,
+            unclean_generation=record.unclean_generation or 0,
+        )
 
 
 def _admin_request(draft: _Draft, record: AdminRequestRecord) -> None:

@@ -222,6 +222,7 @@ class OffsetCommitRecord:
     partition: int
     offset: Offset | None
     leader_epoch: LeaderEpoch | None
+    unclean_generation: int | None = None
     cause: str | None = None
 
 
