@@ -9,8 +9,8 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.spark.session import build_session
 
 
-def main(metadata_root: str, folder: str) -> None:
-    """Have a controller, a planner, executors, a commit, and a stream's source and sink run."""
+def main(metadata_root: str) -> None:
+    """Have a controller, a planner, executors and a commit run."""
     spark = build_session("logs", **{"spark.master": "local[2]", "spark.ui.enabled": False})
     spark.sparkContext.setLogLevel("ERROR")
     with Cluster.open(metadata_root) as cluster:
@@ -19,10 +19,6 @@ def main(metadata_root: str, folder: str) -> None:
     written = {"cluster": metadata_root, "topic": "second"}
     batch = spark.read.format("kafka_on_spark").options(**given).load().select("value")
     batch.write.format("kafka_on_spark").mode("append").options(**written).save()
-    stream = spark.readStream.format("kafka_on_spark").options(**given).load().select("value")
-    writer = stream.writeStream.format("kafka_on_spark").options(**written)
-    writer = writer.option("checkpointLocation", folder).trigger(availableNow=True)
-    writer.start().awaitTermination()
 
 
 if __name__ == "__main__":
