@@ -7,9 +7,12 @@ import sys
 # another Python without this package. A notebook then needs no launcher.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
+from kafka_on_spark import logs
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.spark.lag import LagListener, lag
 from kafka_on_spark.storage.records import Record
 
 __all__ = ["Cluster", "KafkaOnSparkError", "LagListener", "Record", "lag"]
+
+logs.set_up()

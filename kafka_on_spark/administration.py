@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 
 from kafka_on_spark.controller import commands
 from kafka_on_spark.controller.commands import Command
+from kafka_on_spark.controller.groups import committed_by
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import (
     BrokerId,
@@ -23,6 +24,7 @@ from kafka_on_spark.service.descriptions import (
     describe,
     offsets_of,
 )
+from kafka_on_spark.service.group_offsets import GroupLag, describe_group, groups_of
 from kafka_on_spark.service.reading import partition_key, partition_keys
 from kafka_on_spark.spark.creation import prepare_broker
 from kafka_on_spark.spark.services import Services
@@ -298,6 +300,55 @@ class Administration:
         self._services.advance_log_starts(starts)
         names = zip(offsets, starts.values(), strict=True)
         return {TopicPartition(*name): start for name, start in names}
+
+    # Consumer groups
+
+    def list_groups(self) -> list[str]:
+        """Return the names of the consumer groups: all that have committed an offset."""
+        return groups_of(self.image)
+
+    def describe_group(self, group: str) -> list[GroupLag]:
+        """Return where a group stands in each partition, and how far it is behind.
+
+        Raises:
+            GroupIdNotFoundError: No group of that name has committed an offset.
+        """
+        image = self.image
+        committed_by(image, group)
+        return describe_group(image, group)
+
+    def alter_group_offsets(
+        self, group: str, offsets: Mapping[tuple[str, int], int]
+    ) -> dict[TopicPartition, Offset]:
+        """Set offsets of a group, which need not be there yet; return them. All or none is decided.
+
+        New queries start from them. One that runs under the group's name commits its own again.
+
+        Raises:
+            InvalidGroupIdError, UnknownTopicOrPartitionError.
+            OffsetOutOfRangeError: One is below the log start or above the high watermark.
+        """
+        check_mapping(offsets, "offsets", "partitions and offsets")
+        image = self.image
+        for offset in offsets.values():
+            check_whole_number(offset, "a group's offset")
+        wanted = {key_of(image, name): offset for name, offset in offsets.items()}
+        self._command(commands.ALTER_GROUP_OFFSETS, group=group, offsets=wanted)
+        return {TopicPartition(*name): Offset(offset) for name, offset in offsets.items()}
+
+    def delete_group(
+        self, group: str, partitions: Iterable[tuple[str, int]] | None = None
+    ) -> list[TopicPartition]:
+        """Remove a group's offsets, of some partitions or of all; return where it had one.
+
+        Raises:
+            GroupIdNotFoundError: No group of that name has committed an offset.
+            UnknownTopicOrPartitionError: A partition does not exist.
+        """
+        image = self.image
+        keys = None if partitions is None else partition_keys(image, partitions)
+        left = self._command(commands.DELETE_GROUP, group=group, keys=keys)
+        return self._names(left)
 
     def _names(self, keys: Iterable[PartitionKey]) -> list[TopicPartition]:
         """Return partitions as people name them; one that was deleted since has no name."""

@@ -316,8 +316,10 @@ PAST_METHODS: Final = frozenset(
     {
         "broker_history",
         "close",
+        "describe_group",
         "describe_topic",
         "history",
+        "list_groups",
         "offsets",
         "read",
         "reassignments",

@@ -110,6 +110,12 @@ class InvalidRequiredAcksError(ProtocolError):
     code = 21
 
 
+class InvalidGroupIdError(ProtocolError):
+    """The name can't be a consumer group's."""
+
+    code = 24
+
+
 class TopicAlreadyExistsError(ProtocolError):
     """A topic of that name exists."""
 
@@ -182,6 +188,12 @@ class ReassignmentInProgressError(ProtocolError):
     """The partition is being reassigned already; one at a time."""
 
     code = 60
+
+
+class GroupIdNotFoundError(ProtocolError):
+    """No consumer group of that name has committed an offset."""
+
+    code = 69
 
 
 class FencedLeaderEpochError(ProtocolError):

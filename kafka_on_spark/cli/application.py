@@ -19,6 +19,7 @@ from kafka_on_spark.cli.configs import configs
 from kafka_on_spark.cli.controller import controller
 from kafka_on_spark.cli.dump_log import dump_log
 from kafka_on_spark.cli.fsck import fsck
+from kafka_on_spark.cli.groups import consumer_groups
 from kafka_on_spark.cli.leaders import leader_election
 from kafka_on_spark.cli.metadata import metadata
 from kafka_on_spark.cli.offsets import delete_records, get_offsets
@@ -96,6 +97,7 @@ VERBS: Final = (
     leader_election,
     get_offsets,
     delete_records,
+    consumer_groups,
     dump_log,
     log_dirs,
     replica_verification,

@@ -3,9 +3,11 @@
 import re
 from collections.abc import Iterable
 
+from kafka_on_spark.cli.options import numbers
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.service.reading import partition_key
 
 
 def matching_topics(image: MetadataImage, pattern: str | None) -> list[str]:
@@ -78,3 +80,22 @@ def _range(bounds: str, count: int, part: str) -> range:
     if low and not dash:
         return range(int(low), int(low) + 1)
     return range(int(low or 0), int(high) if high else count)
+
+
+def named_partitions_of(image: MetadataImage, given: Iterable[str]) -> list[TopicPartition]:
+    """Return the partitions of topics given as "flights" or "flights:0,1", each once, in order.
+
+    Source: kafka-consumer-groups --topic.
+
+    Raises:
+        InvalidRequestError: A partition is no number.
+        UnknownTopicOrPartitionError: There is no such topic or partition.
+    """
+    found = set()
+    for text in given:
+        name, colon, wanted = text.partition(":")
+        chosen = numbers(wanted, "--topic") if colon else sorted(image.topic(name).partitions)
+        for number in chosen:
+            partition_key(image, name, number)
+            found.add(TopicPartition(name, number))
+    return sorted(found)

@@ -93,7 +93,7 @@ def needed(value: T | None, option: str, words: str) -> T:
     Raises:
         InvalidRequestError: It was not given.
     """
-    if value is None or value == []:
+    if value is None or value in ([], ()):
         raise InvalidRequestError(f"{option} is missing: {words}")
     return value
 

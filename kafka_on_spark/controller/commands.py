@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from kafka_on_spark.controller import brokers, draining, reassignment, recovery, topics
+from kafka_on_spark.controller import (
+    brokers,
+    draining,
+    groups,
+    reassignment,
+    recovery,
+    topics,
+)
 from kafka_on_spark.controller.log_start import delete_records_of_all
 from kafka_on_spark.controller.plain import from_plain, to_plain
 from kafka_on_spark.controller.recovery import ReplicaLook
@@ -234,6 +241,18 @@ def _delete_records(
     return delete_records_of_all(image, offsets)
 
 
+def _alter_group_offsets(
+    image: MetadataImage, draws: Draws, *, group: str, offsets: Mapping[PartitionKey, int]
+) -> ControllerResult[dict[PartitionKey, Offset]]:
+    return groups.alter_group_offsets(image, group, offsets)
+
+
+def _delete_group(
+    image: MetadataImage, draws: Draws, *, group: str, keys: Iterable[PartitionKey] | None
+) -> ControllerResult[list[PartitionKey]]:
+    return groups.delete_group(image, group, keys)
+
+
 CREATE_TOPIC: Final = Command("create_topic", _create_topic)
 ADD_PARTITIONS: Final = Command("add_partitions", _add_partitions)
 REMOVE_PARTITIONS: Final = Command("remove_partitions", _remove_partitions)
@@ -250,6 +269,8 @@ ELECT_UNCLEAN: Final = Command("elect_unclean", _elect_unclean)
 REASSIGN: Final = Command("reassign", _reassign)
 CANCEL_REASSIGNMENTS: Final = Command("cancel_reassignments", _cancel_reassignments)
 DELETE_RECORDS: Final = Command("delete_records", _delete_records)
+ALTER_GROUP_OFFSETS: Final = Command("alter_group_offsets", _alter_group_offsets)
+DELETE_GROUP: Final = Command("delete_group", _delete_group)
 
 COMMANDS: Final[Mapping[str, Command[Any]]] = {
     command.name: command
@@ -270,6 +291,8 @@ COMMANDS: Final[Mapping[str, Command[Any]]] = {
         REASSIGN,
         CANCEL_REASSIGNMENTS,
         DELETE_RECORDS,
+        ALTER_GROUP_OFFSETS,
+        DELETE_GROUP,
     )
 }
 """By the name that a request gives."""

@@ -15,7 +15,6 @@ from kafka_on_spark.ids import (
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
-    LeaderEpoch,
     Offset,
     PartitionKey,
     ProducerEpoch,
@@ -24,7 +23,7 @@ from kafka_on_spark.ids import (
     check_text,
 )
 from kafka_on_spark.metadata.broker import BrokerRegistration
-from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.partition import GroupOffset, PartitionRegistration
 from kafka_on_spark.metadata.partition_map import PartitionMap, PartitionMapDraft
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
@@ -91,14 +90,6 @@ class ControllerLease:
     controller_id: str | None
     controller_epoch: ControllerEpoch
     offset: Offset
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupOffset:
-    """A consumer group's saved position in one partition."""
-
-    offset: Offset
-    leader_epoch: LeaderEpoch | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,8 +176,7 @@ class MetadataImage:
         return cluster if topic is None else cluster.over(topic.configs)
 
     def replay(self, *batches: MetadataBatch) -> "MetadataImage":
-        """Return the image with `batches` applied, which must continue it. Pure, and total:
-        what is in the log was decided on already, so replay never refuses a record."""
+        """Return the image with `batches` applied, which must continue it; none is refused."""
         draft = _Draft(self)
         for batch in batches:
             assert batch.base_offset == draft.offset, (batch.base_offset, draft.offset)
@@ -366,10 +356,14 @@ def _producer(draft: _Draft, record: ProducerRecord) -> None:
 
 
 def _offset_commit(draft: _Draft, record: OffsetCommitRecord) -> None:
-    if record.topic_id in draft.map("topics"):
-        key = PartitionKey(record.topic_id, record.partition)
-        draft.map("groups")[(record.group, key)] = GroupOffset(
-            offset=record.offset, leader_epoch=record.leader_epoch
+    place = (record.group, PartitionKey(record.topic_id, record.partition))
+    if record.offset is None:
+        draft.map("groups").pop(place, None)
+    elif record.topic_id in draft.map("topics"):
+        draft.map("groups")[place] = GroupOffset(
+            offset=record.offset,
+            leader_epoch=record.leader_epoch,
+            unclean_generation=record.unclean_generation or 0,
         )
 
 

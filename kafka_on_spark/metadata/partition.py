@@ -236,3 +236,19 @@ class PartitionRegistration:
             log_start_offset=self.log_start_offset,
             unclean_generation=self.unclean_generation if generation is KEEP else generation,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOffset:
+    """A consumer group's saved position in one partition.
+
+    Attributes:
+        offset: Next record it would read.
+        leader_epoch: Of the record before, or None if it was not known.
+        unclean_generation: Unclean elections before it was saved: a later one may have lost
+            records that the group has processed.
+    """
+
+    offset: Offset
+    leader_epoch: LeaderEpoch | None
+    unclean_generation: int = 0

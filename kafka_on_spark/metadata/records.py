@@ -215,13 +215,14 @@ class ProducerRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitRecord:
-    """A consumer group's saved position in a partition."""
+    """A consumer group's saved position in a partition; offset None removes it."""
 
     group: str
     topic_id: TopicId
     partition: int
-    offset: Offset
+    offset: Offset | None
     leader_epoch: LeaderEpoch | None
+    unclean_generation: int | None = None
     cause: str | None = None
 
 

@@ -80,6 +80,7 @@ def snapshot_records(image: MetadataImage) -> list[Record]:
             partition=key.partition,
             offset=position.offset,
             leader_epoch=position.leader_epoch,
+            unclean_generation=position.unclean_generation or None,
         )
         for (group, key), position in image.groups.items()
     )

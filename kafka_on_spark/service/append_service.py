@@ -4,6 +4,7 @@ Between `plan` and `commit` lie the tasks that stage segments: of a Spark job, o
 source's writer, or this process's own.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
@@ -25,6 +26,8 @@ from kafka_on_spark.service.stage_plan import (
     is_unreached,
     plan_stage,
 )
+
+log = logging.getLogger(__name__)
 
 Maintain = Callable[[MetadataImage, Iterable[PartitionKey]], None]
 
@@ -144,4 +147,6 @@ class AppendService:
                 " safe"
             ) from error
         self._maintain(self._metadata.image, keys)
-        return append_result(topic.name, outcomes, is_waited_for=plan.acks != "0")
+        result = append_result(topic.name, outcomes, is_waited_for=plan.acks != "0")
+        log.debug("appended %d records to %s", result.record_count, topic.name)
+        return result

@@ -7,10 +7,10 @@ after the last batch. So a group's offsets never run ahead of what was processed
 
 from dataclasses import dataclass
 
+from kafka_on_spark.controller.groups import is_saved, offset_commit
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.ids import Offset, PartitionKey, TopicPartition
+from kafka_on_spark.ids import PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import OffsetCommitRecord
 from kafka_on_spark.service.data_loss import is_another_topic
 from kafka_on_spark.service.stream_offsets import StreamOffset
 from kafka_on_spark.service.subscription import Partitions
@@ -37,6 +37,25 @@ def group_positions(
     }
 
 
+def group_generations(
+    image: MetadataImage, group: str, wanted: Partitions
+) -> dict[str, dict[int, int]]:
+    """Return how many unclean elections there had been when a group's positions were saved.
+
+    Of a partition in which it has none: how many there are now.
+    """
+    return {
+        name: {
+            number: image.topic(name).partitions[number].unclean_generation
+            if (place := image.groups.get((group, PartitionKey(image.topic_ids[name], number))))
+            is None
+            else place.unclean_generation
+            for number in numbers
+        }
+        for name, numbers in wanted.items()
+    }
+
+
 def commit_group(image: MetadataImage, group: str, position: StreamOffset) -> ControllerResult[int]:
     """Return the commits that bring a group to `position`; how many partitions they move.
 
@@ -51,19 +70,10 @@ def commit_group(image: MetadataImage, group: str, position: StreamOffset) -> Co
             partition = topic.partitions.get(number)
             key = PartitionKey(topic.topic_id, number)
             known = image.groups.get((group, key))
-            if partition is None or (known is not None and known.offset == offset):
+            if partition is None or is_saved(known, partition, offset):
                 continue
-            is_at_end = offset == partition.high_watermark
-            records.append(
-                OffsetCommitRecord(
-                    group=group,
-                    topic_id=topic.topic_id,
-                    partition=number,
-                    offset=Offset(offset),
-                    leader_epoch=partition.high_watermark_epoch if is_at_end else None,
-                    cause=f"group {group!r} has processed {name}-{number} up to {offset}",
-                )
-            )
+            cause = f"group {group!r} has processed {name}-{number} up to {offset}"
+            records.append(offset_commit(group, key, partition, offset, cause))
     return ControllerResult(records, len(records))
 
 

@@ -5,14 +5,14 @@ KafkaOffsetReaderAdmin.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.service.data_loss import checked
-from kafka_on_spark.service.group_offsets import group_positions
+from kafka_on_spark.service.group_offsets import group_generations, group_positions
 from kafka_on_spark.service.positions import (
     EARLIEST,
     GROUP,
@@ -71,7 +71,12 @@ def resolve(
     if positions == GROUP:
         assert group is not None, "checked with the options"
         words = group_positions(image, group, wanted, default=group_default)
-        return StreamOffset.in_image(image, _resolved(image, words))
+        now = StreamOffset.in_image(image, _resolved(image, words))
+        assert now.cut is not None, "of an image"
+        saved = replace(now.cut, unclean_generations=group_generations(image, group, wanted))
+        start = replace(now, cut=saved)
+        kept = checked(image, start, is_data_loss_failed=is_data_loss_failed)
+        return StreamOffset.in_image(image, kept.positions)
     words = {name: dict.fromkeys(numbers, positions) for name, numbers in wanted.items()}
     return StreamOffset.in_image(image, _resolved(image, words))
 

@@ -49,6 +49,9 @@ log = logging.getLogger(__name__)
 GROUP_COMMIT_TIMEOUT_MS = 5_000
 """A group's offsets are for people and restarts; a query does not wait for them for long."""
 
+GROUP_RETRY_MS = 5_000
+"""Until a group's offsets that could not be committed are tried again: Spark looks all the time."""
+
 _LOOK_UP_THREADS = 8
 
 
@@ -132,6 +135,13 @@ class Reading:
         )
         options = self.options
         parts = split(orders, tasks_min=options.tasks_min, records_max=options.records_max)
+        log.info(
+            "%d records of %d partitions are read by %d tasks, as committed at metadata offset %d",
+            sum(order.end_offset - order.start_offset for order in orders),
+            len(orders),
+            len(parts),
+            metadata.image.offset,
+        )
         return [PartitionRange(order) for order in parts]
 
     def say_losses(self, image: MetadataImage, start: StreamOffset, end: StreamOffset) -> None:
@@ -148,8 +158,10 @@ class Reading:
         if partition.value is None:
             return iter(())
         assert isinstance(partition, PartitionRange)
+        order = partition.order
+        log.debug("reads %s from %d to %d", order.name, order.start_offset, order.end_offset)
         return read_rows(
-            partition.order,
+            order,
             replica_store(self.storage),
             self.storage,
             has_headers=self.options.has_headers,
@@ -199,6 +211,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reported: StreamOffset | None = None
         self._idle: tuple[MetadataImage, dict[str, Any]] | None = None
         self._last_trigger_ms: int | None = None
+        self._group_retry_at_ms: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # Executors get a copy: they open what they need.
@@ -239,7 +252,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return the next batch's end, or `start` itself if nothing of the query has moved."""
         metadata = self._caught_up()
         image, options = metadata.image, self._options
-        if self._idle is not None and self._idle[0] is image and self._idle[1] == start:
+        if self._is_idle(start, image):
             return start  # Spark asks every few milliseconds
         since = StreamOffset.from_json(start)
         found = available(
@@ -253,7 +266,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._reported = StreamOffset.in_image(image, found.ends)
         self._commit_group(metadata, since)
         if not found.is_moved:
-            self._idle = (metadata.image, start)
+            # Not the image that the group's commit led to: it may hold news nobody looked at yet.
+            self._idle = (image, start)
             return start
         is_limited = not isinstance(limit, ReadAllAvailable)
         if is_limited and self._is_delayed(found):
@@ -272,10 +286,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             last_trigger_ms=self._last_trigger_ms,
         )
 
+    def _is_idle(self, start: dict[str, Any], image: MetadataImage) -> bool:
+        """Return whether this was looked at already, and nothing is left to be done."""
+        if self._idle is None or self._idle[0] is not image or self._idle[1] != start:
+            return False
+        return self._group_retry_at_ms is None or _monotonic_ms() < self._group_retry_at_ms
+
     def _commit_group(self, metadata: MetadataService, processed: StreamOffset) -> None:
         """Commit the group's offsets: Spark asks for what comes after `processed`."""
-        group = self._options.group
-        if group is None:
+        group, retry_at_ms = self._options.group, self._group_retry_at_ms
+        if group is None or (retry_at_ms is not None and _monotonic_ms() < retry_at_ms):
             return
         try:
             kept = checked(metadata.image, processed, is_data_loss_failed=False)
@@ -286,8 +306,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if moved:
                 metadata.maintain()
         except KafkaOnSparkError as error:
-            # Late or lost, the query has its own; the next look commits again.
+            # Late or lost, the query has its own; a later look commits again.
             log.warning("the offsets of group %r were not committed: %s", group, error)
+            self._group_retry_at_ms = _monotonic_ms() + GROUP_RETRY_MS
+        else:
+            self._group_retry_at_ms = None
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
         """Return the committed ends, before limits, for the query's progress."""

@@ -5,6 +5,7 @@ own, every commit is conditional. A task answers in rows with error codes; whate
 fails it, and Spark runs it again. Handles are kept for the life of a worker.
 """
 
+import logging
 from functools import lru_cache
 
 from kafka_on_spark.audit.trace import ReplicaTrace
@@ -32,6 +33,8 @@ from kafka_on_spark.storage.root_identity import check_directory, probe_root
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import FileSegmentStore
 
+log = logging.getLogger(__name__)
+
 
 @lru_cache(maxsize=8)
 def replica_store(options: StorageOptions) -> DeltaReplicaStore:
@@ -45,6 +48,7 @@ def fetch_task(order: FetchOrder, options: StorageOptions) -> FetchResult:
     result = fetch(order, replicas, FileSegmentStore(options), SystemClock())
     if order.follower is not None and result.copied_records:
         replicas.open(order.follower).maintain()
+        log.debug("%d records copied to broker %d", result.copied_records, order.follower.broker_id)
     return result
 
 

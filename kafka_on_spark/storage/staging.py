@@ -5,6 +5,7 @@ columns at a time; nothing goes record by record through Python. A task that run
 orphans and nothing else, because every file has a name of its own.
 """
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -42,6 +43,8 @@ from kafka_on_spark.storage.segments import (
     put_segment,
 )
 
+log = logging.getLogger(__name__)
+
 BUFFERED_BYTES_MAX: Final = 192 * 1024 * 1024
 """Records held before they are written: with a few encoded segments and Arrow's own copies a
 worker stays well under 1 GiB."""
@@ -69,13 +72,15 @@ def stage_records(
         for number, batch in enumerate(batches):
             if batch.num_rows:
                 stager.add(batch, first_turn + number)
-        return stager.finish()
+        staged = stager.finish()
     except ProtocolError as refusal:
         return [
             StagedSegment(
                 partition=-1, segment=None, error_code=refusal.code, error=refusal.message
             )
         ]
+    log.debug("task %d has staged %d segments", task_number, len(staged))
+    return staged
 
 
 class _Stager:

@@ -20,6 +20,7 @@ FILES = {
     "unknown": '{"partitions": [{"topic": "nobody", "partition": 0, "replicas": [1], "offset": 0}]}',
 }
 EXECUTE = ("reassign-partitions", "--execute", "--reassignment-json-file")
+RESET = ("consumer-groups", "--reset-offsets", "--group", "g")
 DELETE = ("delete-records", "--yes", "--offset-json-file")
 
 # fmt: off
@@ -65,6 +66,23 @@ REFUSALS = [
     (("get-offsets", "--topic", "t", "--topic-partitions", "t:0"), "name partitions in one way"),
     (("get-offsets", "--partitions", "first"), "--partitions can't be 'first'"),
     (("get-offsets", "--partitions", "77"), "no topic that was named has a partition 77"),
+    (("consumer-groups",), "choose one of --list, --describe, --delete, --delete-offsets, --reset-offsets"),
+    (("consumer-groups", "--list", "--group", "g"), "--group does not go with --list"),
+    (("consumer-groups", "--describe"), "say which groups in one way: --group or --all-groups"),
+    (("consumer-groups", "--describe", "--group", "g", "--all-groups"), "say which groups in one way"),
+    (("consumer-groups", "--describe", "--group", "nobody"), "there is no consumer group 'nobody'"),
+    (("consumer-groups", "--describe", "--group", ""), "a group's name can't be empty"),
+    (("consumer-groups", "--delete", "--group", "nobody", "--yes"), "there is no consumer group 'nobody'"),
+    (("consumer-groups", "--delete-offsets", "--group", "g", "--group", "h", "--topic", "t"), "takes one --group"),
+    (("consumer-groups", "--delete-offsets", "--group", "g"), "--topic is missing"),
+    ((*RESET, "--all-topics"), "say in one way where to reset to: --to-earliest, --to-latest"),
+    ((*RESET, "--all-topics", "--to-offset", "0", "--to-latest"), "say in one way where to reset to"),
+    ((*RESET, "--to-latest"), "say which topics in one way: --topic or --all-topics"),
+    ((*RESET, "--to-latest", "--all-topics"), "there is no consumer group 'g'"),
+    ((*RESET, "--to-latest", "--topic", "nobody"), "there is no topic 'nobody'"),
+    ((*RESET, "--to-latest", "--all-topics", "--execute", "--dry-run"), "contradict each other"),
+    ((*RESET, "--to-datetime", "soon", "--all-topics"), "--to-datetime can't be 'soon'"),
+    ((*RESET, "--by-duration", "1h", "--all-topics"), "--by-duration can't be '1h'"),
     (("dump-log", "--cluster-metadata", "--limit", "-1"), "--limit"),
     (("dump-log",), "--topic is missing"),
     (("dump-log", "--cluster-metadata", "--topic", "t"), "--topic does not go with --cluster-metadata"),

@@ -12,6 +12,7 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.service.group_offsets import describe_group
+from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.source_options import parse_source
 from kafka_on_spark.spark import source
 from kafka_on_spark.spark.source import BatchReader, StreamReader
@@ -137,6 +138,51 @@ def test_a_query_goes_on_where_its_groups_offsets_can_not_be_committed(disks, mo
 
     assert reader.latestOffset(start, ReadAllAvailable())["t"] == {"0": 1}
     assert "the offsets of group 'g' were not committed: the root is away" in caplog.text
+
+
+def test_what_could_not_be_committed_of_a_group_is_tried_again_and_not_at_every_look(
+    disks, monkeypatch
+):
+    tries, moments = [], iter(range(0, 60_000, 1_000))
+
+    def away(*args, **kwargs):
+        tries.append(1)
+        raise KafkaStorageError("the root is away")
+
+    monkeypatch.setattr(source, "_monotonic_ms", lambda: next(moments))
+    reader = stream(disks, kafka__group__id="g")
+    disks.cluster.append("t", records(b"0"))
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    with monkeypatch.context() as patched:
+        patched.setattr("kafka_on_spark.service.metadata_service.MetadataService.submit", away)
+        for _ in range(4):
+            assert reader.latestOffset(end, ReadAllAvailable()) == end
+    assert len(tries) == 1
+    assert [each.offset for each in describe_group(disks.cluster.image, "g")] == [0]
+
+    for _ in range(8):  # nothing else moves meanwhile
+        assert reader.latestOffset(end, ReadAllAvailable()) == end
+
+    assert [each.offset for each in describe_group(disks.cluster.image, "g")] == [1]
+
+
+def test_records_that_come_while_a_groups_offsets_are_committed_are_seen_at_the_next_look(
+    disks, monkeypatch
+):
+    reader = stream(disks, kafka__group__id="g")
+    disks.cluster.append("t", records(b"0"))
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    submit = MetadataService.submit
+
+    def append_first(metadata, *args, **kwargs):
+        monkeypatch.setattr(MetadataService, "submit", submit)
+        disks.cluster.append("t", records(b"1"))
+        return submit(metadata, *args, **kwargs)
+
+    monkeypatch.setattr(MetadataService, "submit", append_first)
+
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
+    assert reader.latestOffset(end, ReadAllAvailable())["t"] == {"0": 2}
 
 
 def test_the_past_is_read_as_a_consumer_saw_it_then(disks):

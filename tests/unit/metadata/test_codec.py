@@ -107,7 +107,7 @@ STRATEGIES = {
     },
     kinds.ConfigRecord: {"topic_id": maybe_text, "config_name": texts, "config_value": maybe_text},
     kinds.ProducerRecord: {"producer_id": texts, "producer_epoch": numbers},
-    kinds.OffsetCommitRecord: {**place, "group": texts, "offset": numbers, "leader_epoch": maybe_number},
+    kinds.OffsetCommitRecord: {**place, "group": texts, "offset": maybe_number, "leader_epoch": maybe_number, "unclean_generation": maybe_number},
     kinds.AdminRequestRecord: {"request": texts},
     kinds.AdminResultRecord: {"request": texts, "result": texts},
 }  # fmt: skip

@@ -131,6 +131,8 @@ CASES = [  # record                                              fields that dif
     pytest.param([kinds.ProducerRecord(producer_id="p", producer_epoch=3)], {"producers": {"p": 3}},                           id="producer-run"),
     pytest.param([offset_commit(5)],                             {"groups": SAVED},                                            id="group-offset"),
     pytest.param([offset_commit(9), offset_commit(5)],           {"groups": SAVED},                                            id="group-may-go-back"),
+    pytest.param([offset_commit(5), offset_commit(None)],        {"groups": {}},                                               id="group-offset-is-removed"),
+    pytest.param([offset_commit(None)],                          {},                                                           id="unknown-group-offset-is-removed"),
     pytest.param([offset_commit(5, OTHER_ID)],                   {},                                                           id="group-offset-of-an-unknown-topic"),
     pytest.param([offset_commit(5), kinds.RemoveTopicRecord(topic_id=TOPIC_ID)], {"topics": {}, "topic_ids": {}},              id="group-offsets-go-with-their-topic"),
     pytest.param([request("a"), request("b")],                   {"requests": (request("a"), request("b"))},                   id="requests-wait-in-order"),

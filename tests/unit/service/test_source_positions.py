@@ -8,6 +8,7 @@ from kafka_on_spark.errors import (
     InconsistentClusterIdError,
     InconsistentTopicIdError,
     InvalidRequestError,
+    LogTruncatedError,
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.ids import Offset, PartitionKey
@@ -156,6 +157,35 @@ def test_a_groups_offsets_are_started_from(committed, default, expected):
     found = resolved(GROUP, image, group="g", group_default=default)
 
     assert found.positions == {"a": expected}
+
+
+# fmt: off
+LOST = [  # unclean elections when the group was saved and now, its offset, and what it would read
+    pytest.param(0, 1, 5,  True,  id="it had read what was lost"),
+    pytest.param(1, 2, 12, True,  id="it stands behind what is left"),
+    pytest.param(1, 1, 12, True,  id="it stands behind the end without an election"),
+    pytest.param(1, 1, 5,  False, id="it was saved after the election"),
+    pytest.param(0, 1, 2,  False, id="it had read nothing"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("then, now, offset, is_told", LOST)
+def test_a_group_is_told_of_an_unclean_election_since_it_was_saved(then, now, offset, is_told):
+    saved = GroupOffset(offset=offset, leader_epoch=None, unclean_generation=then)
+    registration = partition("1", start=2, hw=10, unclean_generation=now)
+    groups = {("g", PartitionKey("id of a", 0)): saved}
+    image = image_of_topics({"a": [registration]}, groups=groups)
+    start = {"image": image, "wanted": {"a": [0]}, "group": "g"}
+
+    if is_told:
+        with pytest.raises(LogTruncatedError, match="PARTITION_OFFSET_CHANGED"):
+            resolved(GROUP, **start)
+    else:
+        assert resolved(GROUP, **start).positions == {"a": {0: offset}}
+    passed_over = resolved(GROUP, **start, is_data_loss_failed=False)
+    assert passed_over.positions == {"a": {0: min(offset, 10)}}
+    assert passed_over.cut.unclean_generations == ({"a": {0: now}} if now else {})
 
 
 def starting_at(offset):

@@ -1,0 +1,156 @@
+"""`consumer-groups`: Kafka's verbs and columns over the offsets that queries commit."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+NOW = datetime.now(UTC)
+HEADER = ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
+
+
+@pytest.fixture
+def topic(new_topic, cluster):
+    """Two partitions: five records an hour apart, the last of now, and none."""
+    topic = new_topic(partitions=2)
+    cluster.append(
+        topic,
+        [
+            {"key": None, "value": b"v", "timestamp": NOW - timedelta(hours=4 - n), "partition": 0}
+            for n in range(5)
+        ],
+    )
+    return topic
+
+
+@pytest.fixture
+def group(topic, cluster):
+    """A group two records behind; named after its topic, so that no other test has it."""
+    group = f"group-of-{topic}"
+    cluster.alter_group_offsets(group, {(topic, 0): 3, (topic, 1): 0})
+    return group
+
+
+def positions(cluster, group):
+    return {each.name.partition: each.offset for each in cluster.describe_group(group)}
+
+
+def test_groups_are_listed_and_described_as_kafka_does(call, group, topic):
+    lines = [
+        line.split()
+        for line in call("consumer-groups", "--describe", "--group", group).splitlines()
+    ]
+
+    assert lines == [HEADER, [group, topic, "0", "3", "5", "2"], [group, topic, "1", "0", "0", "0"]]
+    assert group in call("consumer-groups", "--list").split()
+    assert {"group": group} in call.json("consumer-groups", "--list")
+    assert (
+        call.json("consumer-groups", "--describe", "--all-groups").count(
+            {
+                "group": group,
+                "topic": topic,
+                "partition": 0,
+                "current_offset": 3,
+                "log_end_offset": 5,
+                "lag": 2,
+            }
+        )
+        == 1
+    )
+
+
+def test_what_is_not_committed_is_no_lag(call, cluster, group, topic):
+    cluster.append(topic, [(b"k", b"v")] * 8, acks=1)
+
+    rows = call.json("consumer-groups", "--describe", "--group", group)
+
+    assert [row["lag"] for row in rows] == [2, 0]
+
+
+# fmt: off
+RESETS = [  # target, offset in the partition of five records, in the empty one
+    (("--to-earliest",),             0, 0),
+    (("--shift-by", 9),              5, 0),
+    (("--by-duration", "PT2H30M"),   2, 0),
+    # Without a zone it is UTC.
+    (("--to-datetime", (NOW - timedelta(hours=1)).replace(tzinfo=None).isoformat()), 3, 0),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("target, first, second", RESETS)
+def test_a_reset_is_shown_and_done_when_asked_for(
+    call, cluster, group, topic, target, first, second
+):
+    reset = ("consumer-groups", "--reset-offsets", "--group", group, "--all-topics", *target)
+
+    shown = call.json(*reset)
+    rehearsed = call.json(*reset, "--dry-run")
+
+    assert [row["new_offset"] for row in shown["offsets"]] == [first, second]
+    assert [row["current_offset"] for row in shown["offsets"]] == [3, 0]
+    assert shown == rehearsed
+    assert shown["dry_run"]
+    assert positions(cluster, group) == {0: 3, 1: 0}
+
+    done = call.json(*reset, "--execute")
+
+    assert done == {**shown, "dry_run": False}
+    assert positions(cluster, group) == {0: first, 1: second}
+
+
+def test_some_partitions_of_a_new_group_are_set(call, cluster, topic):
+    new = f"new-{topic}"
+
+    said = call(
+        "consumer-groups", "--reset-offsets", "--group", new, "--topic", f"{topic}:0", "--to-offset", 2, "--execute"
+    )  # fmt: skip
+
+    assert [line.split() for line in said.splitlines()] == [
+        ["GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET"],
+        [new, topic, "0", "-", "2"],
+    ]
+    assert positions(cluster, new) == {0: 2}
+
+
+def test_an_offset_that_is_not_there_is_brought_into_what_is_and_said(call, topic):
+    answer = call._run(
+        "consumer-groups", "--reset-offsets", "--group", "g", "--topic", topic, "--to-offset", 4
+    )  # fmt: skip
+
+    assert answer.complaint == (f"{topic}-1 has no committed offset 4: group g would stand at 0.\n")
+    assert answer.out.splitlines()[-1] == "A dry run: nothing was changed; --execute does it."
+
+
+def test_offsets_of_a_topic_and_whole_groups_are_deleted(call, cluster, group, topic):
+    of_topic = ("consumer-groups", "--delete-offsets", "--group", group, "--topic", f"{topic}:1")
+    whole = ("consumer-groups", "--delete", "--group", group)
+
+    assert "nobody is at a terminal" in call.refused(*of_topic)
+    assert "nobody is at a terminal" in call.refused(*whole)
+    assert "2 records would be committed, and nothing was" in call(*whole, "--dry-run")
+    assert positions(cluster, group) == {0: 3, 1: 0}
+
+    assert call.json(*of_topic, "--yes")["deleted"] == [{"topic": topic, "partition": 1}]
+    assert positions(cluster, group) == {0: 3}
+    assert call(*whole, "--yes") == "1 group deleted.\n"
+    assert group not in cluster.list_groups()
+
+
+def test_one_group_that_is_not_there_leaves_the_others_as_they_are(call, cluster, group):
+    delete = ("consumer-groups", "--delete", "--group", group, "--group", "nobody", "--yes")
+
+    assert "no consumer group 'nobody'" in call.refused(*delete)
+
+    assert positions(cluster, group) == {0: 3, 1: 0}
+
+
+def test_a_deleted_group_is_gone_for_other_processes_and_stands_in_the_past(
+    call, cluster, group, topic, disks
+):
+    before = cluster.image.offset
+    cluster.delete_group(group)
+
+    with disks.open() as again, type(cluster).open(cluster.root, as_of=before) as then:
+        assert group not in again.list_groups()
+        assert group in then.list_groups()
+        assert positions(then, group) == {0: 3, 1: 0}
