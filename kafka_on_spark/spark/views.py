@@ -196,7 +196,7 @@ def check_schemes(spark: "SparkSession", urls: Sequence[str]) -> None:
     Raises:
         InvalidRequestError: It has none for one.
     """
-    from py4j.protocol import Py4JJavaError
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
     java = spark.sparkContext._jvm
     assert java is not None, "a classic session has a JVM"
@@ -214,8 +214,7 @@ def check_schemes(spark: "SparkSession", urls: Sequence[str]) -> None:
 
 def _new_folder(spark: "SparkSession", metadata_root: str, options: StorageOptions) -> str:
     """Return where a new view's table goes: executors read it, too. It goes with this process."""
-    master = spark.sparkContext.master
-    if master.startswith("local"):
+    if str(spark.sparkContext.master).startswith("local"):
         folder = tempfile.mkdtemp(prefix="kafka_on_spark-view-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         return folder

@@ -6,13 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 from chispa import assert_df_equality
-from pyspark.errors import PySparkException
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.errors import InvalidRequestError, KafkaStorageError
-from kafka_on_spark.ids import PartitionKey
-from kafka_on_spark.spark.views import check_schemes
-from tests.cluster.disks import new_disks, records
+from tests.cluster.disks import new_disks
 from tests.integration.frames import source
 
 pytestmark = pytest.mark.integration
