@@ -22,6 +22,7 @@ from jobs.benchmarks.rounds import append_commits, fetch_round
 from jobs.benchmarks.scale import creation, history, hundred_thousand, million
 from jobs.benchmarks.small_append import small_append
 from jobs.benchmarks.throughput import append, append_keyless, read, replicate
+from jobs.benchmarks.view import view
 from jobs.command_line import Parser
 
 COMMAND = "./spark-submit.sh jobs/benchmark.py"
@@ -35,6 +36,7 @@ DEFAULT: dict[str, Callable[[Bench], list[Row]]] = {
     "append": append,
     "replicate": replicate,
     "read": read,
+    "view": view,
 }
 LONGER: dict[str, Callable[[Bench], list[Row]]] = {
     "append-keyless": append_keyless,

@@ -33,6 +33,7 @@ from kafka_on_spark.spark.frames import check_frame, is_frame, stage_frame
 from kafka_on_spark.spark.fsck import check_tables
 from kafka_on_spark.spark.services import Services
 from kafka_on_spark.spark.task_runner import check_session
+from kafka_on_spark.spark.views import open_view
 from kafka_on_spark.storage.metadata_log import metadata_table_uri
 from kafka_on_spark.storage.reader import read_rows, row_schema
 from kafka_on_spark.storage.records import check_table, input_batches, table_of
@@ -40,7 +41,7 @@ from kafka_on_spark.storage.roots import StorageOptions, normalize
 from kafka_on_spark.storage.staging import stage_records
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 class Cluster(Reassigning):
@@ -238,6 +239,43 @@ class Cluster(Reassigning):
         batches = self._read_batches(self._plan_reads(topic, start, end))
         return pa.Table.from_batches(batches, schema=row_schema(has_headers=True))
 
+    def view(
+        self,
+        topic: str,
+        name: str | None = None,
+        *,
+        start: Mapping[int, int] | datetime | None = None,
+        end: Mapping[int, int] | datetime | None = None,
+        has_headers: bool = False,
+    ) -> "DataFrame":
+        """Return what is committed now as a DataFrame that Spark itself scans; in SQL as `name`.
+
+        The rows are those of ``format("kafka_on_spark")``, with `has_headers` their headers. Only
+        the columns that a query asks for are read; conditions on `partition` and `timestamp` leave
+        out segments. `start` and `end` do so, too: offsets by partition, or moments (records whose
+        timestamp is not before the one and before the other).
+
+        The view is frozen: appends, elections, moves and deleted records change none of its rows.
+        It names files; once a cleaner has removed them (of a deleted topic, a replica that moved
+        away) or a disk is lost, a query fails and names the file: make the view again.
+
+        Raises:
+            UnknownTopicOrPartitionError, OffsetOutOfRangeError: As in `plan_reads`.
+            InvalidRequestError: There is no Spark that can scan the roots, `name` is no name, or a
+                moment has no time zone.
+            KafkaStorageError: No replica has a range; or the view's table can't be written.
+        """
+        return open_view(
+            self._services,
+            self._root,
+            topic,
+            lambda starts, ends: self._plan_reads(topic, starts, ends),
+            name=name,
+            start=start,
+            end=end,
+            has_headers=has_headers,
+        )
+
     def _plan_reads(
         self, topic: str, start: Mapping[int, int] | None, end: Mapping[int, int] | None
     ) -> list[ReadOrder]:
@@ -325,6 +363,7 @@ PAST_METHODS: Final = frozenset(
         "reassignments",
         "verify_reassignment",
         "replay",
+        "view",
         "what_if",
     }
 )

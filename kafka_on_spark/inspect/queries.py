@@ -49,3 +49,32 @@ GROUP BY batch_base_offset, time, cause
 ORDER BY batch_base_offset
 """
 """What was decided at once, for how many partitions: a dead broker's are one row."""
+
+COMMITTED: Final = """
+WITH metadata_log AS (SELECT *, base_offset + offset_delta AS at FROM metadata),
+newest AS (
+  SELECT topic_id, partition, MAX_BY(record_type, at) AS record_type,
+         MAX_BY(leader, at) FILTER (WHERE leader IS NOT NULL) AS leader,
+         MAX_BY(isr, at) FILTER (WHERE isr IS NOT NULL) AS isr,
+         MAX_BY(replicas, at) FILTER (WHERE replicas IS NOT NULL) AS replicas,
+         MAX_BY(replica_uuids, at) FILTER (WHERE replica_uuids IS NOT NULL) AS uuids,
+         MAX_BY(log_start_offset, at) FILTER (WHERE log_start_offset IS NOT NULL) AS log_start,
+         MAX_BY(high_watermark, at) FILTER (WHERE high_watermark IS NOT NULL) AS high_watermark
+  FROM metadata_log
+  WHERE record_type IN ('PartitionRecord', 'PartitionChangeRecord', 'HighWatermarkRecord',
+                        'RemovePartitionRecord')
+  GROUP BY topic_id, partition),
+topics AS (SELECT topic_id, topic FROM metadata_log WHERE record_type = 'TopicRecord' AND topic_id
+           NOT IN (SELECT topic_id FROM metadata_log WHERE record_type = 'RemoveTopicRecord')),
+brokers AS (SELECT broker_id, MAX_BY(root, at) AS root FROM metadata_log
+            WHERE record_type = 'BrokerRecord' GROUP BY broker_id)
+SELECT topic, partition, log_start, high_watermark,
+       CONCAT(root, '/', topic, '-', topic_id, '/', partition, '-',
+              ELEMENT_AT(uuids, CAST(ARRAY_POSITION(replicas, broker_id) AS INT))) AS table
+FROM newest JOIN topics USING (topic_id)
+     JOIN brokers ON broker_id = COALESCE(NULLIF(leader, -1), isr[0])
+WHERE record_type <> 'RemovePartitionRecord' AND high_watermark > log_start
+ORDER BY topic, partition
+"""
+"""For Spark SQL: which offsets of each partition are committed, and a replica's table that has
+them: the leader's or, while nobody leads, one of those in sync."""

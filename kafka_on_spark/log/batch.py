@@ -156,6 +156,19 @@ class Batch:
         """Bytes of all segments."""
         return sum(segment.size_bytes for segment in self.segments)
 
+    @property
+    def has_append_time(self) -> bool:
+        """Whether the records' timestamps are the append time (LogAppendTime), not the file's.
+
+        The stats say so: smallest and largest are the time of the commit. Records that were
+        made at just that moment have the same timestamp either way.
+        """
+        moment_us = self.appended_at_ms * 1000
+        return all(
+            segment.timestamp_min_us == segment.timestamp_max_us == moment_us
+            for segment in self.segments
+        )
+
     def is_same_as(self, other: "Batch") -> bool:
         """Return whether both are copies of one append: offset, epoch and files agree."""
         return (

@@ -33,6 +33,7 @@ class SparkTaskRunner:
 
     def __init__(self, spark: "SparkSession") -> None:
         check_session(spark)
+        self.session = spark
         self._context = spark.sparkContext
 
     def run(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:

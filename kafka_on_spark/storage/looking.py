@@ -21,7 +21,6 @@ from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.log_dirs import Found
 from kafka_on_spark.service.reading import readers_choice
 from kafka_on_spark.service.replicas import proves_complete
-from kafka_on_spark.storage.reader import has_append_time
 from kafka_on_spark.storage.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions
 from kafka_on_spark.storage.segments import checked_pieces, read_segment, replica_folder
@@ -74,7 +73,7 @@ def batch_records(
         KafkaStorageError: The root does not answer.
     """
     base_offset = int(batch.base_offset)
-    is_append_time = has_append_time(batch)
+    is_append_time = batch.has_append_time
     for segment in batch.segments:
         table = read_segment(address, segment, options)
         timestamps = _timestamps_of(table)

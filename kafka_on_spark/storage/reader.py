@@ -84,7 +84,7 @@ def _rows(
     table = table.slice(first, min(order.end_offset - base, table.num_rows) - first)
     count = table.num_rows
     timestamps = table.column("timestamp").cast(TIMESTAMP)
-    is_append_time = has_append_time(batch)
+    is_append_time = batch.has_append_time
     if is_append_time:
         moment = pa.scalar(batch.appended_at_ms * 1000, pa.int64()).cast(TIMESTAMP)
         timestamps = pa.chunked_array([pa.repeat(moment, count)])
@@ -114,16 +114,3 @@ def read_timestamps(
     column = read_segment(address, segment, options, ("timestamp",)).column("timestamp")
     timestamps: Sequence[int] = column.cast(TIMESTAMP).cast(pa.int64()).to_pylist()
     return timestamps
-
-
-def has_append_time(batch: Batch) -> bool:
-    """Return whether the records' timestamps are the append time (LogAppendTime).
-
-    The stats say so: smallest and largest are the time of the commit. Records that were made
-    at just that moment have the same timestamp either way.
-    """
-    moment_us = batch.appended_at_ms * 1000
-    return all(
-        segment.timestamp_min_us == segment.timestamp_max_us == moment_us
-        for segment in batch.segments
-    )

@@ -262,14 +262,15 @@ def _stats(segment: Segment) -> str:
     return json.dumps(
         {
             "numRecords": segment.record_count,
-            "minValues": {"timestamp": _iso(segment.timestamp_min_us)},
-            "maxValues": {"timestamp": _iso(segment.timestamp_max_us)},
+            "minValues": {"timestamp": iso(segment.timestamp_min_us)},
+            "maxValues": {"timestamp": iso(segment.timestamp_max_us)},
             "nullCount": {"timestamp": 0},
         }
     )
 
 
-def _iso(time_us: int) -> str:
+def iso(time_us: int) -> str:
+    """Return µs since 1970 UTC as Delta's stats have it."""
     seconds, micros = divmod(time_us, 1_000_000)
     moment = datetime.fromtimestamp(seconds, UTC)
     return f"{moment.year:04}-{moment:%m-%dT%H:%M:%S}.{micros:06d}Z"

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.integration
 
 
 def test_every_python_block_of_the_readme_runs(spark, tmp_path, monkeypatch, capsys):
-    assert len(BLOCKS) == 5
+    assert len(BLOCKS) == 8
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}
 
