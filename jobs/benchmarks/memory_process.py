@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from jobs.benchmarks.bench import PARTITIONS, Bench, seconds
@@ -93,7 +94,8 @@ def kind_of(pid: int) -> str:
 def run(folder: Path, records: int) -> dict[str, object]:
     """Append and read `records` records; return seconds and peaks in GiB."""
     spark = _session()
-    work = Path(os.environ["SPARK_HOME"], "work", str(spark.sparkContext.applicationId))
+    home = os.environ.get("SPARK_HOME") or os.path.dirname(pyspark.__file__)
+    work = Path(home, "work", str(spark.sparkContext.applicationId))
     bench = Bench(folder, records=records, runs=1)
     try:
         with bench.make_cluster("throughput", spark) as cluster, Peaks() as peaks:
