@@ -116,6 +116,7 @@ def _spawn(folder: Path, name: str, kind: str, arguments: Sequence[str]) -> None
             start_new_session=True,
         )
     (folder / f"{name}.pid").write_text(f"{process.pid} {kind}", encoding="utf-8")
+    process.returncode = 0  # left to itself on purpose: Python need not warn that it still runs
 
 
 def _log_settings(folder: Path) -> Path:
@@ -152,7 +153,9 @@ def _is_alive(file: Path) -> bool:
     # Whoever asks may be its parent, for whom it stays until it is asked for.
     with suppress(ChildProcessError):
         os.waitpid(int(pid), os.WNOHANG)
-    shown = subprocess.run(["ps", "-o", "args=", "-p", pid], capture_output=True, check=False)
+    # Whole lines, however narrow the terminal: the class comes after a long class path.
+    asked = ["ps", "-ww", "-o", "args=", "-p", pid]
+    shown = subprocess.run(asked, capture_output=True, check=False)
     return kind.encode() in shown.stdout
 
 
