@@ -4,7 +4,6 @@ Run by test_local_cluster, in a process of its own: a Spark session of another m
 the other tests'. By hand: `./spark-submit.sh pytest -n 0 tests/integration/local_cluster_cases.py`.
 """
 
-import json
 import shutil
 import sys
 from collections import defaultdict
@@ -27,6 +26,7 @@ from tests.integration.frames import Batches, bytes_of, numbered, source, stream
 ROOT = Path(__file__).parents[2]
 PARTITIONS, TASKS, COUNT = 4, 4, 8_000
 BROKERS = [1, 2, 3]
+WAIT_S_MAX = 300  # nothing is timed here, and executors start slowly on a busy machine
 
 # Whichever Python the session has, on executors it is one that lacks what LACKS says.
 PYTHON = f"""\
@@ -162,7 +162,12 @@ def test_queries_read_and_write_there(spark, disks, tmp_path):
     disks.cluster.create_topic("copies", partitions=2, replication_factor=3)
     disks.cluster.append("orders", frame)
 
-    batches.run(stream(spark, disks, "orders", startingOffsets="earliest"), tmp_path / "seen")
+    seen = batches.start(
+        stream(spark, disks, "orders", startingOffsets="earliest"),
+        tmp_path / "seen",
+        availableNow=True,
+    )
+    assert seen.awaitTermination(WAIT_S_MAX)
     query = (
         stream(spark, disks, "orders", startingOffsets="earliest")
         .select("key", "value")
@@ -174,12 +179,11 @@ def test_queries_read_and_write_there(spark, disks, tmp_path):
         .start()
     )
 
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(WAIT_S_MAX)
     committed = values_of(disks.cluster, "orders")
     assert batches.seen == committed
     copies = source(spark, disks, "copies").select("value").collect()
     assert sorted(bytes_of(row.value) for row in copies) == sorted(committed)
-    assert json.loads(query.lastProgress.json)["numInputRows"] == COUNT
 
 
 # fmt: off

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-WAIT_S_MAX = 400.0
+WAIT_S_MAX = 1200.0
 
 pytestmark = [
     pytest.mark.integration,
