@@ -16,6 +16,7 @@ from pathlib import Path
 
 from jobs.benchmarks.bench import Bench, machine, part_streams, say
 from jobs.benchmarks.failover import failover
+from jobs.benchmarks.memory import memory
 from jobs.benchmarks.opening import opening
 from jobs.benchmarks.report import Row, as_json, as_text
 from jobs.benchmarks.rounds import append_commits, fetch_round
@@ -45,6 +46,7 @@ LONGER: dict[str, Callable[[Bench], list[Row]]] = {
     "history": history,
     "100k": hundred_thousand,
     "1m": million,
+    "memory": memory,
 }
 
 
@@ -59,7 +61,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         metavar="NAME",
         help=f"measure these only: {', '.join(known)} (the last {len(LONGER)} only when named)",
     )
-    parser.add_argument("--records", type=_count, default=5_000_000, help="of a large append")
+    parser.add_argument(
+        "--records", "--rows", type=_count, default=5_000_000, help="of a large append"
+    )
     parser.add_argument("--runs", type=_count, default=3, help="turns of ours and of the peer")
     parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
     parser.add_argument(

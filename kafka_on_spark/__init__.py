@@ -12,7 +12,8 @@ from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.spark.lag import LagListener, lag
 from kafka_on_spark.storage.records import Record
+from kafka_on_spark.version import __version__
 
-__all__ = ["Cluster", "KafkaOnSparkError", "LagListener", "Record", "lag"]
+__all__ = ["Cluster", "KafkaOnSparkError", "LagListener", "Record", "__version__", "lag"]
 
 logs.set_up()

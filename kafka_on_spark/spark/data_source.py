@@ -25,6 +25,7 @@ from pyspark.sql.types import (
 
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.service.source_options import parse_source
+from kafka_on_spark.spark.executors import SentToExecutors
 from kafka_on_spark.spark.sink import BatchWriter, StreamWriter
 from kafka_on_spark.spark.source import BatchReader, StreamReader
 
@@ -46,8 +47,8 @@ _HEADER = StructType([StructField("key", StringType()), StructField("value", Bin
 _SCHEMA_WITH_HEADERS = StructType([*_SCHEMA.fields, StructField("headers", ArrayType(_HEADER))])
 
 
-class KafkaOnSparkDataSource(DataSource):
-    """The data source; Spark finds it by its name."""
+class KafkaOnSparkDataSource(SentToExecutors, DataSource):
+    """The data source; Spark finds it by its name, and sends it along with its readers."""
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)

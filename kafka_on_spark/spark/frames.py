@@ -14,6 +14,7 @@ from kafka_on_spark.service.stage_plan import (
     decode_staged,
     encode_staged,
 )
+from kafka_on_spark.spark.executors import ExecutorTask, clear_errors
 from kafka_on_spark.storage.records import input_batches
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.staging import stage_records
@@ -74,8 +75,9 @@ def stage_frame(
     """
     kept = [name for name in frame.columns if name not in (*IGNORED, "topic")]
     columns = frame.select([frame[f"`{name}`"].cast(_CASTS[name]).alias(name) for name in kept])
-    task = partial(_stage_task, order=order, options=options)
-    rows = columns.mapInArrow(task, _ROW_DDL).collect()
+    task = ExecutorTask(partial(_stage_task, order=order, options=options))
+    with clear_errors():
+        rows = columns.mapInArrow(task, _ROW_DDL).collect()
     ordered = sorted(rows, key=lambda row: (row.task, row.place))
     return [decode_staged(row.row) for row in ordered]
 

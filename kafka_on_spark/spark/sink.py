@@ -22,6 +22,7 @@ from kafka_on_spark.service.append_results import AppendPlan
 from kafka_on_spark.service.columns import check_columns
 from kafka_on_spark.service.source_options import SinkOptions, parse_sink
 from kafka_on_spark.service.stage_plan import decode_staged, encode_staged
+from kafka_on_spark.spark.executors import SentToExecutors
 from kafka_on_spark.spark.frames import kind_of
 from kafka_on_spark.spark.services import Services
 from kafka_on_spark.storage.records import input_batches
@@ -76,7 +77,7 @@ def _commit(services: Services, plan: AppendPlan, messages: list[Staged]) -> Non
         services.appends.commit(plan, rows)
 
 
-class BatchWriter(DataSourceArrowWriter):
+class BatchWriter(SentToExecutors, DataSourceArrowWriter):
     """Appends one DataFrame."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
@@ -106,7 +107,7 @@ class BatchWriter(DataSourceArrowWriter):
         """Leave everything as it is: files that no commit names harm nobody."""
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
     """Appends a query's batches, each once."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:

@@ -39,6 +39,7 @@ from kafka_on_spark.service.stream_offsets import StreamOffset
 from kafka_on_spark.service.subscription import partitions_of
 from kafka_on_spark.service.task_ranges import split
 from kafka_on_spark.service.trigger_limits import is_delayed
+from kafka_on_spark.spark.executors import SentToExecutors
 from kafka_on_spark.spark.services import open_metadata
 from kafka_on_spark.spark.tasks import replica_store
 from kafka_on_spark.storage.reader import read_rows, read_timestamps
@@ -173,7 +174,7 @@ def cuts_of(metadata: MetadataService) -> CutsSince:
     return lambda since: unclean_cuts(metadata.history(), since)
 
 
-class BatchReader(DataSourceReader):
+class BatchReader(SentToExecutors, DataSourceReader):
     """Reads one consistent cut, of now or of the past."""
 
     def __init__(self, options: SourceOptions) -> None:
@@ -199,7 +200,7 @@ class BatchReader(DataSourceReader):
         return self._reading.rows(partition)
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads what is committed, batch by batch. Lives in one Python process per query run."""
 
     def __init__(self, options: SourceOptions) -> None:

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.spark.executors import ExecutorTask, check_executors, clear_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,13 +29,14 @@ class SparkTaskRunner:
     """A TaskRunner on a classic Spark session's executors.
 
     Raises:
-        InvalidRequestError: The session is a Spark Connect one.
+        InvalidRequestError: The session is a Spark Connect one, or its executors can't run ours.
     """
 
     def __init__(self, spark: "SparkSession") -> None:
         check_session(spark)
         self.session = spark
         self._context = spark.sparkContext
+        check_executors(self._context)
 
     def run(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
         """Return one result an order, in order; a task for each, at most a few a core."""
@@ -45,9 +47,9 @@ class SparkTaskRunner:
         def run_slice(part: Iterable[Order]) -> Iterable[Result]:
             return (task(order) for order in part)
 
-        results: list[Result] = (
-            self._context.parallelize(orders, slices).mapPartitions(run_slice).collect()
-        )
+        tasks = self._context.parallelize(orders, slices).mapPartitions(ExecutorTask(run_slice))
+        with clear_errors():
+            results: list[Result] = tasks.collect()
         return results
 
 

@@ -240,6 +240,7 @@ MASTERS = [
     pytest.param([],                                       "127.0.0.1", id="none named"),
     pytest.param(["--master", "local[2]"],                 "127.0.0.1", id="local"),
     pytest.param(["--master", "spark://host:7077"],        None,        id="cluster"),
+    pytest.param(["--master", "spark://127.0.0.1:7077"],   "127.0.0.1", id="cluster of this machine"),
     pytest.param(["--conf", "spark.master=k8s://host"],    None,        id="cluster as a setting"),
     pytest.param(["--properties-file", "theirs.conf"],     None,        id="perhaps in a file"),
 ]
