@@ -79,7 +79,7 @@ class FaultyS3:
         before_put: What to do once, before the next commit is put.
         is_conditional: Whether ``If-None-Match`` is looked at.
         is_atomic: Whether looking and writing are one step.
-        bucket: The only one it answers for.
+        bucket: The one that is made at first.
         key_id: Whom it knows: everybody else is denied.
         storm: Kinds that strike in turn, one in each `storm_every` requests.
     """
@@ -142,9 +142,7 @@ class FaultyS3:
         return None
 
     def _knows(self, environ: dict[str, Any]) -> bool:
-        """Return whether a request is for its bucket, by whom it knows."""
-        is_mine = f"{environ['PATH_INFO']}/".startswith(f"/{self.bucket}/")
-        return is_mine and f"Credential={self.key_id}/" in environ.get("HTTP_AUTHORIZATION", "")
+        return f"Credential={self.key_id}/" in environ.get("HTTP_AUTHORIZATION", "")
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         kind = self._take(environ)
@@ -218,6 +216,9 @@ def _make_bucket(store: FaultyS3) -> None:
     request = urllib.request.Request(
         f"{store.endpoint}/{store.bucket}",
         method="PUT",
-        headers={"Authorization": f"AWS4-HMAC-SHA256 Credential={store.key_id}/"},
+        headers={
+            "Authorization": f"AWS4-HMAC-SHA256 Credential={store.key_id}/20130101/us-east-1/s3/"
+            "aws4_request, SignedHeaders=host, Signature=0"
+        },
     )
     urllib.request.urlopen(request).close()
