@@ -10,6 +10,10 @@ from pyspark.sql import SparkSession
 from kafka_on_spark.spark.session import build_session, register_data_source
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--s3-rows", type=int, help="run the quickstart on S3, with so many flights")
+
+
 @pytest.fixture(scope="session")
 def aws_profiles(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the file of AWS profiles of this process and of all that Spark starts for it: what is

@@ -7,8 +7,8 @@ import pytest
 from kafka_on_spark.inspect.replicas import compare_replicas
 from kafka_on_spark.storage.roots import StorageOptions, filesystem
 from tests.integration.frames import Batches, bytes_of, numbered
-from tests.integration.object_stores import SECRET, two_stores
 from tests.storage.faulty_s3 import Kind
+from tests.storage.object_stores import SECRET, two_stores
 
 pytestmark = pytest.mark.integration
 

@@ -12,7 +12,12 @@ from tests.storage.faulty_s3 import FaultyS3, faulty_s3
 
 SECRET = "canary-Nf7qYd2WzA"
 SETTINGS = {"timeout": "1s", "connect_timeout": "1s", "max_retries": "1"}
-PATIENT = {**FAST, "delivery.timeout.ms": "60000", "min.insync.replicas": "2"}
+PATIENT = {
+    **FAST,
+    "delivery.timeout.ms": "60000",
+    "min.insync.replicas": "2",
+    "file.delete.delay.ms": "0",
+}
 
 
 @dataclass
