@@ -15,9 +15,8 @@ from kafka_on_spark.spark.tasks import replica_store
 from kafka_on_spark.storage.credentials import NAMES_VARIABLE
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions
 from tests.storage.faulty_s3 import Kind
-from tests.storage.object_stores import SECRET, two_stores
+from tests.storage.object_stores import SECRET, refuse_all, two_stores
 
-METHODS = ("PUT", "GET", "HEAD", "DELETE", "POST")
 PATIENCE = 30
 """Tries of an append; under a storm, one or two are needed."""
 
@@ -44,12 +43,6 @@ def cluster(stores):
 def _recovered(stores):
     yield
     stores.recover()
-
-
-def refuse_all(store):
-    """Have a store deny every request: its credentials were withdrawn."""
-    for method in METHODS:
-        store.order(Kind.DENIED, method=method, suffix="", count=-1)
 
 
 def persistently(act):

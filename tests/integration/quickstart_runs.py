@@ -42,13 +42,13 @@ class QuickstartProcess:
     def output(self) -> str:
         return self._output.read_text(encoding="utf-8", errors="replace")
 
-    def finish(self) -> int:
+    def finish(self, wait_s_max: float = WAIT_S_MAX) -> int:
         """Wait for the end; return the exit code."""
         try:
-            return self._process.wait(WAIT_S_MAX)
+            return self._process.wait(wait_s_max)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise AssertionError(f"no end after {WAIT_S_MAX} s:\n{self.output}") from None
+            raise AssertionError(f"no end after {wait_s_max} s:\n{self.output}") from None
 
     def kill(self) -> None:
         """Kill -9 all of it, and wait until it is gone: then nobody holds the folder."""

@@ -36,7 +36,7 @@ def test_the_quickstart_loses_a_bucket_on_a_failing_store_and_nothing_else(
             spark={"spark.eventLog.enabled": "true", "spark.eventLog.dir": str(tmp_path / "events")},
         )  # fmt: skip
         store.storm, store.storm_every = STORM, 97
-        code = run.finish()
+        code = run.finish(wait_s_max=1800)
         store.recover()
 
         assert code == 0, run.output

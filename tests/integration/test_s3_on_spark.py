@@ -3,12 +3,15 @@
 import os
 
 import pytest
+from pyspark.errors import PySparkException
 
+from kafka_on_spark import KafkaOnSparkError
 from kafka_on_spark.inspect.replicas import compare_replicas
+from kafka_on_spark.spark.tasks import replica_store
 from kafka_on_spark.storage.roots import StorageOptions, filesystem
-from tests.integration.frames import Batches, bytes_of, numbered
+from tests.integration.frames import Batches, bytes_of, numbered, sentence_of
 from tests.storage.faulty_s3 import Kind
-from tests.storage.object_stores import SECRET, two_stores
+from tests.storage.object_stores import SECRET, refuse_all, two_stores
 
 pytestmark = pytest.mark.integration
 
@@ -25,6 +28,18 @@ def stores(aws_profiles, tmp_path_factory):
 def _recovered(stores):
     yield
     stores.recover()
+    replica_store.cache_clear()
+
+
+def append(cluster, frame, sequence):
+    """Append a frame, again and again until the answer is known."""
+    told = []
+    for _ in range(5):
+        try:
+            return cluster.append("orders", frame, producer_id="test", sequence=sequence)
+        except KafkaOnSparkError as error:
+            told.append(str(error))
+    raise AssertionError(told)
 
 
 def loaded(spark, stores, cluster, topic, *, is_stream=False):
@@ -76,24 +91,28 @@ def objects_with(stores, text):
     return found, count
 
 
+STORM = (Kind.BUSY, Kind.ERROR_AFTER, Kind.SLOW, Kind.ERROR_BEFORE, Kind.DROP_AFTER)
+
+
 def test_cluster_on_three_kinds_of_roots_loses_a_store_and_nothing_else(spark, stores, capfd):
     metadata = stores.url(stores.north, "life/metadata")
     with stores.create("life", metadata, spark) as cluster:
-        cluster.create_topic(
-            "orders", partitions=2, replica_assignment={0: [3, 1, 2], 1: [2, 3, 1]}
-        )
-        cluster.append("orders", numbered(spark, RECORDS))
-        seen, frame = Batches(), loaded(spark, stores, cluster, "orders", is_stream=True)
-        seen.run(frame, stores.folder / "checkpoint")
-
-        stores.south.order(Kind.DENIED, suffix="", count=-1)
-        for method in ("GET", "HEAD", "DELETE", "POST"):
-            stores.south.order(Kind.DENIED, method=method, suffix="", count=-1)
-        assert cluster.run_controller().fenced == (3,)
+        cluster.create_topic("orders", replica_assignment={0: [3, 1, 2], 1: [2, 3, 1]})
+        for store in (stores.north, stores.south):
+            store.storm, store.storm_every = STORM, 41
+        append(cluster, numbered(spark, RECORDS), 0)
+        stores.south.recover()
+        refuse_all(stores.south)
+        fenced = cluster.run_controller().fenced
         save(numbered(spark, RECORDS), stores, cluster, "orders")
-        seen.run(frame, stores.folder / "checkpoint")
+        seen = Batches()
+        seen.run(
+            loaded(spark, stores, cluster, "orders", is_stream=True), stores.folder / "checkpoint"
+        )
+        assert fenced == (3,)
         assert {each.isr for each in cluster.describe_topic("orders").partitions} == {(1, 2)}
-        assert not cluster.fsck().is_clean  # what can't be read is not said to be well
+        assert {*STORM} <= {*stores.north.struck, *stores.south.struck}
+        assert sorted(map(int, seen.seen)) == sorted([*range(RECORDS)] * 2)
 
         stores.recover()
         assert cluster.run_controller().unfenced == (3,)
@@ -102,11 +121,24 @@ def test_cluster_on_three_kinds_of_roots_loses_a_store_and_nothing_else(spark, s
         rows = loaded(spark, stores, cluster, "orders").collect()
 
         assert values_by_key([row.asDict() for row in rows]) == expected(2)
-        assert sorted(map(int, seen.seen)) == sorted([*range(RECORDS)] * 2)
         assert cluster.fsck().is_clean
         compared = compare_replicas(cluster.image, "orders", stores.options)
         assert [each.replica_count for each in compared] == [3, 3]
         assert not [difference for each in compared for difference in each.differences]
     found, count = objects_with(stores, SECRET)
-    assert (found, count > 50) == ([], True)
+    assert found == []
+    assert count > 50
     assert SECRET not in "".join(capfd.readouterr())
+
+
+def test_query_whose_credentials_are_missing_says_which_in_one_sentence(spark, stores):
+    options = {"cluster": "s3://kos-north/none", "subscribe": "orders"}
+    reader = spark.read.format("kafka_on_spark").options(**options)
+
+    with pytest.raises(PySparkException) as refusal:
+        reader.option("storage.s3://kos-north", "profile:nobody").load().count()
+
+    said = sentence_of(refusal.value)
+    assert "s3://kos-north/none" in said
+    assert "profile:nobody, which can't be read (ProfileNotFound)" in said
+    assert "on executors too" in said

@@ -8,7 +8,7 @@ from pathlib import Path
 from kafka_on_spark import Cluster
 from kafka_on_spark.spark.tasks import replica_store
 from tests.cluster.disks import FAST
-from tests.storage.faulty_s3 import FaultyS3, faulty_s3
+from tests.storage.faulty_s3 import FaultyS3, Kind, faulty_s3
 
 SECRET = "canary-Nf7qYd2WzA"
 SETTINGS = {"timeout": "1s", "connect_timeout": "1s", "max_retries": "1"}
@@ -66,6 +66,12 @@ class Stores:
         """Have no store fail any more."""
         self.north.recover()
         self.south.recover()
+
+
+def refuse_all(store: FaultyS3) -> None:
+    """Have a store deny every request, as if its credentials were withdrawn."""
+    for method in ("PUT", "GET", "HEAD", "DELETE", "POST"):
+        store.order(Kind.DENIED, method=method, suffix="", count=-1)
 
 
 def profile(name: str, store: FaultyS3) -> str:
