@@ -29,7 +29,9 @@ _SAFE: Final = {
     "aws_conditional_put": frozenset({"", "etag"}),
     "conditional_put": frozenset({"", "etag"}),
 }
-_SECRET: Final = re.compile("secret|token|password|sas|account_key|connection", re.IGNORECASE)
+_SECRET: Final = re.compile(
+    "secret|token|password|sas|access_key(?!_id)|account_key|master_key|connection", re.IGNORECASE
+)
 # Who says one of these says who one is; the environment's names are not asked then.
 _WHO: Final = re.compile("key|secret|token|profile|credential|sas|account|password|client_id|skip_")
 

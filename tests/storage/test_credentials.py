@@ -101,6 +101,25 @@ def test_names_travel_and_what_they_stand_for_does_not():
         assert options.redact(f"bad: {secret}") == "bad: [hidden]"
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "AWS_SECRET_ACCESS_KEY",
+        "azure_storage_account_key",
+        "access_key",
+        "google_service_account_key",
+        "sas_token",
+    ],
+)
+def test_secret_of_any_store_is_hidden(name):
+    options = StorageOptions({name: SECRET, "aws_access_key_id": "an-id-that-is-no-secret"})
+
+    assert (
+        options.redact(f"{SECRET} of an-id-that-is-no-secret")
+        == "[hidden] of an-id-that-is-no-secret"
+    )
+
+
 # fmt: off
 MISSING = [
     pytest.param("profile:three",   ["profile:three", "ProfileNotFound", "AWS_CONFIG_FILE", "executors"],     id="no profile"),
