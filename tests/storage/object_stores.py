@@ -11,7 +11,7 @@ from tests.cluster.disks import FAST
 from tests.storage.faulty_s3 import FaultyS3, Kind, faulty_s3
 
 SECRET = "canary-Nf7qYd2WzA"
-SETTINGS = {"timeout": "1s", "connect_timeout": "1s", "max_retries": "1"}
+SETTINGS = {"timeout": "10s", "connect_timeout": "10s", "max_retries": "2"}
 PATIENT = {
     **FAST,
     "delivery.timeout.ms": "60000",
