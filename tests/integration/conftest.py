@@ -12,6 +12,7 @@ from kafka_on_spark.spark.session import build_session, register_data_source
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--s3-rows", type=int, help="run the quickstart on S3, with so many flights")
+    parser.addoption("--s3-spark", action="store_true", help="run clusters on S3 through Spark")
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """The quickstart on S3, which fails all the while: pytest tests/integration --s3-rows 2000
 
-Not in CI, which drives the same way in test_s3_on_spark.py with a few records. Its whole output,
+Not in CI, which drives clusters on S3 without Spark (tests/cluster/test_clusters_on_s3.py). Its whole output,
 its files, Spark's event log and all objects are looked through for the secret key.
 """
 

@@ -1,4 +1,7 @@
-"""Clusters on S3 and on mixed roots, through Spark: a store that fails, goes away and comes back."""
+"""Clusters on S3 and on mixed roots, through Spark: a store that fails, goes away and comes back.
+
+By option: pytest tests/integration/test_s3_on_spark.py --s3-spark
+"""
 
 import os
 
@@ -19,7 +22,9 @@ RECORDS = 40
 
 
 @pytest.fixture(scope="module")
-def stores(aws_profiles, tmp_path_factory):
+def stores(request, aws_profiles, tmp_path_factory):
+    if not request.config.getoption("--s3-spark", default=False):
+        pytest.skip("minutes on a busy machine: asked for by --s3-spark")
     with two_stores(tmp_path_factory.mktemp("disk"), aws_profiles) as stores:
         yield stores
 
@@ -94,7 +99,7 @@ def objects_with(stores, text):
 STORM = (Kind.BUSY, Kind.ERROR_AFTER, Kind.SLOW, Kind.ERROR_BEFORE, Kind.DROP_AFTER)
 
 
-def test_cluster_on_three_kinds_of_roots_loses_a_store_and_nothing_else(spark, stores, capfd):
+def test_cluster_on_three_kinds_of_roots_loses_a_store_and_nothing_else(stores, spark, capfd):
     metadata = stores.url(stores.north, "life/metadata")
     with stores.create("life", metadata, spark) as cluster:
         cluster.create_topic("orders", replica_assignment={0: [3, 1, 2], 1: [2, 3, 1]})
@@ -132,7 +137,7 @@ def test_cluster_on_three_kinds_of_roots_loses_a_store_and_nothing_else(spark, s
     assert SECRET not in "".join(capfd.readouterr())
 
 
-def test_query_whose_credentials_are_missing_says_which_in_one_sentence(spark, stores):
+def test_query_whose_credentials_are_missing_says_which_in_one_sentence(stores, spark):
     options = {"cluster": "s3://kos-north/none", "subscribe": "orders"}
     reader = spark.read.format("kafka_on_spark").options(**options)
 
