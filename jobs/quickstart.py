@@ -31,7 +31,9 @@ from jobs.quickstart_steps import (
     wait_for_stream,
 )
 from kafka_on_spark import KafkaOnSparkError
+from kafka_on_spark.errors import InvalidRootError
 from kafka_on_spark.spark.session import build_session
+from kafka_on_spark.storage.roots import is_local, normalize
 
 COMMAND = "./spark-submit.sh jobs/quickstart.py"
 PARTITIONS_MAX = 1000
@@ -42,6 +44,12 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     rows = flight_count()
     parser = Parser(COMMAND, __doc__, exit_code=1)
     parser.add_argument("--dir", help="folder to work in, or to go on in (default: a fresh one)")
+    parser.add_argument(
+        "--root",
+        type=_store,
+        help="URL in a bucket, such as s3://bucket/quickstart, for the cluster's roots; credentials"
+        " as the environment names them (default: they are folders in --dir)",
+    )
     parser.add_argument("--rows", type=_between(2, rows), help=f"flights (default {rows}: all)")
     parser.add_argument(
         "--brokers",
@@ -52,6 +60,16 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--partitions", type=_between(1, PARTITIONS_MAX), help="partitions (default 8)"
     )
     return parser.parse_args(arguments)
+
+
+def _store(text: str) -> str:
+    try:
+        url = normalize(text)
+    except InvalidRootError as error:
+        raise argparse.ArgumentTypeError(error.message) from None
+    if is_local(url):
+        raise argparse.ArgumentTypeError(f"{text!r} is a folder: name it with --dir")
+    return url
 
 
 def _between(low: int, high: int) -> Callable[[str], int]:
@@ -73,7 +91,7 @@ def main(arguments: list[str]) -> int:
     try:
         folder = RunFolder.take(
             given.dir,
-            Wish(given.rows, given.brokers, given.partitions),
+            Wish(given.rows, given.brokers, given.partitions, given.root),
             Plan(rows=flight_count(), brokers=REPLICATION_FACTOR, partitions=8),
         )
         log_to(folder.log)

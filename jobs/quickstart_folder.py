@@ -1,5 +1,7 @@
 """The folder of one quickstart: what was asked for, what lies where, and the disk that goes away.
 
+With a root on an object store, the cluster is there, and the rest in the folder still: Spark would
+need a client of its own for the stream's checkpoint.
 Nothing else is kept: how far a run has come, the cluster says.
 """
 
@@ -11,8 +13,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from jobs.quickstart_store import AWAY, StoreRoot
+
 PLAN_FILE: Final = "quickstart.json"
-AWAY: Final = ".away"
 
 
 class QuickstartError(Exception):
@@ -26,6 +29,7 @@ class Plan:
     rows: int
     brokers: int
     partitions: int
+    root: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ class Wish:
     rows: int | None
     brokers: int | None
     partitions: int | None
+    root: str | None = None
 
 
 class RunFolder:
@@ -70,13 +75,18 @@ class RunFolder:
         os.close(self._lock)
 
     @property
-    def metadata_root(self) -> Path:
-        """Where the cluster's metadata log is."""
-        return self.path / "metadata"
+    def base(self) -> str:
+        """Where the roots are: a URL, or this folder."""
+        return self.plan.root or str(self.path)
 
-    def broker_root(self, broker_id: int) -> Path:
+    @property
+    def metadata_root(self) -> str:
+        """Where the cluster's metadata log is."""
+        return f"{self.base}/metadata"
+
+    def broker_root(self, broker_id: int) -> str:
         """Return a broker's disk."""
-        return self.path / f"broker-{broker_id}"
+        return f"{self.base}/broker-{broker_id}"
 
     @property
     def checkpoint(self) -> Path:
@@ -100,19 +110,30 @@ class RunFolder:
 
     def is_away(self, broker_id: int) -> bool:
         """Return whether a broker's disk is away."""
-        return self._away(broker_id).exists()
+        store = self._store(broker_id)
+        return self._away(broker_id).exists() if store is None else store.is_away()
 
     def take_away(self, broker_id: int) -> None:
         """Rename a broker's root, which is all that a lost disk is to everybody else."""
-        self.broker_root(broker_id).rename(self._away(broker_id))
+        store = self._store(broker_id)
+        if store is None:
+            Path(self.broker_root(broker_id)).rename(self._away(broker_id))
+        else:
+            store.take_away()
 
     def give_back(self, broker_id: int) -> None:
         """Undo `take_away`."""
-        self._away(broker_id).rename(self.broker_root(broker_id))
+        store = self._store(broker_id)
+        if store is None:
+            self._away(broker_id).rename(self.broker_root(broker_id))
+        else:
+            store.give_back()
+
+    def _store(self, broker_id: int) -> StoreRoot | None:
+        return None if self.plan.root is None else StoreRoot(self.broker_root(broker_id))
 
     def _away(self, broker_id: int) -> Path:
-        root = self.broker_root(broker_id)
-        return root.with_name(root.name + AWAY)
+        return Path(self.broker_root(broker_id) + AWAY)
 
 
 def _lock_folder(path: Path) -> int:

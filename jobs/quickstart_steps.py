@@ -75,7 +75,7 @@ def open_cluster(spark: SparkSession, folder: RunFolder, output: Output) -> Clus
         )
     settings = ", ".join(f"{name} {value}" for name, value in CONFIGS.items())
     output.say(
-        f"metadata log and brokers 1 to {plan.brokers}, a folder each, in {folder.path}\n"
+        f"metadata log and brokers 1 to {plan.brokers}, a folder each, in {folder.base}\n"
         f"topic {TOPIC}: {plan.partitions} partitions, replication factor {REPLICATION_FACTOR},"
         f" {settings}"
     )
@@ -139,7 +139,7 @@ def lose_disk(run: Run) -> None:
     led = [each.partition for each in run.partitions() if each.leader == LOST_BROKER]
     if not folder.is_away(LOST_BROKER):
         folder.take_away(LOST_BROKER)
-    output.say(f"broker {LOST_BROKER}'s root is renamed; it leads partitions {_listed(led)}")
+    output.say(f"broker {LOST_BROKER}'s root is moved away; it leads partitions {_listed(led)}")
     if not run.is_fenced:
         run.cluster.run_controller()
     if not run.is_fenced:

@@ -109,7 +109,7 @@ class DeltaLog:
             CommitConflictError: A table is there.
             CommitOutcomeUnknownError: The store failed; a table may be there.
         """
-        made = cls(uri, options, is_flushed=is_flushed)
+        made, given = cls(uri, options, is_flushed=is_flushed), options.for_url(uri)
         write_id = uuid4().hex
 
         def put() -> None:
@@ -123,7 +123,7 @@ class DeltaLog:
                     **configuration,
                 },
                 raise_if_key_not_exists=False,
-                storage_options=options.for_url(uri),
+                storage_options=given,
                 commit_properties=_properties(write_id, {}),
                 post_commithook_properties=_HOOKS_OFF,
             )

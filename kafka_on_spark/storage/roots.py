@@ -1,13 +1,12 @@
 """Roots: URLs of folders, opened with one set of credentials, flushed where that means something.
 
-A user states storage options once, in delta-rs's words (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL,
-…); this module turns them into what fsspec's file systems want. They are never written to a
-table, a log line or an error: the class that carries them shows their names only.
+A user states storage options once (`options`), in delta-rs's words; `store_clients` turns them
+into what fsspec's file systems want.
 """
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -15,120 +14,16 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 import fsspec
 
-from kafka_on_spark.errors import InvalidRequestError, InvalidRootError, KafkaStorageError
+from kafka_on_spark.errors import InvalidRootError, KafkaStorageError
 from kafka_on_spark.storage.local_files import local_pieces, read_local, write_temporary
+from kafka_on_spark.storage.options import StorageOptions as StorageOptions
+from kafka_on_spark.storage.options import is_local as is_local
+from kafka_on_spark.storage.store_clients import PACKAGES, client_options
 
-# What these may say; anything else switches the conditional put off (DESIGN §2, GROUND §1.4).
-_OFF: Final = frozenset({"", "0", "false", "off", "no", "n"})
-_SAFE: Final = {
-    "allow_unsafe_rename": _OFF,
-    "aws_s3_allow_unsafe_rename": _OFF,
-    "mount_allow_unsafe_rename": _OFF,
-    "aws_s3_locking_provider": frozenset({""}),
-    "aws_conditional_put": frozenset({"", "etag"}),
-    "conditional_put": frozenset({"", "etag"}),
-}
-# Both delta-rs and fsspec know these.
-_SCHEMES: Final = frozenset({"s3", "s3a", "gs", "az", "abfs", "abfss"})
-_SECRET: Final = re.compile("secret|token|password|sas|account_key|connection", re.IGNORECASE)
-_S3_CLIENT_NAMES: Final = {
-    "aws_endpoint": "endpoint_url",
-    "aws_endpoint_url": "endpoint_url",
-    "aws_default_region": "region_name",
-    "aws_region": "region_name",
-}
-_S3_TIMES: Final = {"timeout": "read_timeout", "connect_timeout": "connect_timeout"}
-_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?) *(ms|s|m)")
 _TERMINAL: Final = re.compile(r"\x1b\[[0-9;]*m|↳")
-_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
 _ABSENT: Final = (FileNotFoundError, NotADirectoryError)
-_S3_NAMES: Final = {
-    "aws_access_key_id": "key",
-    "aws_secret_access_key": "secret",
-    "aws_session_token": "token",
-    "aws_profile": "profile",
-}
-
-
-class StorageOptions:
-    """Credentials and endpoints, for all roots or by URL prefix.
-
-    Either names and texts, or URL prefixes and such mappings; the longest prefix of a URL
-    decides. Values never show in `repr`.
-    """
-
-    def __init__(self, options: object = None) -> None:
-        if options is None:
-            options = {}
-        if not isinstance(options, Mapping):
-            # What was given may be a secret: never said.
-            raise InvalidRequestError(
-                f"storage_options can't be a {type(options).__name__}: give a mapping (a dict) of"
-                " names and texts"
-            )
-        self._options = {str(name): each for name, each in options.items()}
-        for scope in self._scopes():
-            check_safe(scope)
-        check_safe(os.environ)
-
-    def _scopes(self) -> list[Mapping[str, Any]]:
-        nested: list[Mapping[str, Any]] = [
-            each for each in self._options.values() if isinstance(each, Mapping)
-        ]
-        return nested or [self._options]
-
-    def for_url(self, url: str) -> dict[str, str]:
-        """Return the options of one URL, as delta-rs takes them."""
-        prefixes = [
-            prefix
-            for prefix, each in self._options.items()
-            if isinstance(each, Mapping) and f"{url}/".startswith(f"{prefix.rstrip('/')}/")
-        ]
-        if prefixes:
-            return {name: str(text) for name, text in self._options[max(prefixes, key=len)].items()}
-        if any(isinstance(each, Mapping) for each in self._options.values()):
-            return {}
-        return {name: str(text) for name, text in self._options.items()}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Where it is unpickled, on an executor, the environment is another one: checked anew.
-        return type(self), (self._options,)
-
-    def redact(self, text: str) -> str:
-        """Return `text` without the secrets that these options hold."""
-        for scope in self._scopes():
-            for name, value in scope.items():
-                if _SECRET.search(name) and len(str(value)) > 7:
-                    text = text.replace(str(value), "[hidden]")
-        return text
-
-    def shown(self, error: BaseException) -> BaseException | None:
-        """Return `error` as the cause of another, or None if its text would tell a secret."""
-        return error if self.redact(str(error)) == str(error) else None
-
-    def __repr__(self) -> str:
-        return f"StorageOptions({', '.join(sorted(self._options))})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, StorageOptions) and self._options == other._options
-
-    def __hash__(self) -> int:
-        return hash(repr(sorted(self._options.items(), key=repr)))
-
-
-def check_safe(options: Mapping[str, Any]) -> None:
-    """Check that no option switches the conditional put off.
-
-    Raises:
-        InvalidRootError: One does; two writers could both be told that they won.
-    """
-    for name, value in options.items():
-        allowed = _SAFE.get(name.lower())
-        if allowed is not None and str(value).strip().lower() not in allowed:
-            raise InvalidRootError(
-                f"the storage setting {name} switches conditional puts off, on which every commit"
-                " rests: remove it, also from the environment"
-            )
+# Letters that a store's client or a URL's reader takes for something else than themselves.
+_ODD: Final = re.compile(r"[*?\[\]\\\s]")
 
 
 def normalize(root: object) -> str:
@@ -148,6 +43,7 @@ def normalize(root: object) -> str:
         text = os.path.abspath(text)
     else:
         _check_url(parts)
+        text = f"{parts.scheme}://{parts.netloc}{parts.path}"
     if "%" in text:
         # delta-rs writes to such a path and reads from the decoded one.
         raise InvalidRootError(f"{text!r} can't be a root: its name must be without '%'")
@@ -156,21 +52,23 @@ def normalize(root: object) -> str:
 
 def _check_url(parts: SplitResult) -> None:
     # Its text may hold a password: never said.
-    if parts.password is not None or parts.query or parts.fragment:
+    has_user = "@" in parts.netloc and not parts.scheme.startswith("abfs")
+    if has_user or parts.password is not None or parts.query or parts.fragment:
         raise InvalidRootError(
             f"a root of {parts.scheme}:// has more than a bucket and a path: give credentials as"
             " storage options, since a root's URL is stored"
         )
-    if parts.scheme not in _SCHEMES or not parts.netloc:
+    if parts.scheme not in PACKAGES or not parts.netloc:
         raise InvalidRootError(
             f"{parts.geturl()!r} is not a root: give a folder, or a URL such as s3://…, gs://… or"
             " abfss://…"
         )
-
-
-def is_local(url: str) -> bool:
-    """Return whether `url` (normalized) is a folder of this machine."""
-    return url.startswith("/")
+    # The log would be written to the folder that `..` leads to, and segments to one of that name.
+    if {"", ".", ".."} & set(parts.path.split("/")[1:]) or _ODD.search(parts.path):
+        raise InvalidRootError(
+            f"{parts.geturl()!r} can't be a root: give a path without empty names, '.', '..',"
+            " blanks, '*', '[' and ']'"
+        )
 
 
 def filesystem(url: str, options: StorageOptions) -> Any:
@@ -183,33 +81,12 @@ def filesystem(url: str, options: StorageOptions) -> Any:
         return fsspec.filesystem("file")
     scheme = urlsplit(url).scheme
     try:
-        return fsspec.filesystem(scheme, **_fsspec_options(scheme, options.for_url(url)))
+        return fsspec.filesystem(scheme, **client_options(scheme, options.for_url(url)))
     except ImportError as error:
         raise InvalidRootError(
-            f"roots of {scheme}:// need a package that is not installed: {error}"
+            f"the root {url} needs the package {PACKAGES[scheme]}, which is not installed: install"
+            f" it, on executors too ({' '.join(str(error).split())})"
         ) from None
-
-
-def _fsspec_options(scheme: str, options: Mapping[str, str]) -> dict[str, Any]:
-    if scheme not in ("s3", "s3a"):
-        return dict(options)
-    given = {name.lower(): text for name, text in options.items()}
-    result: dict[str, Any] = {"use_listings_cache": False}
-    result |= {ours: given[name] for name, ours in _S3_NAMES.items() if name in given}
-    client = {ours: given[name] for name, ours in _S3_CLIENT_NAMES.items() if name in given}
-    config: dict[str, Any] = {
-        ours: _seconds(given[name]) for name, ours in _S3_TIMES.items() if name in given
-    }
-    if "max_retries" in given:
-        config["retries"] = {"max_attempts": int(given["max_retries"])}
-    return result | {"client_kwargs": client, "config_kwargs": config}
-
-
-def _seconds(duration: str) -> float:
-    found = _DURATION.fullmatch(duration.strip())
-    if found is None:
-        raise InvalidRootError(f"{duration!r} is not a duration: give one such as '30s'")
-    return float(found[1]) * _SECONDS[found[2]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from glob import glob
 from pathlib import Path
@@ -17,10 +18,12 @@ WAIT_S_MAX = 240.0
 class QuickstartProcess:
     """One run: launcher, JVM and Python, which is a process group."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, spark: Mapping[str, str] | None = None) -> None:
         self.folder = folder
         self._output = folder.with_name(f"{folder.name}-output-{time.monotonic_ns()}.txt")
-        command = ["./spark-submit.sh", "--conf", "spark.ui.enabled=false", "jobs/quickstart.py"]
+        settings = {"spark.ui.enabled": "false", **(spark or {})}
+        confs = [word for each in settings.items() for word in ("--conf", "=".join(each))]
+        command = ["./spark-submit.sh", *confs, "jobs/quickstart.py"]
         environment = {
             name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")
         }
@@ -39,13 +42,13 @@ class QuickstartProcess:
     def output(self) -> str:
         return self._output.read_text(encoding="utf-8", errors="replace")
 
-    def finish(self) -> int:
+    def finish(self, wait_s_max: float = WAIT_S_MAX) -> int:
         """Wait for the end; return the exit code."""
         try:
-            return self._process.wait(WAIT_S_MAX)
+            return self._process.wait(wait_s_max)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise AssertionError(f"no end after {WAIT_S_MAX} s:\n{self.output}") from None
+            raise AssertionError(f"no end after {wait_s_max} s:\n{self.output}") from None
 
     def kill(self) -> None:
         """Kill -9 all of it, and wait until it is gone: then nobody holds the folder."""

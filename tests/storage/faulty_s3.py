@@ -79,6 +79,9 @@ class FaultyS3:
         before_put: What to do once, before the next commit is put.
         is_conditional: Whether ``If-None-Match`` is looked at.
         is_atomic: Whether looking and writing are one step.
+        bucket: The one that is made at first.
+        key_id: Whom it knows: everybody else is denied.
+        storm: Kinds that strike in turn, one in each `storm_every` requests.
     """
 
     endpoint: str = ""
@@ -88,6 +91,10 @@ class FaultyS3:
     before_put: Callable[[], Any] | None = None
     is_conditional: bool = True
     is_atomic: bool = True
+    bucket: str = BUCKET
+    key_id: str = "test"
+    storm: tuple[Kind, ...] = ()
+    storm_every: int = 7
     _put: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _app: Any = field(default_factory=lambda: DomainDispatcherApplication(create_backend_app))
@@ -99,13 +106,14 @@ class FaultyS3:
     def recover(self) -> None:
         """Have nothing fail any more."""
         self.faults.clear()
+        self.storm = ()
 
     def options(self, **others: str) -> dict[str, str]:
         """Return the storage options of a client that gives up soon."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ALLOW_HTTP": "true",
-            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_ACCESS_KEY_ID": self.key_id,
             "AWS_SECRET_ACCESS_KEY": CANARY,
             "AWS_REGION": "us-east-1",
             "timeout": TIMEOUT,
@@ -117,6 +125,11 @@ class FaultyS3:
     def _take(self, environ: dict[str, Any]) -> Kind | None:
         with self._lock:
             self.requests.append(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}")
+            if not self._knows(environ):
+                return Kind.DENIED
+            if self.storm and len(self.requests) % self.storm_every == 0:
+                self.struck.append(self.storm[len(self.struck) % len(self.storm)])
+                return self.struck[-1]
             for fault in self.faults:
                 if environ["REQUEST_METHOD"] == fault.method and (
                     environ["PATH_INFO"].endswith(fault.suffix)
@@ -127,6 +140,9 @@ class FaultyS3:
                     self.struck.append(fault.kind)
                     return fault.kind
         return None
+
+    def _knows(self, environ: dict[str, Any]) -> bool:
+        return f"Credential={self.key_id}/" in environ.get("HTTP_AUTHORIZATION", "")
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         kind = self._take(environ)
@@ -180,9 +196,9 @@ class _Answer:
 
 
 @contextmanager
-def faulty_s3() -> Iterator[FaultyS3]:
-    """Run a server with one bucket, on a free port."""
-    store = FaultyS3()
+def faulty_s3(bucket: str = BUCKET, key_id: str = "test") -> Iterator[FaultyS3]:
+    """Run a server with one bucket, on a free port, for whoever has the key."""
+    store = FaultyS3(bucket=bucket, key_id=key_id)
     server = make_server("127.0.0.1", 0, store, threaded=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -197,5 +213,12 @@ def faulty_s3() -> Iterator[FaultyS3]:
 
 
 def _make_bucket(store: FaultyS3) -> None:
-    request = urllib.request.Request(f"{store.endpoint}/{BUCKET}", method="PUT")
+    request = urllib.request.Request(
+        f"{store.endpoint}/{store.bucket}",
+        method="PUT",
+        headers={
+            "Authorization": f"AWS4-HMAC-SHA256 Credential={store.key_id}/20130101/us-east-1/s3/"
+            "aws4_request, SignedHeaders=host, Signature=0"
+        },
+    )
     urllib.request.urlopen(request).close()

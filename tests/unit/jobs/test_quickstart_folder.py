@@ -1,6 +1,7 @@
 """Which folders a quickstart works in, and which it refuses, in a sentence."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -92,18 +93,18 @@ def test_without_a_name_each_run_has_a_fresh_folder(tmp_path, monkeypatch):
 
 def test_disk_that_is_taken_away_comes_back_as_it_was(take, tmp_path):
     folder = take(tmp_path)
-    folder.broker_root(1).mkdir()
-    (folder.broker_root(1) / "meta.properties").write_text("mine")
+    Path(folder.broker_root(1)).mkdir()
+    Path(folder.broker_root(1), "meta.properties").write_text("mine")
 
     folder.take_away(1)
 
     assert folder.is_away(1)
-    assert not folder.broker_root(1).exists()
+    assert not Path(folder.broker_root(1)).exists()
 
     folder.give_back(1)
 
     assert not folder.is_away(1)
-    assert (folder.broker_root(1) / "meta.properties").read_text() == "mine"
+    assert Path(folder.broker_root(1), "meta.properties").read_text() == "mine"
 
 
 @pytest.mark.parametrize("rows", [2, 3, 7, 8, 9, 20_001])

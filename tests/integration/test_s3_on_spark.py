@@ -1,0 +1,150 @@
+"""Clusters on S3 and on mixed roots, through Spark: a store that fails, goes away and comes back.
+
+By option: pytest tests/integration/test_s3_on_spark.py --s3-spark
+"""
+
+import os
+
+import pytest
+from pyspark.errors import PySparkException
+
+from kafka_on_spark import KafkaOnSparkError
+from kafka_on_spark.inspect.replicas import compare_replicas
+from kafka_on_spark.spark.tasks import replica_store
+from kafka_on_spark.storage.roots import StorageOptions, filesystem
+from tests.integration.frames import Batches, bytes_of, numbered, sentence_of
+from tests.storage.faulty_s3 import Kind
+from tests.storage.object_stores import SECRET, refuse_all, two_stores
+
+pytestmark = pytest.mark.integration
+
+RECORDS = 40
+
+
+@pytest.fixture(scope="module")
+def stores(request, aws_profiles, tmp_path_factory):
+    if not request.config.getoption("--s3-spark", default=False):
+        pytest.skip("minutes on a busy machine: asked for by --s3-spark")
+    with two_stores(tmp_path_factory.mktemp("disk"), aws_profiles) as stores:
+        yield stores
+
+
+@pytest.fixture(autouse=True)
+def _recovered(stores):
+    yield
+    stores.recover()
+    replica_store.cache_clear()
+
+
+def append(cluster, frame, sequence):
+    """Append a frame, again and again until the answer is known."""
+    told = []
+    for _ in range(5):
+        try:
+            return cluster.append("orders", frame, producer_id="test", sequence=sequence)
+        except KafkaOnSparkError as error:
+            told.append(str(error))
+    raise AssertionError(told)
+
+
+def loaded(spark, stores, cluster, topic, *, is_stream=False):
+    """Return a frame of a topic."""
+    reader = spark.readStream if is_stream else spark.read
+    options = {"cluster": cluster.root, "subscribe": topic, **stores.in_spark()}
+    if is_stream:
+        options["startingOffsets"] = "earliest"
+    return reader.format("kafka_on_spark").options(**options).load()
+
+
+def save(frame, stores, cluster, topic):
+    """Append a frame by the sink."""
+    options = {"cluster": cluster.root, "topic": topic, **stores.in_spark()}
+    frame.write.format("kafka_on_spark").mode("append").options(**options).save()
+
+
+def values_by_key(rows):
+    """Return each key's values as numbers, in the order of the log."""
+    found = {}
+    for row in sorted(rows, key=lambda row: (row["partition"], row["offset"])):
+        found.setdefault(bytes_of(row["key"]), []).append(int(bytes_of(row["value"])))
+    return found
+
+
+def expected(appends, count=RECORDS, keys=7):
+    """Return the same of `appends` appends of `numbered`."""
+    values = [number for _ in range(appends) for number in range(count)]
+    return {
+        f"key-{key}".encode(): [each for each in values if each % keys == key]
+        for key in range(keys)
+    }
+
+
+def objects_with(stores, text):
+    """Return the paths of all objects and files that hold `text`, and how many were looked at."""
+    found, count = [], 0
+    for store in (stores.north, stores.south):
+        files = filesystem(stores.url(store, ""), StorageOptions(stores.options))
+        for path in files.find(f"s3://{store.bucket}"):
+            count += 1
+            found += [path] * (text.encode() in files.cat_file(path))
+    for folder, _, names in os.walk(stores.folder):
+        for name in names:
+            path = os.path.join(folder, name)
+            count += 1
+            with open(path, "rb") as file:
+                found += [path] * (text.encode() in file.read())
+    return found, count
+
+
+STORM = (Kind.BUSY, Kind.ERROR_AFTER, Kind.SLOW, Kind.ERROR_BEFORE, Kind.DROP_AFTER)
+
+
+def test_cluster_on_three_kinds_of_roots_loses_a_store_and_nothing_else(stores, spark, capfd):
+    metadata = stores.url(stores.north, "life/metadata")
+    with stores.create("life", metadata, spark) as cluster:
+        cluster.create_topic("orders", replica_assignment={0: [3, 1, 2], 1: [2, 3, 1]})
+        for store in (stores.north, stores.south):
+            store.storm, store.storm_every = STORM, 17
+        append(cluster, numbered(spark, RECORDS), 0)
+        assert {*STORM} <= {*stores.north.struck, *stores.south.struck}
+        stores.recover()
+        refuse_all(stores.south)
+        fenced = cluster.run_controller().fenced
+        save(numbered(spark, RECORDS), stores, cluster, "orders")
+        stores.north.storm = STORM
+        seen = Batches()
+        seen.run(
+            loaded(spark, stores, cluster, "orders", is_stream=True), stores.folder / "checkpoint"
+        )
+        assert fenced == (3,)
+        assert {each.isr for each in cluster.describe_topic("orders").partitions} == {(1, 2)}
+        assert sorted(map(int, seen.seen)) == sorted([*range(RECORDS)] * 2)
+
+        stores.recover()
+        assert cluster.run_controller().unfenced == (3,)
+        cluster.replicate()
+        assert all(len(each.isr) == 3 for each in cluster.describe_topic("orders").partitions)
+        rows = loaded(spark, stores, cluster, "orders").collect()
+
+        assert values_by_key([row.asDict() for row in rows]) == expected(2)
+        assert cluster.fsck().is_clean
+        compared = compare_replicas(cluster.image, "orders", stores.options)
+        assert [each.replica_count for each in compared] == [3, 3]
+        assert not [difference for each in compared for difference in each.differences]
+    found, count = objects_with(stores, SECRET)
+    assert found == []
+    assert count > 50
+    assert SECRET not in "".join(capfd.readouterr())
+
+
+def test_query_whose_credentials_are_missing_says_which_in_one_sentence(stores, spark):
+    options = {"cluster": "s3://kos-north/none", "subscribe": "orders"}
+    reader = spark.read.format("kafka_on_spark").options(**options)
+
+    with pytest.raises(PySparkException) as refusal:
+        reader.option("storage.s3://kos-north", "profile:nobody").load().count()
+
+    said = sentence_of(refusal.value)
+    assert "s3://kos-north/none" in said
+    assert "profile:nobody, which can't be read (ProfileNotFound)" in said
+    assert "on executors too" in said
