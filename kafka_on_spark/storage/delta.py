@@ -140,8 +140,7 @@ class DeltaLog:
             CorruptLogError: The log can't be read as a Delta table, or could not be flushed.
             KafkaStorageError: The root does not answer.
         """
-        if self._lost is not None:
-            raise CorruptLogError(f"the table at {self.uri} was not kept: {self._lost}")
+        self._check_kept()
         if self._is_local and self._is_at(self.version) and self.is_newest():
             return self.version
         version = self._update()
@@ -161,8 +160,13 @@ class DeltaLog:
 
         Raises: as `refresh`.
         """
+        self._check_kept()
         self._check_commits(version)
         self.version = version
+
+    def _check_kept(self) -> None:
+        if self._lost is not None:
+            raise CorruptLogError(f"the table at {self.uri} was not kept: {self._lost}")
 
     def _update(self) -> int:
         table, self._table = self._table, None
