@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame
 from jobs.benchmarks import kafka_recorded
 from jobs.benchmarks.bench import PARTITIONS, Bench, seconds
 from jobs.benchmarks.report import Budget, Row, row
+from kafka_on_spark.spark.task_runner import task_count
 
 
 def append(bench: Bench) -> list[Row]:
@@ -80,7 +81,9 @@ def replicate(bench: Bench) -> list[Row]:
             (str(target / str(task)), [path for _, path in paths])
             for task, paths in groupby(sources, key=lambda each: each[0])
         ]
-        tasks = bench.spark.sparkContext.parallelize(orders, len(orders))
+        context = bench.spark.sparkContext
+        count = task_count(len(orders), context.defaultParallelism)
+        tasks = context.parallelize(orders, count)
         took = seconds(lambda: tasks.foreach(copy_flushed))
         shutil.rmtree(target)
         return sizes[run] / took
