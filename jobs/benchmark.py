@@ -1,7 +1,7 @@
 """Measures what DESIGN §16 bounds, each figure against a peer that is really run beside it.
 
     ./spark-submit.sh jobs/benchmark.py [--only NAME ...] [--records N] [--runs N]
-                                        [--json] [--dir DIR]
+                                        [--batches N] [--json | --markdown] [--dir DIR]
 
 Ours and the peer take turns, after one turn of each to warm up; a row says the medians and their
 ratio. The result is on standard output, progress on standard error.
@@ -15,13 +15,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from jobs.benchmarks.bench import Bench, machine, part_streams, say
+from jobs.benchmarks.disk import disk
 from jobs.benchmarks.failover import failover
 from jobs.benchmarks.memory import memory
 from jobs.benchmarks.opening import opening
-from jobs.benchmarks.report import Row, as_json, as_text
+from jobs.benchmarks.processes import processes
+from jobs.benchmarks.report import Row, as_json, as_markdown, as_text
 from jobs.benchmarks.rounds import append_commits, fetch_round
 from jobs.benchmarks.scale import creation, history, hundred_thousand, million
 from jobs.benchmarks.small_append import small_append
+from jobs.benchmarks.small_spark import small_spark
+from jobs.benchmarks.streaming import micro_batch, stream
+from jobs.benchmarks.thousand import thousand
 from jobs.benchmarks.throughput import append, append_keyless, read, replicate
 from jobs.benchmarks.view import view
 from jobs.command_line import Parser
@@ -34,13 +39,19 @@ DEFAULT: dict[str, Callable[[Bench], list[Row]]] = {
     "failover": failover,
     "create-topic": creation,
     "commits": append_commits,
+    "processes": processes,
     "append": append,
+    "append-keyless": append_keyless,
     "replicate": replicate,
     "read": read,
     "view": view,
+    "stream": stream,
+    "disk": disk,
+    "small-spark": small_spark,
 }
 LONGER: dict[str, Callable[[Bench], list[Row]]] = {
-    "append-keyless": append_keyless,
+    "thousand": thousand,
+    "micro-batch": micro_batch,
     "open": opening,
     "round": fetch_round,
     "history": history,
@@ -65,7 +76,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--records", "--rows", type=_count, default=5_000_000, help="of a large append"
     )
     parser.add_argument("--runs", type=_count, default=3, help="turns of ours and of the peer")
-    parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
+    parser.add_argument("--batches", type=_count, default=1000, help="of the micro-batch's query")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON in place of a table")
+    form.add_argument("--markdown", action="store_true", help="print a table of the README")
     parser.add_argument(
         "--dir", type=_folder, help="on the disk to measure (default: the system's)"
     )
@@ -95,7 +109,7 @@ def main(arguments: list[str]) -> None:
     chosen = parse(arguments)
     part_streams(is_result_alone=chosen.json)
     folder = Path(tempfile.mkdtemp(prefix="kafka_on_spark-benchmark-", dir=chosen.dir))
-    bench = Bench(folder, records=chosen.records, runs=chosen.runs)
+    bench = Bench(folder, records=chosen.records, runs=chosen.runs, batches=chosen.batches)
     rows: list[Row] = []
     try:
         for name, measure in (DEFAULT | LONGER).items():
@@ -107,7 +121,7 @@ def main(arguments: list[str]) -> None:
     if chosen.json:
         print(json.dumps(as_json(machine(), rows), ensure_ascii=False))
     else:
-        print(as_text(machine(), rows))
+        print((as_markdown if chosen.markdown else as_text)(machine(), rows))
 
 
 if __name__ == "__main__":

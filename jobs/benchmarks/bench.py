@@ -29,19 +29,23 @@ class Bench:
         folder: On the disk that is measured; removed at the end.
         records: Records of the large appends.
         runs: Repetitions of each measurement, after one to warm up.
+        batches: Micro-batches of the measurement of one record each.
         full_topic: A topic of the cluster that has `records` records, once there is one.
     """
 
-    def __init__(self, folder: Path, *, records: int, runs: int) -> None:
+    def __init__(self, folder: Path, *, records: int, runs: int, batches: int) -> None:
         self.folder = folder
         self.records = records
         self.runs = runs
+        self.batches = batches
         self.full_topic: str | None = None
         self._topics = 0
+        self._is_spark_shared = False
 
     @cached_property
     def spark(self) -> SparkSession:
-        """The session, made when it is first needed."""
+        """The session, made when it is first needed; the one that runs already, if there is one."""
+        self._is_spark_shared = SparkSession.getActiveSession() is not None
         spark = build_session("benchmark", **{"spark.ui.enabled": False})
         spark.sparkContext.setLogLevel("ERROR")
         return spark
@@ -77,6 +81,14 @@ class Bench:
         for folder in self.folder.glob(f"throughput/broker-*/{name}-*"):
             shutil.rmtree(folder)
 
+    def filled_topic(self) -> str:
+        """Return a topic of three replicas that has `records` keyed records; made if need be."""
+        if self.full_topic is None:
+            topic = self.new_topic(replicas=3)
+            self.cluster.append(topic, self.frame(self.records), acks="all")
+            self.full_topic = topic
+        return self.full_topic
+
     def frame(self, records: int) -> DataFrame:
         """Return rows of an 8-byte key and a value of 100 bytes, 4 bits of entropy a byte."""
         words = ",".join(f"lpad(hex(xxhash64(id, {word})), 16, '0')" for word in range(6))
@@ -103,7 +115,7 @@ class Bench:
         """Let cluster, session and files go."""
         if "cluster" in self.__dict__:
             self.cluster.close()
-        if "spark" in self.__dict__:
+        if "spark" in self.__dict__ and not self._is_spark_shared:
             self.spark.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -3,6 +3,7 @@
 import shutil
 import time
 
+from jobs.benchmarks import kafka_recorded
 from jobs.benchmarks.bench import Bench, say
 from jobs.benchmarks.report import Budget, Row, row
 from kafka_on_spark.controller.brokers import fence_broker
@@ -28,7 +29,13 @@ def failover(bench: Bench) -> list[Row]:
     totals = [sum(each) for each in zip(decides, commits, strict=True)]
     name = f"failover, a dead broker leads {PARTITIONS:,} partitions, one commit"
     return [
-        row(f"{name}: decide and commit", totals[1:], "s", budget=Budget(bound=0.1, on="value")),
+        row(
+            f"{name}: decide and commit",
+            totals[1:],
+            "s",
+            budget=Budget(bound=0.1, on="value"),
+            recorded=kafka_recorded.FAILOVER,
+        ),
         row(f"{name}: decide", decides[1:], "s"),
         row(f"{name}: commit and replay", commits[1:], "s"),
         row(f"{name}: processor time of both", processor[1:], "s"),

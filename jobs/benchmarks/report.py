@@ -1,11 +1,11 @@
-"""What the benchmark says: rows with ratios and budgets, as JSON and as a table. Pure."""
+"""What the benchmark says: rows with ratios and budgets, as JSON and as tables. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any, Literal
 
-COLUMNS = ("name", "value", "peer", "ratio", "budget", "met")
+COLUMNS = ("name", "value", "peer", "ratio", "budget", "met", "kafka, recorded")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +41,8 @@ class Row:
         ratio: Ours to the peer's.
         budget: The bound in words; None for a figure without one.
         met: Whether it was kept; None without a budget.
+        recorded: What Apache Kafka took for the same, measured another time on a machine of this
+            kind, in words (see `kafka_recorded`); None where nobody measured that.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Row:
     ratio: float | None = None
     budget: str | None = None
     met: bool | None = None
+    recorded: str | None = None
 
 
 def row(
@@ -61,6 +64,7 @@ def row(
     peer: str | None = None,
     peer_values: Sequence[float] = (),
     budget: Budget | None = None,
+    recorded: str | None = None,
 ) -> Row:
     """Return the row of repeated measurements: the medians, and the ratio of those."""
     value = median(values)
@@ -75,6 +79,7 @@ def row(
         ratio=None if ratio is None else significant(ratio),
         budget=None if budget is None else budget.text(unit),
         met=None if budget is None else is_met(budget, value, ratio),
+        recorded=recorded,
     )
 
 
@@ -112,6 +117,7 @@ def cells(each: Row) -> tuple[str, ...]:
         "" if each.ratio is None else f"{each.ratio:.2f}",
         each.budget or "",
         "" if each.met is None else ("yes" if each.met else "NO"),
+        each.recorded or "",
     )
 
 
@@ -125,3 +131,11 @@ def as_text(machine: dict[str, Any], rows: Sequence[Row]) -> str:
     ]
     said = ", ".join(f"{name} {value}" for name, value in machine.items())
     return "\n".join([said, "", lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+
+
+def as_markdown(machine: dict[str, Any], rows: Sequence[Row]) -> str:
+    """Return the rows as a table of the README, under a line on the machine."""
+    said = ", ".join(f"{name} {value}" for name, value in machine.items())
+    table = [COLUMNS, ("---",) * len(COLUMNS), *(cells(each) for each in rows)]
+    lines = [f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in table]
+    return "\n".join([said, "", *lines])

@@ -8,23 +8,26 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
+from jobs.benchmarks import kafka_recorded
 from jobs.benchmarks.bench import PARTITIONS, Bench, seconds
 from jobs.benchmarks.report import Budget, Row, row
+from kafka_on_spark.spark.task_runner import task_count
 
 
 def append(bench: Bench) -> list[Row]:
     """Measure keyed appends, against writing the same rows once as Parquet."""
     return [
-        _append(bench, "append, keyed, 3 replicas, acks=all, flushed", ["key", "value"]),
+        _append(bench, "append, keyed, 3 replicas, acks=all, flushed", ["key", "value"], 1.25),
     ]
 
 
 def append_keyless(bench: Bench) -> list[Row]:
     """Measure the same without keys."""
-    return [_append(bench, "append, keyless, 3 replicas, acks=all, flushed", ["value"])]
+    return [_append(bench, "append, keyless, 3 replicas, acks=all, flushed", ["value"], 1.15)]
 
 
-def _append(bench: Bench, name: str, columns: list[str]) -> Row:
+def _append(bench: Bench, name: str, columns: list[str], ratio_max: float) -> Row:
+    is_keyed = "key" in columns
     topics: list[str] = []
 
     def ours(run: int) -> float:
@@ -41,7 +44,7 @@ def _append(bench: Bench, name: str, columns: list[str]) -> Row:
         return seconds(lambda: writer.option("compression", "zstd").parquet(str(folder)))
 
     mine, theirs = bench.alternate(ours, parquet)
-    if columns == ["key", "value"]:
+    if is_keyed:
         bench.full_topic = topics.pop()
     return row(
         f"{name}, {bench.records:,} records",
@@ -49,7 +52,8 @@ def _append(bench: Bench, name: str, columns: list[str]) -> Row:
         "s",
         peer="Spark writes the rows once as Parquet (zstd, not flushed)",
         peer_values=theirs,
-        budget=Budget(bound=1.25, on="ratio") if columns == ["key", "value"] else None,
+        budget=Budget(bound=ratio_max, on="ratio"),
+        recorded=kafka_recorded.APPEND if is_keyed else None,
     )
 
 
@@ -77,7 +81,9 @@ def replicate(bench: Bench) -> list[Row]:
             (str(target / str(task)), [path for _, path in paths])
             for task, paths in groupby(sources, key=lambda each: each[0])
         ]
-        tasks = bench.spark.sparkContext.parallelize(orders, len(orders))
+        context = bench.spark.sparkContext
+        count = task_count(len(orders), context.defaultParallelism)
+        tasks = context.parallelize(orders, count)
         took = seconds(lambda: tasks.foreach(copy_flushed))
         shutil.rmtree(target)
         return sizes[run] / took
@@ -108,11 +114,12 @@ def copy_flushed(order: tuple[str, Iterable[str]]) -> None:
     for path in paths:
         copy = os.path.join(folder, os.path.basename(path))
         shutil.copyfile(path, copy)
-        _flush(copy)
-    _flush(folder)
+        flush(copy)
+    flush(folder)
 
 
-def _flush(path: str) -> None:
+def flush(path: str) -> None:
+    """Make a file or a folder durable."""
     descriptor = os.open(path, os.O_RDONLY)
     os.fsync(descriptor)
     os.close(descriptor)
@@ -120,10 +127,7 @@ def _flush(path: str) -> None:
 
 def read(bench: Bench) -> list[Row]:
     """Measure a batch read of all columns, against Spark's read of them from a Delta table."""
-    if bench.full_topic is None:
-        bench.full_topic = bench.new_topic(replicas=3)
-        bench.cluster.append(bench.full_topic, bench.frame(bench.records), acks="all")
-    options = {"cluster": bench.cluster_url, "subscribe": bench.full_topic}
+    options = {"cluster": bench.cluster_url, "subscribe": bench.filled_topic()}
     topic = bench.spark.read.format("kafka_on_spark").options(**options).load()
     folder = str(bench.folder / "peer.delta")
     topic.write.format("delta").option("compression", "zstd").save(folder)
@@ -138,6 +142,7 @@ def read(bench: Bench) -> list[Row]:
             peer="Spark reads the same columns from Delta (zstd)",
             peer_values=theirs,
             budget=Budget(bound=1.5, on="ratio"),
+            recorded=kafka_recorded.READ,
         )
     ]
 

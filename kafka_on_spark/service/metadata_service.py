@@ -7,7 +7,7 @@ winner wrote, so it must be pure.
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -47,6 +47,9 @@ class MetadataService:
 
     Threads may share it. `random` gives [0, 1): jitter between tries, nothing else.
     `after_commit` is told of each commit, to have `maintain` called off the answer's path.
+    `take_turn` waits for this process's turn among those that commit to the log, if there is a
+    way to take turns, and gives whether it has it: a courtesy that saves conflicts. What keeps
+    the log right is the conditional commit, whoever has a turn.
     """
 
     def __init__(
@@ -57,12 +60,14 @@ class MetadataService:
         random: Callable[[], float],
         application_id: str | None = None,
         after_commit: Callable[[], None] = lambda: None,
+        take_turn: Callable[[], AbstractContextManager[bool]] = lambda: nullcontext(False),
     ) -> None:
         self._log = metadata_log
         self._clock = clock
         self._random = random
         self._application_id = application_id
         self._after_commit = after_commit
+        self._take_turn = take_turn
         self._lock = threading.RLock()
         self._image = MetadataImage()
         self._snapshot_offset = 0
@@ -170,7 +175,9 @@ class MetadataService:
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         pause_ms = PAUSE_MS_MIN
         while True:
-            with self._lock, nothing_to_collect():
+            with self._take_turn() as has_turn, self._lock, nothing_to_collect():
+                if has_turn:
+                    self.catch_up()  # with what those before have committed
                 image = self._image
                 result = decide(image)
                 if not result.records:

@@ -57,6 +57,7 @@ from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.replica_log import DeltaReplicaStore
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import FileSegmentStore
+from kafka_on_spark.storage.turns import take_turn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -129,6 +130,7 @@ def open_metadata(
         random=random.random,
         application_id=application_id,
         after_commit=after_commit,
+        take_turn=partial(take_turn, metadata_log.uri),
     )
     metadata.catch_up()
     return metadata

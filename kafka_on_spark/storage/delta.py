@@ -19,12 +19,11 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
+from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 from tenacity import (
@@ -43,10 +42,12 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
+from kafka_on_spark.storage.commit_properties import HOOKS_OFF, commit_properties, delta_schema
 from kafka_on_spark.storage.delta_files import (
     checkpoint_path,
     checkpoint_version,
     commit_path,
+    last_checkpoint,
     log_folder,
     newest_paths,
     read_counters,
@@ -65,8 +66,6 @@ SETTLE_SECONDS: Final = 30.0
 SETTLE_SECONDS_LOCAL: Final = 1.0
 """The same on a local disk, which has no requests that are still under way."""
 
-# The default hooks list the whole log on every commit (GROUND §1.2 no. 11).
-_HOOKS_OFF: Final = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 # After these from a flush, the system may drop what it had and call the next flush a success.
 _LOST: Final = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 
@@ -124,8 +123,8 @@ class DeltaLog:
                 },
                 raise_if_key_not_exists=False,
                 storage_options=given,
-                commit_properties=_properties(write_id, {}),
-                post_commithook_properties=_HOOKS_OFF,
+                commit_properties=commit_properties(write_id, {}),
+                post_commithook_properties=HOOKS_OFF,
             )
 
         made._commit(0, write_id, put)
@@ -141,8 +140,7 @@ class DeltaLog:
             CorruptLogError: The log can't be read as a Delta table, or could not be flushed.
             KafkaStorageError: The root does not answer.
         """
-        if self._lost is not None:
-            raise CorruptLogError(f"the table at {self.uri} was not kept: {self._lost}")
+        self._check_kept()
         if self._is_local and self._is_at(self.version) and self.is_newest():
             return self.version
         version = self._update()
@@ -156,6 +154,19 @@ class DeltaLog:
         self._check_commits(version)
         self.version = version
         return version
+
+    def see(self, version: int) -> None:
+        """Count the commits up to `version`, which the caller has read itself: flushed now.
+
+        Raises: as `refresh`.
+        """
+        self._check_kept()
+        self._check_commits(version)
+        self.version = version
+
+    def _check_kept(self) -> None:
+        if self._lost is not None:
+            raise CorruptLogError(f"the table at {self.uri} was not kept: {self._lost}")
 
     def _update(self) -> int:
         table, self._table = self._table, None
@@ -254,16 +265,16 @@ class DeltaLog:
                 raise CommitConflictError("decided on an old version", version=version)
         write_id = uuid4().hex
         table = self.handle
-        properties = _properties(write_id, counters, operation)
+        properties = commit_properties(write_id, counters, operation)
 
         def put() -> None:
             table.create_write_transaction(
                 [*adds, *removes],
                 "append",
-                _delta_schema(schema),
+                delta_schema(schema),
                 partition_by=list(partition_by),
                 commit_properties=properties,
-                post_commithook_properties=_HOOKS_OFF,
+                post_commithook_properties=HOOKS_OFF,
             )
 
         self._commit(version, write_id, put)
@@ -361,7 +372,7 @@ class DeltaLog:
 
     def checkpoint_if_due(self) -> None:
         """Make ready for the next commit: bring the handle up, make a checkpoint if one is due,
-        and open the handle anew after it.
+        and open the handle anew after it, whoever made it.
 
         A kept handle gets slower with each commit since it was opened; opening it anew right
         after a checkpoint keeps both at 1-2 ms (GROUND §1.3). A failure costs speed only.
@@ -374,27 +385,15 @@ class DeltaLog:
             version = self.version if self._is_at(self.version) else self._update()
             if due <= max(self._checkpoint_version, 0):
                 return
-            self._check_commits(version)
-            self.handle.create_checkpoint()
-            self._checkpoint_version = version
+            self._checkpoint_version = last_checkpoint(self._files, self.uri)
+            if due > self._checkpoint_version:
+                self._check_commits(version)
+                self.handle.create_checkpoint()
+                self._checkpoint_version = version
             if self._is_flushed:
                 # A hint at a checkpoint that was not kept makes a table unreadable.
-                flush([checkpoint_path(self.uri, version), log_folder(self.uri)])
+                made = checkpoint_path(self.uri, self._checkpoint_version)
+                flush([made, log_folder(self.uri)])
             self._table = self._open()
         except Exception as error:
             log.warning("no checkpoint of %s: %s", self.uri, reason(error, self._options))
-
-
-@lru_cache(maxsize=8)
-def _delta_schema(schema: pa.Schema) -> Schema:
-    return Schema.from_arrow(schema)
-
-
-def _properties(
-    write_id: str, counters: Mapping[str, int], operation: str = "create"
-) -> CommitProperties:
-    return CommitProperties(
-        custom_metadata={"writeId": write_id, "op": operation},
-        max_commit_retries=0,
-        app_transactions=[Transaction(name, value) for name, value in counters.items()],
-    )

@@ -5,7 +5,7 @@ Apart from `delta`, which decides what a commit's outcome is, since this only re
 
 import json
 from bisect import bisect_left
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,6 +37,18 @@ def checkpoint_version(path: str) -> int | None:
     return int(name[:20]) if name.endswith(CHECKPOINT) else None
 
 
+def last_checkpoint(files: RootFiles, uri: str) -> int:
+    """Return the version that the log's own hint says is the newest checkpoint's, or -1.
+
+    One small read in place of a listing. It may be behind, or not there; and it is a hint.
+    """
+    content = files.read(f"{log_folder(uri)}/_last_checkpoint")
+    try:
+        return -1 if content is None else int(json.loads(content)["version"])
+    except (ValueError, TypeError, KeyError):
+        return -1
+
+
 def newest_paths(files: RootFiles, uri: str) -> list[str]:
     """Return the paths of the newest checkpoint, if there is one, and of all commits from its
     version on, sorted."""
@@ -45,6 +57,23 @@ def newest_paths(files: RootFiles, uri: str) -> list[str]:
     tail = names[bisect_left(names, newest[:20]) :]
     # Other names are those of commits that are being written.
     return [f"{log_folder(uri)}/{name}" for name in tail if name.endswith((".json", ".parquet"))]
+
+
+def commits_after(
+    files: RootFiles, uri: str, version: int, limit: int
+) -> list[list[dict[str, Any]]] | None:
+    """Return the actions of the commits after `version`, one list a commit; None if they are
+    more than `limit`, or one can't be read: then delta-rs has to say what is there."""
+    commits: list[list[dict[str, Any]]] = []
+    while (content := files.read(commit_path(uri, version + 1 + len(commits)))) is not None:
+        try:
+            actions = [json.loads(line) for line in content.splitlines() if line]
+        except ValueError:
+            return None
+        if not actions or len(commits) == limit:
+            return None
+        commits.append(actions)
+    return commits
 
 
 def write_id_of(content: bytes) -> str | None:

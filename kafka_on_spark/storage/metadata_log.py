@@ -5,7 +5,7 @@ people can query the table. Snapshots are Parquet files of the same columns besi
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 from uuid import uuid4
@@ -24,7 +24,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.storage.delta import DeltaLog
-from kafka_on_spark.storage.delta_files import commit_path
+from kafka_on_spark.storage.delta_files import commit_path, commits_after
 from kafka_on_spark.storage.metadata_files import (
     FILE_SCHEMA,
     batch_times,
@@ -34,9 +34,12 @@ from kafka_on_spark.storage.metadata_files import (
 )
 from kafka_on_spark.storage.metadata_placement import (
     EPOCH,
+    LOG_END_OFFSET,
+    LogFile,
     add_action,
     longest_small_run,
     placed,
+    placed_by,
     remove_action,
 )
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions, flush, is_local
@@ -47,6 +50,9 @@ TABLE_NAME: Final = "__cluster_metadata-0"
 FORMAT_VERSION: Final = "1"
 MERGED_FILES_MIN: Final = 256
 """Small files that are merged at once; a commit slows by about 1 ms with as many (GROUND §1.3)."""
+
+TAIL_COMMITS_MAX: Final = 32
+"""Commits that are read one by one; of more, the table's merged files are read."""
 
 _HEADER: Final = ("base_offset", "epoch")
 TABLE_SCHEMA: Final = pa.schema([("base_offset", pa.int64()), ("epoch", pa.int32()), *FILE_SCHEMA])
@@ -139,7 +145,7 @@ class DeltaMetadataLog:
         self._end_offset = None
         with self._present():
             self._version = self._delta.refresh()
-        self._end_offset = Offset(self._delta.counter("log-end-offset") or 0)
+        self._end_offset = Offset(self._delta.counter(LOG_END_OFFSET) or 0)
         return self._version
 
     @contextmanager
@@ -166,8 +172,11 @@ class DeltaMetadataLog:
         """
         with self._delta.lock:
             with self._present():
-                if from_offset == self._end_offset and self._delta.is_newest():
-                    return []
+                if from_offset == self._end_offset:
+                    if self._delta.is_newest():
+                        return []
+                    if to_offset is None and (tail := self._tail(from_offset)) is not None:
+                        return tail
             self._refresh()
             assert self._end_offset is not None
             if from_offset > self._end_offset:
@@ -179,14 +188,35 @@ class DeltaMetadataLog:
                 return []
             files = self._delta.active_files()
         end_offset = self._end_offset if to_offset is None else to_offset
-        return self._read_files(files, from_offset, end_offset)
+        return self._read_files(placed(files), from_offset, end_offset)
+
+    def _tail(self, from_offset: Offset) -> list[MetadataBatch] | None:
+        """Return the batches of the few newest commits, from the commits themselves: a small read
+        each, where delta-rs lists the log and replays it. None if they don't say it plainly; then
+        the table is asked, which also says what is wrong.
+        """
+        commits = commits_after(self._files, self.uri, self._version, TAIL_COMMITS_MAX)
+        try:
+            files, end_offset = placed_by(commits or [])
+            if not commits or end_offset is None or any("/" in file.path for file in files):
+                return None
+            batches = self._read_files(files, from_offset, Offset(end_offset))
+        except (CorruptLogError, KeyError, TypeError, ValueError):
+            return None
+        if (batches[-1].end_offset if batches else from_offset) != end_offset:
+            return None
+        # Flushed before anybody counts on it: whoever wrote it may not have.
+        self._delta.see(self._version + len(commits))
+        self._version += len(commits)
+        self._end_offset = Offset(end_offset)
+        return batches
 
     def _read_files(
-        self, files: pa.Table, from_offset: Offset, end_offset: Offset
+        self, files: Iterable[LogFile], from_offset: Offset, end_offset: Offset
     ) -> list[MetadataBatch]:
         expected = from_offset
         batches = []
-        for file in placed(files):
+        for file in files:
             if file.end_offset <= from_offset or file.base_offset >= end_offset:
                 continue
             path = f"{self.uri}/{file.path}"
@@ -265,7 +295,7 @@ class DeltaMetadataLog:
                             data_change=True,
                         )
                     ],
-                    counters={"log-end-offset": end_offset, "leader-epoch": EPOCH},
+                    counters={LOG_END_OFFSET: end_offset, "leader-epoch": EPOCH},
                 )
             except BaseException:
                 self._end_offset = None
@@ -318,7 +348,7 @@ class DeltaMetadataLog:
                     )
                 ],
                 removes=[remove_action(file) for file in small],
-                counters={"log-end-offset": self._end_offset},
+                counters={LOG_END_OFFSET: self._end_offset},
             )
         finally:
             self._end_offset = None

@@ -2,14 +2,16 @@
 add and remove them.
 """
 
+import json
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from deltalake.transaction import AddAction, RemoveAction
 
 EPOCH: Final = 0  # the quorum's, while there is one voter
 SMALL_FILE_RECORDS: Final = 1000
+LOG_END_OFFSET: Final = "log-end-offset"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,32 @@ def placed(files: pa.Table) -> list[LogFile]:
     columns = [files.column(name).to_pylist() for name in names]
     rows = (LogFile(*row) for row in zip(*columns, strict=True))
     return sorted(rows, key=lambda file: file.base_offset)
+
+
+def placed_by(commits: list[list[dict[str, Any]]]) -> tuple[list[LogFile], int | None]:
+    """Return the files that commits brought new records in, in order, and where the log ends
+    after them, or None: nobody says so. A merge brings files, and no record.
+
+    Raises:
+        KeyError, TypeError, ValueError: They are not commits of ours.
+    """
+    files, end_offset = [], None
+    for actions in commits:
+        for action in actions:
+            add, txn = action.get("add"), action.get("txn")
+            if add is not None and add["dataChange"]:
+                files.append(
+                    LogFile(
+                        base_offset=int(add["partitionValues"]["base_offset"]),
+                        size=json.loads(add["stats"])["numRecords"],
+                        path=add["path"],
+                        size_bytes=add["size"],
+                        time_ms=add["modificationTime"],
+                    )
+                )
+            if txn is not None and txn["appId"] == LOG_END_OFFSET:
+                end_offset = int(txn["version"])
+    return files, end_offset
 
 
 def longest_small_run(files: list[LogFile]) -> list[LogFile]:

@@ -36,13 +36,13 @@ def contend(arguments):
 def note_write_ids():
     """Return a list that grows by the write id of each commit that is begun."""
     noted = []
-    make = delta._properties
+    make = delta.commit_properties
 
     def make_and_note(write_id, *others):
         noted.append(write_id)
         return make(write_id, *others)
 
-    delta._properties = make_and_note
+    delta.commit_properties = make_and_note
     return noted
 
 

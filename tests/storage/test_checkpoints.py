@@ -62,6 +62,22 @@ def test_checkpoint_is_made_every_ten_commits(log, uri):
     assert checkpoints(uri) == [10, 20, 30, 40]
 
 
+def test_of_two_that_commit_one_makes_the_checkpoint_and_both_open_anew(log, uri):
+    other = opened(uri)
+    commit_times(log, 10)
+    other.refresh()
+    log.checkpoint_if_due()
+    commit_times(log, 1)
+    other.refresh()
+    before = other.handle
+
+    other.checkpoint_if_due()
+
+    assert len(checkpoints(uri)) == 1
+    assert other.handle is not before
+    commit(other, other.version)
+
+
 def test_new_handle_does_not_make_again_what_is_there(log, uri):
     commit_times(log, 10)
     log.checkpoint_if_due()

@@ -9,6 +9,7 @@ from jobs.benchmarks.report import (
     Budget,
     Row,
     as_json,
+    as_markdown,
     as_text,
     is_met,
     percentile,
@@ -78,6 +79,7 @@ def test_json_has_exactly_the_promised_names():
                 "ratio": None,
                 "budget": "≤ 25 ms",
                 "met": True,
+                "recorded": None,
             }
         ],
     }
@@ -95,6 +97,16 @@ def test_table_is_aligned_and_says_what_is_missed():
     assert [line[6:9] for line in table] == ["  v", "  -", "  1", "  3"]
     assert table[2].endswith("yes")
     assert table[3].endswith("NO")
+
+
+def test_markdown_has_a_cell_for_each_column_and_what_kafka_took():
+    made = row("small | append", [20.0], "ms", budget=VALUE_MOST, recorded="92 ms")
+
+    said, _, head, line, cells = as_markdown(MACHINE, [made]).splitlines()
+
+    assert said == "cpu Z80, cores 1"
+    assert head.count("|") == line.count("|") == cells.count("|")
+    assert cells == "| small / append | 20 ms |  |  | ≤ 25 ms | yes | 92 ms |"
 
 
 @pytest.mark.parametrize("share,expected", [(0.0, 1), (0.5, 2), (0.75, 3), (0.99, 4), (1.0, 4)])

@@ -1,5 +1,6 @@
 """Catch up, decide, commit: races, lost answers, snapshots."""
 
+from contextlib import contextmanager
 from functools import partial
 
 import pytest
@@ -55,6 +56,27 @@ def test_decision_is_committed_and_replayed_before_its_response(open_service, lo
     assert set(service.image.topic_ids) == {"orders"}
     assert submit(service, create_topic("orders")) == "already exists"
     assert len(log.batches) == 1
+
+
+def test_who_has_a_turn_decides_on_what_was_committed_before_it(open_service, log):
+    turns = []
+
+    @contextmanager
+    def after_another():
+        turns.append("taken")
+        if len(turns) == 1:
+            submit(open_service(), create_topic("payments"))
+        yield True
+        turns.append("given back")
+
+    service = open_service(take_turn=after_another)
+    seen = []
+
+    submit(service, create_topic("orders", before_commit=lambda: seen.append(len(log.batches))))
+
+    assert seen == [1]  # decided once, with the other's decision known
+    assert set(service.image.topic_ids) == {"orders", "payments"}
+    assert turns == ["taken", "given back"]
 
 
 def test_stamp_says_who_when_and_where(log, clock):

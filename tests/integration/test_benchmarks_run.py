@@ -1,0 +1,49 @@
+"""Each benchmark that needs more than a clock runs to its end, at a size that says nothing."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from jobs.benchmarks import disk, processes, small_spark, streaming, thousand, throughput
+from jobs.benchmarks.bench import Bench
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def bench(spark, tmp_path_factory) -> Iterator[Bench]:
+    bench = Bench(tmp_path_factory.mktemp("benchmark"), records=800, runs=1, batches=2)
+    yield bench
+    bench.close()
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    monkeypatch.setattr(processes, "PROCESSES", 2)
+    monkeypatch.setattr(processes, "SECONDS", 1)
+    monkeypatch.setattr(streaming, "WARM_UP", 1)
+    monkeypatch.setattr(small_spark, "WRITES", 1)
+
+
+# fmt: off
+CASES = [
+    pytest.param(throughput.append_keyless, 1, id="append-keyless"),
+    pytest.param(streaming.stream,          1, id="stream"),
+    pytest.param(streaming.micro_batch,     3, id="micro-batch"),
+    pytest.param(small_spark.small_spark,   2, id="small-spark"),
+    pytest.param(processes.processes,       3, id="processes"),
+    pytest.param(thousand.thousand,         2, id="thousand"),
+    pytest.param(disk.disk,                 1, id="disk"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("measure, row_count", CASES)
+def test_a_benchmark_gives_its_rows_with_what_was_measured_of_ours_and_of_the_peer(
+    bench, measure, row_count
+):
+    rows = measure(bench)
+
+    assert len(rows) == row_count
+    assert all(each.value > 0 and each.peer_value > 0 for each in rows)
+    assert any(each.budget is not None and each.met is not None for each in rows)
