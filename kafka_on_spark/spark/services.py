@@ -22,7 +22,6 @@ from kafka_on_spark.errors import ClusterClosedError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import ReplicaAddress, TaskRunner
-from kafka_on_spark.service.absences import Absences
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.admin import CommandRunner
 from kafka_on_spark.service.append_service import AppendService
@@ -149,7 +148,6 @@ class Services:
         runner: Where tasks run.
         controller_id: A name for this process that no other has.
         pace: Back-offs and throttles of this process's rounds.
-        absences: Brokers that this process has seen away, and since when.
     """
 
     options: StorageOptions
@@ -160,7 +158,6 @@ class Services:
     runner: TaskRunner
     controller_id: str
     pace: FetchPace
-    absences: Absences
     _pools: tuple[ThreadPoolExecutor, ...]
     _maintenance: ThreadPoolExecutor
     appends: AppendService = field(init=False)
@@ -215,7 +212,6 @@ class Services:
             runner=runner,
             controller_id=f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}",
             pace=FetchPace(clock, random=random.random),
-            absences=Absences(clock),
             _pools=(tasks, partitions, fetches),
             _maintenance=maintenance,
         )
@@ -272,7 +268,6 @@ class Services:
             draws=DRAWS,
             timeout_ms=self.timeout_ms,
             clean=self.cleaner.clean,
-            absences=self.absences,
         )
 
     def commands(self) -> CommandRunner:
