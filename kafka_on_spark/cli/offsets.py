@@ -17,7 +17,7 @@ from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionEr
 from kafka_on_spark.ids import PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.descriptions import offsets_of
-from kafka_on_spark.service.reading import partition_key
+from kafka_on_spark.service.partition_names import partition_key
 from kafka_on_spark.storage.looking import find_offset
 
 COLUMNS: Final = {
