@@ -4,14 +4,14 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.options import ClusterUrl, Format, StorageOption, chosen_action
+from kafka_on_spark.cli.options import AsOf, ClusterUrl, Format, StorageOption, chosen_action
 from kafka_on_spark.cli.output import Output, plural, progress, say, write_json, write_rows
 from kafka_on_spark.cli.record_rows import time_text
 from kafka_on_spark.cli.session import Session, opened
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 
-ACTIONS: Final = {"describe": (), "run": ("seconds",)}
+ACTIONS: Final = {"describe": ("as_of",), "run": ("seconds",)}
 COLUMNS: Final = {"name": "what", "value": "value"}
 
 
@@ -29,6 +29,7 @@ def controller(
         float | None,
         typer.Option("--seconds", min=0, help="For so long; one pass if not said."),
     ] = None,
+    as_of: AsOf = None,
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
@@ -38,7 +39,7 @@ def controller(
     it resigns.
     """
     action = chosen_action(context, ACTIONS)
-    with opened(cluster, storage_option, output) as session:
+    with opened(cluster, storage_option, output, as_of=as_of) as session:
         if action == "run":
             _run(session, seconds)
             return

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, NoReturn, TypeVar
 
-from kafka_on_spark.cli.options import pairs
+from kafka_on_spark.cli.options import moment, pairs
 from kafka_on_spark.cli.output import Output, confirm, plural, say, write_json, write_table
 from kafka_on_spark.cli.record_rows import RECORD_COLUMNS, decided_rows
 from kafka_on_spark.cluster import Cluster
@@ -170,16 +170,17 @@ def opened(
     *,
     dry_run: bool = False,
     yes: bool = False,
+    as_of: str | None = None,
 ) -> Iterator[Session]:
-    """Open the cluster at the URL `cluster` for one call.
+    """Open the cluster at the URL `cluster` for one call; `as_of`: as it was at a moment.
 
     Raises:
         ClusterNotFoundError: There is none.
-        InvalidRequestError: A storage option is not NAME=VALUE.
+        InvalidRequestError: A storage option is not NAME=VALUE, or `as_of` is no moment of it.
     """
     options = pairs(storage_option, "--storage-option")
     kind = Rehearsal if dry_run else Cluster
-    with kind.open(cluster, storage_options=options) as handle:
+    with kind.open(cluster, as_of=moment(as_of), storage_options=options) as handle:
         yield Session(
             cluster=handle,
             options=StorageOptions(options),
