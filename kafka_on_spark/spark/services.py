@@ -36,6 +36,7 @@ from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.past import go_back
 from kafka_on_spark.service.producers import ProducerRuns
 from kafka_on_spark.service.recovery import LookOrder, plan_looks
+from kafka_on_spark.service.rehearsed import RehearsedMetadata
 from kafka_on_spark.service.replication import FetchOrder, FetchResult
 from kafka_on_spark.service.replication_round import ReplicationRound
 from kafka_on_spark.service.sizes import MoveProgress, move_progress, partition_sizes
@@ -257,17 +258,17 @@ class Services:
             call=check_settings(configs or {}, topic_only=False),
         )
 
-    def controller_loop(self) -> ControllerLoop:
-        """Return a controllership that has not begun."""
+    def controller_loop(self, rehearsed: RehearsedMetadata | None = None) -> ControllerLoop:
+        """Return a controllership that has not begun; `rehearsed`: that changes nothing but it."""
         return ControllerLoop(
-            self.metadata,
+            rehearsed or self.metadata,
             self.clock,
             controller_id=self.controller_id,
             run_probes=self._run_probes,
             run_looks=self._run_looks,
             draws=DRAWS,
             timeout_ms=self.timeout_ms,
-            clean=self.cleaner.clean,
+            clean=self.cleaner.clean if rehearsed is None else None,
         )
 
     def commands(self) -> CommandRunner:

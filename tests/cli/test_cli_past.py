@@ -94,3 +94,27 @@ def test_what_changes_something_is_not_done_in_the_past(call, cluster):
     said = call.refused("topics", "--create", "--topic", "x", "--as-of", "3")
 
     assert "--as-of does not go with --create" in said
+
+
+def test_what_a_controller_would_decide_is_shown_and_nothing_is_committed(call, disks, new_topic):
+    topic = new_topic(b"a", replica_assignment={0: [4, 1, 2]})
+    before = disks.cluster.image.offset
+    disks.take_away(4)
+    try:
+        shown = call.json("controller", "--run", "--dry-run")
+    finally:
+        disks.give_back(4)
+
+    assert shown["dry_run"] is True
+    kinds = [record["record_type"] for record in shown["records"]]
+    assert kinds[0] == "BrokerChangeRecord"
+    assert "ControllerRecord" not in kinds
+    [moved] = [each for each in shown["records"] if each.get("topic") == topic]
+    assert moved["leader"] == 1
+    assert "probe failed" in moved["cause"]
+    assert disks.cluster.image.offset == before
+    assert disks.cluster.image.brokers[4].is_online
+
+
+def test_a_dry_run_is_of_one_pass(call):
+    assert "leave --seconds out" in call.refused("controller", "--run", "--dry-run", "--seconds", 1)
