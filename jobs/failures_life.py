@@ -72,7 +72,8 @@ class Life:
 def live(folder: Path, say: Callable[[str], None] = lambda what: None) -> Cluster:
     """Make a cluster below `folder` that goes through it all; return it, open.
 
-    At the end broker 4 is away and broker 2 not in sync, so that there is something to see now.
+    At the end broker 4 is away, broker 2 not in sync and a replica on its way to broker 3, so that
+    there is something to see now.
     """
     life = Life(folder, say)
     begin(life)
@@ -126,3 +127,5 @@ def end_in_trouble(life: Life) -> None:
     life.step("broker 2 goes, too; it is back now, and has not caught up yet")
     life.lose(2)
     life.give_back(2)
+    life.step("a replica of the alerts is to move from broker 5 to 3, which has no copy yet")
+    life.cluster.reassign({("alerts", 1): [3, 1]})

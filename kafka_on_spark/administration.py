@@ -25,7 +25,7 @@ from kafka_on_spark.service.descriptions import (
     offsets_of,
 )
 from kafka_on_spark.service.group_offsets import GroupLag, describe_group, groups_of
-from kafka_on_spark.service.reading import partition_key, partition_keys
+from kafka_on_spark.service.partition_names import key_of, keys_of
 from kafka_on_spark.spark.creation import prepare_broker
 from kafka_on_spark.spark.services import Services
 from kafka_on_spark.storage.roots import normalize
@@ -34,44 +34,6 @@ T = TypeVar("T")
 
 ALL_COMMITTED: Final = -1
 """Stands for the high watermark. Source: DeleteRecordsRequest.HIGH_WATERMARK."""
-
-
-def key_of(image: MetadataImage, name: object) -> PartitionKey:
-    """Return the key of a partition that a caller has named by topic and number.
-
-    Raises:
-        InvalidRequestError: It is no pair of a text and a number.
-        UnknownTopicOrPartitionError: There is no such topic or partition.
-    """
-    return partition_key(image, *pair_of(name))
-
-
-def pair_of(name: object) -> TopicPartition:
-    """Return the topic and the number by which a caller names a partition.
-
-    Raises:
-        InvalidRequestError: It is no pair of a text and a number.
-    """
-    match name:
-        case (str(topic), int(number)):
-            return TopicPartition(topic, number)
-    raise InvalidRequestError(
-        f"{name!r} names no partition: give topic and number, as in ('flights', 0)"
-    )
-
-
-def _checked(name: object, offset: object) -> Offset:
-    """Return an offset that a caller has given.
-
-    Raises:
-        InvalidRequestError: It is no whole number.
-    """
-    if isinstance(offset, bool) or not isinstance(offset, int):
-        raise InvalidRequestError(
-            f"records of {name} can't be deleted below {offset!r}: give an offset, or -1 for all"
-            " that are committed"
-        )
-    return Offset(offset)
 
 
 class Administration:
@@ -267,7 +229,7 @@ class Administration:
         if kind not in ("preferred", "unclean"):
             raise InvalidRequestError(f"can't hold a {kind!r} election: 'preferred' or 'unclean'")
         image = self.image
-        keys = None if partitions is None else partition_keys(image, partitions)
+        keys = None if partitions is None else keys_of(image, partitions)
         if kind == "preferred":
             moved = self._command(commands.ELECT_PREFERRED, keys=keys)
         else:
@@ -292,10 +254,11 @@ class Administration:
         """
         check_mapping(offsets, "offsets", "partitions and offsets")
         image = self.image
-        wanted = {
-            key_of(image, name): None if offset == ALL_COMMITTED else _checked(name, offset)
-            for name, offset in offsets.items()
-        }
+        wanted: dict[PartitionKey, Offset | None] = {}
+        for name, offset in offsets.items():
+            key = key_of(image, name)
+            check_whole_number(offset, f"the offset below which records of {name} are deleted")
+            wanted[key] = None if offset == ALL_COMMITTED else Offset(offset)
         starts = self._command(commands.DELETE_RECORDS, offsets=wanted)
         self._services.advance_log_starts(starts)
         names = zip(offsets, starts.values(), strict=True)
@@ -346,7 +309,7 @@ class Administration:
             UnknownTopicOrPartitionError: A partition does not exist.
         """
         image = self.image
-        keys = None if partitions is None else partition_keys(image, partitions)
+        keys = None if partitions is None else keys_of(image, partitions)
         left = self._command(commands.DELETE_GROUP, group=group, keys=keys)
         return self._names(left)
 

@@ -23,9 +23,10 @@ from kafka_on_spark.service.history import (
     broker_history,
     partition_history,
 )
+from kafka_on_spark.service.partition_names import partition_key
 from kafka_on_spark.service.past import PastMetadata, refusal
 from kafka_on_spark.service.policy_replay import PolicyReplay, replay
-from kafka_on_spark.service.reading import ReadOrder, partition_key, plan_reads
+from kafka_on_spark.service.reading import ReadOrder, plan_reads
 from kafka_on_spark.service.replication_round import ReplicationReport
 from kafka_on_spark.service.what_if import Forecast, forecast, who_dies
 from kafka_on_spark.spark.creation import prepare_roots, roots_of

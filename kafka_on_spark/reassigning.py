@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kafka_on_spark.administration import Administration, key_of, pair_of
+from kafka_on_spark.administration import Administration
 from kafka_on_spark.controller import commands
 from kafka_on_spark.controller.reassignment import (
     Reassignment,
@@ -20,7 +20,7 @@ from kafka_on_spark.ids import (
     check_mapping,
     listed,
 )
-from kafka_on_spark.service.reading import partition_keys
+from kafka_on_spark.service.partition_names import key_of, keys_of, pair_of
 from kafka_on_spark.service.sizes import MoveProgress
 
 
@@ -102,7 +102,7 @@ class Reassigning(Administration):
         if partitions is None:
             keys = [each.key for each in list_reassignments(image)]
         else:
-            keys = partition_keys(image, partitions)
+            keys = keys_of(image, partitions)
         cancelled = self._command(commands.CANCEL_REASSIGNMENTS, keys=keys)
         return self._names(cancelled)
 

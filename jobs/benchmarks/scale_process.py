@@ -19,8 +19,11 @@ from uuid import uuid4
 
 from kafka_on_spark.controller import lease
 from kafka_on_spark.controller.brokers import elect_preferred, fence_broker, register_broker
+from kafka_on_spark.controller.commands import Draws
+from kafka_on_spark.controller.draining import drain_broker
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.topics import create_topic
+from kafka_on_spark.errors import NO_ERROR
 from kafka_on_spark.ids import BrokerId, DirectoryId, Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange
@@ -29,8 +32,10 @@ from kafka_on_spark.metadata.records import (
     HighWatermarkRecord,
     PartitionChangeRecord,
 )
+from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeResult
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.spark.services import open_metadata
+from kafka_on_spark.storage.clock import SystemClock
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.roots import StorageOptions
 
@@ -173,6 +178,34 @@ def elect(root: str) -> dict[str, Any]:
     return took | {"moved": len(moved)}
 
 
+def whole_pass(root: str) -> dict[str, Any]:
+    """Make a controller's passes: one with all leaders to move, one with nothing to do, one that
+    drains a broker, and one after it. Brokers answer; there are no disks to clean."""
+    metadata = open_metadata(root, OPTIONS)
+    took: dict[str, Any] = {}
+    for name in ("all leaders", "nothing", "draining", "drained"):
+        if name == "draining":
+            _submit(metadata, lambda image: drain_broker(image, DEAD, "for the benchmark"))
+        before = metadata.image.offset
+        clock = Stopwatch()
+        _controller(metadata).run(None)
+        took[name] = clock.read() | {"records": metadata.image.offset - before}
+    assert all(DEAD not in each.isr for _, each in metadata.image.partitions())
+    return took
+
+
+def _controller(metadata: MetadataService) -> ControllerLoop:
+    return ControllerLoop(
+        metadata,
+        SystemClock(),
+        controller_id="benchmark",
+        run_probes=lambda orders: [ProbeResult(each.broker_id, NO_ERROR) for each in orders],
+        run_looks=lambda orders: [],
+        draws=Draws(new_uuid=lambda: uuid4().hex, random_below=random.randrange),
+        timeout_ms=TIMEOUT_MS,
+    )
+
+
 class Stopwatch:
     """Time since it was made: on the wall, and of this process's processor."""
 
@@ -194,6 +227,7 @@ WORKS: dict[str, Callable[..., dict[str, Any]]] = {
     "ready": ready,
     "fence": fence,
     "elect": elect,
+    "pass": whole_pass,
 }
 
 

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from kafka_on_spark.cli.brokers import brokers
+from kafka_on_spark.cli.clusters import cluster
 from kafka_on_spark.cli.configs import configs
 from kafka_on_spark.cli.controller import controller
 from kafka_on_spark.cli.dump_log import dump_log
@@ -91,6 +92,7 @@ app = typer.Typer(
 )
 
 VERBS: Final = (
+    cluster,
     topics,
     configs,
     reassign_partitions,

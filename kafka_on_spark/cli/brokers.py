@@ -7,6 +7,7 @@ import typer
 
 from kafka_on_spark.cli.options import (
     CHANGING,
+    AsOf,
     ClusterUrl,
     DryRun,
     Format,
@@ -24,8 +25,8 @@ from kafka_on_spark.storage.root_identity import check_reachable
 from kafka_on_spark.storage.roots import normalize
 
 ACTIONS: Final[Mapping[str, Sequence[str]]] = {
-    "list_": (),
-    "describe": ("broker",),
+    "list_": ("as_of",),
+    "describe": ("broker", "as_of"),
     "register": ("broker", "root", "rack", *CHANGING),
     "drain": ("broker", *CHANGING),
     "resume": ("broker", *CHANGING),
@@ -73,12 +74,13 @@ def brokers(
     rack: Annotated[str | None, typer.Option("--rack", help="Its failure domain.")] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
+    as_of: AsOf = None,
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
     """List, describe, register, drain, resume or unregister brokers."""
     action = chosen_action(context, ACTIONS)
-    with opened(cluster, storage_option, output, dry_run=dry_run, yes=yes) as session:
+    with opened(cluster, storage_option, output, dry_run=dry_run, yes=yes, as_of=as_of) as session:
         if action in ("list_", "describe"):
             image = session.cluster.image
             if broker is not None:

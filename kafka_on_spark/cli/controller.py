@@ -4,14 +4,22 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.options import ClusterUrl, Format, StorageOption, chosen_action
+from kafka_on_spark.cli.options import (
+    AsOf,
+    ClusterUrl,
+    DryRun,
+    Format,
+    StorageOption,
+    chosen_action,
+)
 from kafka_on_spark.cli.output import Output, plural, progress, say, write_json, write_rows
 from kafka_on_spark.cli.record_rows import time_text
 from kafka_on_spark.cli.session import Session, opened
+from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 
-ACTIONS: Final = {"describe": (), "run": ("seconds",)}
+ACTIONS: Final = {"describe": ("as_of",), "run": ("seconds", "dry_run")}
 COLUMNS: Final = {"name": "what", "value": "value"}
 
 
@@ -29,6 +37,8 @@ def controller(
         float | None,
         typer.Option("--seconds", min=0, help="For so long; one pass if not said."),
     ] = None,
+    dry_run: DryRun = False,
+    as_of: AsOf = None,
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
@@ -38,7 +48,7 @@ def controller(
     it resigns.
     """
     action = chosen_action(context, ACTIONS)
-    with opened(cluster, storage_option, output) as session:
+    with opened(cluster, storage_option, output, dry_run=dry_run, as_of=as_of) as session:
         if action == "run":
             _run(session, seconds)
             return
@@ -70,8 +80,13 @@ def status(image: MetadataImage) -> dict[str, Any]:
 
 def _run(session: Session, seconds: float | None) -> None:
     words = "one pass" if seconds is None else f"controlling for {seconds:g} s"
+    if session.rehearsal is not None and seconds is not None:
+        raise InvalidRequestError("--dry-run goes with one pass: leave --seconds out")
     with progress(words):
-        report = session.cluster.run_controller(seconds)
+        report = session.do(lambda: session.cluster.run_controller(seconds))
+    if report is None:
+        session.conclude("", {})
+        return
     if session.output is Output.JSON:
         write_json(
             {

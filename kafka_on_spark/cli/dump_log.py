@@ -24,7 +24,7 @@ from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.addresses import address_of
-from kafka_on_spark.service.reading import partition_key
+from kafka_on_spark.service.partition_names import partition_key
 from kafka_on_spark.storage.looking import batch_flaw, batch_records, load_replica
 
 ACTIONS: Final = {

@@ -13,7 +13,7 @@ from kafka_on_spark.cli.session import Session, opened
 from kafka_on_spark.controller.recovery import leaderless
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import TopicPartition
-from kafka_on_spark.service.reading import partition_key
+from kafka_on_spark.service.partition_names import partition_key
 
 KINDS: Final = ("preferred", "unclean")
 

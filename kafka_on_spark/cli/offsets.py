@@ -9,7 +9,7 @@ import typer
 
 from kafka_on_spark.cli.kafka_files import named, read_offsets
 from kafka_on_spark.cli.names import all_partitions, matching_topics, named_partitions
-from kafka_on_spark.cli.options import ClusterUrl, DryRun, Format, StorageOption, Yes, numbers
+from kafka_on_spark.cli.options import AsOf, ClusterUrl, DryRun, Format, StorageOption, Yes, numbers
 from kafka_on_spark.cli.output import Output, plural, progress, write_rows
 from kafka_on_spark.cli.record_rows import time_text
 from kafka_on_spark.cli.session import Session, opened
@@ -17,7 +17,7 @@ from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionEr
 from kafka_on_spark.ids import PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.descriptions import offsets_of
-from kafka_on_spark.service.reading import partition_key
+from kafka_on_spark.service.partition_names import partition_key
 from kafka_on_spark.storage.looking import find_offset
 
 COLUMNS: Final = {
@@ -61,12 +61,13 @@ def get_offsets(
             " since 1970 or as 2026-01-31T12:00:00Z. Without it: start, high watermark and end.",
         ),
     ] = None,
+    as_of: AsOf = None,
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
     """Show where partitions begin, how far they are committed, and where they end."""
     when = None if time is None else parsed_time(time)
-    with opened(cluster, storage_option, output) as session:
+    with opened(cluster, storage_option, output, as_of=as_of) as session:
         names = _named(session.cluster.image, context.params)
         if when is None:
             rows = (_all_offsets(session.cluster.image, name) for name in names)

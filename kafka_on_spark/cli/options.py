@@ -5,6 +5,7 @@ does not go with it is refused rather than left unread.
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
@@ -28,6 +29,14 @@ StorageOption = Annotated[
         "--storage-option",
         metavar="NAME=VALUE",
         help="A storage option, such as AWS_REGION=eu-west-1; may be given more than once.",
+    ),
+]
+AsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of",
+        metavar="MOMENT",
+        help="As it was: a metadata offset, or a time such as 2026-11-21T13:00:00Z.",
     ),
 ]
 Format = Annotated[Output, typer.Option("--output", help="A table, or JSON for scripts.")]
@@ -111,6 +120,26 @@ def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
             raise InvalidRequestError(f"{option} can't be {each!r}: give NAME=VALUE")
         found[name.strip()] = value.strip()
     return found
+
+
+def moment(text: str | None) -> datetime | int | None:
+    """Return a moment of the past as `Cluster.open` takes it; a time without a zone is UTC.
+
+    Raises:
+        InvalidRequestError: It is neither a metadata offset nor a time.
+    """
+    if text is None:
+        return None
+    if text.isdecimal():
+        return int(text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidRequestError(
+            f"--as-of can't be {text!r}: give a metadata offset, or a time such as"
+            " 2026-11-21T13:00:00Z"
+        ) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def numbers(text: str, option: str) -> list[int]:

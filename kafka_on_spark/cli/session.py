@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, NoReturn, TypeVar
 
-from kafka_on_spark.cli.options import pairs
+from kafka_on_spark.cli.options import moment, pairs
 from kafka_on_spark.cli.output import Output, confirm, plural, say, write_json, write_table
 from kafka_on_spark.cli.record_rows import RECORD_COLUMNS, decided_rows
 from kafka_on_spark.cluster import Cluster
@@ -16,6 +16,8 @@ from kafka_on_spark.controller.draining import continue_draining, drain_broker
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import BrokerId, DirectoryId, TopicPartition
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from kafka_on_spark.service.controller_loop import ControllerReport
+from kafka_on_spark.service.rehearsed import RehearsedMetadata
 from kafka_on_spark.spark.services import DRAWS, Services, new_uuid
 from kafka_on_spark.storage.root_identity import check_owner, check_reachable
 from kafka_on_spark.storage.roots import StorageOptions, normalize
@@ -49,6 +51,15 @@ class Rehearsal(Cluster):
 
     def _command(self, command: Command[T], **arguments: object) -> T:
         self._end_with(command.order(**arguments).decide(self.image, DRAWS))
+
+    def run_controller(self, seconds: float | None = None) -> ControllerReport:
+        """Decide what one pass would, each step on what the one before would lead to.
+
+        Roots are probed and replicas looked at, as in earnest; tables are not removed.
+        """
+        rehearsed = RehearsedMetadata(self._metadata)
+        self._services.controller_loop(rehearsed).run(None)
+        self._end_with(ControllerResult(rehearsed.decided, None))
 
     def _end_with(self, result: ControllerResult[Any]) -> NoReturn:
         self.decided.extend(result.records)
@@ -170,16 +181,17 @@ def opened(
     *,
     dry_run: bool = False,
     yes: bool = False,
+    as_of: str | None = None,
 ) -> Iterator[Session]:
-    """Open the cluster at the URL `cluster` for one call.
+    """Open the cluster at the URL `cluster` for one call; `as_of`: as it was at a moment.
 
     Raises:
         ClusterNotFoundError: There is none.
-        InvalidRequestError: A storage option is not NAME=VALUE.
+        InvalidRequestError: A storage option is not NAME=VALUE, or `as_of` is no moment of it.
     """
     options = pairs(storage_option, "--storage-option")
     kind = Rehearsal if dry_run else Cluster
-    with kind.open(cluster, storage_options=options) as handle:
+    with kind.open(cluster, as_of=moment(as_of), storage_options=options) as handle:
         yield Session(
             cluster=handle,
             options=StorageOptions(options),

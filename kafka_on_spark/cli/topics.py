@@ -8,6 +8,7 @@ import typer
 from kafka_on_spark.cli.names import matching_topics
 from kafka_on_spark.cli.options import (
     CHANGING,
+    AsOf,
     ClusterUrl,
     DryRun,
     Format,
@@ -42,8 +43,8 @@ ACTIONS: Final[Mapping[str, Sequence[str]]] = {
         *CHANGING,
     ),
     "delete": ("topic", "if_exists", *CHANGING),
-    "describe": ("topic", "if_exists", "topics_with_overrides", *FILTERS),
-    "list_": ("topic", "topics_with_overrides", *FILTERS),
+    "describe": ("topic", "if_exists", "topics_with_overrides", "as_of", *FILTERS),
+    "list_": ("topic", "topics_with_overrides", "as_of", *FILTERS),
 }
 COLUMNS: Final = {
     "topic": "topic",
@@ -121,12 +122,13 @@ def topics(
     ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
+    as_of: AsOf = None,
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
     """Create, alter, delete, describe or list topics."""
     action = chosen_action(context, ACTIONS)
-    with opened(cluster, storage_option, output, dry_run=dry_run, yes=yes) as session:
+    with opened(cluster, storage_option, output, dry_run=dry_run, yes=yes, as_of=as_of) as session:
         _DO[action](session, context.params)
 
 

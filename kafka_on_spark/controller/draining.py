@@ -4,6 +4,8 @@ Controlled shutdown (KIP-841's draining state), in steps that are each one commi
 do is read off the image alone, so whoever decides next goes on where the last one stopped.
 """
 
+from collections.abc import Iterator
+
 from kafka_on_spark.controller.brokers import change_record
 from kafka_on_spark.controller.election import eligible_replicas
 from kafka_on_spark.controller.result import ControllerResult
@@ -57,7 +59,7 @@ def continue_draining(image: MetadataImage) -> ControllerResult[list[PartitionKe
     moved = _hand_over_leaderships(image, records, draining, f"broker {names}: draining")
     if moved:
         return ControllerResult(records, moved)
-    for key, partition in image.partitions():
+    for key, partition in _in_sync_on(image, draining):
         change = _leave_isr(image, key, partition, draining)
         if change is not None:
             cause = f"broker {names}: draining, leads nothing here and leaves the ISR"
@@ -133,13 +135,25 @@ def _draining(image: MetadataImage) -> frozenset[BrokerId]:
     )
 
 
+def _in_sync_on(
+    image: MetadataImage, broker_ids: frozenset[BrokerId]
+) -> Iterator[tuple[PartitionKey, PartitionRegistration]]:
+    """Yield the partitions that some of `broker_ids` are in sync in; a leader always is.
+
+    Once they have left, what is left to visit is no partition: a pass does this each time.
+    """
+    for topic_id, topic in image.topics.items():
+        for number, partition in topic.partitions.in_sync_on(broker_ids):
+            yield PartitionKey(topic_id, number), partition
+
+
 def _hand_over_leaderships(
     image: MetadataImage, records: list[Record], draining: frozenset[BrokerId], cause: str
 ) -> list[PartitionKey]:
     """Append what moves leaderships off `draining` brokers; return the partitions."""
     eligible = image.eligible_brokers() - draining
     moved = []
-    for key, partition in image.partitions():
+    for key, partition in _in_sync_on(image, draining):
         if partition.leader not in draining:
             continue
         # Not elect_leader: where the ISR has nobody else, the leader leads on.

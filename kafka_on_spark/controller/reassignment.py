@@ -264,45 +264,6 @@ def cancellation(
     return _only(partition, original, leader=leader)
 
 
-def fail_reassignments(
-    image: MetadataImage, away_ms: Mapping[BrokerId, int]
-) -> ControllerResult[list[PartitionKey]]:
-    """Decide the end of moves to brokers that are away for longer than replicas may lag.
-
-    Partitions stay where they were. `away_ms`: how long fenced brokers have been. Where too few of
-    those that would stay are in sync, the move waits until they are. Answer: what has failed.
-    """
-    limit_ms = image.settings().integer("replica.lag.time.max.ms")
-    dead = {each for each, ms in away_ms.items() if ms >= limit_ms and not image.is_eligible(each)}
-    if not dead:
-        return ControllerResult([], [])
-    eligible = image.eligible_brokers()
-    records: list[Record] = []
-    failed = []
-    for key, partition in image.partitions():
-        missing = sorted(dead.intersection(partition.adding_replicas))
-        change = cancellation(partition, eligible) if missing else None
-        if change is None or not _keeps_enough(image, key, partition, change):
-            continue
-        words = " ".join(map(str, partition.target_replicas))
-        cause = (
-            f"reassignment to {words} failed: broker {missing[0]} has been away for"
-            f" {away_ms[missing[0]] / 1000:.1f} s (replica.lag.time.max.ms={limit_ms})"
-        )
-        records.append(change_record(image, key, partition, change, cause))
-        failed.append(key)
-    return ControllerResult(records, failed)
-
-
-def _keeps_enough(
-    image: MetadataImage, key: PartitionKey, partition: PartitionRegistration, back: PartitionChange
-) -> bool:
-    """Return whether a move back leaves as many in sync as there must be, or as there are."""
-    assert back.isr is not KEEP
-    minimum = image.settings(key.topic_id).integer("min.insync.replicas")
-    return len(back.isr) >= min(minimum, len(partition.original_replicas), len(partition.isr))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reassignment:
     """A reassignment under way, as people ask for it.

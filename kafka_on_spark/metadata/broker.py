@@ -1,6 +1,6 @@
 """What the controller knows of one broker: a storage root without a process."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from kafka_on_spark.ids import BrokerEpoch, BrokerId, DirectoryId
@@ -25,6 +25,8 @@ class BrokerRegistration:
         rack: Failure domain, or None.
         directory_id: Identity of the disk, as ``meta.properties`` on the root says.
         state: See BrokerState.
+        fenced_since_ms: Time (ms since 1970 UTC) of the commit that fenced it, as the metadata log
+            says it; None unless it is fenced.
     """
 
     broker_id: BrokerId
@@ -33,6 +35,7 @@ class BrokerRegistration:
     rack: str | None
     directory_id: DirectoryId
     state: BrokerState
+    fenced_since_ms: int | None = None
 
     @property
     def is_eligible(self) -> bool:
@@ -43,3 +46,13 @@ class BrokerRegistration:
     def is_online(self) -> bool:
         """Whether its root is believed to answer."""
         return self.state is not BrokerState.FENCED
+
+    def put_in(self, state: BrokerState, time_ms: int) -> "BrokerRegistration":
+        """Return it in `state`, which a commit at `time_ms` says; fenced twice is since the first.
+
+        The time is a batch's in the metadata log, so every process counts from the same moment.
+        """
+        since_ms = None
+        if state is BrokerState.FENCED:
+            since_ms = time_ms if self.fenced_since_ms is None else self.fenced_since_ms
+        return replace(self, state=state, fenced_since_ms=since_ms)

@@ -70,6 +70,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "rack": "string",
     "directory_id": "string",
     "broker_state": "string",
+    "fenced_since_ms": "long",
     "config_name": "string",
     "config_value": "string",
     "producer_id": "string",

@@ -41,7 +41,6 @@ from kafka_on_spark.metadata.records import (
     ProducerRecord,
     RemovePartitionRecord,
     RemoveTopicRecord,
-    Stamp,
     TopicRecord,
     UnregisterBrokerRecord,
 )
@@ -180,7 +179,7 @@ class MetadataImage:
         draft = _Draft(self)
         for batch in batches:
             assert batch.base_offset == draft.offset, (batch.base_offset, draft.offset)
-            draft.stamp, draft.offset = batch.stamp, batch.end_offset
+            draft.time_ms, draft.offset = batch.stamp.time_ms, batch.end_offset
             for kind, run in groupby(batch.records, type):
                 if kind is PartitionChangeRecord:
                     _partition_changes(draft, run)
@@ -198,7 +197,7 @@ class _Draft:
         self._copies: dict[str, Any] = {}
         self._partitions: dict[TopicId, PartitionMapDraft] = {}
         self.offset = image.offset
-        self.stamp: Stamp | None = None
+        self.time_ms = image.time_ms
         self.controller = image.controller
         self.cluster_id = image.cluster_id
         self.requests = image.requests
@@ -228,7 +227,7 @@ class _Draft:
         return replace(
             self._image,
             offset=self.offset,
-            time_ms=self.stamp.time_ms if self.stamp else self._image.time_ms,
+            time_ms=self.time_ms,
             controller=self.controller,
             cluster_id=self.cluster_id,
             requests=self.requests,
@@ -256,9 +255,9 @@ def _broker(draft: _Draft, record: BrokerRecord) -> None:
         rack=record.rack,
         directory_id=record.directory_id,
         state=record.broker_state,
+        fenced_since_ms=record.fenced_since_ms,
     )
-    if record.broker_id in draft.map("past_brokers"):
-        del draft.map("past_brokers")[record.broker_id]
+    draft.map("past_brokers").pop(record.broker_id, None)
 
 
 def _unregister_broker(draft: _Draft, record: UnregisterBrokerRecord) -> None:
@@ -270,7 +269,7 @@ def _broker_change(draft: _Draft, record: BrokerChangeRecord) -> None:
     brokers = draft.map("brokers")
     broker = brokers.get(record.broker_id)
     if broker is not None and broker.broker_epoch == record.broker_epoch:
-        brokers[record.broker_id] = replace(broker, state=record.broker_state)
+        brokers[record.broker_id] = broker.put_in(record.broker_state, draft.time_ms)
 
 
 def _topic(draft: _Draft, record: TopicRecord) -> None:

@@ -3,12 +3,14 @@
 A dict is copied whole for each change, and an image is replaced with every commit: of a topic
 with a million partitions, an append to one would copy a million entries. Here they stand in
 chunks that images share; a change copies the chunks that it touches. A chunk also remembers
-which of its partitions are not settled, so that nobody visits those with nothing to do.
+which of its partitions are not settled, and who is in sync in any, so that nobody visits those
+with nothing to do.
 """
 
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from typing import Final
 
+from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 
 CHUNK_BITS: Final = 10
@@ -26,11 +28,12 @@ Numbered = tuple[int, PartitionRegistration]
 class _Chunk:
     """Partitions that lie side by side; None where there is none."""
 
-    __slots__ = ("_unsettled", "partitions")
+    __slots__ = ("_members", "_unsettled", "partitions")
 
     def __init__(self, partitions: Iterable[PartitionRegistration | None]) -> None:
         self.partitions = tuple(partitions)
         self._unsettled: tuple[tuple[int, PartitionRegistration], ...] | None = None
+        self._members: frozenset[BrokerId] | None = None
 
     def unsettled(self) -> tuple[Numbered, ...]:
         """Return those that are not settled, with their places; found once."""
@@ -41,6 +44,13 @@ class _Chunk:
                 if partition is not None and not partition.is_settled
             )
         return self._unsettled
+
+    def members(self) -> frozenset[BrokerId]:
+        """Return who is in sync in any of them; found once."""
+        if self._members is None:
+            isrs = (each.isr for each in self.partitions if each is not None)
+            self._members = frozenset().union(*isrs)
+        return self._members
 
 
 _EMPTY: Final = _Chunk(())
@@ -106,6 +116,15 @@ class PartitionMap(Mapping[int, PartitionRegistration]):
         for chunk_number, chunk in self._chunks.items():
             for place, partition in chunk.unsettled():
                 yield (chunk_number << CHUNK_BITS) + place, partition
+
+    def in_sync_on(self, broker_ids: frozenset[BrokerId]) -> Iterator[Numbered]:
+        """Yield the partitions of whose ISR (and so perhaps leader) any of `broker_ids` is."""
+        for chunk_number, chunk in self._chunks.items():
+            if chunk.members().isdisjoint(broker_ids):
+                continue
+            for number, partition in enumerate(chunk.partitions, chunk_number << CHUNK_BITS):
+                if partition is not None and not partition.isr.isdisjoint(broker_ids):
+                    yield number, partition
 
     def __repr__(self) -> str:
         return f"PartitionMap({dict(self.items())})"

@@ -63,7 +63,10 @@ class ControllerRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRecord:
-    """A broker registers; a second record of an id is another disk or another root."""
+    """A broker registers; a second record of an id is another disk or another root.
+
+    `fenced_since_ms` stands in a snapshot only: what an earlier commit said of a fenced broker.
+    """
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
@@ -71,6 +74,7 @@ class BrokerRecord:
     rack: str | None
     directory_id: DirectoryId
     broker_state: BrokerState
+    fenced_since_ms: int | None = None
     cause: str | None = None
 
 

@@ -39,6 +39,7 @@ def snapshot_records(image: MetadataImage) -> list[Record]:
             rack=broker.rack,
             directory_id=broker.directory_id,
             broker_state=broker.state,
+            fenced_since_ms=broker.fenced_since_ms,
         )
         for broker in image.brokers.values()
     )

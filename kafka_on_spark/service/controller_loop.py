@@ -17,8 +17,9 @@ from kafka_on_spark.controller.brokers import (
     unfence_broker,
 )
 from kafka_on_spark.controller.commands import Draws
+from kafka_on_spark.controller.dead_destinations import settle_dead_destinations
 from kafka_on_spark.controller.draining import continue_draining
-from kafka_on_spark.controller.reassignment import advance_reassignments, fail_reassignments
+from kafka_on_spark.controller.reassignment import advance_reassignments
 from kafka_on_spark.controller.recovery import recover
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import NO_ERROR, NotControllerError
@@ -26,7 +27,6 @@ from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey, check_number
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
-from kafka_on_spark.service.absences import Absences
 from kafka_on_spark.service.cleaning import CheckControls
 from kafka_on_spark.service.making import renew_lost
 from kafka_on_spark.service.metadata_service import MetadataService
@@ -128,7 +128,6 @@ class ControllerLoop:
         draws: Draws,
         timeout_ms: int,
         clean: Clean | None = None,
-        absences: Absences | None = None,
     ) -> None:
         self._metadata = metadata
         self._clock = clock
@@ -139,7 +138,6 @@ class ControllerLoop:
         self._timeout_ms = timeout_ms
         self._claimed: Term | None = None
         self._clean = clean
-        self._absences = absences or Absences(clock)
         self._failing: dict[BrokerId, _Failing] = {}
         self._tally = _Tally()
 
@@ -232,8 +230,12 @@ class ControllerLoop:
         self._recover()
         self._submit(lambda image: renew_lost(image, self._draws.new_uuid))
         self._go_on(continue_draining)
-        away_ms = self._absences.away_ms(self._metadata.image)
-        self._go_on(lambda image: fail_reassignments(image, away_ms))
+        now_ms = self._clock.now_ms()
+        self._go_on(
+            lambda image: settle_dead_destinations(
+                image, now_ms=now_ms, new_uuid=self._draws.new_uuid
+            )
+        )
         self._go_on(advance_reassignments)
         self._balance_leaders()
         if self._clean is not None:

@@ -7,15 +7,13 @@ and log end a request gets nothing, not an error.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from kafka_on_spark.errors import (
-    InvalidRequestError,
     KafkaOnSparkError,
     KafkaStorageError,
     OffsetOutOfRangeError,
     ReplicaLostError,
-    UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.ids import (
     BrokerId,
@@ -24,13 +22,13 @@ from kafka_on_spark.ids import (
     TopicPartition,
     check_mapping,
     check_whole_number,
-    listed,
 )
 from kafka_on_spark.log.batch import Batch, Segment
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaAddress, ReplicaStore
 from kafka_on_spark.service.addresses import address_of
+from kafka_on_spark.service.partition_names import partition_key
 from kafka_on_spark.service.replicas import proves_complete
 
 Rows = TypeVar("Rows")
@@ -147,44 +145,6 @@ def _offsets(
         partition_key(image, topic, number)
         check_whole_number(offset, f"the offset of partition {number}")
     return given
-
-
-def partition_keys(image: MetadataImage, partitions: object) -> list[PartitionKey]:
-    """Return the keys of (topic, partition) pairs; one pair is taken as one.
-
-    Raises:
-        InvalidRequestError: It is none and no list of them.
-        UnknownTopicOrPartitionError: There is no such topic or partition.
-    """
-    allowed = "pairs of a topic and a partition, as in ('orders', 0)"
-    pairs: list[Any] = [partitions]
-    if not _is_pair(partitions):
-        pairs = listed(partitions, "partitions", allowed)
-    for each in pairs:
-        if not _is_pair(each):
-            raise InvalidRequestError(f"partitions can't have {each!r}: give a list of {allowed}")
-    return [partition_key(image, *pair) for pair in pairs]
-
-
-def _is_pair(given: object) -> bool:
-    return isinstance(given, tuple | list) and len(given) == 2 and isinstance(given[0], str)
-
-
-def partition_key(image: MetadataImage, topic: str, partition: int) -> PartitionKey:
-    """Return the key of a partition that people named.
-
-    Raises:
-        InvalidRequestError: The partition is no number.
-        UnknownTopicOrPartitionError: There is no such topic or partition.
-    """
-    topic_image = image.topic(topic)
-    check_whole_number(partition, "a partition")
-    if partition not in topic_image.partitions:
-        raise UnknownTopicOrPartitionError(
-            f"topic {topic!r} has no partition {partition}: it has 0 to"
-            f" {len(topic_image.partitions) - 1}"
-        )
-    return PartitionKey(topic_image.topic_id, partition)
 
 
 def readers_choice(

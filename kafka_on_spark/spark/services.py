@@ -22,7 +22,6 @@ from kafka_on_spark.errors import ClusterClosedError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import ReplicaAddress, TaskRunner
-from kafka_on_spark.service.absences import Absences
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.admin import CommandRunner
 from kafka_on_spark.service.append_service import AppendService
@@ -37,6 +36,7 @@ from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.past import go_back
 from kafka_on_spark.service.producers import ProducerRuns
 from kafka_on_spark.service.recovery import LookOrder, plan_looks
+from kafka_on_spark.service.rehearsed import RehearsedMetadata
 from kafka_on_spark.service.replication import FetchOrder, FetchResult
 from kafka_on_spark.service.replication_round import ReplicationRound
 from kafka_on_spark.service.sizes import MoveProgress, move_progress, partition_sizes
@@ -151,7 +151,6 @@ class Services:
         runner: Where tasks run.
         controller_id: A name for this process that no other has.
         pace: Back-offs and throttles of this process's rounds.
-        absences: Brokers that this process has seen away, and since when.
     """
 
     options: StorageOptions
@@ -162,7 +161,6 @@ class Services:
     runner: TaskRunner
     controller_id: str
     pace: FetchPace
-    absences: Absences
     _pools: tuple[ThreadPoolExecutor, ...]
     _maintenance: ThreadPoolExecutor
     appends: AppendService = field(init=False)
@@ -217,7 +215,6 @@ class Services:
             runner=runner,
             controller_id=f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}",
             pace=FetchPace(clock, random=random.random),
-            absences=Absences(clock),
             _pools=(tasks, partitions, fetches),
             _maintenance=maintenance,
         )
@@ -263,18 +260,17 @@ class Services:
             call=check_settings(configs or {}, topic_only=False),
         )
 
-    def controller_loop(self) -> ControllerLoop:
-        """Return a controllership that has not begun."""
+    def controller_loop(self, rehearsed: RehearsedMetadata | None = None) -> ControllerLoop:
+        """Return a controllership that has not begun; `rehearsed`: that changes nothing but it."""
         return ControllerLoop(
-            self.metadata,
+            rehearsed or self.metadata,
             self.clock,
             controller_id=self.controller_id,
             run_probes=self._run_probes,
             run_looks=self._run_looks,
             draws=DRAWS,
             timeout_ms=self.timeout_ms,
-            clean=self.cleaner.clean,
-            absences=self.absences,
+            clean=self.cleaner.clean if rehearsed is None else None,
         )
 
     def commands(self) -> CommandRunner:

@@ -40,10 +40,10 @@ CALLS = [
     pytest.param(lambda cluster: cluster.replicate({"orders": 1}),                                InvalidRequestError,           ["topics can't be {'orders': 1}", "a list of names"],  id="a mapping for names"),
     pytest.param(lambda cluster: cluster.replicate([["orders"]]),                                 InvalidTopicError,             ["a topic's name can't be ['orders']", "a text"],      id="a list for a name"),
     pytest.param(lambda cluster: cluster.elect_leaders("preferred", "orders"),                    InvalidRequestError,           ["partitions can't be 'orders'", "('orders', 0)"],     id="a name for partitions"),
-    pytest.param(lambda cluster: cluster.elect_leaders("preferred", ["orders"]),                  InvalidRequestError,           ["partitions can't have 'orders'", "('orders', 0)"],   id="a name for a partition"),
+    pytest.param(lambda cluster: cluster.elect_leaders("preferred", ["orders"]),                  InvalidRequestError,           ["'orders' names no partition", "('orders', 0)"],   id="a name for a partition"),
     pytest.param(lambda cluster: cluster.elect_leaders("preferred", 0),                           InvalidRequestError,           ["partitions can't be 0", "('orders', 0)"],            id="a number for partitions"),
-    pytest.param(lambda cluster: cluster.elect_leaders("preferred", [("orders", 0, 1)]),          InvalidRequestError,           ["can't have ('orders', 0, 1)", "('orders', 0)"],      id="three for a pair"),
-    pytest.param(lambda cluster: cluster.elect_leaders("preferred", [("orders", "0")]),           InvalidRequestError,           ["a partition can't be '0'", "a whole number"],        id="a partition to elect in digits"),
+    pytest.param(lambda cluster: cluster.elect_leaders("preferred", [("orders", 0, 1)]),          InvalidRequestError,           ["('orders', 0, 1) names no partition", "('orders', 0)"],      id="three for a pair"),
+    pytest.param(lambda cluster: cluster.elect_leaders("preferred", [("orders", "0")]),           InvalidRequestError,           ["('orders', '0') names no partition"],        id="a partition to elect in digits"),
     pytest.param(lambda cluster: cluster.elect_leaders(["preferred"]),                            InvalidRequestError,           ["can't hold a ['preferred'] election"],               id="a list for a kind of election"),
     # One name, one number.
     pytest.param(lambda cluster: cluster.offsets(["orders"]),                                     InvalidTopicError,             ["a topic's name can't be ['orders']", "a text"],      id="offsets of a list"),

@@ -12,7 +12,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.service.addresses import address_of
-from kafka_on_spark.service.reading import partition_key
+from kafka_on_spark.service.partition_names import partition_key
 from kafka_on_spark.service.source_options import parse_source
 from kafka_on_spark.spark.source import BatchReader, StreamReader
 from kafka_on_spark.spark.tasks import replica_store

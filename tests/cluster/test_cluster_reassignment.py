@@ -212,7 +212,35 @@ def test_a_destination_that_dies_fails_the_move_after_the_lag_time_and_nothing_i
 
         assert cluster.reassignments() == []
         assert sorted(partition_of(cluster, "orders").replicas) == OLD
-        assert "failed: broker 4 has been away for" in cluster.history("orders", 0)[-1].cause
+        assert "failed; broker 4 has been away for" in cluster.history("orders", 0)[-1].cause
+        cluster.append("orders", records(b"b"))
+        disks.give_back(4)
+        cluster.run_controller()
+        assert values_of(cluster, "orders") == [b"a", b"b"]
+        assert_only_assigned_tables(disks, cluster)
+        assert_sound(disks)
+
+
+def test_a_controller_that_takes_over_replans_a_move_whose_destination_died_before_its_time(disks):
+    configs = {**QUICK, "replica.lag.time.max.ms": 1}
+    with new_disks(brokers=5, configs=configs, racks=dict(enumerate("abcba", 1))) as disks:
+        disks.cluster.create_topic("orders", replica_assignment={0: OLD})
+        disks.cluster.append("orders", records(b"a"))
+        disks.cluster.reassign({("orders", 0): [1, 2, 4]})
+        disks.take_away(4)
+        disks.cluster.run_controller()  # fences it
+
+        cluster = disks.open()  # which has seen nobody go
+        cluster.run_controller()
+
+        [move] = cluster.reassignments()
+        assert (move.target, move.adding, move.removing) == ((1, 2, 5), (5,), (3,))
+        assert "broker 5 takes the place of 4; broker 4 has been away for" in next(
+            entry.cause for entry in cluster.history("orders", 0) if 5 in entry.replicas
+        )
+        finish(cluster)
+        assert partition_of(cluster, "orders").replicas == (1, 2, 5)
+        assert isr_of(cluster, "orders") == [1, 2, 5]
         cluster.append("orders", records(b"b"))
         disks.give_back(4)
         cluster.run_controller()

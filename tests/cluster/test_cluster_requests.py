@@ -97,7 +97,7 @@ DELETIONS = [
     pytest.param({("orders", 7): 0},                    UnknownTopicOrPartitionError, "topic 'orders' has no partition 7",       id="no-partition"),
     pytest.param({"orders": 0},                         InvalidRequestError,          r"'orders' names no partition: give topic and number", id="no-pair"),
     pytest.param({("orders", "0"): 0},                  InvalidRequestError,          "names no partition",                      id="no-number"),
-    pytest.param({("orders", 0): "5"},                  InvalidRequestError,          "can't be deleted below '5': give an offset", id="no-offset"),
+    pytest.param({("orders", 0): "5"},                  InvalidRequestError,          r"records of \('orders', 0\) are deleted can't be '5': give a whole", id="no-offset"),
     pytest.param({("others", 0): 0},                    UnknownTopicOrPartitionError, "there is no topic 'others'",              id="no-topic"),
 ]
 # fmt: on

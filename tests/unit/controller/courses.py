@@ -12,11 +12,9 @@ from kafka_on_spark.controller.brokers import (
     elect_where_none,
 )
 from kafka_on_spark.controller.commands import Draws
+from kafka_on_spark.controller.dead_destinations import settle_dead_destinations
 from kafka_on_spark.controller.draining import continue_draining
-from kafka_on_spark.controller.reassignment import (
-    advance_reassignments,
-    fail_reassignments,
-)
+from kafka_on_spark.controller.reassignment import advance_reassignments
 from kafka_on_spark.controller.recovery import ReplicaLook, leaderless, recover
 from kafka_on_spark.controller.replication import conclude
 from kafka_on_spark.controller.reports import PartitionReport, ReplicaReport
@@ -131,7 +129,9 @@ class Course:
             lambda image: recover(image, looks_of(image)),
             lambda image: renew_lost(image, self.draws.new_uuid),
             continue_draining,
-            lambda image: fail_reassignments(image, away_of(image)),
+            lambda image: settle_dead_destinations(
+                image, now_ms=NOW_MS + LONG_MS, new_uuid=self.draws.new_uuid
+            ),
             advance_reassignments,
             lambda image: elect_preferred(image, "by a test"),
         ):
@@ -245,10 +245,6 @@ def looks_of(image):
         for broker_id in partition.replicas
         if partition.is_made(broker_id) and image.is_eligible(broker_id)
     ]
-
-
-def away_of(image):
-    return {each: LONG_MS for each, broker in image.brokers.items() if not broker.is_online}
 
 
 def check_step(before, after):

@@ -10,7 +10,6 @@ from kafka_on_spark.controller.reassignment import (
     ReassignmentStatus,
     advance_reassignments,
     cancel_reassignments,
-    fail_reassignments,
     list_reassignments,
     start_reassignments,
     verify_reassignments,
@@ -233,43 +232,6 @@ def test_same_target_again_is_nothing_to_do():
     again = start_reassignments(image, {KEY: (4, 2)}, new_uuid=str, cause="", is_replacing=True)
 
     assert again.response == [KEY]  # as in KRaft: who had come is one of those there now
-
-
-# fmt: off
-FAILED = [  # under way, broker 4 away                                                   min  row afterwards
-    pytest.param(partition("4 1 2", isr="1 2", leader=1, adding="4", removing="2"),       1,  ("1 2", "", "", 1, "1 2"),  id="it-came-alone"),
-    pytest.param(partition("4 5 1 2", isr="1 2 5", leader=5, adding="4 5", removing="1 2"), 2,  ("1 2", "", "", 1, "1 2"),  id="another-is-there-already"),
-    pytest.param(partition("4 5 1 2", isr="1 5", leader=5, adding="4 5", removing="1 2"), 2,  None,                       id="too-few-of-the-old-are-in-sync"),
-    pytest.param(partition("4 5 1 2", isr="1 5", leader=5, adding="4 5", removing="1 2"), 1,  ("1 2", "", "", 1, "1"),    id="enough-of-the-old-are-in-sync"),
-    pytest.param(partition("4 1 2", isr="1", leader=1, adding="4", removing="2"),         2,  ("1 2", "", "", 1, "1"),    id="no-worse-than-before"),
-    pytest.param(partition("4 5 1", isr="5", leader=5, adding="4 5", removing="1"),       1,  None,                       id="nobody-old-is-in-sync"),
-    pytest.param(partition("4 1 2", isr="1 2", leader=1, removing="2"),                   1,  None,                       id="it-was-there-before"),
-    pytest.param(partition("5 1 2", isr="1 2", leader=1, adding="5", removing="2"),       1,  None,                       id="another-comes"),
-    pytest.param(partition("4 1 2", isr="1 2", leader=1),                                 1,  None,                       id="nothing-moves"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("under_way, minimum, expected", FAILED)
-def test_a_move_to_a_broker_that_stays_away_fails_after_the_lag_time(under_way, minimum, expected):
-    settings = {"min.insync.replicas": str(minimum)}
-    image = image_of(under_way, ids=SIX, fenced="4", configs=settings)
-
-    assert fail_reassignments(image, {4: 29_999}).records == []
-    result = fail_reassignments(image, {4: 30_000})
-
-    assert (row(replay(image, result)) if result.records else None) == expected
-    assert result.response == ([] if expected is None else [KEY])
-    for record in result.records:
-        assert record.cause.endswith(
-            "failed: broker 4 has been away for 30.0 s (replica.lag.time.max.ms=30000)"
-        )
-
-
-def test_a_move_to_a_broker_that_is_back_goes_on():
-    image = image_of(partition("4 1 2", isr="1 2", leader=1, adding="4", removing="2"), ids=SIX)
-
-    assert fail_reassignments(image, {4: 10**9}).records == []
 
 
 def test_cancelling_is_refused_where_nobody_in_sync_would_be_left():

@@ -96,7 +96,7 @@ CASES = [  # record                                              fields that dif
     pytest.param([kinds.ControllerRecord(controller_id="x", controller_epoch=2, is_resignation=True)], {"controller": ControllerLease(controller_id=None, controller_epoch=2, offset=101)}, id="resignation-keeps-the-epoch"),
     pytest.param([broker_record(4)],                             {"brokers": {**BEFORE.brokers, 4: broker(4)}},                id="broker-registers"),
     pytest.param([broker_record(1, epoch=1, root="r")],          {"brokers": {**BEFORE.brokers, 1: replace(broker(1), broker_epoch=1, root="r")}}, id="broker-registers-another-disk"),
-    pytest.param([kinds.BrokerChangeRecord(broker_id=2, broker_epoch=0, broker_state=FENCED)], {"brokers": {**BEFORE.brokers, 2: broker(2, state=FENCED)}}, id="broker-is-fenced"),
+    pytest.param([kinds.BrokerChangeRecord(broker_id=2, broker_epoch=0, broker_state=FENCED)], {"brokers": {**BEFORE.brokers, 2: replace(broker(2, state=FENCED), fenced_since_ms=77)}}, id="broker-is-fenced"),
     pytest.param([kinds.BrokerChangeRecord(broker_id=2, broker_epoch=1, broker_state=FENCED)], {},                             id="change-of-another-incarnation-is-ignored"),
     pytest.param([kinds.BrokerChangeRecord(broker_id=9, broker_epoch=0, broker_state=FENCED)], {},                             id="change-of-an-unknown-broker-is-ignored"),
     pytest.param([kinds.UnregisterBrokerRecord(broker_id=3, broker_epoch=4)], {"brokers": {1: broker(1), 2: broker(2)}, "past_brokers": {3: 4}}, id="broker-is-unregistered"),

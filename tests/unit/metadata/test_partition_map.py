@@ -1,5 +1,7 @@
 """A topic's partitions in chunks are a mapping like any other, and its drafts change only copies."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -174,3 +176,21 @@ def test_merged_at_once_must_hold_as_merged_alone():
         ONE.merge(bad)
     with pytest.raises(AssertionError):
         draft.merge([(number, bad) for number in range(MERGED_AT_ONCE_MIN)])
+
+
+def test_partitions_that_brokers_are_in_sync_in_are_found_and_other_chunks_are_not_looked_at():
+    alone = replace(ONE, isr=frozenset(brokers("1")), leader=1)
+    numbers = [0, 1, CHUNK_SIZE, 3 * CHUNK_SIZE + 5]
+    base = PartitionMap(dict.fromkeys(numbers, alone))
+    draft = PartitionMapDraft(base)
+    both = replace(ONE, isr=frozenset(brokers("1 2")), leader=1)
+    draft.put(1, both)
+    draft.put(3 * CHUNK_SIZE + 5, both)
+    after = draft.finish()
+
+    for each, expected in ((base, []), (after, [1, 3 * CHUNK_SIZE + 5])):
+        assert [number for number, _ in each.in_sync_on(frozenset({2}))] == expected
+        assert [number for number, _ in each.in_sync_on(frozenset({1, 2}))] == numbers
+        assert list(each.in_sync_on(frozenset({3}))) == []
+    visited = [chunk for chunk in after._chunks.values() if 2 in chunk.members()]
+    assert len(visited) == 2  # of three
