@@ -25,7 +25,7 @@ def test_the_older_of_two_writers_is_fenced_at_its_next_append(orders):
     older.append("orders", at(0, b"a"), **NAME)
     newer.append("orders", at(0, b"b"), **NAME)
 
-    with pytest.raises(ProducerFencedError, match="'etl' was taken over by a newer writer.*stop"):
+    with pytest.raises(ProducerFencedError, match=r"'etl' was taken over by a newer writer.*stop"):
         older.append("orders", at(0, b"c"), **NAME)
 
     newer.append("orders", at(0, b"d"), **NAME)
