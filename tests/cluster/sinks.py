@@ -55,8 +55,8 @@ def options_of(disks, **given) -> dict[str, str]:
 def run_tasks(writer, tasks, monkeypatch, query=None, number=None):
     """Have each task of `tasks` (rows) stage its part; return the messages, last task first."""
     messages = []
+    row_topics._IMAGES.clear()
     for place, rows in enumerate(tasks):
-        row_topics._IMAGES.clear()
         monkeypatch.setattr(sink, "TaskContext", Task(place, query, number))
         writing = pickle.loads(pickle.dumps(writer))
         messages.append(pickle.loads(pickle.dumps(writing.write(iter([batch_of(rows)])))))
