@@ -231,8 +231,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
         query_id = context.getLocalProperty(_QUERY_ID)
         number = context.getLocalProperty(_BATCH_NUMBER)
         # Without them it is refused when it is committed.
-        has_name = query_id is not None and number is not None
-        producer = (_producer_of(query_id), int(number)) if has_name else None
+        producer = None
+        if query_id is not None and number is not None:
+            producer = _producer_of(query_id), int(number)
         return _stage(self._options, self._plan, iterator, producer)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
