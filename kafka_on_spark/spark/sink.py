@@ -36,7 +36,7 @@ from kafka_on_spark.service.row_topics import (
     unnamed,
 )
 from kafka_on_spark.service.sink_options import SinkOptions, parse_sink
-from kafka_on_spark.service.stage_plan import ProducerRun, StageOrder
+from kafka_on_spark.service.stage_plan import ProducerRun, StageOrder, is_unreached
 from kafka_on_spark.spark.frames import kind_of
 from kafka_on_spark.spark.row_topics import TopicOrders
 from kafka_on_spark.spark.services import Services, open_metadata
@@ -133,9 +133,10 @@ def _stage(
     )
 
 
-def _answers(messages: Sequence[Staged]) -> dict[str, StagedTopic]:
+def _answers(messages: Sequence[Staged]) -> list[StagedTopic]:
+    """Return what tasks have answered, in their order, which is that of offsets."""
     ordered = sorted(messages, key=lambda message: message.task)
-    return by_topic(decode_topic(text) for message in ordered for text in message.topics)
+    return [decode_topic(text) for message in ordered for text in message.topics]
 
 
 def _commit(
@@ -144,15 +145,22 @@ def _commit(
     messages: Sequence[Staged],
     producer: ProducerRun | None,
     writer: WriterFence | None,
+    image_offset: Offset,
     known: MetadataImage,
 ) -> None:
-    """Commit what tasks have staged, all topics at once; `known`: an image, perhaps older."""
-    answers = _answers(messages)
+    """Commit what tasks have staged, all topics at once.
+
+    `image_offset`: where it was planned. `known`: an image, perhaps an older one.
+    """
+    given = _answers(messages)
+    if options.acks == "0" and is_unreached([row for each in given for row in each.rows]):
+        return  # who does not wait for errors is not told
+    answers = by_topic(given)
     answers |= unnamed(options.expected_offsets, answers)
     if not answers:
         return
     plans = services.appends.plan_topics(
-        services.metadata.image_at(Offset(messages[0].image_offset), known),
+        services.metadata.image_at(image_offset, known),
         {name: each.partition_count for name, each in answers.items()},
         acks=options.acks,
         producer=producer,
@@ -195,7 +203,8 @@ class BatchWriter(DataSourceArrowWriter):
         services = Services.open(root, storage, None)
         try:
             known = services.metadata.image
-            _commit(services, options, staged, self._producer, self._writer, known)
+            planned = self._plan.topics.image_offset
+            _commit(services, options, staged, self._producer, self._writer, planned, known)
         finally:
             services.close()
 
@@ -205,6 +214,8 @@ class BatchWriter(DataSourceArrowWriter):
 
 _RUNS: dict[str, Services] = {}
 """Of the runs of queries that this process commits, one at a time as a rule."""
+
+_RUNS_MAX = 8
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -251,10 +262,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
         services.metadata.catch_up()
         writer = services.producers.take_over(self._options.transactional_id)
         producer = services.producers.begin(_producer_of(query_id), None, batchId)
-        _commit(services, self._options, staged, producer, writer, known)
+        planned = Offset(staged[0].image_offset)
+        _commit(services, self._options, staged, producer, writer, planned, known)
 
     def _services(self) -> Services:
         if self._run not in _RUNS:
+            while len(_RUNS) >= _RUNS_MAX:  # of queries that have ended
+                _RUNS.pop(next(iter(_RUNS))).close()
             root, storage = normalize(self._options.cluster), StorageOptions(self._options.storage)
             _RUNS[self._run] = Services.open(root, storage, None)
         return _RUNS[self._run]

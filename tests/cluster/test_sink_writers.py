@@ -1,17 +1,21 @@
 """The sink's writers on a real cluster: topics by row, conditions, growth, and who is fenced."""
 
+from contextlib import nullcontext
+
 import pytest
 
 from kafka_on_spark.errors import (
     CommitConflictError,
     InvalidRecordError,
+    KafkaStorageError,
     ProducerFencedError,
     UnexpectedOffsetError,
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.spark import sink
+from kafka_on_spark.spark.sink import BatchWriter
 from tests.cluster.disks import new_disks, values_of
-from tests.cluster.sinks import Query, write_batch
+from tests.cluster.sinks import Query, options_of, schema_of, write_batch
 
 
 @pytest.fixture
@@ -114,6 +118,30 @@ def test_a_condition_on_a_topic_that_gets_no_row_counts(disks, monkeypatch):
         write_batch(disks, only_one, monkeypatch, expected_offsets='{"two":{"0":0}}')
 
     assert values_of(disks.cluster, "one") == []
+
+
+def test_a_condition_counts_for_a_write_without_rows(disks, monkeypatch):
+    writer = BatchWriter(
+        options_of(disks, topic="one", expected_offsets='{"one":{"0":3}}'),
+        schema_of([row("one", b"a")]),
+        overwrite=False,
+    )
+
+    with pytest.raises(UnexpectedOffsetError, match="not at the expected 3"):
+        writer.commit([])
+
+
+@pytest.mark.parametrize("acks", ["0", "1"])
+def test_a_root_that_is_away_is_told_to_those_who_wait(disks, monkeypatch, acks):
+    disks.cluster.append("two", [("k", "first")])
+    disks.take_away(1, 2, 3)
+    try:
+        with pytest.raises(KafkaStorageError) if acks == "1" else nullcontext():
+            write_batch(disks, [[row("two", b"a")]], monkeypatch, acks=acks)
+    finally:
+        disks.give_back(1, 2, 3)
+
+    assert values_of(disks.cluster, "two") == [b"first"]
 
 
 @pytest.mark.parametrize("given", [{}, {"topic": "one"}], ids=["by row", "by option"])
