@@ -27,8 +27,7 @@ NULL_KIND: Final = "void"
 
 
 def check_columns(kinds: Mapping[str, str], *, has_topic: bool) -> None:
-    """Check the names and types of an append's columns; `has_topic`: the topic is given apart,
-    and a column of that name is not looked at.
+    """Check the names and types of an append's columns; `has_topic`: the topic is given apart.
 
     Raises:
         InvalidRequestError: A column is missing, unknown or of a wrong type.
@@ -45,7 +44,7 @@ def check_columns(kinds: Mapping[str, str], *, has_topic: bool) -> None:
                 f" (given: {', '.join(kinds) or 'no columns'})"
             )
         kind = kinds.get(name, NULL_KIND)
-        if kind not in (*allowed, NULL_KIND) and not (name == "topic" and has_topic):
+        if kind not in (*allowed, NULL_KIND):
             raise InvalidRequestError(
                 f"{name} attribute unsupported type {kind}. {name} must be a(n)"
                 f" {' or '.join(allowed)}"

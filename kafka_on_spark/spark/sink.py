@@ -83,6 +83,8 @@ def _check(
         )
     options = parse_sink(given, is_stream=is_stream)
     kinds = {field.name: kind_of(field.dataType) for field in schema.fields}
+    if options.topic is not None:
+        kinds.pop("topic", None)  # the option wins, whatever the column is
     check_columns(kinds, has_topic=options.topic is not None)
     for warning in options.warnings:
         say_once(warning)

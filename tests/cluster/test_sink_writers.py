@@ -2,7 +2,9 @@
 
 from contextlib import nullcontext
 
+import pyarrow as pa
 import pytest
+from pyspark.sql.types import IntegerType
 
 from kafka_on_spark.errors import (
     CommitConflictError,
@@ -15,7 +17,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.spark import sink
 from kafka_on_spark.spark.sink import BatchWriter
 from tests.cluster.disks import new_disks, values_of
-from tests.cluster.sinks import Query, options_of, schema_of, write_batch
+from tests.cluster.sinks import TYPES, Query, options_of, schema_of, write_batch
 
 
 @pytest.fixture
@@ -60,6 +62,15 @@ def test_the_high_watermarks_of_all_topics_move_in_one_commit(disks, monkeypatch
     write_batch(disks, both(6), monkeypatch)
 
     assert len(disks.cluster._metadata.history()) == before + 1
+
+
+def test_the_option_wins_over_a_column_of_any_type(disks, monkeypatch):
+    write_batch(disks, [[{"partition": 0, "value": b"a"}]], monkeypatch, topic="two")
+    monkeypatch.setitem(TYPES, "topic", (IntegerType(), pa.int32()))
+
+    write_batch(disks, [[row(5, b"b")]], monkeypatch, topic="two")
+
+    assert values_of(disks.cluster, "two") == [b"a", b"b"]
 
 
 def test_the_option_wins_over_the_column(disks, monkeypatch):

@@ -69,7 +69,6 @@ COLUMNS = [  # the order is KafkaWriter's: topic, key, value, headers, partition
 ALLOWED = [
     pytest.param({"value": "string"},                                                                                             True,  id="a value"),
     pytest.param({"value": "binary", "key": "binary", "headers": HEADERS, "partition": "int", "topic": "string"},                 False, id="all"),
-    pytest.param({"value": "string", "topic": "int"},                                                                             True,  id="the option wins over a column of any type"),
     pytest.param({"value": "void", "key": "void"},                                                                                True,  id="nulls"),
     pytest.param({"value": "binary", "offset": "bigint", "timestamp": "timestamp", "timestampType": "int", "topic": "string"},    False, id="the source's rows"),
 ]
