@@ -45,7 +45,7 @@ def run(frame, disks, topic, checkpoint, **options):
     for name, value in options.items():
         if value is not None:
             writer = writer.option(name, str(value))
-    assert writer.start().awaitTermination(60)
+    assert writer.start().awaitTermination(240)
 
 
 def test_a_frame_is_appended_and_read_back(spark, disks, new_topic):
@@ -147,7 +147,7 @@ def test_the_older_of_two_queries_with_a_transactional_id_is_fenced(
         disks.cluster.append(topic, records(b"b"))
 
         with pytest.raises(StreamingQueryException) as caught:
-            older.awaitTermination(120)
+            older.awaitTermination(240)
     finally:
         older.stop()
 
@@ -181,7 +181,7 @@ def test_for_each_batch_with_its_number_as_sequence_is_exactly_once(
         frame = stream(spark, disks, topic, startingOffsets="earliest")
         writer = frame.writeStream.foreachBatch(append)
         writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-        assert writer.start().awaitTermination(60)
+        assert writer.start().awaitTermination(240)
 
     start()
     for file in (checkpoint / "commits").iterdir():
@@ -202,7 +202,7 @@ def test_output_mode_complete_is_refused(spark, disks, new_topic, checkpoint):
     with pytest.raises(StreamingQueryException) as caught:
         writer.option("cluster", str(disks.metadata_root)).option("topic", copy).option(
             "checkpointLocation", str(checkpoint)
-        ).start().awaitTermination(60)
+        ).start().awaitTermination(240)
 
     assert sentence_of(caught.value) == (
         "InvalidRequestError: output mode complete is not allowed: a log is only appended to; use"
