@@ -107,7 +107,6 @@ WRITES = [
     pytest.param("'v' as value, map('a', binary('b')) as headers", {},          ["headers attribute unsupported type map<string,binary>. headers must be a(n) array<struct<key:string,value:binary>>"], id="headers"),
     pytest.param("'v' as value, 5L as partition",     {},                       ["partition attribute unsupported type bigint. partition must be a(n) int"], id="partition"),
     pytest.param("'v' as value",                      {"kafka.key.serializer": "x"}, ["Kafka option 'key.serializer' is not supported as keys are serialized with ByteArraySerializer."], id="serializer"),
-    pytest.param("'v' as value",                      {"expected_offsets": '{"orders":{"0":7,"1":7}}'}, ["not at the expected 7"],                id="log ends that are not there"),
     pytest.param("'v' as value",                      {"topic": None},          ["topic option required when no 'topic' attribute is present"],    id="no topic"),
     pytest.param("'v' as value, 5 as topic",          {"topic": None},          ["topic attribute unsupported type int. topic must be a(n) string"], id="a topic that is none"),
     pytest.param("'v' as value, string(null) as topic", {"topic": None},        ["[KAFKA_NULL_TOPIC_IN_DATA] The Kafka message data sent to the producer contains a null topic. Use the `topic` option for setting a default topic."], id="null topic"),
