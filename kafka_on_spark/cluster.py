@@ -185,12 +185,15 @@ class Cluster(Reassigning):
         producer_id: str | None = None,
         producer_epoch: int | None = None,
         sequence: int | None = None,
+        transactional_id: str | None = None,
         expected_offsets: Mapping[int, int] | None = None,
         timeout_ms: int | None = None,
     ) -> AppendResult:
         """Append a DataFrame, an Arrow table or a list of records; return where they stand.
 
-        With `producer_id` and `sequence` a retry of the same records is appended once.
+        With `producer_id` and `sequence` a retry of the same records is appended once. Of the
+        writers under one `transactional_id`, the newest fences the others; this object is one.
+        `expected_offsets`: append only if partitions end there.
 
         Raises:
             UnknownTopicOrPartitionError, InvalidRequestError, InvalidRecordError,
@@ -213,6 +216,7 @@ class Cluster(Reassigning):
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             sequence=sequence,
+            transactional_id=transactional_id,
             expected_offsets=expected_offsets,
             timeout_ms=timeout_ms,
         )

@@ -96,7 +96,7 @@ def run(folder: Path, records: int) -> dict[str, object]:
     spark = _session()
     home = os.environ.get("SPARK_HOME") or os.path.dirname(pyspark.__file__)
     work = Path(home, "work", str(spark.sparkContext.applicationId))
-    bench = Bench(folder, records=records, runs=1)
+    bench = Bench(folder, records=records, runs=1, batches=1)
     try:
         with bench.make_cluster("throughput", spark) as cluster, Peaks() as peaks:
             cluster.create_topic("rows", partitions=PARTITIONS, replication_factor=3)

@@ -78,6 +78,27 @@ class ProducerStamp:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WriterFence:
+    """Which of the writers under one transactional id appends (KIP-98's transactional.id).
+
+    Apart from the stamp: what makes a retry a retry, and who may write, are two things. A query
+    that is begun anew is another writer, and its last batch is the same append.
+
+    Attributes:
+        transactional_id: What the writers share.
+        epoch: Of this one; a higher one fences the lower.
+    """
+
+    transactional_id: str
+    epoch: ProducerEpoch
+
+    @property
+    def key(self) -> str:
+        """Under which the epoch stands among those of producers, none of which it is."""
+        return f"transaction/{self.transactional_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StagedBatch:
     """An append to one partition before it has offsets: files are written, nothing is committed.
 
@@ -89,11 +110,13 @@ class StagedBatch:
             (message.timestamp.type=LogAppendTime), not their own.
         renamed_from: Epoch of the files' first names, where the append went on under a later
             leadership and stages them anew; None: their names say it.
+        writer: Who writes, where older writers are to be fenced. It is not kept with the batch.
     """
 
     segments: tuple[Segment, ...]
     partition_count: int
     producer: ProducerStamp | None = None
+    writer: WriterFence | None = None
     is_log_append_time: bool = False
     renamed_from: LeaderEpoch | None = None
 

@@ -15,10 +15,11 @@ from kafka_on_spark.errors import (
     UnexpectedOffsetError,
 )
 from kafka_on_spark.ids import LeaderEpoch, Offset
-from kafka_on_spark.log.batch import Batch, StagedBatch, with_offsets
+from kafka_on_spark.log.batch import Batch, StagedBatch, WriterFence, with_offsets
 from kafka_on_spark.log.leadership import check_leader_epoch
 from kafka_on_spark.log.producer_state import (
     AppendedBefore,
+    check_writer,
     find_append,
     known_producer,
     producer_fenced,
@@ -42,12 +43,14 @@ def append(
     Raises:
         FencedLeaderEpochError, UnknownLeaderEpochError: The table is not fenced at this epoch.
         UnexpectedOffsetError: The log does not end at `expected_offset`.
+        ProducerFencedError: A newer writer under its transactional id writes this log.
         And as `producer_state.find_append`.
     """
     check_fence(state, leader_epoch)
     found = find_append(state, staged)
     if found is not None:
         return found
+    check_writer(state, staged.writer)
     if expected_offset is not None:
         check_end(state, expected_offset)
     batch = with_offsets(
@@ -216,6 +219,24 @@ def fence_producer(
         leader_epoch=state.leader_epoch,
         producers={producer_id: ProducerCounter(known.sequence, producer_epoch)},
     )
+
+
+def fence_writer(
+    state: ReplicaState, writer: WriterFence, *, leader_epoch: LeaderEpoch
+) -> LogChange | None:
+    """Decide the writing of a writer's epoch, before its first append: no older one comes after.
+
+    None if it stands there.
+
+    Raises:
+        ProducerFencedError: A newer writer has begun.
+    """
+    check_fence(state, leader_epoch)
+    check_writer(state, writer)
+    known = state.producers.get(writer.key)
+    if known is not None and known.producer_epoch == writer.epoch:
+        return None
+    return fence_producer(state, writer.key, writer.epoch, leader_epoch=leader_epoch)
 
 
 def check_end(state: ReplicaState, expected_offset: Offset) -> None:

@@ -15,7 +15,7 @@ from kafka_on_spark.errors import (
     OutOfOrderSequenceError,
     ProducerFencedError,
 )
-from kafka_on_spark.log.batch import Batch, ProducerStamp, StagedBatch
+from kafka_on_spark.log.batch import Batch, ProducerStamp, StagedBatch, WriterFence
 from kafka_on_spark.log.state import ProducerCounter, ReplicaState
 
 
@@ -111,6 +111,30 @@ def producer_fenced(producer_id: str, producer_epoch: int, newer_epoch: int) -> 
     return ProducerFencedError(
         f"producer {producer_id!r} was taken over by a newer run: stop this one",
         producer_epoch=producer_epoch,
+        newer_epoch=newer_epoch,
+    )
+
+
+def check_writer(state: ReplicaState, writer: WriterFence | None) -> None:
+    """Check that no newer writer under the same transactional id has begun to write this log.
+
+    Raises:
+        ProducerFencedError: One has.
+    """
+    if writer is None:
+        return
+    known = state.producers.get(writer.key)
+    if known is not None and known.producer_epoch > writer.epoch:
+        raise writer_fenced(writer, known.producer_epoch)
+
+
+def writer_fenced(writer: WriterFence, newer_epoch: int) -> ProducerFencedError:
+    """Return the error for a writer that a newer one has taken over from."""
+    return ProducerFencedError(
+        f"transactional id {writer.transactional_id!r} was taken over by a newer writer, which"
+        " fences this one: stop it; if it is the one to go on, restart it (the query, or"
+        " Cluster.open), and it takes over in turn",
+        producer_epoch=writer.epoch,
         newer_epoch=newer_epoch,
     )
 

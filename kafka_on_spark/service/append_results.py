@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import Offset, TopicId
+from kafka_on_spark.log.batch import WriterFence
 from kafka_on_spark.service.append_parts import PartitionOutcome
 from kafka_on_spark.service.stage_plan import ProducerRun, StageOrder
 
@@ -18,6 +19,7 @@ class AppendPlan:
         order: For the tasks.
         acks: "all", "1" or "0".
         producer: Who appends, or None.
+        writer: Under which transactional id, or None.
         expected_offsets: Log ends by partition, for a conditional append.
         timeout_ms: Source: delivery.timeout.ms.
     """
@@ -26,6 +28,7 @@ class AppendPlan:
     order: StageOrder
     acks: str
     producer: ProducerRun | None
+    writer: WriterFence | None = None
     expected_offsets: Mapping[int, int] = field(default_factory=dict)
     timeout_ms: int
 
@@ -70,37 +73,52 @@ class AppendResult:
         return bool(parts) and all(each.is_duplicate for each in parts)
 
 
-def append_result(
-    topic: str, outcomes: Sequence[PartitionOutcome], *, is_waited_for: bool
-) -> AppendResult:
-    """Return the result of an append; with acks=0 (`is_waited_for` false) nothing is raised.
+def append_results(
+    topics: Mapping[TopicId, str], outcomes: Sequence[PartitionOutcome], *, is_waited_for: bool
+) -> list[AppendResult]:
+    """Return the results of an append to `topics`, in their order.
+
+    With acks=0 (`is_waited_for` false) nothing is raised.
 
     Raises:
-        The first partition's error, with the partitions that were acknowledged in its context.
+        The first partition's error, with what became of each partition in its context.
     """
-    failed = [each for each in outcomes if each.error is not None]
-    if failed and is_waited_for:
-        error = failed[0].error
-        assert error is not None
-        raise with_partitions(error, topic, outcomes)
-    return AppendResult(
-        topic=topic,
-        partitions={
-            each.key.partition: PartitionAppend(
-                base_offset=each.base_offset,
-                record_count=each.record_count,
-                is_duplicate=each.is_duplicate,
-            )
-            for each in outcomes
-        },
-    )
+    error = next((each.error for each in outcomes if each.error is not None), None)
+    if error is not None and is_waited_for:
+        raise _with_partitions(error, topics, outcomes)
+    return [
+        AppendResult(
+            topic=name,
+            partitions={
+                each.key.partition: PartitionAppend(
+                    base_offset=each.base_offset,
+                    record_count=each.record_count,
+                    is_duplicate=each.is_duplicate,
+                )
+                for each in outcomes
+                if each.key.topic_id == topic_id
+            },
+        )
+        for topic_id, name in topics.items()
+    ]
 
 
-def with_partitions(
-    error: KafkaOnSparkError, topic: str, outcomes: Sequence[PartitionOutcome]
+def _with_partitions(
+    error: KafkaOnSparkError, topics: Mapping[TopicId, str], outcomes: Sequence[PartitionOutcome]
 ) -> KafkaOnSparkError:
-    """Return `error` with which partitions of the append failed and which are acknowledged."""
-    failed = [each.key.partition for each in outcomes if each.error is not None]
-    kept = [each.key.partition for each in outcomes if each.error is None]
-    context = {**error.context, "topic": topic, "failed": failed, "acknowledged": kept}
+    """Return `error` with which partitions failed, and of what, and which are acknowledged."""
+
+    def label(each: PartitionOutcome) -> int | str:
+        number = each.key.partition
+        return number if len(topics) == 1 else f"{topics[each.key.topic_id]}-{number}"
+
+    failed = {label(each): each.error for each in outcomes if each.error is not None}
+    context = {
+        **error.context,
+        "topic": ",".join(topics.values()),
+        "failed": list(failed),
+        "acknowledged": [label(each) for each in outcomes if each.error is None],
+    }
+    if len({type(each) for each in failed.values()}) > 1:
+        context["errors"] = {each: type(why).__name__ for each, why in failed.items()}
     return type(error)(error.message, **context)

@@ -47,8 +47,13 @@ from kafka_on_spark.service.append_checks import (
 from kafka_on_spark.service.append_parts import PartitionOutcome, StagedPartition
 from kafka_on_spark.service.fetch_reports import merge_reports, partition_report, state_report
 from kafka_on_spark.service.metadata_service import MetadataService
-from kafka_on_spark.service.producers import check_not_fenced
-from kafka_on_spark.service.replicas import Appended, append, begin_leadership
+from kafka_on_spark.service.producers import check_not_fenced, check_writer_not_fenced
+from kafka_on_spark.service.replicas import (
+    Appended,
+    append,
+    begin_leadership,
+    fence_older_writers,
+)
 from kafka_on_spark.service.replication import FetchOrder, fetch
 
 PAUSE_MS_MIN: Final = 10.0
@@ -220,10 +225,13 @@ class Appender:
             # The leader's fault and not the caller's: another may lead before the time is up.
             raise ReplicaLostError(f"the leader's log can't be read: {error}") from error
         stamp = each.part.staged.producer
-        if stamp is not None and not (each.is_appended and find_append(state, each.part.staged)):
+        if not (each.is_appended and find_append(state, each.part.staged)):
             # It is written now, perhaps again; a leader that was elected after a newer run began
             # knows nothing of that run.
-            check_not_fenced(image.producers, stamp.producer_id, stamp.producer_epoch)
+            if stamp is not None:
+                check_not_fenced(image.producers, stamp.producer_id, stamp.producer_epoch)
+            check_writer_not_fenced(image.producers, each.part.staged.writer)
+            state = fence_older_writers(replica, state, each.part.staged.writer)
         staged = self._restage(each.part, leader, partition.leader_epoch)
         appended = append(
             replica,

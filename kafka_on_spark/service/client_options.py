@@ -1,10 +1,11 @@
 """Options of Kafka's client: refused where Spark's source refuses them, else accepted.
 
-Pure. A query that moves over keeps its `kafka.*` options. Two have a meaning here
-(`kafka.group.id`, `kafka.client.rack`); the rest mean nothing and are named once in a warning.
+Pure. A query that moves over keeps its `kafka.*` options. Some have a meaning here (a source's
+`kafka.group.id` and `kafka.client.rack`, a sink's `kafka.acks` and `kafka.transactional.id`); the
+rest mean nothing and are named once in a warning.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from kafka_on_spark.errors import InvalidRequestError
@@ -12,7 +13,10 @@ from kafka_on_spark.errors import InvalidRequestError
 PREFIX: Final = "kafka."
 GROUP_ID: Final = "kafka.group.id"
 RACK: Final = "kafka.client.rack"
-_MEANT: Final = frozenset({GROUP_ID, RACK})
+ACKS: Final = "kafka.acks"
+TRANSACTIONAL_ID: Final = "kafka.transactional.id"
+SOURCE_MEANT: Final = frozenset({GROUP_ID, RACK})
+SINK_MEANT: Final = frozenset({ACKS, TRANSACTIONAL_ID})
 
 # Of Spark's connector and about the client too.
 _CONNECTOR: Final = {
@@ -40,6 +44,17 @@ _REFUSED: Final = {
     "kafka.interceptor.classes": "Kafka option 'interceptor.classes' is not supported",
 }
 
+_REFUSED_BY_SINK: Final = {
+    "kafka.key.serializer": (
+        "Kafka option 'key.serializer' is not supported as keys are serialized with"
+        " ByteArraySerializer."
+    ),
+    "kafka.value.serializer": (
+        "Kafka option 'value.serializer' is not supported as value are serialized with"
+        " ByteArraySerializer."
+    ),
+}
+
 
 def is_client_option(name: str) -> bool:
     """Return whether an option, lower-cased, is one of Kafka's client."""
@@ -47,25 +62,36 @@ def is_client_option(name: str) -> bool:
 
 
 def check_client_options(given: Mapping[str, str]) -> None:
-    """Check the client's options, lower-cased.
+    """Check the options of a reading client, lower-cased.
 
     Raises:
         InvalidRequestError: One is not supported, as in Spark's Kafka source.
     """
-    for name, sentence in _REFUSED.items():
+    _check(given, _REFUSED)
+
+
+def check_producer_options(given: Mapping[str, str]) -> None:
+    """Check the options of a writing client, lower-cased.
+
+    Raises:
+        InvalidRequestError: One is not supported, as in Spark's Kafka sink.
+    """
+    _check(given, _REFUSED_BY_SINK)
+
+
+def _check(given: Mapping[str, str], refused: Mapping[str, str]) -> None:
+    for name, sentence in refused.items():
         if name in given:
             raise InvalidRequestError(sentence)
 
 
-def meaningless(names: Iterable[str]) -> list[str]:
+def meaningless(names: Iterable[str], meant: Collection[str] = SOURCE_MEANT) -> list[str]:
     """Return a warning that names those of the options, lower-cased, that mean nothing here.
 
     Names only: a value may be a password.
     """
     ignored = sorted(
-        _CONNECTOR.get(name, name)
-        for name in names
-        if is_client_option(name) and name not in _MEANT
+        _CONNECTOR.get(name, name) for name in names if is_client_option(name) and name not in meant
     )
     if not ignored:
         return []

@@ -11,11 +11,12 @@ from typing import Final
 from kafka_on_spark.config import unknown_name
 from kafka_on_spark.errors import InvalidRequestError
 
+# In the order in which Kafka's sink looks at them.
 _ALLOWED: Final[Mapping[str, tuple[str, ...]]] = {
-    "value": ("string", "binary"),
-    "key": ("string", "binary"),
-    "headers": ("array<struct<key:string,value:binary>>",),
     "topic": ("string",),
+    "key": ("string", "binary"),
+    "value": ("string", "binary"),
+    "headers": ("array<struct<key:string,value:binary>>",),
     "partition": ("int",),
     "timestamp": ("timestamp",),
 }
@@ -31,23 +32,23 @@ def check_columns(kinds: Mapping[str, str], *, has_topic: bool) -> None:
     Raises:
         InvalidRequestError: A column is missing, unknown or of a wrong type.
     """
-    if "value" not in kinds:
-        raise InvalidRequestError(
-            "Required attribute 'value' not found: name the column with the records 'value'"
-            f" (given: {', '.join(kinds) or 'no columns'})"
-        )
     if not has_topic and "topic" not in kinds:
         raise InvalidRequestError(
             "topic option required when no 'topic' attribute is present. Use the topic option"
             " for setting a topic."
         )
-    for name, kind in kinds.items():
-        if name in IGNORED:
-            continue
-        if name not in _ALLOWED:
-            raise InvalidRequestError(unknown_name("column", name, list(_ALLOWED)))
-        if kind not in (*_ALLOWED[name], NULL_KIND):
-            allowed = " or ".join(_ALLOWED[name])
+    for name, allowed in _ALLOWED.items():
+        if name == "value" and name not in kinds:
             raise InvalidRequestError(
-                f"{name} attribute unsupported type {kind}. {name} must be a(n) {allowed}"
+                "Required attribute 'value' not found: name the column with the records 'value'"
+                f" (given: {', '.join(kinds) or 'no columns'})"
             )
+        kind = kinds.get(name, NULL_KIND)
+        if kind not in (*allowed, NULL_KIND):
+            raise InvalidRequestError(
+                f"{name} attribute unsupported type {kind}. {name} must be a(n)"
+                f" {' or '.join(allowed)}"
+            )
+    unknown = [name for name in kinds if name not in (*_ALLOWED, *IGNORED)]
+    if unknown:
+        raise InvalidRequestError(unknown_name("column", unknown[0], list(_ALLOWED)))

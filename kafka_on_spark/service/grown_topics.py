@@ -10,12 +10,15 @@ record that its leader lacks is not committed, and yet may be if its holder is e
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafka_on_spark.errors import (
+    CorruptLogError,
+    KafkaStorageError,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
     OutOfOrderSequenceError,
+    ReplicaLostError,
 )
 from kafka_on_spark.ids import PartitionKey, TopicId
 from kafka_on_spark.log.operations import fence_producer
@@ -28,7 +31,7 @@ from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.replicas import begin_leadership, commit_decided
 from kafka_on_spark.service.replication import FetchOrder, fetch
-from kafka_on_spark.service.stage_plan import ProducerRun
+from kafka_on_spark.service.stage_plan import ProducerRun, StageOrder
 
 MakeReplicas = Callable[[Iterable[PartitionKey]], object]
 
@@ -138,6 +141,26 @@ class GrownTopics:
                     " asked, and may have a first try of this append: bring the broker back or"
                     " let the controller fence it, and append again"
                 )
+
+
+def split_as_before(
+    order: StageOrder, replicas: ReplicaStore, producer_id: str, sequence: int
+) -> StageOrder:
+    """Return `order` for as many partitions as the append was split by that stands in a log.
+
+    What a task can see without fencing anybody. The committer asks again, fenced, and compares.
+    """
+    for target in order.targets:
+        if target is None:
+            continue
+        try:
+            log = replicas.open(target.replicas[0]).load()
+        except (CorruptLogError, KafkaStorageError, ReplicaLostError):
+            continue  # not made yet, or away: the committer will say
+        count = split_of(log, producer_id, sequence)
+        if count is not None:
+            return replace(order, targets=order.targets[:count])
+    return order
 
 
 def _leader(

@@ -131,11 +131,16 @@ class MetadataService:
                 if isinstance(record, AdminResultRecord) and record.request in self._watched:
                     self._watched[record.request] = record
 
-    def image_at(self, offset: Offset) -> MetadataImage:
+    def image_at(self, offset: Offset, after: MetadataImage | None = None) -> MetadataImage:
         """Return the image that the log gave up to `offset`; a decision is in it as a whole.
 
-        From the newest snapshot that is old enough, and what was committed between.
+        From `after`, if it is old enough, else from the newest snapshot that is, and what was
+        committed between.
         """
+        if after is not None and after.offset == offset:
+            return after
+        if after is not None and 0 < after.offset < offset:
+            return after.replay(*self._log.read(from_offset=after.offset, to_offset=offset))
         snapshot = self._log.newest_snapshot(to_offset=offset)
         image = MetadataImage()
         if snapshot is not None:

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import ProducerEpoch, check_whole_number
-from kafka_on_spark.log.producer_state import producer_fenced
+from kafka_on_spark.log.batch import WriterFence
+from kafka_on_spark.log.producer_state import producer_fenced, writer_fenced
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ProducerRecord
 from kafka_on_spark.service.metadata_service import MetadataService
@@ -50,6 +51,25 @@ class ProducerRuns:
         check_not_fenced(self._metadata.image.producers, producer_id, producer_epoch)
         return run
 
+    def take_over(self, transactional_id: str | None) -> WriterFence | None:
+        """Return the writer to append as; None without a transactional id.
+
+        This process is one writer: its first append takes the next epoch.
+
+        Raises:
+            InvalidRequestError: The id is no text.
+            ProducerFencedError: A newer writer has begun.
+        """
+        if transactional_id is None:
+            return None
+        check_transactional_id(transactional_id)
+        key = WriterFence(transactional_id=transactional_id, epoch=ProducerEpoch(0)).key
+        if key not in self._mine:
+            self._mine[key] = self._take_epoch(key)
+        writer = WriterFence(transactional_id=transactional_id, epoch=self._mine[key])
+        check_writer_not_fenced(self._metadata.image.producers, writer)
+        return writer
+
     def _take_epoch(self, producer_id: str, given: ProducerEpoch | None = None) -> ProducerEpoch:
         def decide(image: MetadataImage) -> ControllerResult[ProducerEpoch]:
             newest = image.producers.get(producer_id, -1)
@@ -92,6 +112,19 @@ def check_producer(producer_id: object, producer_epoch: int | None, sequence: in
         )
 
 
+def check_transactional_id(transactional_id: object) -> None:
+    """Check that a transactional id is one.
+
+    Raises:
+        InvalidRequestError: It is no text, or an empty one.
+    """
+    if not isinstance(transactional_id, str) or not transactional_id:
+        raise InvalidRequestError(
+            f"transactional_id can't be {transactional_id!r}: give a text that only this writer"
+            " and those that replace it have"
+        )
+
+
 def check_not_fenced(
     producers: Mapping[str, ProducerEpoch], producer_id: str, producer_epoch: int
 ) -> None:
@@ -103,3 +136,18 @@ def check_not_fenced(
     newest = producers.get(producer_id)
     if newest is not None and newest > producer_epoch:
         raise producer_fenced(producer_id, producer_epoch, newest)
+
+
+def check_writer_not_fenced(
+    producers: Mapping[str, ProducerEpoch], writer: WriterFence | None
+) -> None:
+    """Check that no newer writer has taken over a transactional id, by the metadata's `producers`.
+
+    Raises:
+        ProducerFencedError: One has.
+    """
+    if writer is None:
+        return
+    newest = producers.get(writer.key)
+    if newest is not None and newest > writer.epoch:
+        raise writer_fenced(writer, newest)

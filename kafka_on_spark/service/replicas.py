@@ -13,7 +13,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.batch import Batch, StagedBatch
+from kafka_on_spark.log.batch import Batch, StagedBatch, WriterFence
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaLog
@@ -104,6 +104,27 @@ def begin_leadership(replica: ReplicaLog, partition: PartitionRegistration) -> R
         return commit_decided(replica, decide)
     except ReplicaLostError:
         return commit_decided(replica, decide)
+
+
+def fence_older_writers(
+    replica: ReplicaLog, state: ReplicaState, writer: WriterFence | None
+) -> ReplicaState:
+    """Have a writer's epoch stand in a leader's table, last seen at `state`, before it appends.
+
+    One commit, the first time that a writer comes to a partition.
+
+    Raises:
+        ProducerFencedError: A newer writer has begun.
+    """
+    if writer is None:
+        return state
+    leader_epoch = state.leader_epoch
+    assert leader_epoch is not None, "a leadership has begun"
+    if operations.fence_writer(state, writer, leader_epoch=leader_epoch) is None:
+        return state
+    return commit_decided(
+        replica, lambda now: operations.fence_writer(now, writer, leader_epoch=leader_epoch)
+    )
 
 
 def proves_complete(state: ReplicaState, partition: PartitionRegistration) -> bool:

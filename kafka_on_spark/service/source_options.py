@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from kafka_on_spark.config import check_acks, unknown_name
+from kafka_on_spark.config import unknown_name
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.service.as_of import AsOf
 from kafka_on_spark.service.client_options import (
@@ -66,15 +66,6 @@ _NOT_IN_STREAMS: Final = {
         "option 'asOfMetadataOffset' is not valid in streaming queries: read a batch"
     ),
 }
-_SINK: Final = {
-    "cluster": "cluster",
-    "topic": "topic",
-    "acks": "acks",
-    "producer_id": "producer_id",
-    "sequence": "sequence",
-    "includeheaders": "includeHeaders",
-    "checkpointlocation": "checkpointLocation",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,27 +105,6 @@ class SourceOptions:
     storage: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SinkOptions:
-    """Where to write.
-
-    Attributes:
-        cluster: The metadata root.
-        topic: The topic's name.
-        acks: "all", "1" or "0".
-        producer_id: For an idempotent batch write, or None.
-        sequence: Its number, or None.
-        storage: Storage options.
-    """
-
-    cluster: str
-    topic: str
-    acks: str
-    producer_id: str | None
-    sequence: int | None
-    storage: Mapping[str, str] = field(repr=False)
-
-
 def parse_source(options: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
     """Return the checked options of a read.
 
@@ -145,7 +115,7 @@ def parse_source(options: Mapping[str, str], *, is_stream: bool) -> SourceOption
         name.lower(): text for name, text in options.items() if is_client_option(name.lower())
     }
     rest = {name: text for name, text in options.items() if name.lower() not in client}
-    given = _known(rest, _SOURCE)
+    given = known_options(rest, _SOURCE)
     if is_stream:
         for name, sentence in _NOT_IN_STREAMS.items():
             if name in given:
@@ -161,22 +131,22 @@ def parse_source(options: Mapping[str, str], *, is_stream: bool) -> SourceOption
             "startingOffsets can't be 'group' without a group: set kafka.group.id"
         )
     return SourceOptions(
-        cluster=_cluster(given),
+        cluster=cluster_root(given),
         subscription=subscription,
         starting=starting,
         ending=ending,
         as_of=_as_of(given),
-        is_data_loss_failed=_flag(given, "failondataloss", default=True),
+        is_data_loss_failed=flag(given, "failondataloss", default=True),
         limits=_limits(given),
         tasks_min=_positive(given, "minpartitions", "minPartitions must be positive"),
         records_max=_positive(
             given, "maxrecordsperpartition", "maxrecordsperpartition must be positive"
         ),
-        has_headers=_flag(given, "includeheaders", default=False),
+        has_headers=flag(given, "includeheaders", default=False),
         client_rack=given.get("client.rack") or client.get(RACK),
         group=client.get(GROUP_ID) or None,
         warnings=(*meaningless(client), *_unused(given, is_stream=is_stream)),
-        storage=_storage(options),
+        storage=storage_options(options),
     )
 
 
@@ -221,37 +191,14 @@ def _positive(given: Mapping[str, str], name: str, sentence: str) -> int | None:
     return number
 
 
-def parse_sink(options: Mapping[str, str], *, is_stream: bool, has_topic: bool) -> SinkOptions:
-    """Return the checked options of a write; `has_topic`: the rows have a topic column.
+def known_options(options: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
+    """Return the options but those of the storage, lower-cased.
+
+    `known`: their names as people write them, by the lower-cased ones.
 
     Raises:
-        InvalidRequestError: One is missing, unknown or not allowed.
+        InvalidRequestError: One is unknown.
     """
-    given = _known(options, _SINK)
-    if "topic" not in given:
-        raise InvalidRequestError(
-            "rows with a topic of their own can't be written in this version: use the topic"
-            " option for setting a topic."
-            if has_topic
-            else "topic option required when no 'topic' attribute is present. Use the topic"
-            " option for setting a topic."
-        )
-    if is_stream and {"producer_id", "sequence"} & given.keys():
-        raise InvalidRequestError(
-            "producer_id and sequence can't be set for a stream: its query id and batch number"
-            " are used"
-        )
-    return SinkOptions(
-        cluster=_cluster(given),
-        topic=given["topic"],
-        acks=check_acks(given.get("acks", "all")),
-        producer_id=given.get("producer_id"),
-        sequence=_whole_number(given, "sequence"),
-        storage=_storage(options),
-    )
-
-
-def _known(options: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
     given = {}
     for name, text in options.items():
         if name.lower().startswith(STORAGE_PREFIX):
@@ -262,7 +209,8 @@ def _known(options: Mapping[str, str], known: Mapping[str, str]) -> dict[str, st
     return given
 
 
-def _storage(options: Mapping[str, str]) -> dict[str, str]:
+def storage_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of the storage, without their prefix."""
     return {
         name.lower().removeprefix(STORAGE_PREFIX): text
         for name, text in options.items()
@@ -270,7 +218,12 @@ def _storage(options: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _cluster(given: Mapping[str, str]) -> str:
+def cluster_root(given: Mapping[str, str]) -> str:
+    """Return the option `cluster`.
+
+    Raises:
+        InvalidRequestError: It is missing.
+    """
     if not given.get("cluster"):
         raise InvalidRequestError(
             "Option 'cluster' must be specified: give the cluster's metadata root"
@@ -278,21 +231,15 @@ def _cluster(given: Mapping[str, str]) -> str:
     return given["cluster"]
 
 
-def _flag(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+def flag(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+    """Return a yes or no; `name` is one of the source's, lower-cased.
+
+    Raises:
+        InvalidRequestError: It is neither.
+    """
     text = given.get(name)
     if text is None:
         return default
     if text.lower() not in ("true", "false"):
         raise InvalidRequestError(f"option {_SOURCE[name]!r} can't be {text!r}: true or false")
     return text.lower() == "true"
-
-
-def _whole_number(given: Mapping[str, str], name: str) -> int | None:
-    if name not in given:
-        return None
-    try:
-        return int(given[name])
-    except ValueError:
-        raise InvalidRequestError(
-            f"option {name!r} can't be {given[name]!r}: give a whole number from 0 on"
-        ) from None

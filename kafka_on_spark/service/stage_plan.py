@@ -6,7 +6,8 @@ refused here. The rows that come back are put in task order, which is the order 
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from kafka_on_spark.controller.high_watermark import is_under_min_isr, min_isr
 from kafka_on_spark.errors import (
@@ -25,7 +26,7 @@ from kafka_on_spark.ids import (
     check_mapping,
     check_whole_number,
 )
-from kafka_on_spark.log.batch import ProducerStamp, Segment, StagedBatch
+from kafka_on_spark.log.batch import ProducerStamp, Segment, StagedBatch, WriterFence
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaAddress
@@ -57,6 +58,7 @@ class StageOrder:
         now_us: Timestamp of records without one.
         record_bytes_max: Source: max.message.bytes.
         segment_bytes_max: Uncompressed records a segment. Source: segment.bytes.
+        is_grown: The topic was given partitions: a retry is split as its first try was.
     """
 
     targets: tuple[PartitionTarget | None, ...]
@@ -64,6 +66,7 @@ class StageOrder:
     now_us: int
     record_bytes_max: int
     segment_bytes_max: int
+    is_grown: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +97,11 @@ def encode_staged(staged: StagedSegment) -> str:
 
 def decode_staged(text: str) -> StagedSegment:
     """Return the row that `encode_staged` wrote."""
-    fields = json.loads(text)
+    return staged_of(json.loads(text))
+
+
+def staged_of(fields: Mapping[str, Any]) -> StagedSegment:
+    """Return the row whose fields came as JSON."""
     segment = fields["segment"]
     return StagedSegment(
         **{
@@ -139,6 +146,7 @@ def plan_stage(
         now_us=now_ms * 1000,
         record_bytes_max=settings.integer("max.message.bytes"),
         segment_bytes_max=settings.integer("segment.bytes"),
+        is_grown=topic.is_grown,
     )
 
 
@@ -188,6 +196,7 @@ def collect_parts(
     *,
     producer: ProducerRun | None,
     expected_offsets: Mapping[int, int],
+    writer: WriterFence | None = None,
 ) -> list[StagedPartition]:
     """Return the staged partitions that `rows`, in task order, make.
 
@@ -201,10 +210,11 @@ def collect_parts(
         by_partition.setdefault(row.partition, []).append(row)
     settings = image.settings(topic.topic_id)
     is_append_time = settings.text("message.timestamp.type") == "LogAppendTime"
-    return [
+    parts = [
         _part(topic, order, number, rows, producer, expected_offsets, is_append_time)
         for number, rows in sorted(by_partition.items())
     ]
+    return [replace(each, staged=replace(each.staged, writer=writer)) for each in parts]
 
 
 def is_unreached(rows: Iterable[StagedSegment]) -> bool:

@@ -5,6 +5,7 @@ the time, so it holds the options and nothing else.
 """
 
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from pyspark.sql.datasource import (
     DataSource,
@@ -53,6 +54,8 @@ class KafkaOnSparkDataSource(SentToExecutors, DataSource):
     def __init__(self, options: Any) -> None:
         super().__init__(options)
         self._given: dict[str, str] = dict(options)
+        # A query's batches are committed by writers of one instance, made when its run begins.
+        self._run = uuid4().hex
 
     @classmethod
     def name(cls) -> str:
@@ -84,7 +87,7 @@ class KafkaOnSparkDataSource(SentToExecutors, DataSource):
         self, schema: StructType, overwrite: bool
     ) -> "DataSourceStreamWriter":
         """Return a stream's writer, a new one each batch."""
-        return StreamWriter(self._given, schema, overwrite=overwrite)
+        return StreamWriter(self._given, schema, overwrite=overwrite, run=self._run)
 
 
 def _check_schema(given: StructType, ours: StructType) -> None:

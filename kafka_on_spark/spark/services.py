@@ -122,9 +122,28 @@ def open_metadata(
     Raises:
         ClusterNotFoundError: There is none.
     """
+    metadata = metadata_service(
+        metadata_root, options, application_id=application_id, after_commit=after_commit
+    )
+    metadata.catch_up()
+    return metadata
+
+
+def metadata_service(
+    metadata_root: str,
+    options: StorageOptions,
+    *,
+    application_id: str | None = None,
+    after_commit: Callable[[], None] = lambda: None,
+) -> MetadataService:
+    """Return the metadata of the cluster at `metadata_root`, of which nothing was read yet.
+
+    Raises:
+        ClusterNotFoundError: There is none.
+    """
     metadata_log = DeltaMetadataLog(metadata_root, options)
     metadata_log.check()
-    metadata = MetadataService(
+    return MetadataService(
         metadata_log,
         SystemClock(),
         random=random.random,
@@ -132,8 +151,6 @@ def open_metadata(
         after_commit=after_commit,
         take_turn=partial(take_turn, metadata_log.uri),
     )
-    metadata.catch_up()
-    return metadata
 
 
 @dataclass(slots=True, kw_only=True)

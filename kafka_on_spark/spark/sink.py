@@ -3,10 +3,13 @@
 Exactly once. A stream's query id and batch number are producer and sequence; Spark runs a batch
 again after a crash, and the second commit finds the first. An abort deletes nothing, because
 Spark calls it with the same messages after a commit whose outcome is unknown.
+
+A stream's batch is staged by one writer and committed by another, in another process; what was
+planned travels with the messages.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -18,88 +21,193 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.service.append_results import AppendPlan
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.log.batch import WriterFence
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.columns import check_columns
-from kafka_on_spark.service.source_options import SinkOptions, parse_sink
-from kafka_on_spark.service.stage_plan import decode_staged, encode_staged
+from kafka_on_spark.service.metadata_service import MetadataService
+from kafka_on_spark.service.producers import ProducerRuns, check_producer
+from kafka_on_spark.service.row_topics import (
+    RowTopics,
+    StagedTopic,
+    by_topic,
+    decode_topic,
+    encode_topic,
+    unnamed,
+)
+from kafka_on_spark.service.sink_options import SinkOptions, parse_sink
+from kafka_on_spark.service.stage_plan import ProducerRun, StageOrder, is_unreached
 from kafka_on_spark.spark.executors import SentToExecutors
 from kafka_on_spark.spark.frames import kind_of
-from kafka_on_spark.spark.services import Services
-from kafka_on_spark.storage.records import input_batches
+from kafka_on_spark.spark.row_topics import TopicOrders
+from kafka_on_spark.spark.services import Services, open_metadata
+from kafka_on_spark.spark.source import say_once
+from kafka_on_spark.storage.clock import SystemClock
 from kafka_on_spark.storage.roots import StorageOptions, normalize
-from kafka_on_spark.storage.staging import stage_records
 
 _QUERY_ID = "sql.streaming.queryId"
+_BATCH_NUMBER = "streaming.sql.batchId"
 
 
 @dataclass
 class Staged(WriterCommitMessage):
-    """A task's rows, as JSON, and which query's they are."""
+    """A task's rows, as JSON by topic, which query's they are, and where they were planned."""
 
     task: int
-    rows: list[str]
+    topics: list[str]
     query_id: str | None
+    image_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePlan:
+    """What the tasks of a write are told.
+
+    Attributes:
+        topics: How a topic is planned.
+        order: For the option's topic; None where each row names its own.
+    """
+
+    topics: RowTopics
+    order: StageOrder | None
 
 
 def _check(
     given: Mapping[str, str], schema: StructType, *, overwrite: bool, is_stream: bool
 ) -> SinkOptions:
     if overwrite:
-        mode = "output mode complete" if is_stream else "save mode overwrite"
         raise InvalidRequestError(
-            f"{mode} is not allowed: a log is only appended to; use mode append"
+            "output mode complete is not allowed: a log is only appended to; use mode append"
+            if is_stream
+            else "Save mode Overwrite not allowed for Kafka. Allowed save modes are Append and"
+            " ErrorIfExists (default): a log is only appended to; use mode append"
         )
+    options = parse_sink(given, is_stream=is_stream)
     kinds = {field.name: kind_of(field.dataType) for field in schema.fields}
-    options = parse_sink(given, is_stream=is_stream, has_topic="topic" in kinds)
-    check_columns(kinds, has_topic=True)
+    if options.topic is not None:
+        kinds.pop("topic", None)  # the option wins, whatever the column is
+    check_columns(kinds, has_topic=options.topic is not None)
+    for warning in options.warnings:
+        say_once(warning)
     return options
 
 
-def _open(options: SinkOptions) -> Services:
-    return Services.open(normalize(options.cluster), StorageOptions(options.storage), None)
+def _metadata(options: SinkOptions) -> MetadataService:
+    return open_metadata(normalize(options.cluster), StorageOptions(options.storage))
 
 
-def _stage(plan: AppendPlan, options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> Staged:
+def _plan(metadata: MetadataService, options: SinkOptions, *, has_producer: bool) -> WritePlan:
+    """Return a plan on the newest image; nothing is written, no epoch taken.
+
+    Raises:
+        UnknownTopicOrPartitionError, NotEnoughReplicasError: The topic can't be appended to.
+    """
+    image = metadata.image
+    topics = RowTopics(
+        cluster_id=image.cluster_id,
+        image_offset=image.offset,
+        acks=options.acks,
+        has_producer=has_producer,
+        now_ms=SystemClock().now_ms(),
+    )
+    order = None if options.topic is None else topics.order_of(image, options.topic)
+    return WritePlan(topics=topics, order=order)
+
+
+def _stage(
+    options: SinkOptions,
+    plan: WritePlan,
+    batches: Iterator[pa.RecordBatch],
+    producer: tuple[str, int] | None,
+) -> Staged:
     context = TaskContext.get()
     assert context is not None
     task = context.partitionId()
-    rows = stage_records(
-        plan.order, input_batches(batches), StorageOptions(options.storage), task_number=task
+    orders = TopicOrders(options.cluster, StorageOptions(options.storage), plan.topics, producer)
+    if options.topic is not None and plan.order is not None:
+        staged = orders.stage_one(options.topic, plan.order, batches, task)
+    else:
+        staged = orders.stage_rows(batches, task)
+    return Staged(
+        task=task,
+        topics=[encode_topic(each) for each in staged],
+        query_id=context.getLocalProperty(_QUERY_ID),
+        image_offset=plan.topics.image_offset,
     )
-    query_id = context.getLocalProperty(_QUERY_ID)
-    return Staged(task, [encode_staged(row) for row in rows], query_id)
 
 
-def _commit(services: Services, plan: AppendPlan, messages: list[Staged]) -> None:
+def _answers(messages: Sequence[Staged]) -> list[StagedTopic]:
+    """Return what tasks have answered, in their order, which is that of offsets."""
     ordered = sorted(messages, key=lambda message: message.task)
-    rows = [decode_staged(row) for message in ordered for row in message.rows]
-    if rows:
-        services.appends.commit(plan, rows)
+    return [decode_topic(text) for message in ordered for text in message.topics]
+
+
+def _commit(
+    services: Services,
+    options: SinkOptions,
+    messages: Sequence[Staged],
+    producer: ProducerRun | None,
+    writer: WriterFence | None,
+    image_offset: Offset,
+    known: MetadataImage,
+) -> None:
+    """Commit what tasks have staged, all topics at once.
+
+    `image_offset`: where it was planned. `known`: an image, perhaps an older one.
+    """
+    given = _answers(messages)
+    if options.acks == "0" and is_unreached([row for each in given for row in each.rows]):
+        return  # who does not wait for errors is not told
+    answers = by_topic(given)
+    answers |= unnamed(options.expected_offsets, answers)
+    if not answers:
+        return
+    plans = services.appends.plan_topics(
+        services.metadata.image_at(image_offset, known),
+        {name: each.partition_count for name, each in answers.items()},
+        acks=options.acks,
+        producer=producer,
+        writer=writer,
+        expected_offsets=options.expected_offsets,
+    )
+    services.appends.commit_all(
+        [(plan, each.rows) for plan, each in zip(plans, answers.values(), strict=True)]
+    )
 
 
 class BatchWriter(SentToExecutors, DataSourceArrowWriter):
     """Appends one DataFrame."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
-        self._options = _check(given, schema, overwrite=overwrite, is_stream=False)
-        services = _open(self._options)
-        self._plan = services.appends.plan(
-            self._options.topic,
-            acks=self._options.acks,
-            producer_id=self._options.producer_id,
-            sequence=self._options.sequence,
-        )
-        services.close()
+        options = _check(given, schema, overwrite=overwrite, is_stream=False)
+        metadata = _metadata(options)
+        producer_id = options.producer_id
+        if options.sequence is not None and producer_id is None:
+            producer_id = options.transactional_id
+        check_producer(producer_id, None, options.sequence)
+        self._options = options
+        self._plan = _plan(metadata, options, has_producer=producer_id is not None)
+        timeout_ms = metadata.image.settings().integer("delivery.timeout.ms")
+        runs = ProducerRuns(metadata, timeout_ms=timeout_ms)
+        self._writer = runs.take_over(options.transactional_id)
+        self._producer = runs.begin(producer_id, None, options.sequence)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage a task's rows, on an executor."""
-        return _stage(self._plan, self._options, iterator)
+        run = self._producer
+        producer = None if run is None else (run.producer_id, run.sequence)
+        return _stage(self._options, self._plan, iterator, producer)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit what the tasks have staged, on the driver's host."""
-        services = _open(self._options)
+        staged = [each for each in messages if isinstance(each, Staged)]
+        options = self._options
+        root, storage = normalize(options.cluster), StorageOptions(options.storage)
+        services = Services.open(root, storage, None)
         try:
-            _commit(services, self._plan, [each for each in messages if isinstance(each, Staged)])
+            known = services.metadata.image
+            planned = self._plan.topics.image_offset
+            _commit(services, options, staged, self._producer, self._writer, planned, known)
         finally:
             services.close()
 
@@ -107,23 +215,44 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
         """Leave everything as it is: files that no commit names harm nobody."""
 
 
-class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
-    """Appends a query's batches, each once."""
+_RUNS: dict[str, Services] = {}
+"""Of the runs of queries that this process commits, one at a time as a rule."""
 
-    def __init__(self, given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
+_RUNS_MAX = 8
+
+
+class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
+    """Appends a query's batches, each once.
+
+    `run`: the same for whoever commits the batches of one run of a query, in one process. So a
+    run is one writer: it takes its epochs once, and is fenced for good by a run that takes over.
+    """
+
+    def __init__(
+        self, given: Mapping[str, str], schema: StructType, *, overwrite: bool, run: str
+    ) -> None:
         self._options = _check(given, schema, overwrite=overwrite, is_stream=True)
-        services = _open(self._options)
-        plan = services.appends.plan(self._options.topic, acks=self._options.acks)
-        services.close()
-        self._plan = replace(plan, order=replace(plan.order, has_producer=True))
+        self._run = run
+        self._plan: WritePlan | None = None
+        if run not in _RUNS:  # else it is made to commit, and what was planned comes with the rows
+            self._plan = _plan(_metadata(self._options), self._options, has_producer=True)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage a task's rows, on an executor."""
-        return _stage(self._plan, self._options, iterator)
+        context = TaskContext.get()
+        assert context is not None
+        assert self._plan is not None, "the writer that is sent to tasks has planned"
+        query_id = context.getLocalProperty(_QUERY_ID)
+        number = context.getLocalProperty(_BATCH_NUMBER)
+        # Without them it is refused when it is committed.
+        producer = None
+        if query_id is not None and number is not None:
+            producer = _producer_of(query_id), int(number)
+        return _stage(self._options, self._plan, iterator, producer)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Commit a batch under its number; a batch that was committed before is found."""
-        staged = [each for each in messages if isinstance(each, Staged) and each.rows]
+        staged = [each for each in messages if isinstance(each, Staged) and each.topics]
         if not staged:
             return  # a batch without records, perhaps without a task
         query_id = next((each.query_id for each in staged if each.query_id), None)
@@ -131,12 +260,25 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
             raise InvalidRequestError(
                 "a stream's batch came without its query id: set checkpointLocation"
             )
-        services = _open(self._options)
-        try:
-            producer = services.producers.begin(f"spark-{query_id}", None, batchId)
-            _commit(services, replace(self._plan, producer=producer), staged)
-        finally:
-            services.close()
+        services = self._services()
+        known = services.metadata.image
+        services.metadata.catch_up()
+        writer = services.producers.take_over(self._options.transactional_id)
+        producer = services.producers.begin(_producer_of(query_id), None, batchId)
+        planned = Offset(staged[0].image_offset)
+        _commit(services, self._options, staged, producer, writer, planned, known)
+
+    def _services(self) -> Services:
+        if self._run not in _RUNS:
+            while len(_RUNS) >= _RUNS_MAX:  # of queries that have ended
+                _RUNS.pop(next(iter(_RUNS))).close()
+            root, storage = normalize(self._options.cluster), StorageOptions(self._options.storage)
+            _RUNS[self._run] = Services.open(root, storage, None)
+        return _RUNS[self._run]
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Leave everything as it is: files that no commit names harm nobody."""
+
+
+def _producer_of(query_id: str) -> str:
+    return f"spark-{query_id}"

@@ -57,7 +57,7 @@ _LOOK_UP_THREADS = 8
 
 
 @lru_cache(maxsize=256)
-def _say_once(sentence: str) -> None:
+def say_once(sentence: str) -> None:
     """Log a warning once in this process, which serves a query for as long as it runs."""
     log.warning(sentence)
 
@@ -77,7 +77,7 @@ class Reading:
         self.options = options
         self.storage = StorageOptions(options.storage)
         for warning in options.warnings:
-            _say_once(warning)
+            say_once(warning)
 
     def open_metadata(self) -> MetadataService:
         """Return the metadata of the cluster, caught up."""
@@ -152,7 +152,7 @@ class Reading:
         try:
             plan(image, start, end, is_data_loss_failed=True, client_rack=None)
         except ProtocolError as loss:
-            _say_once(f"data loss is passed over, as failOnDataLoss is false: {loss}")
+            say_once(f"data loss is passed over, as failOnDataLoss is false: {loss}")
 
     def rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return a task's rows; where no task was planned, Spark asks for those of None."""

@@ -65,7 +65,7 @@ def stage_records(
     task_number: int = 0,
 ) -> list[StagedSegment]:
     """Write a task's records (INPUT_SCHEMA) as segments; a refusal is one row with its code."""
-    stager = _Stager(order, options)
+    stager = Stager(order, options)
     # Keyless records go elsewhere with each append, and where they went when a task runs again.
     first_turn = task_number + order.now_us // 1000
     try:
@@ -73,17 +73,18 @@ def stage_records(
             if batch.num_rows:
                 stager.add(batch, first_turn + number)
         staged = stager.finish()
-    except ProtocolError as refusal:
-        return [
-            StagedSegment(
-                partition=-1, segment=None, error_code=refusal.code, error=refusal.message
-            )
-        ]
+    except ProtocolError as error:
+        return [refusal_of(error)]
     log.debug("task %d has staged %d segments", task_number, len(staged))
     return staged
 
 
-class _Stager:
+def refusal_of(error: ProtocolError) -> StagedSegment:
+    """Return a refusal as a task's row."""
+    return StagedSegment(partition=-1, segment=None, error_code=error.code, error=error.message)
+
+
+class Stager:
     """Records of one task, by partition, until they are written."""
 
     def __init__(self, order: StageOrder, options: StorageOptions) -> None:
@@ -150,16 +151,25 @@ class _Stager:
             for number, size in self._bytes.items()
             if size >= min(self._order.segment_bytes_max, BUFFERED_BYTES_MAX)
         ]
-        if sum(self._bytes.values()) >= BUFFERED_BYTES_MAX:
+        if self.buffered_bytes >= BUFFERED_BYTES_MAX:
             full = list(self._bytes)
         self._write(full)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """What is held of records, and not written yet."""
+        return sum(self._bytes.values())
+
+    def write_all(self) -> None:
+        """Write what is held."""
+        self._write(list(self._bytes))
 
     def finish(self) -> list[StagedSegment]:
         """Write what is left; return all that was staged, durable.
 
         A replica whose folder can't be flushed holds nothing; another one's files will do.
         """
-        self._write(list(self._bytes))
+        self.write_all()
         failures = {
             (address.key.partition, address.broker_id): failure
             for address, failure in zip(

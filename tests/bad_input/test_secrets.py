@@ -7,7 +7,8 @@ import traceback
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.service.source_options import parse_sink, parse_source
+from kafka_on_spark.service.sink_options import parse_sink
+from kafka_on_spark.service.source_options import parse_source
 from kafka_on_spark.storage.roots import StorageOptions
 from tests.cluster.disks import FAST
 from tests.cluster.folders import quick_folder
@@ -87,7 +88,7 @@ def test_options_show_their_names_only():
     parsed = [
         StorageOptions(SECRETS),
         parse_source(source, is_stream=False),
-        parse_sink(sink, is_stream=False, has_topic=False),
+        parse_sink(sink, is_stream=False),
     ]
 
     for each in parsed:

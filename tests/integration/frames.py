@@ -28,7 +28,8 @@ def sink(frame, disks, topic, **options):
     """Return the writer of a batch to a topic."""
     writer = frame.write.format("kafka_on_spark").mode("append")
     for name, value in {"cluster": disks.metadata_root, "topic": topic, **options}.items():
-        writer = writer.option(name, str(value))
+        if value is not None:
+            writer = writer.option(name, str(value))
     return writer
 
 

@@ -7,7 +7,7 @@ from pyspark.errors import PySparkException
 
 from tests.bad_input.refusals import check_sentence, written
 from tests.cluster.disks import new_disks
-from tests.integration.frames import numbered, sentence_of, sink, source
+from tests.integration.frames import numbered, sentence_of, sink, source, stream
 
 pytestmark = pytest.mark.integration
 
@@ -104,6 +104,13 @@ WRITES = [
     pytest.param("'v' as value",                      {"producer_id": "p", "sequence": "x"}, ["'sequence' can't be 'x'", "a whole number"],        id="a text for a sequence"),
     pytest.param("'v' as value",                      {"cluster": "/no/such/folder"}, ["no cluster at /no/such/folder", "check the path"],         id="a cluster that isn't there"),
     pytest.param("'v' as value, 2 as partition",      {},                       ["2 is not in the range [0, 2)"],                                  id="partition out of range"),
+    pytest.param("'v' as value, map('a', binary('b')) as headers", {},          ["headers attribute unsupported type map<string,binary>. headers must be a(n) array<struct<key:string,value:binary>>"], id="headers"),
+    pytest.param("'v' as value, 5L as partition",     {},                       ["partition attribute unsupported type bigint. partition must be a(n) int"], id="partition"),
+    pytest.param("'v' as value",                      {"kafka.key.serializer": "x"}, ["Kafka option 'key.serializer' is not supported as keys are serialized with ByteArraySerializer."], id="serializer"),
+    pytest.param("'v' as value",                      {"topic": None},          ["topic option required when no 'topic' attribute is present"],    id="no topic"),
+    pytest.param("'v' as value, 5 as topic",          {"topic": None},          ["topic attribute unsupported type int. topic must be a(n) string"], id="a topic that is none"),
+    pytest.param("'v' as value, string(null) as topic", {"topic": None},        ["[KAFKA_NULL_TOPIC_IN_DATA] The Kafka message data sent to the producer contains a null topic. Use the `topic` option for setting a default topic."], id="null topic"),
+    pytest.param("'v' as value, 'order' as topic",    {"topic": None},          ["UnknownTopicOrPartitionError", "'order'"],                       id="a row's unknown topic"),
     pytest.param(f"{LARGE} as value",                 {},                       ["2000 bytes", "max.message.bytes=1000"],                          id="too large"),
 ]
 # fmt: on
@@ -112,25 +119,40 @@ WRITES = [
 @pytest.mark.parametrize("columns, options, words", WRITES)
 def test_a_batch_that_cannot_be_written(spark, disks, columns, options, words):
     given = {"topic": "orders", **options}
-    writer = sink(spark.sql(f"select {columns}"), disks, **given)
+    writer = sink(spark.sql(f"select {columns}"), disks, **given)  # None: without the option
 
     check_refused(disks, writer.save, *words)
-
-
-def test_a_write_without_a_topic(spark, disks):
-    writer = numbered(spark, 1).write.format("kafka_on_spark").mode("append")
-
-    check_refused(
-        disks,
-        lambda: writer.option("cluster", str(disks.metadata_root)).save(),
-        "topic option required when no 'topic' attribute is present",
-    )
 
 
 def test_a_log_is_not_overwritten(spark, disks):
     writer = sink(numbered(spark, 1), disks, "orders").mode("overwrite")
 
-    check_refused(disks, writer.save, "save mode overwrite is not allowed", "use mode append")
+    check_refused(
+        disks,
+        writer.save,
+        "Save mode Overwrite not allowed for Kafka. Allowed save modes are Append and"
+        " ErrorIfExists (default)",
+        "use mode append",
+    )
+
+
+@pytest.mark.parametrize("mode", ["errorifexists", "ignore"])
+def test_what_spark_refuses_of_a_python_sink(spark, disks, mode):
+    before = written(disks.base)
+
+    with pytest.raises(PySparkException, match='Please use either the "Append" or "Overwrite"'):
+        sink(numbered(spark, 1), disks, "orders").mode(mode).save()
+
+    assert written(disks.base) == before
+
+
+def test_output_mode_update_is_refused_by_spark(spark, disks, tmp_path):
+    frame = stream(spark, disks, "orders", startingOffsets="earliest")
+    writer = frame.select("key", "value").writeStream.format("kafka_on_spark").outputMode("update")
+    writer = writer.option("cluster", str(disks.metadata_root)).option("topic", "orders")
+
+    with pytest.raises(PySparkException, match="does not support Update mode"):
+        writer.option("checkpointLocation", str(tmp_path)).start()
 
 
 def test_too_few_replicas_in_sync(spark, disks):

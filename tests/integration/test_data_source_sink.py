@@ -43,8 +43,9 @@ def run(frame, disks, topic, checkpoint, **options):
         **options,
     }
     for name, value in options.items():
-        writer = writer.option(name, str(value))
-    assert writer.start().awaitTermination(60)
+        if value is not None:
+            writer = writer.option(name, str(value))
+    assert writer.start().awaitTermination(240)
 
 
 def test_a_frame_is_appended_and_read_back(spark, disks, new_topic):
@@ -103,6 +104,57 @@ def test_a_stream_is_appended_exactly_once_when_its_last_batch_is_run_again(
         assert of_key == [value for each, value in given if each == key]
 
 
+def test_each_row_of_a_stream_goes_to_its_topic_once(spark, disks, new_topic, checkpoint):
+    topic, one, two = new_topic(), new_topic("-one", partitions=2), new_topic("-two")
+    frame = stream(spark, disks, topic, startingOffsets="earliest")
+    named = f"if(value like '%1', '{one}', '{two}') as topic"
+    frame = frame.selectExpr("key", "value", named, "array(struct('h' as key, value)) as headers")
+    disks.cluster.append(topic, records(*(b"%d" % n for n in range(30))))
+
+    run(frame, disks, None, checkpoint)
+    for file in (checkpoint / "commits").iterdir():
+        file.unlink()
+    run(frame, disks, None, checkpoint)
+    disks.cluster.append(topic, records(b"31", b"32"))
+    run(frame, disks, None, checkpoint)
+
+    ones = [b"1", b"11", b"21", b"31"]
+    assert values_of(disks.cluster, one) == ones
+    assert values_of(disks.cluster, two) == [
+        value for n in (*range(30), 32) if (value := b"%d" % n) not in ones
+    ]
+    headers = disks.cluster.read(one).column("headers").to_pylist()
+    assert headers == [[{"key": "h", "value": each}] for each in ones]
+
+
+def test_the_older_of_two_queries_with_a_transactional_id_is_fenced(
+    spark, disks, new_topic, checkpoint
+):
+    topic, copy = new_topic(), new_topic("-copy")
+    frame = stream(spark, disks, topic, startingOffsets="earliest").select("key", "value")
+    options = {
+        "cluster": disks.metadata_root, "topic": copy, "checkpointLocation": checkpoint / "older",
+        "kafka.transactional.id": "etl",
+    }  # fmt: skip
+    writer = frame.writeStream.format("kafka_on_spark")
+    for name, value in options.items():
+        writer = writer.option(name, str(value))
+    disks.cluster.append(topic, records(b"a"))
+    older = writer.start()
+    try:
+        older.processAllAvailable()
+        run(frame, disks, copy, checkpoint / "newer", **{"kafka.transactional.id": "etl"})
+        disks.cluster.append(topic, records(b"b"))
+
+        with pytest.raises(StreamingQueryException) as caught:
+            older.awaitTermination(240)
+    finally:
+        older.stop()
+
+    assert "ProducerFencedError: transactional id 'etl' was taken over" in str(caught.value)
+    assert values_of(disks.cluster, copy) == [b"a", b"a"]
+
+
 def test_a_batch_without_records_is_no_append(spark, disks, new_topic, checkpoint):
     topic, copy = new_topic(), new_topic("-copy")
     disks.cluster.append(topic, records(b"a"))
@@ -129,7 +181,7 @@ def test_for_each_batch_with_its_number_as_sequence_is_exactly_once(
         frame = stream(spark, disks, topic, startingOffsets="earliest")
         writer = frame.writeStream.foreachBatch(append)
         writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
-        assert writer.start().awaitTermination(60)
+        assert writer.start().awaitTermination(240)
 
     start()
     for file in (checkpoint / "commits").iterdir():
@@ -150,7 +202,7 @@ def test_output_mode_complete_is_refused(spark, disks, new_topic, checkpoint):
     with pytest.raises(StreamingQueryException) as caught:
         writer.option("cluster", str(disks.metadata_root)).option("topic", copy).option(
             "checkpointLocation", str(checkpoint)
-        ).start().awaitTermination(60)
+        ).start().awaitTermination(240)
 
     assert sentence_of(caught.value) == (
         "InvalidRequestError: output mode complete is not allowed: a log is only appended to; use"
