@@ -60,8 +60,8 @@ def _check_url(parts: SplitResult) -> None:
         )
     if parts.scheme not in PACKAGES or not parts.netloc:
         raise InvalidRootError(
-            f"{parts.geturl()!r} is not a root: give a folder, or a URL such as s3://…, gs://… or"
-            " abfss://…"
+            f"'{parts.scheme}://{parts.netloc}{parts.path}' is not a root: give a folder, or a URL"
+            " such as s3://…, gs://… or abfss://…"
         )
     # The log would be written to the folder that `..` leads to, and segments to one of that name.
     if {"", ".", ".."} & set(parts.path.split("/")[1:]) or _ODD.search(parts.path):

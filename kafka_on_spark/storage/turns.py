@@ -21,6 +21,10 @@ WAIT_S: Final = 0.5
 
 _PAUSE_S_MAX: Final = 0.004
 
+# Tables whose turn somebody kept for longer than that, frozen perhaps. Nobody waits there again
+# until it was free once: or each commit would be as late, for as long as the other one is frozen.
+_kept: set[str] = set()
+
 
 @contextmanager
 def take_turn(uri: str) -> Iterator[bool]:
@@ -33,7 +37,9 @@ def take_turn(uri: str) -> Iterator[bool]:
         yield False
         return
     try:
-        yield _has_locked(descriptor)
+        has_turn = _has_locked(descriptor, 0.0 if uri in _kept else WAIT_S)
+        (_kept.discard if has_turn else _kept.add)(uri)
+        yield has_turn
     finally:
         os.close(descriptor)  # lets the lock go
 
@@ -47,13 +53,13 @@ def _folder(uri: str) -> int | None:
         return None
 
 
-def _has_locked(descriptor: int) -> bool:
-    deadline = time.monotonic() + WAIT_S
+def _has_locked(descriptor: int, wait_s: float) -> bool:
+    deadline = time.monotonic() + wait_s
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() > deadline:
+            if time.monotonic() >= deadline:
                 return False
             time.sleep(random.uniform(0, _PAUSE_S_MAX))
         except OSError:  # a file system without locks

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from kafka_on_spark.spark import row_topics, sink
@@ -58,8 +59,8 @@ def run_tasks(writer, tasks, monkeypatch, query=None, number=None):
     row_topics._IMAGES.clear()
     for place, rows in enumerate(tasks):
         monkeypatch.setattr(sink, "TaskContext", Task(place, query, number))
-        writing = pickle.loads(pickle.dumps(writer))
-        messages.append(pickle.loads(pickle.dumps(writing.write(iter([batch_of(rows)])))))
+        writing = pickle.loads(cloudpickle.dumps(writer))
+        messages.append(pickle.loads(cloudpickle.dumps(writing.write(iter([batch_of(rows)])))))
     return messages[::-1]
 
 
@@ -67,7 +68,7 @@ def write_batch(disks, tasks, monkeypatch, **given):
     """Append one DataFrame of `tasks`, as `df.write` does."""
     writer = BatchWriter(options_of(disks, **given), schema_of(tasks[0]), overwrite=False)
     messages = run_tasks(writer, tasks, monkeypatch)
-    pickle.loads(pickle.dumps(writer)).commit(messages)
+    pickle.loads(cloudpickle.dumps(writer)).commit(messages)
 
 
 class Query:

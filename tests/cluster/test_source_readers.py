@@ -3,6 +3,7 @@
 import pickle
 
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from kafka_on_spark.errors import (
@@ -47,7 +48,7 @@ def values(reader, partitions):
         value
         for partition in partitions
         # A task gets a copy.
-        for rows in pickle.loads(pickle.dumps(reader)).read(partition)
+        for rows in pickle.loads(cloudpickle.dumps(reader)).read(partition)
         for value in rows.column("value").to_pylist()
     ]
 

@@ -185,6 +185,8 @@ def test_commands_are_answered_by_the_controller_of_another_process(disks):
         assert cluster.elect_leaders("preferred") == [("orders", 1)]
         cluster.register_broker(4, disks.root(4))
         cluster.unregister_broker(4)
+        cluster.alter_group_offsets("g", {("orders", 0): 1})
+        cluster.delete_group("g")
         cluster.delete_topic("orders")
 
     causes = [

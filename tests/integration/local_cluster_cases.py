@@ -16,7 +16,6 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.spark import executors, frames, services
-from kafka_on_spark.spark.data_source import KafkaOnSparkDataSource
 from kafka_on_spark.spark.session import build_session
 from kafka_on_spark.version import __version__
 from tests.cluster.disks import isr_of, new_disks, values_of
@@ -238,27 +237,3 @@ def test_an_executor_that_comes_later_says_so_as_well(spark, disks, lacking):
 
     lacking("")
     assert disks.cluster.append("orders", numbered(spark, 10)).record_count == 10
-
-
-class Lacking(KafkaOnSparkDataSource):
-    """The data source under a name that Spark has not found by itself."""
-
-    @classmethod
-    def name(cls):
-        return "lacking"
-
-
-def test_a_data_source_says_so_as_well(spark, disks, lacking):
-    disks.cluster.append("orders", numbered(spark, 10))
-    lacking("package")
-    spark.dataSource.register(Lacking)
-    reader = spark.read.format("lacking").option("cluster", disks.metadata_root)
-    writer = numbered(spark, 10).write.format("lacking").option("cluster", disks.metadata_root)
-    said = r"ImportError: the executor on \S+ can't run tasks .* has no kafka_on_spark: install"
-
-    with pytest.raises(Exception, match=said):
-        reader.option("subscribe", "orders").load().collect()
-    with pytest.raises(Exception, match=said):
-        writer.option("topic", "orders").mode("append").save()
-
-    assert len(values_of(disks.cluster, "orders")) == 10

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobs.benchmarks import disk, processes, small_spark, streaming, thousand, throughput
+from jobs.benchmarks import disk, processes, small_spark, streaming, thousand
 from jobs.benchmarks.bench import Bench
 
 pytestmark = pytest.mark.integration
@@ -27,7 +27,6 @@ def small(monkeypatch):
 
 # fmt: off
 CASES = [
-    pytest.param(throughput.append_keyless, 1, id="append-keyless"),
     pytest.param(streaming.stream,          1, id="stream"),
     pytest.param(streaming.micro_batch,     3, id="micro-batch"),
     pytest.param(small_spark.small_spark,   2, id="small-spark"),

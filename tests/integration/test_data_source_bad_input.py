@@ -152,7 +152,7 @@ def test_output_mode_update_is_refused_by_spark(spark, disks, tmp_path):
     writer = writer.option("cluster", str(disks.metadata_root)).option("topic", "orders")
 
     with pytest.raises(PySparkException, match="does not support Update mode"):
-        writer.option("checkpointLocation", str(tmp_path)).start()
+        writer.option("checkpointLocation", str(tmp_path)).start().awaitTermination(120)
 
 
 def test_too_few_replicas_in_sync(spark, disks):

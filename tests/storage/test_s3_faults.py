@@ -64,7 +64,9 @@ def log(uri, options):
 @pytest.fixture
 def written(monkeypatch):
     """Record the write ids of the commits that are begun."""
-    monkeypatch.setattr(delta, "_properties", delta._properties)  # so that it is put back
+    monkeypatch.setattr(
+        delta, "commit_properties", delta.commit_properties
+    )  # so that it is put back
     return note_write_ids()
 
 

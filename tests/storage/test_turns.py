@@ -43,6 +43,28 @@ def test_nobody_waits_for_ever_for_who_is_frozen(tmp_path, monkeypatch):
         assert (first, second) == (True, False)
 
 
+def test_one_waits_once_for_who_is_frozen_and_again_when_it_was_free(tmp_path, monkeypatch):
+    """Or each commit of the others would be late for as long as one is frozen."""
+    monkeypatch.setattr(turns, "WAIT_S", 0.01)
+    waits = []
+    look = turns._has_locked
+    monkeypatch.setattr(
+        turns,
+        "_has_locked",
+        lambda descriptor, wait_s: waits.append(wait_s) or look(descriptor, wait_s),
+    )
+
+    with take_turn(str(tmp_path)):
+        for _ in range(3):
+            with take_turn(str(tmp_path)) as has_turn:
+                assert not has_turn
+    for _ in range(2):
+        with take_turn(str(tmp_path)) as has_turn:
+            assert has_turn
+
+    assert waits == [0.01, 0.01, 0.0, 0.0, 0.0, 0.01]
+
+
 def test_turn_of_a_process_that_was_killed_is_free(tmp_path):
     context = multiprocessing.get_context("spawn")
     has_it = context.Queue()
