@@ -42,6 +42,7 @@ PROBES_MAX: Final = 64
 
 _SENTENCE: Final = re.compile(r"(?:the executor on \S+ can't run .*|executors can't be .*)")
 _NO_PYTHON: Final = re.compile(r'Cannot run program "([^"]+)"')
+_NO_MODULE: Final = re.compile(r"finding module specification for '(pyspark)\.")
 _MISMATCH: Final = re.compile(r"different version: ([\d.]+) than that in driver: ([\d.]+)")
 
 _checked: "WeakSet[SparkContext]" = WeakSet()
@@ -195,6 +196,8 @@ def sentence_in(trace: str) -> str | None:
         return said[0]
     if missing := _NO_PYTHON.search(trace):
         return f"executors can't be used, because there is no program {missing[1]!r}: {ADVICE}"
+    if missing := _NO_MODULE.search(trace):
+        return f"executors can't be used, because their Python has no {missing[1]}: {ADVICE}"
     if versions := _MISMATCH.search(trace):
         return (
             f"executors can't be used, because their Python is {versions[1]} and the driver's"

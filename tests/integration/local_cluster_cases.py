@@ -30,7 +30,7 @@ WAIT_S_MAX = 300  # nothing is timed here, and executors start slowly on a busy 
 # Whichever Python the session has, on executors it is one that lacks what LACKS says.
 PYTHON = f"""\
 #!/usr/bin/env bash
-without=$(printf %s "$PYTHONPATH" | tr : '\\n' | grep -v '^{ROOT}' | paste -sd:)
+without=$(printf %s "$PYTHONPATH" | tr : '\\n' | grep -v '^{ROOT}/*$' | paste -sd:)
 case ${{ON_EXECUTOR:+$LACKS}} in
   package) PYTHONPATH=$without exec {sys.executable} "$@" ;;
   everything) PYTHONPATH=$without exec {sys.base_prefix}/bin/python3 "$@" ;;

@@ -27,9 +27,9 @@ def small(monkeypatch):
 
 # fmt: off
 CASES = [
-    pytest.param(streaming.stream,          1, id="stream"),
-    pytest.param(streaming.micro_batch,     3, id="micro-batch"),
-    pytest.param(small_spark.small_spark,   2, id="small-spark"),
+    pytest.param(streaming.stream,        1, id="stream", marks=pytest.mark.long),
+    pytest.param(streaming.micro_batch,   3, id="micro-batch"),
+    pytest.param(small_spark.small_spark, 2, id="small-spark", marks=pytest.mark.long),
     pytest.param(processes.processes,       3, id="processes"),
     pytest.param(thousand.thousand,         2, id="thousand"),
     pytest.param(disk.disk,                 1, id="disk"),

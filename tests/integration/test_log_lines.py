@@ -12,7 +12,7 @@ import pytest
 
 from tests.cluster.disks import new_disks
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 ROOT = Path(__file__).parents[2]
 LINE = re.compile(r"^[-\d]+ [:,\d]+ ([A-Z]+) \[([a-z ]+) (\d+)\] (kafka_on_spark[.\w]*): (.*)$")

@@ -17,7 +17,7 @@ import pytest
 from tests.cluster.disks import new_disks, values_of
 from tests.integration.frames import stream
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.long]
 
 ROOT = Path(__file__).parents[2]
 WAIT_S_MAX = 240.0

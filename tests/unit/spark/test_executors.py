@@ -89,6 +89,8 @@ TRACES = [
     pytest.param('java.io.IOException: Cannot run program "./environment/bin/python": error=2',
                  "executors can't be used, because there is no program './environment/bin/python': "
                  + ADVICE,                                                                           id="no such Python"),
+    pytest.param("python3: Error while finding module specification for 'pyspark.daemon' (ModuleNotFoundError)",
+                 "executors can't be used, because their Python has no pyspark: " + ADVICE,         id="no pyspark"),
     pytest.param("[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in driver: 3.11, PySpark",
                  "executors can't be used, because their Python is 3.9 and the driver's 3.11: " + ADVICE,
                                                                                                      id="another Python"),
