@@ -28,7 +28,7 @@ def small(monkeypatch):
 # fmt: off
 CASES = [
     pytest.param(streaming.stream,        1, id="stream", marks=pytest.mark.long),
-    pytest.param(streaming.micro_batch,   3, id="micro-batch"),
+    pytest.param(streaming.micro_batch,   3, id="micro-batch", marks=pytest.mark.long),
     pytest.param(small_spark.small_spark, 2, id="small-spark", marks=pytest.mark.long),
     pytest.param(processes.processes,       3, id="processes"),
     pytest.param(thousand.thousand,         2, id="thousand"),
