@@ -6,7 +6,7 @@ follower, which is what makes an append idempotent across leaders.
 """
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Final, Self
 
 from kafka_on_spark.ids import LeaderEpoch, Offset, ProducerEpoch
 
@@ -77,6 +77,10 @@ class ProducerStamp:
         assert -(2**63) <= self.payload_digest < 2**63, self
 
 
+WRITER_PREFIX: Final = "transaction/"
+"""Of the names under which writers' epochs stand; no producer's begins so."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterFence:
     """Which of the writers under one transactional id appends (KIP-98's transactional.id).
@@ -95,7 +99,7 @@ class WriterFence:
     @property
     def key(self) -> str:
         """Under which the epoch stands among those of producers, none of which it is."""
-        return f"transaction/{self.transactional_id}"
+        return f"{WRITER_PREFIX}{self.transactional_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

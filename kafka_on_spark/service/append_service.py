@@ -24,6 +24,7 @@ from kafka_on_spark.service.producers import (
     check_not_fenced,
     check_producer,
     check_writer_not_fenced,
+    producer_of,
 )
 from kafka_on_spark.service.replication_round import ReplicationRound
 from kafka_on_spark.service.row_topics import split_otherwise
@@ -84,8 +85,7 @@ class AppendService:
         checked = check_acks(acks)
         image = self._metadata.catch_up()
         topic_image = image.topic(topic)
-        if sequence is not None and producer_id is None:
-            producer_id = transactional_id
+        producer_id = producer_of(producer_id, sequence, transactional_id)
         check_producer(producer_id, producer_epoch, sequence)
         expected = {} if expected_offsets is None else expected_offsets
         check_expected(topic_image, expected)

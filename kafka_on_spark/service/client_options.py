@@ -61,6 +61,14 @@ def is_client_option(name: str) -> bool:
     return name.startswith(PREFIX) or name in _CONNECTOR
 
 
+def apart(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the client's options, lower-cased, and all others as they are."""
+    client = {
+        name.lower(): text for name, text in options.items() if is_client_option(name.lower())
+    }
+    return client, {name: text for name, text in options.items() if name.lower() not in client}
+
+
 def check_client_options(given: Mapping[str, str]) -> None:
     """Check the options of a reading client, lower-cased.
 

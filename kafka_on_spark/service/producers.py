@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import ProducerEpoch, check_whole_number
-from kafka_on_spark.log.batch import WriterFence
+from kafka_on_spark.log.batch import WRITER_PREFIX, WriterFence
 from kafka_on_spark.log.producer_state import producer_fenced, writer_fenced
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ProducerRecord
@@ -96,8 +96,7 @@ def check_producer(producer_id: object, producer_epoch: int | None, sequence: in
                 "sequence and producer_epoch belong to a producer: give producer_id too"
             )
         return
-    if not isinstance(producer_id, str) or not producer_id:
-        raise InvalidRequestError(f"producer_id can't be {producer_id!r}: give a text of your own")
+    _check_producer_id(producer_id)
     for name, number in (("sequence", sequence), ("producer_epoch", producer_epoch)):
         if number is not None:
             check_whole_number(number, name)
@@ -110,6 +109,25 @@ def check_producer(producer_id: object, producer_epoch: int | None, sequence: in
             f"producer_id {producer_id!r} needs a sequence from 0 on (given: {sequence}):"
             " number the producer's appends, and repeat the number to retry one"
         )
+
+
+def _check_producer_id(producer_id: object) -> None:
+    if not isinstance(producer_id, str) or not producer_id:
+        raise InvalidRequestError(f"producer_id can't be {producer_id!r}: give a text of your own")
+    if producer_id.startswith(WRITER_PREFIX):
+        raise InvalidRequestError(
+            f"producer_id can't be {producer_id!r}: names that begin with {WRITER_PREFIX!r} are"
+            " those of transactional ids; give another one"
+        )
+
+
+def producer_of(
+    producer_id: str | None, sequence: int | None, transactional_id: str | None
+) -> str | None:
+    """Return whose append it is: with a sequence and no producer, the transactional id's."""
+    if sequence is not None and producer_id is None:
+        return transactional_id
+    return producer_id
 
 
 def check_transactional_id(transactional_id: object) -> None:

@@ -14,8 +14,8 @@ from kafka_on_spark.service.client_options import (
     ACKS,
     SINK_MEANT,
     TRANSACTIONAL_ID,
+    apart,
     check_producer_options,
-    is_client_option,
     meaningless,
 )
 from kafka_on_spark.service.source_options import cluster_root, flag, known_options, storage_options
@@ -79,10 +79,7 @@ def parse_sink(options: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
     Raises:
         InvalidRequestError: One is missing, unknown or not allowed.
     """
-    client = {
-        name.lower(): text for name, text in options.items() if is_client_option(name.lower())
-    }
-    rest = {name: text for name, text in options.items() if name.lower() not in client}
+    client, rest = apart(options)
     given = known_options(rest, _SINK)
     check_producer_options(client)
     for name, sentence in _BATCH_ONLY.items():

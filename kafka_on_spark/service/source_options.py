@@ -13,8 +13,8 @@ from kafka_on_spark.service.as_of import AsOf
 from kafka_on_spark.service.client_options import (
     GROUP_ID,
     RACK,
+    apart,
     check_client_options,
-    is_client_option,
     meaningless,
 )
 from kafka_on_spark.service.positions import (
@@ -111,10 +111,7 @@ def parse_source(options: Mapping[str, str], *, is_stream: bool) -> SourceOption
     Raises:
         InvalidRequestError: One is missing, unknown or not allowed.
     """
-    client = {
-        name.lower(): text for name, text in options.items() if is_client_option(name.lower())
-    }
-    rest = {name: text for name, text in options.items() if name.lower() not in client}
+    client, rest = apart(options)
     given = known_options(rest, _SOURCE)
     if is_stream:
         for name, sentence in _NOT_IN_STREAMS.items():

@@ -26,7 +26,7 @@ from kafka_on_spark.log.batch import WriterFence
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.columns import check_columns
 from kafka_on_spark.service.metadata_service import MetadataService
-from kafka_on_spark.service.producers import ProducerRuns, check_producer
+from kafka_on_spark.service.producers import ProducerRuns, check_producer, producer_of
 from kafka_on_spark.service.row_topics import (
     RowTopics,
     StagedTopic,
@@ -181,9 +181,7 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
     def __init__(self, given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         options = _check(given, schema, overwrite=overwrite, is_stream=False)
         metadata = _metadata(options)
-        producer_id = options.producer_id
-        if options.sequence is not None and producer_id is None:
-            producer_id = options.transactional_id
+        producer_id = producer_of(options.producer_id, options.sequence, options.transactional_id)
         check_producer(producer_id, None, options.sequence)
         self._options = options
         self._plan = _plan(metadata, options, has_producer=producer_id is not None)

@@ -113,6 +113,7 @@ NO_NUMBERS = [
     pytest.param({"producer_id": "p", "sequence": 1, "producer_epoch": 0.5},  ["producer_epoch can't be 0.5"],                id="producer epoch"),
     pytest.param({"producer_id": "p", "sequence": 1, "producer_epoch": -1},   ["producer_epoch -1", "from 0 on"],             id="epoch below 0"),
     pytest.param({"producer_id": 5, "sequence": 1},                           ["producer_id can't be 5", "give a text"],      id="producer id"),
+    pytest.param({"producer_id": "transaction/t", "sequence": 1},             ["'transaction/t'", "transactional ids", "another one"], id="a writer's name"),
     pytest.param({"producer_id": "", "sequence": 1},                          ["producer_id can't be ''", "give a text"],     id="no producer id"),
 ]
 # fmt: on
