@@ -99,12 +99,14 @@ def _metadata(now_ms: int) -> dict[str, Any]:
 
 def _add(file: ViewFile) -> dict[str, Any]:
     segment = file.segment
-    stats: dict[str, Any] = {"numRecords": segment.record_count}
+    # Of each column that a view's own conditions name: Delta keeps a file, whatever else its
+    # statistics say, if one is missing that a condition asks for.
+    stats: dict[str, Any] = {"numRecords": segment.record_count, "nullCount": {"offset_delta": 0}}
     if not file.has_append_time:
         # Otherwise the log's are not those of the file's column.
         stats["minValues"] = {"timestamp": iso(segment.timestamp_min_us)}
         stats["maxValues"] = {"timestamp": iso(segment.timestamp_max_us)}
-        stats["nullCount"] = {"timestamp": 0}
+        stats["nullCount"]["timestamp"] = 0
     values = {
         "partition": str(file.partition),
         "base_offset": str(file.base_offset),
