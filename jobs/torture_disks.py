@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from jobs.torture_folder import BROKERS, TortureFolder
+from kafka_on_spark.storage.old_commits import OLD_COMMITS
 
 DISK_MIB: Final = 256
 MIB_A_MINUTE: Final = 48
@@ -191,6 +192,11 @@ def _copy_table(table: Path, copy: Path) -> None:
     ]
     for name in (*dense, *others):
         _link(log / name, copy / "_delta_log" / name)
+    if (table / OLD_COMMITS).is_dir():  # after the log, which they leave when they are here
+        (copy / OLD_COMMITS).mkdir()
+        for name in os.listdir(table / OLD_COMMITS):
+            if int(name[:20]) <= last:
+                _link(table / OLD_COMMITS / name, copy / OLD_COMMITS / name)
     for file in table.iterdir():
         if file.is_file() and not file.name.startswith("_"):
             _link(file, copy / file.name)

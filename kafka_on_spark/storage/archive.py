@@ -25,6 +25,7 @@ from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.storage.history import table_steps
 from kafka_on_spark.storage.metadata_files import decode_rows
 from kafka_on_spark.storage.metadata_log import metadata_table_uri
+from kafka_on_spark.storage.old_commits import OLD_COMMITS
 from kafka_on_spark.storage.replica_folders import tables_on
 from kafka_on_spark.storage.replica_log import configuration_of
 from kafka_on_spark.storage.root_identity import check_directory
@@ -51,7 +52,7 @@ class FileReplicaArchive:
     def file_names(self, address: ReplicaAddress) -> list[str]:
         """Return the names of the files in a replica's folder."""
         names = RootFiles(address.root, self._options).names(replica_folder(address))
-        return [name for name in names if name != "_delta_log"]
+        return [name for name in names if name not in ("_delta_log", OLD_COMMITS)]
 
     def segment_flaw(self, address: ReplicaAddress, file: FileEntry) -> str | None:
         """Return what is wrong with a segment's bytes, in a sentence; None if nothing is."""

@@ -17,14 +17,12 @@ import errno
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
 from deltalake import DeltaTable, Schema
-from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 from tenacity import (
     RetryError,
@@ -43,6 +41,7 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.storage.commit_properties import HOOKS_OFF, commit_properties, delta_schema
+from kafka_on_spark.storage.commits import read_counters
 from kafka_on_spark.storage.delta_files import (
     checkpoint_path,
     checkpoint_version,
@@ -50,8 +49,16 @@ from kafka_on_spark.storage.delta_files import (
     last_checkpoint,
     log_folder,
     newest_paths,
-    read_counters,
     write_id_of,
+)
+from kafka_on_spark.storage.delta_handle import TableHandle
+from kafka_on_spark.storage.old_commits import (
+    commit_size,
+    has_moved,
+    is_old,
+    move_old_commits,
+    old_path,
+    read_commit,
 )
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions, flush, is_local, reason
 
@@ -88,7 +95,7 @@ class DeltaLog:
         self._is_local = is_local(uri)
         self._is_flushed = is_flushed and self._is_local
         self._lost: str | None = None
-        self._table: DeltaTable | None = None
+        self._handle = TableHandle(uri, options)
         self._checkpoint_version = -1
 
     @classmethod
@@ -141,13 +148,13 @@ class DeltaLog:
             KafkaStorageError: The root does not answer.
         """
         self._check_kept()
-        if self._is_local and self._is_at(self.version) and self.is_newest():
+        if self._is_local and self._handle.is_at(self.version) and self.is_newest():
             return self.version
-        version = self._update()
-        if version < self.version or not self._files.size(commit_path(self.uri, version)):
+        version = self._handle.update()
+        if version < self.version or not self._has_commit(version):
             # A kept handle of a table whose disk was taken away is updated without an error,
             # and would count what is gone.
-            self._table = None
+            self._handle.forget()
             raise ReplicaLostError(
                 f"the table at {self.uri} is gone or went back", version=version, seen=self.version
             )
@@ -168,24 +175,6 @@ class DeltaLog:
         if self._lost is not None:
             raise CorruptLogError(f"the table at {self.uri} was not kept: {self._lost}")
 
-    def _update(self) -> int:
-        table, self._table = self._table, None
-        with self._reading():
-            if table is not None:
-                try:
-                    table.update_incremental()
-                except DeltaError:
-                    table = None  # a handle can't follow a table that went back below it
-            table = table or self._open()
-        self._table = table
-        return table.version()
-
-    def _open(self) -> DeltaTable:
-        return DeltaTable(self.uri, storage_options=self._options.for_url(self.uri))
-
-    def _is_at(self, version: int) -> bool:
-        return self._table is not None and self._table.version() == version
-
     def is_newest(self) -> bool:
         """Return whether nobody has committed since `version`: one look for the next commit.
 
@@ -193,38 +182,19 @@ class DeltaLog:
             ReplicaLostError: The commit of `version` is gone: the disk was taken away.
             KafkaStorageError: The root does not answer.
         """
-        if self._is_local and not self._files.size(commit_path(self.uri, self.version)):
-            self._table = None
+        if self._is_local and not self._has_commit(self.version):
+            self._handle.forget()
             raise ReplicaLostError(f"there is no table at {self.uri}", version=self.version)
-        return self._files.size(commit_path(self.uri, self.version + 1)) is None
+        return commit_size(self._files, self.uri, self.version + 1) is None
 
     @property
     def handle(self) -> DeltaTable:
         """The table as of the last `refresh`."""
-        assert self._table is not None, "refresh first"
-        return self._table
+        return self._handle.table
 
     def counter(self, name: str) -> int | None:
         """Return the `txn` counter `name`, as of the last `refresh`."""
-        with self._reading():
-            return self.handle.transaction_version(name)
-
-    @contextmanager
-    def _reading(self) -> Iterator[None]:
-        """Say of an error of delta-rs whether the root failed or the table is damaged."""
-        try:
-            yield
-        except TableNotFoundError:
-            raise ReplicaLostError(f"there is no table at {self.uri}") from None
-        except (OSError, RuntimeError) as error:
-            raise KafkaStorageError(
-                f"can't read the table at {self.uri}: {reason(error, self._options)}"
-            ) from self._options.shown(error)
-        except (DeltaError, ValueError) as error:
-            self._table = None  # a file of its may be gone that another handle does not need
-            raise CorruptLogError(
-                f"the table at {self.uri} can't be read: {reason(error, self._options)}"
-            ) from self._options.shown(error)
+        return self._handle.counter(name)
 
     def counters(self) -> dict[str, int]:
         """Return all `txn` counters; slow, since delta-rs finds them by name only."""
@@ -232,8 +202,7 @@ class DeltaLog:
 
     def active_files(self) -> pa.Table:
         """Return the table's files, one row each, as delta-rs flattens them."""
-        with self._reading():
-            return pa.table(self.handle.get_add_actions(flatten=True))
+        return self._handle.active_files()
 
     def commit(
         self,
@@ -255,13 +224,13 @@ class DeltaLog:
         version = at_version + 1
         if at_version != self.version:
             raise CommitConflictError("decided on an old version", version=version)
-        if not self._is_at(at_version):
+        if not self._handle.is_at(at_version):
             # After a commit the handle stays where it was; what others committed since shows.
             try:
                 self.refresh()
             except KafkaOnSparkError as error:
                 raise CommitConflictError("not seen before the commit", version=version) from error
-            if not self._is_at(at_version):
+            if not self._handle.is_at(at_version):
                 raise CommitConflictError("decided on an old version", version=version)
         write_id = uuid4().hex
         table = self.handle
@@ -286,18 +255,32 @@ class DeltaLog:
             # Of whatever type: delta-rs raises most of those there are, for most causes.
             self._settle(version, write_id, put, error)
         try:
+            place = self._place_of(version, write_id)
             if self._is_flushed:
-                self._flush([commit_path(self.uri, version), log_folder(self.uri)])
+                self._flush([place, os.path.dirname(place)])
             if self._is_local and version and not self._has_commit(version - 1):
                 raise ReplicaLostError(f"the disk under {self.uri} was taken away")
+        except CommitConflictError:
+            raise
         except KafkaOnSparkError as error:
             raise CommitOutcomeUnknownError(
                 f"a commit may not have been kept: {error.message}", version=version
             ) from error
         self.version = version
 
+    def _place_of(self, version: int, write_id: str) -> str:
+        """Return where the commit lies that was put just now, if the version was free then."""
+        if not is_old(self._files, self.uri, version):
+            return commit_path(self.uri, version)
+        found = self._write_id_at(version)
+        if found is None:
+            raise KafkaStorageError(f"can't read the commit {version} of {self.uri}")
+        if found != write_id:
+            raise CommitConflictError("version was taken long ago", version=version)
+        return old_path(self.uri, version)
+
     def _has_commit(self, version: int) -> bool:
-        return bool(self._files.size(commit_path(self.uri, version)))
+        return bool(commit_size(self._files, self.uri, version))
 
     def _settle(
         self, version: int, write_id: str, put: Callable[[], None], error: Exception
@@ -337,7 +320,7 @@ class DeltaLog:
         """Return the write id of the commit at `version`, "" for one without; None if there is
         none or it can't be read."""
         try:
-            content = self._files.read(commit_path(self.uri, version))
+            content = read_commit(self._files, self.uri, version)
         except KafkaStorageError:
             return None
         return None if content is None else write_id_of(content)
@@ -347,7 +330,7 @@ class DeltaLog:
         flush them: whoever wrote them may not have."""
         if not self._is_local:
             return
-        if self.version >= 0:
+        if self.version >= 0 and not is_old(self._files, self.uri, self.version + 1):
             paths = [commit_path(self.uri, each) for each in range(self.version + 1, version + 1)]
         else:
             paths = newest_paths(self._files, self.uri)
@@ -357,7 +340,9 @@ class DeltaLog:
         for path in paths:
             if not self._files.size(path):
                 # delta-rs reads an emptied commit as one that changed nothing (FAULTS E9).
-                self._table = None
+                self._handle.forget()
+                if has_moved(self._files, self.uri, path):
+                    raise KafkaStorageError(f"{path} became old while it was looked at: try again")
                 raise CorruptLogError("a commit is gone or empty", path=path)
         if paths and self._is_flushed:
             self._flush([*paths, log_folder(self.uri)])
@@ -378,11 +363,11 @@ class DeltaLog:
         after a checkpoint keeps both at 1-2 ms (GROUND §1.3). A failure costs speed only.
         `version` stays: what others committed is nobody's here before a `refresh`.
         """
-        if self._table is None:
+        if not self._handle.is_open:
             return
         due = self.version - self.version % CHECKPOINT_INTERVAL
         try:
-            version = self.version if self._is_at(self.version) else self._update()
+            version = self.version if self._handle.is_at(self.version) else self._handle.update()
             if due <= max(self._checkpoint_version, 0):
                 return
             self._checkpoint_version = last_checkpoint(self._files, self.uri)
@@ -394,6 +379,8 @@ class DeltaLog:
                 # A hint at a checkpoint that was not kept makes a table unreadable.
                 made = checkpoint_path(self.uri, self._checkpoint_version)
                 flush([made, log_folder(self.uri)])
-            self._table = self._open()
+            if self._is_local:
+                move_old_commits(self._files, self.uri, self._checkpoint_version)
+            self._handle.open_anew()
         except Exception as error:
             log.warning("no checkpoint of %s: %s", self.uri, reason(error, self._options))

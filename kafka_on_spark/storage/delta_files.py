@@ -5,12 +5,8 @@ Apart from `delta`, which decides what a commit's outcome is, since this only re
 
 import json
 from bisect import bisect_left
-from typing import Any, Final
+from typing import Final
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.storage.roots import RootFiles
 
 CHECKPOINT: Final = ".checkpoint.parquet"
@@ -59,23 +55,6 @@ def newest_paths(files: RootFiles, uri: str) -> list[str]:
     return [f"{log_folder(uri)}/{name}" for name in tail if name.endswith((".json", ".parquet"))]
 
 
-def commits_after(
-    files: RootFiles, uri: str, version: int, limit: int
-) -> list[list[dict[str, Any]]] | None:
-    """Return the actions of the commits after `version`, one list a commit; None if they are
-    more than `limit`, or one can't be read: then delta-rs has to say what is there."""
-    commits: list[list[dict[str, Any]]] = []
-    while (content := files.read(commit_path(uri, version + 1 + len(commits)))) is not None:
-        try:
-            actions = [json.loads(line) for line in content.splitlines() if line]
-        except ValueError:
-            return None
-        if not actions or len(commits) == limit:
-            return None
-        commits.append(actions)
-    return commits
-
-
 def write_id_of(content: bytes) -> str | None:
     """Return a commit's write id, "" if it has none; None if this can't be read as a commit."""
     try:
@@ -86,35 +65,3 @@ def write_id_of(content: bytes) -> str | None:
         return str(infos[0].get("writeId", "")) if infos else ""
     except (ValueError, TypeError, AttributeError):
         return None
-
-
-def read_counters(files: RootFiles, uri: str, version: int) -> dict[str, int]:
-    """Return all `txn` counters as of `version`, from a checkpoint and the commits after it.
-
-    Raises:
-        CorruptLogError: A file is missing or can't be read.
-    """
-    names = files.names(log_folder(uri))
-    checkpoints = [each for each in map(checkpoint_version, names) if each is not None]
-    newest = max((each for each in checkpoints if each <= version), default=-1)
-    counters: dict[str, int] = {}
-    try:
-        if newest >= 0:
-            content = pa.BufferReader(_read(files, checkpoint_path(uri, newest)))
-            column = pq.read_table(content, columns=["txn"]).column("txn")
-            counters = {txn["appId"]: txn["version"] for txn in column.drop_null().to_pylist()}
-        for each in range(newest + 1, version + 1):
-            for line in _read(files, commit_path(uri, each)).splitlines():
-                txn = json.loads(line).get("txn")
-                if txn is not None:
-                    counters[txn["appId"]] = txn["version"]
-    except (pa.ArrowException, ValueError, KeyError, AttributeError) as error:
-        raise CorruptLogError(f"the log of {uri} can't be read: {error}") from error
-    return counters
-
-
-def _read(files: RootFiles, path: str) -> bytes:
-    content = files.read(path)
-    if content is None:
-        raise CorruptLogError("a file of a table's log is missing", path=path)
-    return content

@@ -27,6 +27,7 @@ from kafka_on_spark.storage.delta_files import (
     commit_path,
     log_folder,
 )
+from kafka_on_spark.storage.old_commits import old_folder, read_commit
 from kafka_on_spark.storage.roots import RootFiles
 
 T = TypeVar("T")
@@ -46,7 +47,8 @@ def table_steps(
         ReplicaLostError: There is no table.
         KafkaStorageError: The root does not answer.
     """
-    names = files.names(log_folder(uri))
+    # In this order: what leaves the log between the two is among the old ones.
+    names = [name for each in (log_folder(uri), old_folder(uri)) for name in files.names(each)]
     commits = {version for name in names if (version := _commit_version(name)) is not None}
     checkpoints = {each for name in names if (each := checkpoint_version(name)) is not None}
     versions = commits | checkpoints
@@ -74,7 +76,7 @@ def _commit_version(name: str) -> int | None:
 
 def _read_commit(files: RootFiles, uri: str, version: int, *, is_there: bool) -> TableStep:
     path = commit_path(uri, version)
-    content = files.read(path) if is_there else None
+    content = read_commit(files, uri, version) if is_there else None
     if content is None:
         return TableDamage(version=version, sentence=f"the commit {path} is missing")
     if not content.strip():
@@ -161,6 +163,8 @@ def _read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
     path = checkpoint_path(uri, version)
     try:
         content = files.read(path)
+        if content is None:
+            content = files.read(f"{old_folder(uri)}/{path.rsplit('/', 1)[-1]}")
         if not content:
             raise ValueError("it is empty" if content is not None else "it is gone")
         table = pq.read_table(pa.BufferReader(content), columns=["add", "txn", "metaData"])

@@ -23,8 +23,8 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from kafka_on_spark.storage.commits import commits_after
 from kafka_on_spark.storage.delta import DeltaLog
-from kafka_on_spark.storage.delta_files import commit_path, commits_after
 from kafka_on_spark.storage.metadata_files import (
     FILE_SCHEMA,
     batch_times,
@@ -42,6 +42,7 @@ from kafka_on_spark.storage.metadata_placement import (
     placed_by,
     remove_action,
 )
+from kafka_on_spark.storage.old_commits import commit_size
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions, flush, is_local
 
 log = logging.getLogger(__name__)
@@ -154,7 +155,7 @@ class DeltaMetadataLog:
         try:
             yield
         except ReplicaLostError as error:
-            if self._files.size(commit_path(self.uri, 0)) is None:
+            if commit_size(self._files, self.uri, 0) is None:
                 raise KafkaStorageError(
                     f"the metadata root {self._root} is away: bring its disk back and try again"
                 ) from error

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from kafka_on_spark.storage.delta import DeltaLog
+from kafka_on_spark.storage.old_commits import OLD_COMMITS
 from kafka_on_spark.storage.roots import StorageOptions
 
 OPTIONS = StorageOptions()
@@ -47,8 +48,10 @@ def names_in_log(uri):
 
 
 def write_ids(uri):
-    """Return the write ids of all commits, in order of their versions."""
-    return [_info(path)["writeId"] for path in sorted((Path(uri) / "_delta_log").glob("*.json"))]
+    """Return the write ids of all commits, in order of their versions, old ones too."""
+    paths = {path.name: path for path in (Path(uri) / "_delta_log").glob("*.json")}
+    paths |= {path.name: path for path in (Path(uri) / OLD_COMMITS).glob("*.json")}
+    return [_info(paths[name])["writeId"] for name in sorted(paths)]
 
 
 def _info(path):

@@ -14,8 +14,8 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.metadata.records import ProducerRecord, Stamp
 from kafka_on_spark.storage import metadata_log, roots
-from kafka_on_spark.storage.delta import DeltaLog
 from kafka_on_spark.storage.delta_files import commit_path
+from kafka_on_spark.storage.delta_handle import TableHandle
 from kafka_on_spark.storage.metadata_log import TAIL_COMMITS_MAX, DeltaMetadataLog
 from kafka_on_spark.storage.roots import StorageOptions
 
@@ -42,13 +42,13 @@ def follower(log, tmp_path):
 def asked(monkeypatch):
     """Note how often delta-rs is asked for the newest version."""
     noted = []
-    update = DeltaLog._update
+    update = TableHandle.update
 
-    def note(log):
-        noted.append(log.uri)
-        return update(log)
+    def note(handle):
+        noted.append(handle._uri)
+        return update(handle)
 
-    monkeypatch.setattr(DeltaLog, "_update", note)
+    monkeypatch.setattr(TableHandle, "update", note)
     return noted
 
 

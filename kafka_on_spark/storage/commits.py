@@ -1,0 +1,67 @@
+"""What the commits of a Delta log say that delta-rs does not tell, or only by listing the log."""
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_on_spark.errors import CorruptLogError
+from kafka_on_spark.storage.delta_files import (
+    checkpoint_path,
+    checkpoint_version,
+    commit_path,
+    log_folder,
+)
+from kafka_on_spark.storage.old_commits import read_commit
+from kafka_on_spark.storage.roots import RootFiles
+
+
+def commits_after(
+    files: RootFiles, uri: str, version: int, limit: int
+) -> list[list[dict[str, Any]]] | None:
+    """Return the actions of the commits after `version`, one list a commit; None if they are
+    more than `limit`, or one can't be read: then delta-rs has to say what is there."""
+    commits: list[list[dict[str, Any]]] = []
+    while (content := read_commit(files, uri, version + 1 + len(commits))) is not None:
+        try:
+            actions = [json.loads(line) for line in content.splitlines() if line]
+        except ValueError:
+            return None
+        if not actions or len(commits) == limit:
+            return None
+        commits.append(actions)
+    return commits
+
+
+def read_counters(files: RootFiles, uri: str, version: int) -> dict[str, int]:
+    """Return all `txn` counters as of `version`, from a checkpoint and the commits after it.
+
+    Raises:
+        CorruptLogError: A file is missing or can't be read.
+    """
+    names = files.names(log_folder(uri))
+    checkpoints = [each for each in map(checkpoint_version, names) if each is not None]
+    newest = max((each for each in checkpoints if each <= version), default=-1)
+    counters: dict[str, int] = {}
+    try:
+        if newest >= 0:
+            path = checkpoint_path(uri, newest)
+            content = pa.BufferReader(_there(files.read(path), path))
+            column = pq.read_table(content, columns=["txn"]).column("txn")
+            counters = {txn["appId"]: txn["version"] for txn in column.drop_null().to_pylist()}
+        for each in range(newest + 1, version + 1):
+            commit = _there(read_commit(files, uri, each), commit_path(uri, each))
+            for line in commit.splitlines():
+                txn = json.loads(line).get("txn")
+                if txn is not None:
+                    counters[txn["appId"]] = txn["version"]
+    except (pa.ArrowException, ValueError, KeyError, AttributeError) as error:
+        raise CorruptLogError(f"the log of {uri} can't be read: {error}") from error
+    return counters
+
+
+def _there(content: bytes | None, path: str) -> bytes:
+    if content is None:
+        raise CorruptLogError("a file of a table's log is missing", path=path)
+    return content

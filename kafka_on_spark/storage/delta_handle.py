@@ -1,0 +1,124 @@
+"""A kept handle of delta-rs at a table: opened once, brought up to date, opened anew when it must.
+
+What an error of delta-rs means for a reader is said here; what it means for a commit, in `delta`.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
+from kafka_on_spark.storage.old_commits import is_old
+from kafka_on_spark.storage.roots import RootFiles, StorageOptions, reason
+
+_OF_ROOT: Final = (OSError, RuntimeError)
+
+
+class TableHandle:
+    """A table as delta-rs has it; nothing is read before `update`."""
+
+    def __init__(self, uri: str, options: StorageOptions) -> None:
+        self._uri = uri
+        self._options = options
+        self._files = RootFiles(uri, options)
+        self._table: DeltaTable | None = None
+
+    @property
+    def table(self) -> DeltaTable:
+        """The table as of the last `update`."""
+        assert self._table is not None, "update first"
+        return self._table
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a table to work with."""
+        return self._table is not None
+
+    def is_at(self, version: int) -> bool:
+        """Return whether the handle is at exactly `version`."""
+        return self._table is not None and self._table.version() == version
+
+    def forget(self) -> None:
+        """Open the table anew when it is asked for next."""
+        self._table = None
+
+    def update(self) -> int:
+        """Bring the handle to the newest version; return it.
+
+        Raises:
+            ReplicaLostError: There is no table.
+            CorruptLogError: The log can't be read as a Delta table.
+            KafkaStorageError: The root does not answer.
+        """
+        table, self._table = self._table, None
+        with self.reading():
+            if table is not None:
+                following = table.version() + 1
+                try:
+                    table.update_incremental()
+                except DeltaError:
+                    table = None  # a handle can't follow a table that went back below it
+                # What lies in the place of an old commit is not what was committed.
+                if is_old(self._files, self._uri, following):
+                    table = None
+            table = table or self._opened()
+            if is_old(self._files, self._uri, table.version() + 1):
+                table = self._opened()
+                self._check_end(table.version())
+        self._table = table
+        return table.version()
+
+    def _check_end(self, version: int) -> None:
+        """Check that the log goes on where its old commits end, which one of a copy may not."""
+        if is_old(self._files, self._uri, version + 1):
+            raise CorruptLogError(
+                f"the log of {self._uri} ends before its old commits: restore it from another copy",
+                version=version,
+            )
+
+    def open_anew(self) -> None:
+        """Open the table anew, whose handles get slower with each commit (GROUND §1.3)."""
+        self._table = self._opened()
+
+    def _opened(self) -> DeltaTable:
+        given = self._options.for_url(self._uri)
+        try:
+            return DeltaTable(self._uri, storage_options=given)
+        except DeltaError:
+            if not is_old(self._files, self._uri, 0):
+                raise
+            # What it was about to read may have become old meanwhile.
+            return DeltaTable(self._uri, storage_options=given)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Say of an error of delta-rs whether the root failed or the table is damaged."""
+        try:
+            yield
+        except TableNotFoundError:
+            raise ReplicaLostError(f"there is no table at {self._uri}") from None
+        except _OF_ROOT as error:
+            raise KafkaStorageError(self._sentence(error)) from self._options.shown(error)
+        except (DeltaError, ValueError) as error:
+            # A file of its may be gone that another handle does not need.
+            table, self._table = self._table, None
+            is_late = table is not None and is_old(self._files, self._uri, table.version())
+            kind = KafkaStorageError if is_late else CorruptLogError
+            raise kind(self._sentence(error)) from self._options.shown(error)
+
+    def _sentence(self, error: Exception) -> str:
+        return f"can't read the table at {self._uri}: {reason(error, self._options)}"
+
+    def counter(self, name: str) -> int | None:
+        """Return the `txn` counter `name`, as of the last `update`."""
+        with self.reading():
+            return self.table.transaction_version(name)
+
+    def active_files(self) -> pa.Table:
+        """Return the table's files, one row each, as delta-rs flattens them."""
+        with self.reading():
+            return pa.table(self.table.get_add_actions(flatten=True))
