@@ -14,6 +14,7 @@ from kafka_on_spark.audit.orphans import FoundTable
 from kafka_on_spark.ids import (
     BrokerId,
     DirectoryId,
+    LeaderEpoch,
     Offset,
     PartitionKey,
     ReplicaUuid,
@@ -95,8 +96,11 @@ class ReplicaStore(Protocol):
         """Return the log at `address`; nothing is read yet."""
         ...
 
-    def make(self, address: ReplicaAddress) -> None:
-        """Make an empty table, or find that an earlier try has made it.
+    def make(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
+        """Make an empty table fenced at `leader_epoch`, or find what an earlier try has made.
+
+        With the fence from the beginning it needs no commit to adopt that leadership: there is
+        nothing that it would cut (P*3).
 
         Raises:
             KafkaStorageError: The root is not the disk of the address, or does not answer.

@@ -18,7 +18,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.ids import DirectoryId, Offset
+from kafka_on_spark.ids import DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState, check_dense
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
@@ -74,13 +74,14 @@ class _Table:
     """One replica: its identity and every change that was committed to it."""
 
     identity: ReplicaIdentity
+    leader_epoch: LeaderEpoch | None = None
     changes: list[LogChange] = field(default_factory=list)
     is_damaged: bool = False
 
     def state(self) -> ReplicaState:
         if self.is_damaged:
             raise CorruptLogError("the table can't be read")
-        state = ReplicaState(identity=self.identity)
+        state = ReplicaState(identity=self.identity, leader_epoch=self.leader_epoch)
         for change in self.changes:
             state = state.apply(change)
         return state
@@ -219,10 +220,10 @@ class MemoryReplicaStore:
     def open(self, address: ReplicaAddress) -> MemoryReplicaLog:
         return MemoryReplicaLog(self._roots, address, checks_segments=self._checks_segments)
 
-    def make(self, address: ReplicaAddress) -> None:
+    def make(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
         root = self._roots[address.root]
         root.check_directory(address)
-        made = root.tables.setdefault(folder(address), _Table(address.identity))
+        made = root.tables.setdefault(folder(address), _Table(address.identity, leader_epoch))
         if made.identity != address.identity:
             raise ReplicaLostError("the table is another replica's")
 

@@ -10,12 +10,27 @@ from dataclasses import dataclass
 from kafka_on_spark.controller.brokers import change_record
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import NO_ERROR, UNKNOWN_SERVER_ERROR, KafkaOnSparkError, ProtocolError
-from kafka_on_spark.ids import LOST, BrokerId, DirectoryId, PartitionKey, ReplicaUuid
+from kafka_on_spark.ids import (
+    LOST,
+    BrokerId,
+    DirectoryId,
+    LeaderEpoch,
+    PartitionKey,
+    ReplicaUuid,
+)
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import Record
 from kafka_on_spark.ports import ReplicaAddress, ReplicaStore
 from kafka_on_spark.service.addresses import address_of
+
+
+@dataclass(frozen=True, slots=True)
+class MakeOrder:
+    """Which replica to make, and at which leadership its empty log begins."""
+
+    address: ReplicaAddress
+    leader_epoch: LeaderEpoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +42,19 @@ class MakeResult:
     error: str | None = None
 
 
-def make_replica(address: ReplicaAddress, replicas: ReplicaStore) -> MakeResult:
+def make_replica(order: MakeOrder, replicas: ReplicaStore) -> MakeResult:
     """Make one empty table; answer with a code, do not raise."""
     try:
-        replicas.make(address)
+        replicas.make(order.address, leader_epoch=order.leader_epoch)
     except KafkaOnSparkError as error:
         code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
-        return MakeResult(address, code, str(error))
-    return MakeResult(address, NO_ERROR)
+        return MakeResult(order.address, code, str(error))
+    return MakeResult(order.address, NO_ERROR)
 
 
-def unmade_replicas(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[ReplicaAddress]:
-    """Return the addresses of replicas to make: never made, on brokers that answer."""
-    addresses = []
+def unmade_replicas(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[MakeOrder]:
+    """Return the orders for replicas that were never made, on brokers that answer."""
+    orders = []
     for key in keys:
         partition = image.partition(key)
         if partition is None or None not in partition.directories:
@@ -47,10 +62,11 @@ def unmade_replicas(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[
         for broker_id, directory in zip(partition.replicas, partition.directories, strict=True):
             broker = image.brokers[broker_id]
             if directory is None and broker.is_online:
-                addresses.append(
-                    address_of(image, key, partition, broker_id, directory_id=broker.directory_id)
+                address = address_of(
+                    image, key, partition, broker_id, directory_id=broker.directory_id
                 )
-    return addresses
+                orders.append(MakeOrder(address, partition.leader_epoch))
+    return orders
 
 
 def record_made(image: MetadataImage, made: Sequence[ReplicaAddress]) -> ControllerResult[None]:

@@ -13,17 +13,22 @@ from kafka_on_spark.errors import ERROR_NAME_BY_CODE, NO_ERROR
 from kafka_on_spark.ids import BrokerId, PartitionKey, TopicId, TopicPartition, listed
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.fetch_answers import refusal_of, refusals
 from kafka_on_spark.service.fetch_pace import FetchPace, PacedOrders
 from kafka_on_spark.service.fetch_reports import merge_reports
-from kafka_on_spark.service.making import MakeResult, record_made, renew_lost, unmade_replicas
+from kafka_on_spark.service.making import (
+    MakeOrder,
+    MakeResult,
+    record_made,
+    renew_lost,
+    unmade_replicas,
+)
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.replication import FetchOrder, FetchResult
 
 RunFetches = Callable[[Sequence[FetchOrder]], list[FetchResult]]
-RunMakes = Callable[[Sequence[ReplicaAddress]], list[MakeResult]]
+RunMakes = Callable[[Sequence[MakeOrder]], list[MakeResult]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

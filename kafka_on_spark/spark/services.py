@@ -31,7 +31,7 @@ from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeOrder, P
 from kafka_on_spark.service.fetch_pace import FetchPace
 from kafka_on_spark.service.grown_topics import GrownTopics
 from kafka_on_spark.service.log_starts import plan_log_starts
-from kafka_on_spark.service.making import MakeResult
+from kafka_on_spark.service.making import MakeOrder, MakeResult
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.past import go_back
 from kafka_on_spark.service.producers import ProducerRuns
@@ -299,7 +299,7 @@ class Services:
     def _run_fetches(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
         return self.runner.run(partial(fetch_task, options=self.options), orders)
 
-    def _run_makes(self, orders: Sequence[ReplicaAddress]) -> list[MakeResult]:
+    def _run_makes(self, orders: Sequence[MakeOrder]) -> list[MakeResult]:
         # Few tables are made faster here than a Spark job begins.
         if len(orders) <= THREADS * 4:
             return list(self._pools[0].map(partial(make_task, options=self.options), orders))

@@ -21,7 +21,7 @@ from kafka_on_spark.service.audit import AuditOrder, audit_replica
 from kafka_on_spark.service.cleaning import ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.service.controller_loop import ProbeOrder, ProbeResult
 from kafka_on_spark.service.log_starts import LogStartOrder, run_log_start
-from kafka_on_spark.service.making import MakeResult, make_replica
+from kafka_on_spark.service.making import MakeOrder, MakeResult, make_replica
 from kafka_on_spark.service.recovery import LookOrder, look_at
 from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.sizes import size_of
@@ -52,7 +52,7 @@ def fetch_task(order: FetchOrder, options: StorageOptions) -> FetchResult:
     return result
 
 
-def make_task(order: ReplicaAddress, options: StorageOptions) -> MakeResult:
+def make_task(order: MakeOrder, options: StorageOptions) -> MakeResult:
     """Make one empty replica."""
     return make_replica(order, replica_store(options))
 

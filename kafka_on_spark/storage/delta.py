@@ -107,6 +107,7 @@ class DeltaLog:
         schema: pa.Schema,
         partition_by: Sequence[str],
         configuration: Mapping[str, str],
+        counters: Mapping[str, int] | None = None,
         is_flushed: bool = True,
     ) -> "DeltaLog":
         """Create the table at version 0, or raise as `commit` does.
@@ -130,7 +131,7 @@ class DeltaLog:
                 },
                 raise_if_key_not_exists=False,
                 storage_options=given,
-                commit_properties=commit_properties(write_id, {}),
+                commit_properties=commit_properties(write_id, counters or {}),
                 post_commithook_properties=HOOKS_OFF,
             )
 

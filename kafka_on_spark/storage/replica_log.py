@@ -71,8 +71,14 @@ class DeltaReplicaLog:
         self._options = options
 
     @classmethod
-    def make(cls, address: ReplicaAddress, options: StorageOptions) -> None:
-        """Make the empty table at `address`; an earlier try's table will do.
+    def make(
+        cls,
+        address: ReplicaAddress,
+        options: StorageOptions,
+        *,
+        leader_epoch: LeaderEpoch | None = None,
+    ) -> None:
+        """Make the empty table at `address`, fenced so; an earlier try's table will do.
 
         Raises:
             KafkaStorageError: The root is not the disk of the address, or does not answer.
@@ -85,6 +91,7 @@ class DeltaReplicaLog:
                 schema=TABLE_SCHEMA,
                 partition_by=HEADER_SCHEMA.names,
                 configuration=configuration_of(address.identity),
+                counters={} if leader_epoch is None else {LEADER_EPOCH: leader_epoch},
                 is_flushed=address.is_flushed,
             )
         except CommitConflictError:
@@ -378,6 +385,6 @@ class DeltaReplicaStore:
                 self._open.popitem(last=False)
             return log
 
-    def make(self, address: ReplicaAddress) -> None:
-        """Make an empty table, or find that an earlier try has made it."""
-        DeltaReplicaLog.make(address, self._options)
+    def make(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
+        """Make an empty table fenced at `leader_epoch`, or find what an earlier try has made."""
+        DeltaReplicaLog.make(address, self._options, leader_epoch=leader_epoch)

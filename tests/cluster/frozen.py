@@ -68,8 +68,8 @@ class FrozenStore:
     def open(self, address: Any) -> FrozenLog:
         return FrozenLog(self._store.open(address), self._frost, address.broker_id)
 
-    def make(self, address: Any) -> None:
-        self._store.make(address)
+    def make(self, address: Any, **fence: Any) -> None:
+        self._store.make(address, **fence)
 
 
 class FrozenSegments:

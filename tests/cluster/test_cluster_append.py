@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from kafka_on_spark.storage.records import Record
 from tests.cluster.disks import values_of
@@ -247,3 +248,10 @@ def test_a_batch_of_several_segments_comes_back_in_its_order(cluster, new_topic)
     assert result.column("offset").to_pylist() == list(range(20))
     assert result.column("value").to_pylist() == values
     assert cluster.read(topic, start={0: 7}, end={0: 9}).column("value").to_pylist() == values[7:9]
+
+
+def test_a_first_append_is_one_commit_of_each_table_after_it_was_made(shared_disks, topic):
+    shared_disks.cluster.append(topic, [(b"k", b"v")], acks="all")
+
+    versions = [DeltaTable(shared_disks.folder(each, topic)).version() for each in (1, 2, 3)]
+    assert versions == [1, 1, 1]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.ids import Offset
+from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
@@ -277,8 +277,8 @@ class _ReplicaStore:
     def open(self, address: ReplicaAddress) -> _ReplicaLog:
         return _ReplicaLog(self._process, address)
 
-    def make(self, address: ReplicaAddress) -> None:
-        self._process.ask(Call("make", address))
+    def make(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
+        self._process.ask(Call("make", address, content=leader_epoch))
 
 
 class _SegmentStore:

@@ -208,7 +208,7 @@ class Search:
     ) -> Iterator[State]:
         assert call.address is not None
         at = DISK + call.address.broker_id - 1
-        disk, answer = self.world.with_made(state[at], call.address)
+        disk, answer = self.world.with_made(state[at], call.address, call.content)
         for looked in self._others_looked(state, place, at):
             yield _with(_with(looked, at, disk), place, self.slots.answer(number, lane, answer))
 

@@ -112,14 +112,18 @@ class World:
         uuid = state.identity.replica_uuid
         return self.disk_number(Disk(disk(broker_id), ((uuid, self.states.number(state)),)))
 
-    def with_made(self, disk_number: int, address: ReplicaAddress) -> tuple[int, Any]:
+    def with_made(
+        self, disk_number: int, address: ReplicaAddress, leader_epoch: LeaderEpoch
+    ) -> tuple[int, Any]:
         """Return a disk after the making of a replica on it, and the answer."""
         each: Disk = self.disks.values[disk_number]
         if each.directory_id != address.directory_id:
             return disk_number, Raised(KafkaStorageError, "the root is not the disk it was")
         if not isinstance(each.table(address), Raised):
             return disk_number, "made"
-        empty = self.states.number(ReplicaState(identity=address.identity))
+        empty = self.states.number(
+            ReplicaState(identity=address.identity, leader_epoch=leader_epoch)
+        )
         return self.disk_number(each.with_table(address.replica_uuid, empty)), "made"
 
     def disk_number(self, each: Disk) -> int:

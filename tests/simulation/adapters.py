@@ -19,7 +19,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.ids import Offset
+from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.state import LogChange, ReplicaState, check_dense
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
@@ -175,13 +175,13 @@ class SimulatedReplicaStore:
             log = self._open[address] = SimulatedReplicaLog(self._world, self._node, address)
         return log
 
-    def make(self, address: ReplicaAddress) -> None:
+    def make(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
         root = self._world.disks.roots[address.root]
         fault = self._world.scheduler.call("make", root)
         root.check_reads()
         root.check_writes()
         root.check_directory(address)
-        made = root.tables.setdefault(folder(address), Table(address.identity))
+        made = root.tables.setdefault(folder(address), Table(address.identity, leader_epoch))
         if folder(address) in root.lost:
             # A task that was planned before the loss: the table stands for the lost one.
             made.is_suspect, made.forgotten = True, root.lost[folder(address)]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.ids import BrokerId, DirectoryId, Offset
+from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Batch, Segment
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
@@ -46,9 +46,9 @@ class Table:
         forgotten: What its disk had there and lost; None: nothing, or the checker knows.
     """
 
-    def __init__(self, identity: ReplicaIdentity) -> None:
+    def __init__(self, identity: ReplicaIdentity, leader_epoch: LeaderEpoch | None = None) -> None:
         self.identity = identity
-        self.states = [ReplicaState(identity=identity)]
+        self.states = [ReplicaState(identity=identity, leader_epoch=leader_epoch)]
         self.is_suspect = False
         self.is_emptied = False
         self.verified = 0

@@ -25,7 +25,7 @@ from kafka_on_spark.service.appender import Appender, AppendThreads
 from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeOrder, ProbeResult
 from kafka_on_spark.service.fetch_pace import FetchPace
 from kafka_on_spark.service.grown_topics import GrownTopics
-from kafka_on_spark.service.making import MakeResult, make_replica
+from kafka_on_spark.service.making import MakeOrder, MakeResult, make_replica
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.producers import ProducerRuns
 from kafka_on_spark.service.recovery import LookOrder, look_at
@@ -61,7 +61,7 @@ def fetch_task(worker: Worker, order: FetchOrder) -> FetchResult:
     return fetch(order, worker.replicas, worker.segments, worker.clock)
 
 
-def make_task(worker: Worker, order: ReplicaAddress) -> MakeResult:
+def make_task(worker: Worker, order: MakeOrder) -> MakeResult:
     """Make one empty replica."""
     return make_replica(order, worker.replicas)
 
@@ -161,7 +161,7 @@ class Driver:
             pace=self.pace,
         )
 
-    def _run_makes(self, orders: list[ReplicaAddress]) -> list[MakeResult]:
+    def _run_makes(self, orders: list[MakeOrder]) -> list[MakeResult]:
         return self.threads.map(lambda order: make_task(self.worker, order), orders)
 
     def controller_loop(self) -> ControllerLoop:

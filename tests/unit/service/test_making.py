@@ -8,7 +8,13 @@ import pytest
 from kafka_on_spark.errors import NO_ERROR, KafkaStorageError
 from kafka_on_spark.ids import LOST, PartitionKey
 from kafka_on_spark.metadata.records import MetadataBatch, Stamp
-from kafka_on_spark.service.making import make_replica, record_made, renew_lost, unmade_replicas
+from kafka_on_spark.service.making import (
+    MakeOrder,
+    make_replica,
+    record_made,
+    renew_lost,
+    unmade_replicas,
+)
 from tests.builders import KEY, TOPIC_ID, address, broker, disk, image_of, partition, uuid_on
 from tests.fakes import MemoryReplicaStore, MemoryRoots
 
@@ -40,7 +46,7 @@ UNMADE = [  # partition                           fenced  brokers to make on
 def test_replicas_to_make(before, fenced, expected):
     image = image_of(before, fenced=fenced)
 
-    assert unmade_replicas(image, [KEY]) == on(*expected)
+    assert [each.address for each in unmade_replicas(image, [KEY])] == on(*expected)
 
 
 def test_partitions_that_are_gone_need_no_replicas():
@@ -51,7 +57,7 @@ def test_replicas_on_a_draining_broker_are_made():
     """It keeps its replicas, and its root answers."""
     image = image_of(partition("1 2", unmade="1 2"), draining="2")
 
-    assert unmade_replicas(image, [KEY]) == on(1, 2)
+    assert [each.address for each in unmade_replicas(image, [KEY])] == on(1, 2)
 
 
 def test_all_partitions_of_an_append_are_one_decision():
@@ -144,9 +150,10 @@ def test_making_answers_with_a_code():
     roots["memory://2"].is_offline = True
     store = MemoryReplicaStore(roots)
 
-    results = [make_replica(address(each), store) for each in (1, 1, 2, 3)]
+    results = [make_replica(MakeOrder(address(each), 7), store) for each in (1, 1, 2, 3)]
 
     assert [each.error_code for each in results] == [
         NO_ERROR, NO_ERROR, KafkaStorageError.code, KafkaStorageError.code,
     ]  # fmt: skip
-    assert store.open(address(1)).load().log_end_offset == 0
+    made = store.open(address(1)).load()
+    assert (made.log_end_offset, made.leader_epoch) == (0, 7)

@@ -48,7 +48,7 @@ class Rounds:
         self.keys = [PartitionKey(TOPIC_ID, number) for number in range(partition_count)]
         for key in self.keys:
             for each in (1, 2, 3):
-                make_replica(address(each, key=key), self.replicas)
+                self.replicas.make(address(each, key=key))
         self.pace = FetchPace(self.clock, random=lambda: 0.5)
         self.orders = []
 
