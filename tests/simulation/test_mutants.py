@@ -35,7 +35,7 @@ def hasty(seed: int) -> Plan:
         brokers=3,
         partitions=1,
         min_isr=1,
-        clients=(None, "p1", None),
+        clients=(None, None, "p1", None, None),
         steps=1500,
         controllers=2,
         replicators=2,
