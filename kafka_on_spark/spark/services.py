@@ -18,7 +18,7 @@ from uuid import uuid4
 from kafka_on_spark.config import check_settings
 from kafka_on_spark.controller.commands import Draws
 from kafka_on_spark.controller.recovery import ReplicaLook
-from kafka_on_spark.errors import ClusterClosedError
+from kafka_on_spark.errors import ClusterClosedError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import ReplicaAddress, TaskRunner
@@ -288,6 +288,7 @@ class Services:
             draws=DRAWS,
             timeout_ms=self.timeout_ms,
             clean=self.cleaner.clean if rehearsed is None else None,
+            run_commands=self._run_commands if rehearsed is None else lambda orders: [],
         )
 
     def commands(self) -> CommandRunner:
@@ -298,6 +299,19 @@ class Services:
 
     def _run_fetches(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
         return self.runner.run(partial(fetch_task, options=self.options), orders)
+
+    def _run_commands(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
+        """Send commands to tables.
+
+        Raises:
+            KafkaStorageError: Spark has given the job up: they are lost, and no more than that.
+        """
+        try:
+            return self._run_fetches(orders)
+        except KafkaOnSparkError:
+            raise
+        except Exception as error:  # whatever Spark calls the loss of an executor
+            raise KafkaStorageError(f"the executors did not do them: {error}") from error
 
     def _run_makes(self, orders: Sequence[ReplicaAddress]) -> list[MakeResult]:
         # Few tables are made faster here than a Spark job begins.

@@ -61,6 +61,15 @@ def fetch_task(worker: Worker, order: FetchOrder) -> FetchResult:
     return fetch(order, worker.replicas, worker.segments, worker.clock)
 
 
+def command_task(worker: Worker, order: FetchOrder) -> FetchResult:
+    """Fence tables at a leadership that has begun: a fetch, as in spark/services.py."""
+    result = fetch_task(worker, order)
+    is_refused = result.report.leader.error_code != NO_ERROR
+    worker.world.seen["command refused" if is_refused else "leadership commanded"] += 1
+    worker.world.seen["deposed leader cut by a command"] += result.truncated_records > 0
+    return result
+
+
 def make_task(worker: Worker, order: ReplicaAddress) -> MakeResult:
     """Make one empty replica."""
     return make_replica(order, worker.replicas)
@@ -174,6 +183,7 @@ class Driver:
             run_looks=lambda orders: self.executors.run(look_task, orders),
             draws=self.draws,
             timeout_ms=TIMEOUT_MS,
+            run_commands=lambda orders: self.executors.run(command_task, orders),
         )
 
     @property
