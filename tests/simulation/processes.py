@@ -22,6 +22,7 @@ from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.admin import CommandRunner
 from kafka_on_spark.service.append_service import AppendService
 from kafka_on_spark.service.appender import Appender, AppendThreads
+from kafka_on_spark.service.cleaning import Cleaner, ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeOrder, ProbeResult
 from kafka_on_spark.service.fetch_pace import FetchPace
 from kafka_on_spark.service.grown_topics import GrownTopics
@@ -39,6 +40,7 @@ from tests.simulation.adapters import (
     SimulatedSegmentStore,
     World,
 )
+from tests.simulation.cleaning import list_folders, remove_folder
 from tests.simulation.scheduler import Clock, Lock, Node, Threads
 
 TIMEOUT_MS = 8_000
@@ -95,6 +97,16 @@ def probe_task(worker: Worker, order: ProbeOrder) -> ProbeResult:
     return ProbeResult(order.broker_id, NO_ERROR)
 
 
+def list_task(worker: Worker, order: ListOrder) -> ListResult:
+    """Say which tables stand on one root."""
+    return list_folders(worker.world, order)
+
+
+def remove_task(worker: Worker, order: RemoveOrder) -> str | None:
+    """Remove one table."""
+    return remove_folder(worker.world, order)
+
+
 @dataclass(slots=True)
 class Workers:
     """The executors of the cluster: few, shared by all drivers."""
@@ -134,6 +146,12 @@ class Driver:
         # Without jitter: a draw for each fetch would give every seed another course.
         self.pace = FetchPace(self.clock, random=lambda: 0.5)
         self.producers = ProducerRuns(self.metadata, timeout_ms=TIMEOUT_MS)
+        self.cleaner = Cleaner(
+            self.metadata,
+            self.clock,
+            run_lists=lambda orders: self.executors.run(list_task, orders),
+            run_removes=lambda orders: self.executors.run(remove_task, orders),
+        )
         appender = Appender(
             self.metadata,
             self.worker.replicas,
@@ -183,6 +201,7 @@ class Driver:
             run_looks=lambda orders: self.executors.run(look_task, orders),
             draws=self.draws,
             timeout_ms=TIMEOUT_MS,
+            clean=self.cleaner.clean,
             run_commands=lambda orders: self.executors.run(command_task, orders),
         )
 
