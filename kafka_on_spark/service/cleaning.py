@@ -188,7 +188,7 @@ class Cleaner:
         if not makings:
             return
         try:
-            times = times_taken_away(self._metadata.history(), frozenset(makings))
+            times = times_taken_away(self._metadata.pieces(), frozenset(makings))
         except (CorruptLogError, KafkaStorageError) as error:
             log.warning(
                 "%d tables are left alone: no history to judge them by: %s", len(makings), error
