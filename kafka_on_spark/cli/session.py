@@ -11,7 +11,7 @@ from kafka_on_spark.cli.output import Output, confirm, plural, say, write_json, 
 from kafka_on_spark.cli.record_rows import RECORD_COLUMNS, decided_rows
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller.brokers import register_broker
-from kafka_on_spark.controller.commands import Command
+from kafka_on_spark.controller.commands import UNREGISTER_BROKER, Command
 from kafka_on_spark.controller.draining import continue_draining, drain_broker
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import BrokerId, DirectoryId, TopicPartition
@@ -80,6 +80,10 @@ class Rehearsal(Cluster):
             image = image.replay(batch)
             step = continue_draining(image)
         self._end_with(ControllerResult(records, []))
+
+    def unregister_broker(self, broker_id: int) -> None:
+        """Decide it, without what it begins with: removing from the root what is nobody's."""
+        self._command(UNREGISTER_BROKER, broker_id=broker_id)
 
     def register_broker(
         self, broker_id: int, root: str | PathLike[str], *, rack: str | None = None

@@ -93,6 +93,19 @@ def unregister_broker(
         BrokerIdNotRegisteredError: There is no such broker.
         InvalidRequestError: It has replicas; the sentence says how many and what to do.
     """
+    broker = check_empty(image, broker_id)
+    record = UnregisterBrokerRecord(
+        broker_id=broker_id, broker_epoch=broker.broker_epoch, cause=cause
+    )
+    return ControllerResult([record], None)
+
+
+def check_empty(image: MetadataImage, broker_id: BrokerId) -> BrokerRegistration:
+    """Return the registration of a broker that has no replicas.
+
+    Raises:
+        As `unregister_broker`.
+    """
     broker = registered_broker(image, broker_id)
     held = [key for key, partition in image.partitions() if broker_id in partition.replicas]
     if held:
@@ -100,10 +113,7 @@ def unregister_broker(
             f"broker {broker_id} has replicas of {len(held)} partitions, {image.name_of(held[0])}"
             " among them: only an empty broker can be unregistered, reassign them to others first"
         )
-    record = UnregisterBrokerRecord(
-        broker_id=broker_id, broker_epoch=broker.broker_epoch, cause=cause
-    )
-    return ControllerResult([record], None)
+    return broker
 
 
 def registered_broker(image: MetadataImage, broker_id: BrokerId) -> BrokerRegistration:

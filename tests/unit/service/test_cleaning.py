@@ -295,3 +295,41 @@ def test_a_zombie_to_whom_the_log_looks_old_removes_nothing_that_is_newer(world)
     assert [len(tables) for tables in world.tables.values()] == [2, 2, 2]
     assert world.clean(world.new_cleaner())[0] == 3
     assert [len(tables) for tables in world.tables.values()] == [1, 1, 1]
+
+
+def test_the_root_of_a_broker_that_leaves_is_emptied_at_once(world):
+    """Nobody will look at it; what is nobody's there need not wait for readers any longer."""
+    world.commit(GONE)
+    stranger = world.table(2, 9, "unheard of")
+    world.tables[2].append(stranger)
+
+    assert world.cleaner.empty(2) == 1
+
+    assert world.tables[2] == [stranger]
+    assert [len(world.tables[each]) for each in (1, 3)] == [1, 1]
+
+
+def test_what_is_assigned_stays_on_the_root_of_a_broker_that_leaves(world):
+    assert world.cleaner.empty(2) == 0
+    assert len(world.tables[2]) == 1
+
+
+def test_a_broker_may_leave_whose_root_does_not_answer_and_is_looked_at_once_it_comes_again(world):
+    world.clean()
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS)
+    world.failing = {2}
+
+    assert world.cleaner.empty(2) == 0
+    assert world.clean() == (2, [{1: TOPIC_ONLY[1], 2: None, 3: TOPIC_ONLY[3]}])
+    world.failing = set()
+    assert world.clean() == (1, [{2: None}])
+
+
+def test_a_fenced_broker_is_not_asked_before_it_leaves(world):
+    world.decide(lambda image: fence_broker(image, 2, "fails"))
+    world.commit(GONE)
+    world.listed.clear()
+
+    assert world.cleaner.empty(2) == 0
+    assert world.listed == []
