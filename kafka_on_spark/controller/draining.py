@@ -107,7 +107,7 @@ def check_empty(image: MetadataImage, broker_id: BrokerId) -> BrokerRegistration
         As `unregister_broker`.
     """
     broker = registered_broker(image, broker_id)
-    held = [key for key, partition in image.partitions() if broker_id in partition.replicas]
+    held = [key for key, _ in image.partitions_on(broker_id)]
     if held:
         raise InvalidRequestError(
             f"broker {broker_id} has replicas of {len(held)} partitions, {image.name_of(held[0])}"
