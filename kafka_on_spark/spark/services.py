@@ -31,13 +31,17 @@ from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeOrder, P
 from kafka_on_spark.service.fetch_pace import FetchPace
 from kafka_on_spark.service.grown_topics import GrownTopics
 from kafka_on_spark.service.log_starts import plan_log_starts
-from kafka_on_spark.service.making import MakeResult
+from kafka_on_spark.service.making import MakeResult, make_replica
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.past import go_back
 from kafka_on_spark.service.producers import ProducerRuns
 from kafka_on_spark.service.recovery import LookOrder, plan_looks
-from kafka_on_spark.service.rehearsed import RehearsedMetadata
-from kafka_on_spark.service.replication import FetchOrder, FetchResult
+from kafka_on_spark.service.rehearsed import (
+    RehearsedMetadata,
+    RehearsedReplicas,
+    RehearsedSegments,
+)
+from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.replication_round import ReplicationRound
 from kafka_on_spark.service.sizes import MoveProgress, move_progress, partition_sizes
 from kafka_on_spark.spark.task_runner import SparkTaskRunner, ThreadTaskRunner
@@ -275,6 +279,24 @@ class Services:
             timeout_ms=self.timeout_ms,
             pace=self.pace,
             call=check_settings(configs or {}, topic_only=False),
+        )
+
+    def rehearsed_round(self, rehearsed: RehearsedMetadata) -> ReplicationRound:
+        """Return what plans and concludes rounds that change nothing but `rehearsed`.
+
+        Tables are read, in threads of this process; nothing is copied.
+        """
+        replicas = RehearsedReplicas(self.replicas)
+        segments, threads = RehearsedSegments(), self._pools[0]
+        return ReplicationRound(
+            rehearsed,
+            run_fetches=lambda orders: list(
+                threads.map(lambda order: fetch(order, replicas, segments, self.clock), orders)
+            ),
+            run_makes=lambda orders: [make_replica(each, replicas) for each in orders],
+            new_uuid=new_uuid,
+            timeout_ms=self.timeout_ms,
+            pace=FetchPace(self.clock, random=random.random),
         )
 
     def controller_loop(self, rehearsed: RehearsedMetadata | None = None) -> ControllerLoop:
