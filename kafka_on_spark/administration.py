@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 
 from kafka_on_spark.controller import commands
 from kafka_on_spark.controller.commands import Command
+from kafka_on_spark.controller.draining import check_empty
 from kafka_on_spark.controller.groups import committed_by
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import (
@@ -189,14 +190,16 @@ class Administration:
     def unregister_broker(self, broker_id: int) -> None:
         """Take a broker without replicas out of the cluster.
 
-        Nothing is written to its root, and nothing removed from it: tables that nobody has any
-        more and that no pass has removed yet stay there.
+        Tables on its root that are nobody's any more are removed first, since nobody looks at the
+        root of a broker that is none; a root that does not answer is left as it is.
 
         Raises:
             BrokerIdNotRegisteredError: There is no such broker.
             InvalidRequestError: It has replicas: reassign them first.
         """
         check_whole_number(broker_id, "a broker id")
+        check_empty(self.image, BrokerId(broker_id))
+        self._services.cleaner.empty(BrokerId(broker_id))
         self._command(commands.UNREGISTER_BROKER, broker_id=broker_id)
 
     def describe_topic(self, name: str) -> TopicDescription:

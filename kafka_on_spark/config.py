@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from kafka_on_spark.errors import InvalidConfigError, InvalidRequiredAcksError
-from kafka_on_spark.ids import check_mapping
+from kafka_on_spark.ids import check_mapping, whole_number
 
 Value = int | float | bool | str
 
@@ -38,16 +38,16 @@ class Setting:
 
 _LONG_MAX: Final = 2**63 - 1
 _INT_MAX: Final = 2**31 - 1
-_DIGITS: Final = re.compile(r"[+-]?[0-9]+")  # what Java reads; Python reads "1_000" as well
 
 
 def _integer(low: int, high: int = _LONG_MAX) -> Callable[[str], int]:
     """Return what reads a number. Source: ConfigDef.parseType, types LONG and (to 2^31-1) INT."""
 
     def parse(text: str) -> int:
-        if _DIGITS.fullmatch(text.strip()) is None:
-            raise ValueError(f"a whole number of at least {low}")
-        value = int(text)
+        try:
+            value = whole_number(text.strip())
+        except ValueError:
+            raise ValueError(f"a whole number of at least {low}") from None
         if not low <= value <= high:
             raise ValueError(f"a whole number from {low} to {high}")
         return value

@@ -13,6 +13,8 @@ from typing import Any, Final, NamedTuple, NewType
 
 from kafka_on_spark.errors import InvalidRequestError, InvalidTopicError, KafkaOnSparkError
 
+_DIGITS: Final = re.compile(r"[+-]?[0-9]+")
+
 BrokerId = NewType("BrokerId", int)
 """A broker's ``node.id``; at least 0."""
 
@@ -103,6 +105,17 @@ def check_topic_name(name: object) -> None:
         raise InvalidTopicError(
             f"topic name {name!r} is not allowed: use only ASCII letters, digits, '.', '_' and '-'"
         )
+
+
+def whole_number(text: str) -> int:
+    """Read a whole number as Java does: a sign and digits, and not Python's "1_000", nor blanks.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if _DIGITS.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is no whole number")
+    return int(text)
 
 
 def check_whole_number(

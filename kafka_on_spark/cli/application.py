@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from kafka_on_spark.cli.brokers import brokers
 from kafka_on_spark.cli.clusters import cluster
@@ -30,6 +30,7 @@ from kafka_on_spark.cli.replicas import log_dirs, replica_verification
 from kafka_on_spark.cli.replication import replicate
 from kafka_on_spark.cli.topics import topics
 from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import whole_number
 
 NAME: Final = "kafka-on-spark"
 
@@ -67,6 +68,32 @@ class CommandLine(TyperGroup):
         except OSError as error:
             _drop_output()
             sys.exit(_failed(f"{error}: the system refuses that, so the answer is not complete"))
+
+
+class Verb(TyperCommand):
+    """A verb that reads whole numbers as Kafka's tools do, where Python also takes "1_000"."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read a call's options.
+
+        Raises:
+            typer.BadParameter: One can't be what is given.
+        """
+        given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        options: list[Any] = self.params
+        for option in options:
+            text = given.get(option.name)
+            if isinstance(text, str) and _is_number(option):
+                try:
+                    whole_number(text)
+                except ValueError:
+                    sentence = f"{text!r} is not a valid integer"
+                    raise typer.BadParameter(sentence, ctx=ctx, param=option) from None
+        return super().parse_args(ctx, args)
+
+
+def _is_number(option: Any) -> bool:
+    return option.type_descriptor.annotation is int
 
 
 def _drop_output() -> None:
@@ -110,7 +137,7 @@ VERBS: Final = (
     fsck,
 )
 for verb in VERBS:
-    app.command()(verb)
+    app.command(cls=Verb)(verb)
 
 
 def main() -> None:

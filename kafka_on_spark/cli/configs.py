@@ -10,6 +10,7 @@ import typer
 from kafka_on_spark.cli.names import matching_topics
 from kafka_on_spark.cli.options import (
     CHANGING,
+    AsOf,
     ClusterUrl,
     DryRun,
     Format,
@@ -25,7 +26,7 @@ from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.image import MetadataImage
 
 ACTIONS: Final[Mapping[str, Sequence[str]]] = {
-    "describe": ("topic", "all_"),
+    "describe": ("topic", "all_", "as_of"),
     "alter": ("topic", "add_config", "add_config_file", "delete_config", *CHANGING),
 }
 COLUMNS: Final = {
@@ -73,13 +74,14 @@ def configs(
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
+    as_of: AsOf = None,
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
     """Show or alter settings of topics, or of the cluster."""
     action = chosen_action(context, ACTIONS)
     given = context.params
-    with opened(cluster, storage_option, output, dry_run=dry_run, yes=yes) as session:
+    with opened(cluster, storage_option, output, dry_run=dry_run, yes=yes, as_of=as_of) as session:
         if action == "describe":
             image = session.cluster.image
             names = [None] if topic is None else matching_topics(image, topic)

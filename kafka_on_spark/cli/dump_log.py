@@ -9,6 +9,7 @@ import typer
 from kafka_on_spark.cli.metadata import log_rows
 from kafka_on_spark.cli.options import (
     FOUND,
+    AsOf,
     ClusterUrl,
     Format,
     StorageOption,
@@ -29,7 +30,7 @@ from kafka_on_spark.storage.looking import batch_flaw, batch_records, load_repli
 
 ACTIONS: Final = {
     "replica": ("topic", "partition", "broker", "print_data_log", "verify", "offset", "limit"),
-    "cluster_metadata": ("offset", "limit"),
+    "cluster_metadata": ("offset", "limit", "as_of"),
 }
 COLUMNS: Final = {
     "base_offset": "base offset",
@@ -78,6 +79,7 @@ def dump_log(
     limit: Annotated[
         int | None, typer.Option("--limit", min=0, help="At most so many rows.")
     ] = None,
+    as_of: AsOf = None,
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
@@ -86,7 +88,7 @@ def dump_log(
     With --verify, exits with 1 if a file is not sound.
     """
     chosen_action(context, ACTIONS, default="replica")
-    with opened(cluster, storage_option, output) as session:
+    with opened(cluster, storage_option, output, as_of=as_of) as session:
         if cluster_metadata:
             write_rows(output, BATCH_COLUMNS, islice(log_rows(session, offset or 0), limit))
             return

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from kafka_on_spark.cli.group_resets import TARGETS, chosen_groups, reset_offsets_of
 from kafka_on_spark.cli.names import named_partitions_of
 from kafka_on_spark.cli.options import (
     CHANGING,
@@ -21,43 +22,19 @@ from kafka_on_spark.cli.options import (
     chosen_action,
     needed,
 )
-from kafka_on_spark.cli.output import Output, note, plural, say, write_json, write_rows, write_table
-from kafka_on_spark.cli.session import Rehearsal, Session, opened
+from kafka_on_spark.cli.output import Output, plural, write_rows
+from kafka_on_spark.cli.session import Session, opened
 from kafka_on_spark.controller.groups import committed_by
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import Offset, PartitionKey
-from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.group_offsets import describe_group, groups_of
-from kafka_on_spark.service.group_resets import (
-    Current,
-    Earliest,
-    Latest,
-    Reset,
-    Shift,
-    Target,
-    To,
-    ToTime,
-    parse_datetime,
-    parse_duration,
-    plan_resets,
-)
-from kafka_on_spark.storage.clock import SystemClock
-from kafka_on_spark.storage.looking import find_offset
-from kafka_on_spark.storage.roots import StorageOptions
 
-SIMPLE_TARGETS: Final[Mapping[str, Target]] = {
-    "to_earliest": Earliest(),
-    "to_latest": Latest(),
-    "to_current": Current(),
-}
-TARGETS: Final = (*SIMPLE_TARGETS, "to_offset", "shift_by", "to_datetime", "by_duration")
 ACTIONS: Final[Mapping[str, Sequence[str]]] = {
     "list_": (),
     "describe": ("group", "all_groups"),
     "delete": ("group", "all_groups", *CHANGING),
     "delete_offsets": ("group", "topic", *CHANGING),
     "reset_offsets": (
-        *("group", "all_groups", "topic", "all_topics", "execute", "dry_run"),
+        *("group", "all_groups", "topic", "all_topics", "execute", "export", "dry_run"),
         *TARGETS,
     ),
 }
@@ -69,13 +46,6 @@ COLUMNS: Final = {
     "current_offset": "current-offset",
     "log_end_offset": "log-end-offset",
     "lag": "lag",
-}
-RESET_COLUMNS: Final = {
-    "group": "group",
-    "topic": "topic",
-    "partition": "partition",
-    "current_offset": "current-offset",
-    "new_offset": "new-offset",
 }
 
 
@@ -143,6 +113,22 @@ def consumer_groups(
             help="To the first record that is not older than so long ago.",
         ),
     ] = None,
+    from_file: Annotated[
+        str | None,
+        typer.Option(
+            "--from-file",
+            metavar="FILE",
+            help="To offsets in a CSV file, as --export writes it. - is standard input.",
+        ),
+    ] = None,
+    export: Annotated[
+        bool,
+        typer.Option(
+            "--export",
+            help="Write the new offsets as CSV: topic,partition,offset, after the group if there"
+            " may be several.",
+        ),
+    ] = False,
     execute: Annotated[
         bool, typer.Option("--execute", help="Do it: without this it is only shown.")
     ] = False,
@@ -172,23 +158,16 @@ def _describe(session: Session, given: Mapping[str, Any]) -> None:
             "log_end_offset": lag.high_watermark,
             "lag": lag.lag,
         }
-        for group in _groups(image, given)
+        for group in chosen_groups(image, given)
         if committed_by(image, group)
         for lag in describe_group(image, group)
     ]
     write_rows(session.output, COLUMNS, rows)
 
 
-def _groups(image: MetadataImage, given: Mapping[str, Any]) -> list[str]:
-    """Return the groups that were named, each once."""
-    if bool(given["group"]) == given["all_groups"]:
-        raise InvalidRequestError("say which groups in one way: --group or --all-groups")
-    return groups_of(image) if given["all_groups"] else list(dict.fromkeys(given["group"]))
-
-
 def _delete(session: Session, given: Mapping[str, Any]) -> None:
     image = session.cluster.image
-    groups = _groups(image, given)
+    groups = chosen_groups(image, given)
     count = sum(len(committed_by(image, group)) for group in groups)
     session.confirm(
         f"deleting {plural(len(groups), 'group')} with offsets of {plural(count, 'partition')}"
@@ -217,105 +196,10 @@ def _delete_offsets(session: Session, given: Mapping[str, Any]) -> None:
     )
 
 
-def _reset_offsets(session: Session, given: Mapping[str, Any]) -> None:
-    if given["execute"] and given["dry_run"]:
-        raise InvalidRequestError("--execute and --dry-run contradict each other: leave one out")
-    target = _target(given)
-    if bool(given["topic"]) == given["all_topics"]:
-        raise InvalidRequestError("say which topics in one way: --topic or --all-topics")
-    image = session.cluster.image
-    find = partial(_find_offset, image, session.options)
-    resets = {
-        group: plan_resets(image, group, _keys(image, group, given), target, find)
-        for group in _groups(image, given)
-    }
-    _note_what_is_moved(resets)
-    # Also where nothing is done: what would be refused is refused.
-    changes = [partial(_set_offsets, group, planned) for group, planned in resets.items()]
-    rehearsed = session if given["execute"] else _rehearsal_of(session)
-    rehearsed.do_all(changes)
-    _conclude_reset(session.output, resets, is_done=given["execute"])
-
-
-def _rehearsal_of(session: Session) -> Session:
-    rehearsal = session.rehearsal or Rehearsal.of(session.cluster)
-    return Session(
-        cluster=rehearsal, options=session.options, output=session.output, rehearsal=rehearsal
-    )
-
-
-def _set_offsets(group: str, resets: Sequence[Reset], cluster: Any) -> None:
-    cluster.alter_group_offsets(group, {each.name: each.offset for each in resets})
-
-
-def _target(given: Mapping[str, Any]) -> Target:
-    asked = [name for name in TARGETS if given[name] is not None and given[name] is not False]
-    if len(asked) != 1:
-        ways = ", ".join("--" + name.replace("_", "-") for name in TARGETS)
-        raise InvalidRequestError(f"say in one way where to reset to: {ways}")
-    [name] = asked
-    if name == "to_offset":
-        return To(given[name])
-    if name == "shift_by":
-        return Shift(given[name])
-    if name == "to_datetime":
-        return ToTime(parse_datetime(given[name]))
-    if name == "by_duration":
-        return ToTime(SystemClock().now_ms() * 1000 - parse_duration(given[name]))
-    return SIMPLE_TARGETS[name]
-
-
-def _keys(image: MetadataImage, group: str, given: Mapping[str, Any]) -> Sequence[PartitionKey]:
-    if given["all_topics"]:
-        return committed_by(image, group)
-    return [
-        PartitionKey(image.topic(name.topic).topic_id, name.partition)
-        for name in named_partitions_of(image, given["topic"])
-    ]
-
-
-def _find_offset(
-    image: MetadataImage, options: StorageOptions, key: PartitionKey, timestamp_us: int
-) -> Offset | None:
-    found = find_offset(image, key, timestamp_us, options)
-    return None if found is None else found.offset
-
-
-def _note_what_is_moved(resets: Mapping[str, Sequence[Reset]]) -> None:
-    for group, planned in resets.items():
-        for each in planned:
-            if each.asked is not None:
-                note(
-                    f"{each.name} has no committed offset {each.asked}: group {group} would stand"
-                    f" at {each.offset}."
-                )
-
-
-def _conclude_reset(
-    output: Output, resets: Mapping[str, Sequence[Reset]], *, is_done: bool
-) -> None:
-    rows = [
-        {
-            "group": group,
-            **each.name._asdict(),
-            "current_offset": each.before,
-            "new_offset": each.offset,
-        }
-        for group, planned in resets.items()
-        for each in planned
-    ]
-    if output is Output.JSON:
-        write_json({"dry_run": not is_done, "offsets": rows})
-        return
-    write_table(RESET_COLUMNS, rows)
-    if not is_done:
-        say("A dry run: nothing was changed; --execute does it.")
-
-
 _DO: Final = {
     "list_": _list,
     "describe": _describe,
     "delete": _delete,
     "delete_offsets": _delete_offsets,
-    "reset_offsets": _reset_offsets,
+    "reset_offsets": reset_offsets_of,
 }

@@ -1,9 +1,10 @@
-"""The JSON files of Kafka's tools, read and checked, and written.
+"""The files of Kafka's tools, read and checked, and written.
 
-Each is an object with a list; what else stands in it, such as `version` and `log_dirs`, may be left
-out. "-" reads standard input.
+Most are JSON: an object with a list; what else stands in it, such as `version` and `log_dirs`, may
+be left out. The offsets of consumer groups are CSV. "-" reads standard input.
 """
 
+import csv
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,11 +12,14 @@ from pathlib import Path
 from typing import Any, TypeGuard, TypeVar
 
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import TopicPartition
+from kafka_on_spark.ids import TopicPartition, whole_number
 
 V = TypeVar("V")
 
 Assignment = Mapping[TopicPartition, Sequence[int]]
+GroupOffsets = dict[str, dict[TopicPartition, int]]
+"""Offsets by group and partition."""
+
 Named = dict[tuple[str, int], V]
 """By topic and number, as a cluster's methods take partitions."""
 
@@ -83,6 +87,60 @@ def read_topics(path: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def read_group_offsets(path: str, group: str | None) -> GroupOffsets:
+    """Return offsets by group, from what kafka-consumer-groups --reset-offsets --export writes.
+
+    A line is group,topic,partition,offset; of one group, `group`, it may be topic,partition,offset.
+    Source: CsvUtils.
+
+    Raises:
+        InvalidRequestError: It can't be read, or is not such a file; the sentence says where.
+    """
+    found: GroupOffsets = {}
+    try:
+        lines = list(csv.reader(_text(path).splitlines(), strict=True))
+    except csv.Error as error:
+        raise InvalidRequestError(f"{path} is no CSV: {error}") from None
+    for number, fields in enumerate(lines, 1):
+        if not fields:
+            continue
+        where = f"line {number} of {path}"
+        if len(fields) == 3 and group is not None:
+            fields = [group, *fields]
+        name, offset = _group_offset(fields, where, is_of_one=group is not None)
+        of_group = found.setdefault(fields[0], {})
+        if name in of_group:
+            raise InvalidRequestError(f"{where} names {name} again: name each partition once")
+        of_group[name] = offset
+    if not found:
+        raise InvalidRequestError(f"{path} has no offsets: give a line at least")
+    return found
+
+
+def _group_offset(
+    fields: Sequence[str], where: str, *, is_of_one: bool
+) -> tuple[TopicPartition, int]:
+    try:
+        _, topic, partition, offset = fields
+        name, position = TopicPartition(topic, whole_number(partition)), whole_number(offset)
+        if name.partition < 0 or position < 0:
+            raise ValueError("a number below 0")
+    except ValueError:
+        shorter = "topic,partition,offset, or " if is_of_one else ""
+        raise InvalidRequestError(
+            f"{where} can't be {','.join(fields)!r}: give {shorter}group,topic,partition,offset"
+        ) from None
+    return name, position
+
+
+def write_group_offsets(offsets: GroupOffsets, *, with_group: bool) -> None:
+    """Write offsets to standard output as `read_group_offsets` reads them."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    for group, of_group in offsets.items():
+        for name, offset in of_group.items():
+            writer.writerow([*([group] if with_group else []), *name, offset])
+
+
 def assignment_as_dict(assignment: Assignment) -> dict[str, Any]:
     """Return a reassignment file's content."""
     return {
@@ -145,12 +203,15 @@ def _entries(path: str, key: str) -> Iterable[Any]:
     return entries
 
 
-def _content(path: str) -> Any:
+def _text(path: str) -> str:
     try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidRequestError(f"{path} can't be read: {error}") from None
+
+
+def _content(path: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(_text(path))
     except ValueError as error:
         raise InvalidRequestError(f"{path} is no JSON: {error}") from None

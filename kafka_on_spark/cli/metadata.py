@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.options import ClusterUrl, Format, StorageOption, chosen_action
+from kafka_on_spark.cli.options import AsOf, ClusterUrl, Format, StorageOption, chosen_action
 from kafka_on_spark.cli.output import Output, note, write_rows
 from kafka_on_spark.cli.record_rows import (
     BATCH_COLUMNS,
@@ -19,7 +19,7 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
 
-_FILTERS: Final = ("topic", "partition", "record_type", "limit")
+_FILTERS: Final = ("topic", "partition", "record_type", "limit", "as_of")
 ACTIONS: Final[Mapping[str, Sequence[str]]] = {
     "log": ("offset", "end_offset", *_FILTERS),
     "snapshot": _FILTERS,
@@ -54,12 +54,13 @@ def metadata(
     limit: Annotated[
         int | None, typer.Option("--limit", min=0, help="At most so many rows.")
     ] = None,
+    as_of: AsOf = None,
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
     """Show the metadata log, its newest snapshot, or the image that they lead to."""
     action = chosen_action(context, ACTIONS)
-    with opened(cluster, storage_option, output) as session:
+    with opened(cluster, storage_option, output, as_of=as_of) as session:
         if action == "log":
             rows: Iterable[dict[str, Any]] = log_rows(session, offset or 0)
             if end_offset is not None:
@@ -74,8 +75,12 @@ def metadata(
 
 
 def log_rows(session: Session, offset: int) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the metadata log from `offset` on."""
-    for row in batch_rows(_log(session).batches_from(Offset(offset)), session.cluster.image):
+    """Yield the rows of the metadata log from `offset` on, to where it ended when the session's
+    cluster was as it is opened."""
+    image = session.cluster.image
+    for row in batch_rows(_log(session).batches_from(Offset(offset)), image):
+        if session.is_past and row["metadata_offset"] >= image.offset:
+            return
         if row["metadata_offset"] >= offset:
             yield row
 
@@ -85,7 +90,7 @@ def _log(session: Session) -> DeltaMetadataLog:
 
 
 def _snapshot_rows(session: Session) -> list[dict[str, Any]]:
-    snapshot = _log(session).newest_snapshot()
+    snapshot = _log(session).newest_snapshot(to_offset=session.cluster.image.offset)
     if snapshot is None:
         note("There is no snapshot yet: the log is short enough to be read whole.")
         return []

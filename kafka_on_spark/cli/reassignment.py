@@ -16,6 +16,7 @@ from kafka_on_spark.cli.kafka_files import (
 from kafka_on_spark.cli.options import (
     CHANGING,
     FOUND,
+    AsOf,
     ClusterUrl,
     DryRun,
     Format,
@@ -43,7 +44,7 @@ ACTIONS: Final[Mapping[str, Sequence[str]]] = {
     "execute": ("reassignment_json_file", "throttle", *CHANGING),
     "verify": ("reassignment_json_file",),
     "cancel": ("reassignment_json_file", *CHANGING),
-    "list_": (),
+    "list_": ("as_of",),
 }
 LIST_COLUMNS: Final = {
     "topic": "topic",
@@ -83,7 +84,7 @@ def reassign_partitions(
     cancel: Annotated[
         bool, typer.Option("--cancel", help="Have what moves stay where it was.")
     ] = False,
-    list_: Annotated[bool, typer.Option("--list", help="Show what moves now.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="Show what moves.")] = False,
     topics_to_move_json_file: Annotated[
         str | None,
         typer.Option(
@@ -109,6 +110,7 @@ def reassign_partitions(
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
+    as_of: AsOf = None,
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
@@ -117,7 +119,7 @@ def reassign_partitions(
     Copying is done by replication, and each step of a move by a controller.
     """
     action = chosen_action(context, ACTIONS)
-    with opened(cluster, storage_option, output, dry_run=dry_run, yes=yes) as session:
+    with opened(cluster, storage_option, output, dry_run=dry_run, yes=yes, as_of=as_of) as session:
         _DO[action](session, context.params)
 
 
@@ -227,9 +229,14 @@ def _list(session: Session, given: Mapping[str, Any]) -> None:
     moving = list_reassignments(image)
     if not moving and session.output is Output.TABLE:
         note("No partition is being reassigned.")
-    found = dict(load_replicas(awaited_replicas(image, moving), session.options))
+    # What was left to copy in the past, no table says now.
+    awaited = [] if session.is_past else awaited_replicas(image, moving)
+    found = dict(load_replicas(awaited, session.options))
     rows = (
-        {**_move_row(move), "offsets_to_copy": offsets_to_copy(image, move, found)}
+        {
+            **_move_row(move),
+            "offsets_to_copy": None if session.is_past else offsets_to_copy(image, move, found),
+        }
         for move in moving
     )
     write_rows(session.output, LIST_COLUMNS, rows)

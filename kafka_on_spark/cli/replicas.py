@@ -6,10 +6,18 @@ from typing import Annotated, Any, Final
 import typer
 
 from kafka_on_spark.cli.names import all_partitions, matching_topics
-from kafka_on_spark.cli.options import FOUND, ClusterUrl, Format, StorageOption, numbers
+from kafka_on_spark.cli.options import (
+    FOUND,
+    AsOf,
+    ClusterUrl,
+    Format,
+    StorageOption,
+    numbers,
+)
 from kafka_on_spark.cli.output import Output, plural, progress, say, write_json, write_rows
 from kafka_on_spark.cli.session import Session, opened
 from kafka_on_spark.controller.draining import registered_broker
+from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.inspect.replicas import PartitionComparison, compare_partition
 from kafka_on_spark.service.log_dirs import ReplicaSize, made_replicas, replica_size
@@ -50,10 +58,12 @@ def log_dirs(
             help="Topics with commas between, or a regular expression of names.",
         ),
     ] = None,
+    as_of: AsOf = None,
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
     """Show what each broker's disk holds of which partition, in bytes."""
+    _refuse_past(as_of, "log-dirs")
     with opened(cluster, storage_option, output) as session:
         image = session.cluster.image
         brokers = None if broker_list is None else numbers(broker_list, "--broker-list")
@@ -61,6 +71,20 @@ def log_dirs(
             registered_broker(image, BrokerId(each))
         topics = None if topic is None else matching_topics(image, topic)
         write_rows(output, SIZE_COLUMNS, list(_sizes(session, topics, brokers)))
+
+
+def _refuse_past(as_of: str | None, verb: str) -> None:
+    """Refuse to look at disks as they were.
+
+    Raises:
+        InvalidRequestError: `as_of` was given.
+    """
+    if as_of is not None:
+        raise InvalidRequestError(
+            f"--as-of does not go with {verb}: it reads the disks of now, and what they held at a"
+            " past moment is written nowhere; leave it out, or see topics --describe --as-of for"
+            " who was in sync then"
+        )
 
 
 def _sizes(
@@ -99,6 +123,7 @@ def replica_verification(
             help="A topic, or a regular expression of names.",
         ),
     ] = None,
+    as_of: AsOf = None,
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
@@ -106,6 +131,7 @@ def replica_verification(
 
     Exits with 1 if they differ.
     """
+    _refuse_past(as_of, "replica-verification")
     with opened(cluster, storage_option, output) as session:
         names = all_partitions(session.cluster.image, matching_topics(session.cluster.image, topic))
         rows = []

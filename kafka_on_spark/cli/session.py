@@ -1,6 +1,6 @@
 """A cluster opened for one call of the command line, and the rehearsal of a change to it."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from os import PathLike
@@ -11,13 +11,14 @@ from kafka_on_spark.cli.output import Output, confirm, plural, say, write_json, 
 from kafka_on_spark.cli.record_rows import RECORD_COLUMNS, decided_rows
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.controller.brokers import register_broker
-from kafka_on_spark.controller.commands import Command
+from kafka_on_spark.controller.commands import UNREGISTER_BROKER, Command
 from kafka_on_spark.controller.draining import continue_draining, drain_broker
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import BrokerId, DirectoryId, TopicPartition
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.service.controller_loop import ControllerReport
 from kafka_on_spark.service.rehearsed import RehearsedMetadata
+from kafka_on_spark.service.replication_round import ReplicationReport
 from kafka_on_spark.spark.services import DRAWS, Services, new_uuid
 from kafka_on_spark.storage.root_identity import check_owner, check_reachable
 from kafka_on_spark.storage.roots import StorageOptions, normalize
@@ -61,6 +62,21 @@ class Rehearsal(Cluster):
         self._services.controller_loop(rehearsed).run(None)
         self._end_with(ControllerResult(rehearsed.decided, None))
 
+    def replicate(
+        self,
+        topics: str | Iterable[str] | None = None,
+        *,
+        is_sweep: bool = False,
+        configs: Mapping[str, object] | None = None,
+    ) -> ReplicationReport:
+        """Decide what a round would, with tables as they are now: what would be copied is counted,
+        not copied, and its source is not checked. The answer is the report it would give."""
+        assert configs is None, "no verb has settings of its own for a round"
+        rehearsed = RehearsedMetadata(self._metadata)
+        report = self._services.rehearsed_round(rehearsed).run(topics, is_sweep=is_sweep)
+        self.decided.extend(rehearsed.decided)
+        return report
+
     def _end_with(self, result: ControllerResult[Any]) -> NoReturn:
         self.decided.extend(result.records)
         raise Rehearsed
@@ -80,6 +96,10 @@ class Rehearsal(Cluster):
             image = image.replay(batch)
             step = continue_draining(image)
         self._end_with(ControllerResult(records, []))
+
+    def unregister_broker(self, broker_id: int) -> None:
+        """Decide it, without what it begins with: removing from the root what is nobody's."""
+        self._command(UNREGISTER_BROKER, broker_id=broker_id)
 
     def register_broker(
         self, broker_id: int, root: str | PathLike[str], *, rack: str | None = None
@@ -121,6 +141,7 @@ class Session:
         output: How the answer is written.
         is_yes: What can't be undone is done without a question.
         rehearsal: The same as `cluster` for a dry run; else None.
+        is_past: The cluster was opened as it was, with --as-of.
     """
 
     cluster: Cluster
@@ -128,6 +149,7 @@ class Session:
     output: Output
     is_yes: bool = False
     rehearsal: Rehearsal | None = None
+    is_past: bool = False
 
     def confirm(self, deed: str) -> None:
         """Ask before a deed that can't be undone ("deleting 2 topics"); not in a rehearsal.
@@ -198,4 +220,5 @@ def opened(
             output=output,
             is_yes=yes,
             rehearsal=handle if isinstance(handle, Rehearsal) else None,
+            is_past=as_of is not None,
         )

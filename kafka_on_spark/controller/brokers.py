@@ -140,8 +140,8 @@ def register_broker(
 
 
 def _lose_replicas(image: MetadataImage, broker_id: BrokerId, cause: str) -> Iterable[Record]:
-    for key, partition in image.partitions():
-        if broker_id in partition.replicas and partition.is_made(broker_id):
+    for key, partition in image.partitions_on(broker_id):
+        if partition.is_made(broker_id):
             change = lost_change(image, partition, broker_id)
             yield change_record(image, key, partition, change, cause)
 

@@ -7,7 +7,7 @@ removes nothing that anybody has. A uuid that the log has never heard of is left
 a later piece of the log than the one that was read.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kafka_on_spark.ids import KEEP, PartitionKey, ReplicaUuid, TopicId
@@ -96,12 +96,19 @@ class _Assigned:
 
 
 def times_taken_away(
-    batches: Iterable[MetadataBatch], wanted: frozenset[Making]
+    pieces: Iterable[tuple[MetadataImage, Sequence[MetadataBatch]]], wanted: frozenset[Making]
 ) -> dict[Making, int]:
     """Return when (ms since 1970 UTC) each of `wanted` was taken away, by the log's history.
 
-    `batches` are all that there are. What was never assigned, or still is, is not in the answer.
+    `pieces` are all that there is of it, newest first, each with the image that it continues; no
+    more of them are asked for than it takes: what was taken away once is never assigned again.
+    What was never assigned, or still is, is not in the answer.
     """
-    keys = frozenset(making.key for making in wanted)
-    gone = taken_away(MetadataImage(), batches, keys)
-    return {making: time_ms for making, time_ms in gone if making in wanted}
+    times: dict[Making, int] = {}
+    for before, batches in pieces:
+        left = wanted - times.keys()
+        keys = frozenset(making.key for making in left)
+        times |= {each: at for each, at in taken_away(before, batches, keys) if each in left}
+        if len(times) == len(wanted):
+            break
+    return times

@@ -93,17 +93,27 @@ def unregister_broker(
         BrokerIdNotRegisteredError: There is no such broker.
         InvalidRequestError: It has replicas; the sentence says how many and what to do.
     """
+    broker = check_empty(image, broker_id)
+    record = UnregisterBrokerRecord(
+        broker_id=broker_id, broker_epoch=broker.broker_epoch, cause=cause
+    )
+    return ControllerResult([record], None)
+
+
+def check_empty(image: MetadataImage, broker_id: BrokerId) -> BrokerRegistration:
+    """Return the registration of a broker that has no replicas.
+
+    Raises:
+        As `unregister_broker`.
+    """
     broker = registered_broker(image, broker_id)
-    held = [key for key, partition in image.partitions() if broker_id in partition.replicas]
+    held = [key for key, _ in image.partitions_on(broker_id)]
     if held:
         raise InvalidRequestError(
             f"broker {broker_id} has replicas of {len(held)} partitions, {image.name_of(held[0])}"
             " among them: only an empty broker can be unregistered, reassign them to others first"
         )
-    record = UnregisterBrokerRecord(
-        broker_id=broker_id, broker_epoch=broker.broker_epoch, cause=cause
-    )
-    return ControllerResult([record], None)
+    return broker
 
 
 def registered_broker(image: MetadataImage, broker_id: BrokerId) -> BrokerRegistration:

@@ -24,7 +24,7 @@ from kafka_on_spark.ids import (
 )
 from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.partition import GroupOffset, PartitionRegistration
-from kafka_on_spark.metadata.partition_map import PartitionMap, PartitionMapDraft
+from kafka_on_spark.metadata.partition_map import Keyed, PartitionMap, PartitionMapDraft
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
     AdminResultRecord,
@@ -151,6 +151,12 @@ class MetadataImage:
         """Yield every partition of the cluster."""
         for topic_id, topic in self.topics.items():
             for number, partition in topic.partitions.items():
+                yield PartitionKey(topic_id, number), partition
+
+    def partitions_on(self, broker_id: BrokerId) -> Iterable[Keyed]:
+        """Yield the partitions of which a broker has a replica."""
+        for topic_id, topic in self.topics.items():
+            for number, partition in topic.partitions.replicas_on(broker_id):
                 yield PartitionKey(topic_id, number), partition
 
     def unsettled_partitions(self) -> Iterable[tuple[PartitionKey, PartitionRegistration]]:

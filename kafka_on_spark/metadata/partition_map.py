@@ -3,14 +3,14 @@
 A dict is copied whole for each change, and an image is replaced with every commit: of a topic
 with a million partitions, an append to one would copy a million entries. Here they stand in
 chunks that images share; a change copies the chunks that it touches. A chunk also remembers
-which of its partitions are not settled, and who is in sync in any, so that nobody visits those
-with nothing to do.
+which of its partitions are not settled, and who is in sync in any and has a replica of any, so that
+nobody visits those with nothing to do.
 """
 
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from typing import Final
 
-from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 
 CHUNK_BITS: Final = 10
@@ -23,17 +23,19 @@ MERGED_AT_ONCE_MIN: Final = 8
 _MASK: Final = CHUNK_SIZE - 1
 
 Numbered = tuple[int, PartitionRegistration]
+Keyed = tuple[PartitionKey, PartitionRegistration]
 
 
 class _Chunk:
     """Partitions that lie side by side; None where there is none."""
 
-    __slots__ = ("_members", "_unsettled", "partitions")
+    __slots__ = ("_holders", "_members", "_unsettled", "partitions")
 
     def __init__(self, partitions: Iterable[PartitionRegistration | None]) -> None:
         self.partitions = tuple(partitions)
         self._unsettled: tuple[tuple[int, PartitionRegistration], ...] | None = None
         self._members: frozenset[BrokerId] | None = None
+        self._holders: frozenset[BrokerId] | None = None
 
     def unsettled(self) -> tuple[Numbered, ...]:
         """Return those that are not settled, with their places; found once."""
@@ -51,6 +53,14 @@ class _Chunk:
             isrs = (each.isr for each in self.partitions if each is not None)
             self._members = frozenset().union(*isrs)
         return self._members
+
+    def holders(self) -> frozenset[BrokerId]:
+        """Return who has a replica of any of them; found once."""
+        if self._holders is None:
+            # Thousands have few lists of replicas.
+            lists = {each.replicas for each in self.partitions if each is not None}
+            self._holders = frozenset().union(*lists)
+        return self._holders
 
 
 _EMPTY: Final = _Chunk(())
@@ -124,6 +134,15 @@ class PartitionMap(Mapping[int, PartitionRegistration]):
                 continue
             for number, partition in enumerate(chunk.partitions, chunk_number << CHUNK_BITS):
                 if partition is not None and not partition.isr.isdisjoint(broker_ids):
+                    yield number, partition
+
+    def replicas_on(self, broker_id: BrokerId) -> Iterator[Numbered]:
+        """Yield the partitions of which a broker has a replica."""
+        for chunk_number, chunk in self._chunks.items():
+            if broker_id not in chunk.holders():
+                continue
+            for number, partition in enumerate(chunk.partitions, chunk_number << CHUNK_BITS):
+                if partition is not None and broker_id in partition.replicas:
                     yield number, partition
 
     def __repr__(self) -> str:

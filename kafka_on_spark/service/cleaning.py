@@ -3,13 +3,16 @@
 List first, catch up on the metadata second, and remove only what was listed, once was assigned
 and is assigned to nobody now (DESIGN §2; `controller/cleaning.py` says why that is safe). A removal
 that is lost, or whose disk is away, is found again: by a full look at each broker that this process
-has not looked at since it came back. Readers have file.delete.delay.ms to end what they read.
+has not looked at since it came back. Readers have file.delete.delay.ms to end what they read. A
+broker that is unregistered has no root any more that anybody would look at: its root is emptied
+before.
 """
 
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 from kafka_on_spark.audit.orphans import FoundTable
@@ -108,9 +111,35 @@ class Cleaner:
             for table in self._due(image, [each for result in results for each in result.tables])
             for order in [roots[table.broker_id]]
         ]
-        removed = self._remove_all(removals, check_controls)
+        duration_ms = image.settings().integer("broker.heartbeat.interval.ms")
+        removed = self._remove_all(removals, check_controls, duration_ms=duration_ms)
         self._forget(topic_ids)
         return removed
+
+    def empty(self, broker_id: BrokerId) -> int:
+        """Remove all that is nobody's from a broker's root, due or not; return how many tables.
+
+        For a broker that is about to be unregistered. Of a root that does not answer nothing is
+        removed: should it come again, under any id, it is looked at as a whole.
+        """
+        with self._lock:
+            broker = self._take_note().brokers.get(broker_id)
+            if broker is None or not broker.is_online:
+                return 0
+            order = ListOrder(
+                broker_id=broker_id,
+                root=broker.root,
+                directory_id=broker.directory_id,
+                topic_ids=None,
+            )
+            [result] = self._run_lists([order])
+            self._note_listing(order, result)
+            found = self._nobodys(self._take_note(), result.tables)
+            orders = [
+                RemoveOrder(root=order.root, directory_id=order.directory_id, table=table)
+                for table, _ in found
+            ]
+            return self._remove_all(orders, lambda image: None, duration_ms=inf)
 
     def _take_note(self) -> MetadataImage:
         """Catch up, and take note of the replicas that were taken away since."""
@@ -164,31 +193,36 @@ class Cleaner:
 
     def _due(self, image: MetadataImage, tables: Iterable[FoundTable]) -> list[FoundTable]:
         """Return the tables that are nobody's, and have been for long enough."""
+        now_ms = self._clock.now_ms()
+        due = []
+        for table, since_ms in self._nobodys(image, tables):
+            due_ms = since_ms + _delay_ms(image, _making(table).key)
+            if due_ms <= now_ms:
+                due.append(table)
+            else:
+                self._wait_for(table.topic_id, due_ms)
+        return due
+
+    def _nobodys(
+        self, image: MetadataImage, tables: Iterable[FoundTable]
+    ) -> list[tuple[FoundTable, int]]:
+        """Return the tables that are nobody's any more, and since when (ms since 1970 UTC)."""
         found = {
             making: table
             for table in tables
             if not is_assigned(image, making := _making(table)) and making not in self._strangers
         }
         self._look_up([making for making in found if making not in self._times])
-        now_ms = self._clock.now_ms()
-        due = []
-        for making, table in found.items():
-            since_ms = self._times.get(making)
-            if since_ms is None:
-                continue
-            due_ms = since_ms + _delay_ms(image, making.key)
-            if due_ms <= now_ms:
-                due.append(table)
-            else:
-                self._wait_for(making.key.topic_id, due_ms)
-        return due
+        return [
+            (table, self._times[making]) for making, table in found.items() if making in self._times
+        ]
 
     def _look_up(self, makings: Sequence[Making]) -> None:
         """Learn from the log when replicas were taken away that this process has not seen go."""
         if not makings:
             return
         try:
-            times = times_taken_away(self._metadata.history(), frozenset(makings))
+            times = times_taken_away(self._metadata.pieces(), frozenset(makings))
         except (CorruptLogError, KafkaStorageError) as error:
             log.warning(
                 "%d tables are left alone: no history to judge them by: %s", len(makings), error
@@ -205,13 +239,17 @@ class Cleaner:
                 strangers[0],
             )
 
-    def _remove_all(self, orders: Sequence[RemoveOrder], check_controls: CheckControls) -> int:
+    def _remove_all(
+        self,
+        orders: Sequence[RemoveOrder],
+        check_controls: CheckControls,
+        *,
+        duration_ms: float,
+    ) -> int:
         """Remove tables for about as long as a pass may take; the rest is left to the next one.
 
         A controller that does not come to renew its lease is taken for dead.
         """
-        settings = self._metadata.image.settings()
-        duration_ms = settings.integer("broker.heartbeat.interval.ms")
         started_ms = self._clock.monotonic_ms()
         removed = 0
         for start in range(0, len(orders), REMOVALS_AT_ONCE):

@@ -1,4 +1,4 @@
-"""The controller's loop: claim, probe, decide, commit, answer, renew, resign.
+"""The controller's loop: claim, probe, decide, commit, command, answer, renew, resign.
 
 Holds what probes have seen; decides nothing itself. What is committed is its term's (term.py),
 which ends when a higher controller epoch is seen.
@@ -28,6 +28,7 @@ from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.cleaning import CheckControls
+from kafka_on_spark.service.leadership_commands import LeadershipCommands, RunCommands
 from kafka_on_spark.service.making import renew_lost
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.recovery import RunLooks, plan_looks
@@ -128,6 +129,7 @@ class ControllerLoop:
         draws: Draws,
         timeout_ms: int,
         clean: Clean | None = None,
+        run_commands: RunCommands = lambda orders: [],
     ) -> None:
         self._metadata = metadata
         self._clock = clock
@@ -138,6 +140,7 @@ class ControllerLoop:
         self._timeout_ms = timeout_ms
         self._claimed: Term | None = None
         self._clean = clean
+        self._commands = LeadershipCommands(clock, run_commands=run_commands)
         self._failing: dict[BrokerId, _Failing] = {}
         self._tally = _Tally()
 
@@ -191,6 +194,7 @@ class ControllerLoop:
                     controller_id=self._controller_id,
                     seen=watch.seen,
                     timeout_ms=self._timeout_ms,
+                    after_commit=self._commands.note,
                 )
                 if term is not None:
                     return term
@@ -213,6 +217,7 @@ class ControllerLoop:
 
     def _attend(self) -> None:
         self._term.attend(self._draws)
+        self._commands.send(self._metadata.image)
 
     def _submit(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
         return self._term.submit(decide)
@@ -238,6 +243,7 @@ class ControllerLoop:
         )
         self._go_on(advance_reassignments)
         self._balance_leaders()
+        self._commands.send(self._metadata.image)
         if self._clean is not None:
             self._tally.removed += self._clean(self._term.check)
 

@@ -141,10 +141,7 @@ class MetadataService:
             return after
         if after is not None and 0 < after.offset < offset:
             return after.replay(*self._log.read(from_offset=after.offset, to_offset=offset))
-        snapshot = self._log.newest_snapshot(to_offset=offset)
-        image = MetadataImage()
-        if snapshot is not None:
-            image = MetadataImage(offset=snapshot.base_offset).replay(snapshot)
+        image = self._newest_snapshot(to_offset=offset)
         return image.replay(*self._log.read(from_offset=image.offset, to_offset=offset))
 
     def offset_at(self, time_ms: int) -> Offset:
@@ -234,7 +231,24 @@ class MetadataService:
 
     def batches(self, start: Offset, end: Offset) -> list[MetadataBatch]:
         """Return the batches between two offsets at which one begins or ends, oldest first."""
-        return [batch for batch in self._log.read(from_offset=start) if batch.base_offset < end]
+        return self._log.read(from_offset=start, to_offset=end)
+
+    def pieces(self) -> Iterator[tuple[MetadataImage, list[MetadataBatch]]]:
+        """Yield the log between its snapshots, the newest piece first, each with the image that it
+        continues. Who looks for what happened lately reads no more than it must."""
+        self.check_open()
+        end = self._image.offset
+        while end > 0:
+            before = self._newest_snapshot(to_offset=Offset(end - 1))
+            yield before, self._log.read(from_offset=before.offset, to_offset=end)
+            end = before.offset
+
+    def _newest_snapshot(self, *, to_offset: Offset) -> MetadataImage:
+        """Return the image of the newest snapshot up to an offset; an empty one without any."""
+        snapshot = self._log.newest_snapshot(to_offset=to_offset)
+        if snapshot is None:
+            return MetadataImage()
+        return MetadataImage(offset=snapshot.base_offset).replay(snapshot)
 
     def history(self, *, to_offset: Offset | None = None) -> list[MetadataBatch]:
         """Return every batch of the log, oldest first; those up to `to_offset`."""

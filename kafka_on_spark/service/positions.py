@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.ids import whole_number
 from kafka_on_spark.service.stream_offsets import CUT, Cut
 from kafka_on_spark.service.subscription import names_of
 
@@ -101,7 +102,7 @@ def parse_long(text: str) -> int:
         InvalidRequestError: It is none.
     """
     try:
-        return int(text.strip())
+        return whole_number(text.strip())
     except ValueError:
         raise InvalidRequestError(f"Expected a single long value, got {text.strip()}") from None
 
@@ -121,7 +122,7 @@ def _parse_json(
     try:
         parsed = json.loads(text)
         return {
-            topic: {int(number): read(value) for number, value in partitions.items()}
+            topic: {whole_number(number): read(value) for number, value in partitions.items()}
             for topic, partitions in parsed.items()
             if topic != CUT
         }

@@ -10,6 +10,7 @@ from typing import Final
 
 from kafka_on_spark.config import check_acks
 from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.ids import whole_number
 from kafka_on_spark.service.client_options import (
     ACKS,
     SINK_MEANT,
@@ -104,7 +105,7 @@ def _whole_number(given: Mapping[str, str], name: str) -> int | None:
     if name not in given:
         return None
     try:
-        return int(given[name])
+        return whole_number(given[name].strip())
     except ValueError:
         raise InvalidRequestError(
             f"option {name!r} can't be {given[name]!r}: give a whole number from 0 on"

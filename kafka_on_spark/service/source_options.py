@@ -9,6 +9,7 @@ from typing import Final
 
 from kafka_on_spark.config import unknown_name
 from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.ids import whole_number
 from kafka_on_spark.service.as_of import AsOf
 from kafka_on_spark.service.client_options import (
     GROUP_ID,
@@ -180,7 +181,7 @@ def _positive(given: Mapping[str, str], name: str, sentence: str) -> int | None:
     if name not in given:
         return None
     try:
-        number = int(given[name])
+        number = whole_number(given[name].strip())
     except ValueError:
         number = 0
     if number <= 0:

@@ -5,7 +5,7 @@ The lease is for liveness only, and is timed by each process's own monotonic clo
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -15,12 +15,16 @@ from kafka_on_spark.controller.requests import answer
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import ControllerEpoch
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
+from kafka_on_spark.metadata.records import Record
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.metadata_service import MetadataService
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+AfterCommit = Callable[[MetadataImage, Sequence[Record]], None]
+"""Is told what a decision of a term has committed, and on which image."""
 
 RENEWALS_PER_LEASE = 3
 """A renewal may be late by the time of two, and the lease still holds."""
@@ -56,12 +60,14 @@ class Term:
         controller_id: str,
         epoch: ControllerEpoch,
         timeout_ms: int,
+        after_commit: AfterCommit = lambda image, records: None,
     ) -> None:
         self._metadata = metadata
         self._clock = clock
         self._controller_id = controller_id
         self.epoch = epoch
         self._timeout_ms = timeout_ms
+        self._after_commit = after_commit
         self._renewed_at_ms = clock.monotonic_ms()
         self._looked_at_ms: int | None = None
 
@@ -74,6 +80,7 @@ class Term:
         controller_id: str,
         seen: ControllerLease | None,
         timeout_ms: int,
+        after_commit: AfterCommit = lambda image, records: None,
     ) -> "Term | None":
         """Take the next controller epoch after the lease `seen`; None if another was faster."""
         cause = f"{controller_id} claims the controllership"
@@ -84,7 +91,14 @@ class Term:
         if epoch is None:
             return None
         log.info("controller %s, epoch %s", controller_id, epoch)
-        return cls(metadata, clock, controller_id=controller_id, epoch=epoch, timeout_ms=timeout_ms)
+        return cls(
+            metadata,
+            clock,
+            controller_id=controller_id,
+            epoch=epoch,
+            timeout_ms=timeout_ms,
+            after_commit=after_commit,
+        )
 
     def submit(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
         """Commit what `decide` says, under this term's epoch.
@@ -93,16 +107,22 @@ class Term:
             NotControllerError: Another controller has claimed; nothing is committed.
             And as MetadataService.submit.
         """
+        decided: list[tuple[MetadataImage, Sequence[Record]]] = []
 
         def guarded(image: MetadataImage) -> ControllerResult[T]:
             self.check(image)
-            return decide(image)
+            result = decide(image)
+            decided[:] = [(image, result.records)]  # what was decided last is what is committed
+            return result
 
-        return self._metadata.submit(
+        response = self._metadata.submit(
             guarded,
             timeout_ms=self._timeout_ms,
             controller=(self._controller_id, self.epoch),
         )
+        for image, records in decided:
+            self._after_commit(image, records)
+        return response
 
     def check(self, image: MetadataImage) -> None:
         """Check that no later controller has claimed.

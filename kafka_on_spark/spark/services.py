@@ -18,7 +18,7 @@ from uuid import uuid4
 from kafka_on_spark.config import check_settings
 from kafka_on_spark.controller.commands import Draws
 from kafka_on_spark.controller.recovery import ReplicaLook
-from kafka_on_spark.errors import ClusterClosedError
+from kafka_on_spark.errors import ClusterClosedError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import ReplicaAddress, TaskRunner
@@ -31,13 +31,17 @@ from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeOrder, P
 from kafka_on_spark.service.fetch_pace import FetchPace
 from kafka_on_spark.service.grown_topics import GrownTopics
 from kafka_on_spark.service.log_starts import plan_log_starts
-from kafka_on_spark.service.making import MakeOrder, MakeResult
+from kafka_on_spark.service.making import MakeOrder, MakeResult, make_replica
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.past import go_back
 from kafka_on_spark.service.producers import ProducerRuns
 from kafka_on_spark.service.recovery import LookOrder, plan_looks
-from kafka_on_spark.service.rehearsed import RehearsedMetadata
-from kafka_on_spark.service.replication import FetchOrder, FetchResult
+from kafka_on_spark.service.rehearsed import (
+    RehearsedMetadata,
+    RehearsedReplicas,
+    RehearsedSegments,
+)
+from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.replication_round import ReplicationRound
 from kafka_on_spark.service.sizes import MoveProgress, move_progress, partition_sizes
 from kafka_on_spark.spark.task_runner import SparkTaskRunner, ThreadTaskRunner
@@ -277,6 +281,24 @@ class Services:
             call=check_settings(configs or {}, topic_only=False),
         )
 
+    def rehearsed_round(self, rehearsed: RehearsedMetadata) -> ReplicationRound:
+        """Return what plans and concludes rounds that change nothing but `rehearsed`.
+
+        Tables are read, in threads of this process; nothing is copied.
+        """
+        replicas = RehearsedReplicas(self.replicas)
+        segments, threads = RehearsedSegments(), self._pools[0]
+        return ReplicationRound(
+            rehearsed,
+            run_fetches=lambda orders: list(
+                threads.map(lambda order: fetch(order, replicas, segments, self.clock), orders)
+            ),
+            run_makes=lambda orders: [make_replica(each, replicas) for each in orders],
+            new_uuid=new_uuid,
+            timeout_ms=self.timeout_ms,
+            pace=FetchPace(self.clock, random=random.random),
+        )
+
     def controller_loop(self, rehearsed: RehearsedMetadata | None = None) -> ControllerLoop:
         """Return a controllership that has not begun; `rehearsed`: that changes nothing but it."""
         return ControllerLoop(
@@ -288,6 +310,7 @@ class Services:
             draws=DRAWS,
             timeout_ms=self.timeout_ms,
             clean=self.cleaner.clean if rehearsed is None else None,
+            run_commands=self._run_commands if rehearsed is None else lambda orders: [],
         )
 
     def commands(self) -> CommandRunner:
@@ -298,6 +321,19 @@ class Services:
 
     def _run_fetches(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
         return self.runner.run(partial(fetch_task, options=self.options), orders)
+
+    def _run_commands(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
+        """Send commands to tables.
+
+        Raises:
+            KafkaStorageError: Spark has given the job up: they are lost, and no more than that.
+        """
+        try:
+            return self._run_fetches(orders)
+        except KafkaOnSparkError:
+            raise
+        except Exception as error:  # whatever Spark calls the loss of an executor
+            raise KafkaStorageError(f"the executors did not do them: {error}") from error
 
     def _run_makes(self, orders: Sequence[MakeOrder]) -> list[MakeResult]:
         # Few tables are made faster here than a Spark job begins.

@@ -78,6 +78,44 @@ def test_topics_brokers_offsets_and_the_controller_are_shown_as_they_were(call, 
     assert len(call.json("brokers", "--list", *url, *past)) == 4
 
 
+def test_settings_moves_and_the_metadata_log_are_shown_as_they_were(call, cluster, new_topic):
+    topic = new_topic(b"a", replica_assignment={0: [1, 2]}, configs={"retention.ms": 5})
+    cluster.reassign({(topic, 0): [1, 3]})
+    before = cluster.image
+    past = ("--as-of", before.offset)
+    cluster.alter_topic_configs(topic, {"retention.ms": 6})
+    cluster.cancel_reassignment([(topic, 0)])
+
+    [then] = call.json("configs", "--describe", "--topic", topic, *past)
+    [now] = call.json("configs", "--describe", "--topic", topic)
+    assert (then["value"], now["value"]) == ("5", "6")
+    [move] = call.json("reassign-partitions", "--list", *past)
+    assert (move["topic"], move["adding_replicas"], move["offsets_to_copy"]) == (topic, [3], None)
+    assert call.json("reassign-partitions", "--list") == []
+    of_topic = ("--topic", topic, "--record-type", "ConfigRecord")
+    [record] = call.json("metadata", "--image", *of_topic, *past)
+    assert record["config_value"] == "5"
+    for log in (("metadata", "--log"), ("dump-log", "--cluster-metadata")):
+        offsets = [row["metadata_offset"] for row in call.json(*log, *past)]
+        assert offsets == list(range(before.offset))
+        assert len(call.json(*log)) > before.offset
+    assert call.json("metadata", "--snapshot", *past) == []
+
+
+@pytest.mark.parametrize("verb", ["log-dirs", "replica-verification"])
+def test_disks_are_not_shown_as_they_were(call, verb):
+    said = call.refused(verb, "--as-of", 3)
+
+    assert f"--as-of does not go with {verb}: it reads the disks of now" in said
+
+
+def test_a_replicas_log_is_not_shown_as_it_was(call):
+    said = call.refused("dump-log", "--topic", "x", "--as-of", 3)
+
+    assert "--as-of does not go with dump-log" in said
+    assert "use it with --cluster-metadata" in said
+
+
 @pytest.mark.parametrize(
     "moment, words",
     [

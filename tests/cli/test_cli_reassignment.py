@@ -216,7 +216,11 @@ def test_broker_is_registered_drained_resumed_and_unregistered(call, new_topic, 
     assert cluster.image.brokers[9].state.value == "active"
     assert "only an empty broker" in call.refused("brokers", "--unregister", "--broker", 9)
     cluster.delete_topic(topic)
+    [record] = call.json("brokers", "--unregister", "--broker", 9, "--dry-run")["records"]
+    assert record["record_type"] == "UnregisterBrokerRecord"
+    assert list(root.glob(f"{topic}-*/*")), "a dry run removes nothing"
     call("brokers", "--unregister", "--broker", 9)
+    assert not list(root.glob(f"{topic}-*")), "nobody would look at it any more"
     listed = [line.split()[0] for line in call("brokers", "--list").splitlines()]
     assert listed == ["BROKER", "1", "2", "3", "4"]
 

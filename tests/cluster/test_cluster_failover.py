@@ -3,6 +3,7 @@
 import threading
 
 import pytest
+from deltalake import DeltaTable
 
 from kafka_on_spark.errors import (
     KafkaStorageError,
@@ -35,6 +36,35 @@ def test_the_partitions_of_a_lost_broker_fail_over_and_appends_go_on(disks, clus
     assert (report.fenced, report.leaders_moved) == ((1,), 1)
     assert (partition.leader, partition.leader_epoch, isr_of(cluster, "orders")) == (2, 1, [2, 3])
     assert values_of(cluster, "orders") == [b"a", b"b"]
+
+
+def test_a_new_leaders_table_is_fenced_by_the_controller_and_not_by_the_next_append(disks, cluster):
+    disks.take_away(1)
+
+    cluster.run_controller()
+
+    assert [_fence_on(disks, each) for each in (2, 3)] == [1, 0]
+
+
+def test_a_deposed_leaders_table_takes_nothing_more_from_the_controllers_commit_on():
+    """Its disk is there: a late append of its time finds the fence of the next leadership."""
+    with new_disks(configs={"leader.imbalance.per.broker.percentage": "0"}) as disks:
+        cluster = disks.cluster
+        cluster.create_topic("orders", replica_assignment=REPLICAS)
+        cluster.append("orders", records(b"a"))
+        cluster.drain_broker(1)
+        cluster.resume_broker(1)
+        cluster.replicate(is_sweep=True)
+        assert partition_of(cluster, "orders").leader == 2
+
+        cluster.run_controller()
+
+        assert partition_of(cluster, "orders").leader == 1
+        assert [_fence_on(disks, each) for each in (1, 2, 3)] == [2, 2, 1]
+
+
+def _fence_on(disks, broker_id):
+    return DeltaTable(str(disks.folder(broker_id, "orders"))).transaction_version("leader-epoch")
 
 
 def test_a_failover_of_many_partitions_is_one_commit(disks):

@@ -254,14 +254,14 @@ class SimulatedMetadataLog:
         self._node = node
 
     def read(self, *, from_offset: Offset, to_offset: Offset | None = None) -> list[MetadataBatch]:
-        assert to_offset is None, "no process of a simulation opens the past"
         fault = self._world.scheduler.call("metadata read")
         disks = self._world.disks
         self._check_answers(fault)
         if from_offset > disks.image.offset:
             raise InconsistentClusterError("the metadata log went back")
         place = bisect_left(disks.batches, from_offset, key=lambda batch: batch.base_offset)
-        return disks.batches[place:]
+        batches = disks.batches[place:]
+        return [each for each in batches if to_offset is None or each.end_offset <= to_offset]
 
     def append(
         self, records: Sequence[Record], stamp: Stamp, *, expected_offset: Offset
@@ -293,9 +293,12 @@ class SimulatedMetadataLog:
         raise AssertionError("no process of a simulation opens the past")
 
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
-        assert to_offset is None, "no process of a simulation opens the past"
         self._check_answers(self._world.scheduler.call("metadata read"))
-        snapshots = self._world.disks.snapshots
+        snapshots = [
+            each
+            for each in self._world.disks.snapshots
+            if to_offset is None or each.end_offset <= to_offset
+        ]
         return max(snapshots, key=lambda each: each.end_offset, default=None)
 
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:

@@ -19,6 +19,7 @@ from kafka_on_spark.metadata.records import (
     PartitionRecord,
 )
 from tests.simulation import invariants
+from tests.simulation.cleaning import removed_is_nobodys
 from tests.simulation.controllers import check_controllers
 from tests.simulation.disks import Disks, Root, Table
 from tests.simulation.ledger import NOBODY_HAS, Ledger, Log, Moment, records_of, require
@@ -82,6 +83,11 @@ class Checker:
                 self._seen["append while the high watermark is frozen"] += 1
             if change.adds[0].leader_epoch < partition.leader_epoch:
                 self._seen["append by a deposed leader"] += 1
+
+    def on_remove(self, place: str) -> None:
+        """Check one removal of a replica's folder."""
+        removed_is_nobodys(self.ledger, place)
+        self._seen["table removed"] += 1
 
     def on_metadata(
         self, before: MetadataImage, after: MetadataImage, batch: MetadataBatch

@@ -7,7 +7,13 @@ client was told goes to the checker at once.
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_on_spark.controller.commands import ADD_PARTITIONS, ELECT_PREFERRED, REGISTER_BROKER
+from kafka_on_spark.controller.commands import (
+    ADD_PARTITIONS,
+    CREATE_TOPIC,
+    DELETE_TOPIC,
+    ELECT_PREFERRED,
+    REGISTER_BROKER,
+)
 from kafka_on_spark.controller.log_start import delete_records
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
@@ -34,6 +40,9 @@ from tests.simulation.processes import TIMEOUT_MS, Driver
 from tests.simulation.scheduler import KilledError, Violation
 
 TOPIC = "orders"
+PASSING_TOPIC = "passing"
+"""Is made, and deleted, and made again."""
+
 PARTITIONS_MAX = 3
 """Up to which the topic grows."""
 
@@ -124,7 +133,8 @@ class Reader(Program):
             )
         is_full = self.rng.random() < 0.3
         start = {}
-        for key, partition in image.partitions():
+        for number, partition in image.topic(TOPIC).partitions.items():
+            key = PartitionKey(image.topic_ids[TOPIC], number)
             position = 0 if is_full else self._position(key, partition)
             start[key.partition] = max(position, partition.log_start_offset)
         for order in plan_reads(image, TOPIC, start):
@@ -298,7 +308,7 @@ def _flat(segments: list[list[int]]) -> list[int]:
 
 
 class Admin(Program):
-    """Replaces wiped disks, moves leaders, deletes old records, and adds partitions."""
+    """Replaces wiped disks, moves leaders, deletes old records and topics, and adds partitions."""
 
     def once(self) -> None:
         image = self.driver.metadata.catch_up()
@@ -315,6 +325,25 @@ class Admin(Program):
             self._delete_records(image, self.rng.choice(sorted(image.topics)))
         elif chance < 0.5:
             self._add_partition()
+        elif chance < 0.6:
+            self._make_or_delete()
+
+    def _make_or_delete(self) -> None:
+        """Delete the passing topic, or make it anew with its tables, under the same name."""
+        if PASSING_TOPIC in self.driver.metadata.image.topic_ids:
+            self.driver.command(DELETE_TOPIC, name=PASSING_TOPIC)
+            self.seen["topic deleted"] += 1
+            return
+        self.driver.command(
+            CREATE_TOPIC,
+            name=PASSING_TOPIC,
+            partition_count=1,
+            replication_factor=3,
+            replica_assignment=None,
+            configs={},
+        )
+        topic_id = self.driver.metadata.catch_up().topic(PASSING_TOPIC).topic_id
+        self.driver.replication_round().make_replicas([PartitionKey(topic_id, 0)])
 
     def _add_partition(self) -> None:
         count = len(self.driver.metadata.image.topic(TOPIC).partitions)

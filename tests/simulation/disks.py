@@ -70,8 +70,8 @@ class Root:
         is_full: Nothing new fits.
         failing_calls: So many of the next calls fail (a burst of 503, one EIO).
         rotten: Files whose bytes are not what they were, by folder and path.
-        lost: What stood in folders that this disk has lost: a late task may make a table there
-            again.
+        lost: What stood in folders that this disk has lost, or that were removed: a late task may
+            make a table there again.
     """
 
     broker_id: BrokerId
@@ -118,6 +118,8 @@ class Observer(Protocol):
         self, root: Root, table: Table, before: ReplicaState, change: LogChange
     ) -> None: ...
 
+    def on_remove(self, place: str) -> None: ...
+
     def on_metadata(
         self, before: MetadataImage, after: MetadataImage, batch: MetadataBatch
     ) -> None: ...
@@ -159,6 +161,14 @@ class Disks:
         if self.observer is not None:
             self.observer.on_commit(self.roots[address.root], table, before, change)
         return True
+
+    def remove(self, root: Root, place: str) -> None:
+        """Remove a replica's folder, if it is there."""
+        table, files = root.tables.pop(place, None), root.files.pop(place, None)
+        if table is not None:
+            root.lost[place] = table.state
+        if self.observer is not None and (table is not None or files is not None):
+            self.observer.on_remove(place)
 
     def append_metadata(
         self, records: Sequence[Record], stamp: Stamp, expected_offset: Offset

@@ -5,14 +5,18 @@ Run in a process of the cluster, with the production's own commands: what an ope
 
 from kafka_on_spark.controller.commands import REGISTER_BROKER
 from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.ids import DirectoryId
+from kafka_on_spark.ids import DirectoryId, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.service.reading import plan_reads
 from tests.simulation import invariants
 from tests.simulation.checker import Checker
+from tests.simulation.cleaning import left_over, nothing_is_left
 from tests.simulation.clients import TOPIC, read_all
 from tests.simulation.ledger import records_of, require
 from tests.simulation.processes import Driver
+
+CLOCKS_WRONG_MS_MAX = 10 * 3_600_000
+"""More than a node's clock is ahead of the healer's: skew and jumps."""
 
 ROUNDS_MAX = 12
 """Passes of a controller, each with a sweep, until all replicas are in sync."""
@@ -31,6 +35,7 @@ def heal_and_read_back(driver: Driver, checker: Checker) -> None:
             break
         driver.clock.sleep_ms(1000)
     everything_is_in_sync(checker)
+    _clean(driver, checker)
     invariants.no_acked_record_lost(checker.ledger)
     read_back(driver, checker)
 
@@ -51,6 +56,19 @@ def _replace_disks(driver: Driver) -> None:
             rack=None,
             directory_id=root.directory_id,
         )
+
+
+def _clean(driver: Driver, checker: Checker) -> None:
+    """Have removed what is nobody's, once the clocks of all who committed have passed."""
+    driver.clock.sleep_ms(CLOCKS_WRONG_MS_MAX)
+    for _ in range(ROUNDS_MAX):
+        if not left_over(checker.ledger):
+            break
+        try:
+            driver.controller_loop().run(None)
+        except KafkaOnSparkError as error:
+            driver.world.seen[f"error while healing: {type(error).__name__}"] += 1
+    nothing_is_left(checker.ledger)
 
 
 def is_well(checker: Checker) -> bool:
@@ -104,7 +122,8 @@ def read_back(driver: Driver, checker: Checker) -> None:
             order.key, order.start_offset, records, generation=partition.unclean_generation
         )
         read[order.key.partition] = records
-    for key, partition in image.partitions():
+    for number, partition in image.topic(TOPIC).partitions.items():
+        key = PartitionKey(image.topic_ids[TOPIC], number)
         found = dict(read.get(key.partition, []))
         log = checker.ledger.log(key)
         missing = {

@@ -13,7 +13,7 @@ from kafka_on_spark.controller import high_watermark, lease
 from kafka_on_spark.ids import KEEP, Offset
 from kafka_on_spark.log import operations, producer_state
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.service import appender
+from kafka_on_spark.service import appender, cleaning
 from kafka_on_spark.service import replication as fetching
 
 
@@ -44,6 +44,10 @@ def _nothing(*arguments: Any, **named: Any) -> None:
 
 def _no(*arguments: Any, **named: Any) -> bool:
     return False
+
+
+def _all_long_ago(batches: Any, wanted: Any) -> dict[Any, int]:
+    return dict.fromkeys(wanted, 0)
 
 
 def _committed_by_offset(
@@ -116,5 +120,9 @@ MUTANTS = [
     Mutant(
         "a controller that sees a higher epoch than its own stops",
         ((lease, "check_controls", _nothing),),
+    ),
+    Mutant(
+        "a table is removed only once its replica was taken away",
+        ((cleaning, "is_assigned", _no), (cleaning, "times_taken_away", _all_long_ago)),
     ),
 ]

@@ -14,6 +14,8 @@ CALL_FAULTS: Final = {
     "put": ("failed", "slow"),
     "make": ("lost", "slow"),
     "probe": ("slow",),
+    "list": ("failed", "slow"),
+    "remove": ("failed", "slow"),
     "read": ("slow",),
 }
 """What a port call may meet, by operation."""
@@ -61,6 +63,7 @@ class Plan:
         session_ms: broker.session.timeout.ms; short ones make for many elections.
         fetch_bytes: replica.fetch.max.bytes.
         skew_ms: Wall clocks are wrong by at most this.
+        delete_delay_ms: file.delete.delay.ms.
         is_unclean: unclean.leader.election.enable; one disk more may lose data at once.
     """
 
@@ -81,6 +84,7 @@ class Plan:
     fetch_bytes: int = 1_000_000
     skew_ms: int = 0
     is_unclean: bool = False
+    delete_delay_ms: int = 0
 
 
 def plan_of(seed: int) -> Plan:
@@ -109,4 +113,5 @@ def plan_of(seed: int) -> Plan:
         fetch_bytes=rng.choice([100, 400, 1_000_000]),
         skew_ms=rng.choice([0, 0, 3000, 3_600_000]),
         is_unclean=rng.random() < 0.12,
+        delete_delay_ms=rng.choice([0, 200, 2000]),
     )

@@ -8,6 +8,8 @@ from dataclasses import replace
 
 from kafka_on_spark.metadata.records import PartitionRecord
 from tests.simulation import healing, invariants
+from tests.simulation.cleaning import nothing_is_left
+from tests.simulation.disks import folder
 from tests.simulation.ledger import Moment
 from tests.simulation.stage import KEY
 
@@ -316,6 +318,17 @@ def no_leader(stage):
     healing.everything_is_in_sync(stage.checker)
 
 
+def assigned_and_removed(stage):
+    """A folder is removed that a replica of the partition lives in."""
+    stage.disks.remove(stage.disks.root_of(3), folder(stage.address(3)))
+
+
+def nobodys_and_left(stage):
+    """In the end a table stands on a disk that was taken from its replica."""
+    stage.change(replica_uuids=("uuid1", "uuid2", "another"))
+    nothing_is_left(stage.checker.ledger)
+
+
 PLANTED = [
     ("I1 committed prefix", short_member),
     ("I1 committed prefix", incomplete_joiner),
@@ -362,4 +375,6 @@ PLANTED = [
     ("L2 every record reaches all", follower_without_all),
     ("L3 the ISR returns to all replicas", isr_of_two),
     ("L5 a leader exists", no_leader),
+    ("I18 removed is nobody's", assigned_and_removed),
+    ("L7 what is nobody's is removed", nobodys_and_left),
 ]

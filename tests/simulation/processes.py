@@ -22,6 +22,7 @@ from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.admin import CommandRunner
 from kafka_on_spark.service.append_service import AppendService
 from kafka_on_spark.service.appender import Appender, AppendThreads
+from kafka_on_spark.service.cleaning import Cleaner, ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeOrder, ProbeResult
 from kafka_on_spark.service.fetch_pace import FetchPace
 from kafka_on_spark.service.grown_topics import GrownTopics
@@ -39,6 +40,7 @@ from tests.simulation.adapters import (
     SimulatedSegmentStore,
     World,
 )
+from tests.simulation.cleaning import list_folders, remove_folder
 from tests.simulation.scheduler import Clock, Lock, Node, Threads
 
 TIMEOUT_MS = 8_000
@@ -59,6 +61,15 @@ class Worker:
 def fetch_task(worker: Worker, order: FetchOrder) -> FetchResult:
     """Bring one follower up to its leader."""
     return fetch(order, worker.replicas, worker.segments, worker.clock)
+
+
+def command_task(worker: Worker, order: FetchOrder) -> FetchResult:
+    """Fence tables at a leadership that has begun: a fetch, as in spark/services.py."""
+    result = fetch_task(worker, order)
+    is_refused = result.report.leader.error_code != NO_ERROR
+    worker.world.seen["command refused" if is_refused else "leadership commanded"] += 1
+    worker.world.seen["deposed leader cut by a command"] += result.truncated_records > 0
+    return result
 
 
 def make_task(worker: Worker, order: MakeOrder) -> MakeResult:
@@ -84,6 +95,16 @@ def probe_task(worker: Worker, order: ProbeOrder) -> ProbeResult:
         code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
         return ProbeResult(order.broker_id, code, error.message)
     return ProbeResult(order.broker_id, NO_ERROR)
+
+
+def list_task(worker: Worker, order: ListOrder) -> ListResult:
+    """Say which tables stand on one root."""
+    return list_folders(worker.world, order)
+
+
+def remove_task(worker: Worker, order: RemoveOrder) -> str | None:
+    """Remove one table."""
+    return remove_folder(worker.world, order)
 
 
 @dataclass(slots=True)
@@ -125,6 +146,12 @@ class Driver:
         # Without jitter: a draw for each fetch would give every seed another course.
         self.pace = FetchPace(self.clock, random=lambda: 0.5)
         self.producers = ProducerRuns(self.metadata, timeout_ms=TIMEOUT_MS)
+        self.cleaner = Cleaner(
+            self.metadata,
+            self.clock,
+            run_lists=lambda orders: self.executors.run(list_task, orders),
+            run_removes=lambda orders: self.executors.run(remove_task, orders),
+        )
         appender = Appender(
             self.metadata,
             self.worker.replicas,
@@ -174,6 +201,8 @@ class Driver:
             run_looks=lambda orders: self.executors.run(look_task, orders),
             draws=self.draws,
             timeout_ms=TIMEOUT_MS,
+            clean=self.cleaner.clean,
+            run_commands=lambda orders: self.executors.run(command_task, orders),
         )
 
     @property

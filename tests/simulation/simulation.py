@@ -112,6 +112,7 @@ class Simulation:
             "controller.lease.ms": 2 * plan.session_ms,
             "replica.lag.time.max.ms": plan.lag_ms,
             "replica.fetch.max.bytes": plan.fetch_bytes,
+            "file.delete.delay.ms": plan.delete_delay_ms,
         }
         brokers = [
             (each.broker_id, each.url, None, DirectoryId(f"dir{each.broker_id}")) for each in roots

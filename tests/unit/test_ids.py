@@ -1,9 +1,9 @@
-"""Which topic names are allowed: Kafka's cases (Source: TopicTest)."""
+"""Which topic names are allowed: Kafka's cases (Source: TopicTest); and which texts are numbers."""
 
 import pytest
 
 from kafka_on_spark.errors import InvalidTopicError
-from kafka_on_spark.ids import KEEP, PartitionKey, TopicPartition, check_topic_name
+from kafka_on_spark.ids import KEEP, PartitionKey, TopicPartition, check_topic_name, whole_number
 
 GOOD = ["valid", "TOPIC", "nAmEs", "ar6", "VaL1d", "_0-9_.", "...", "__consumer_offsets", "a" * 249]
 BAD = ["", ".", "..", "a" * 250, "foo bar", "foo/bar", "../x", "a\n", "\n", "a\0", "foo\\bar", "é", "a:b", "a,b", "a*", "٣"]  # fmt: skip
@@ -34,3 +34,16 @@ def test_names_for_people_and_keys_for_machines():
     assert str(TopicPartition("orders", 3)) == "orders-3"
     assert PartitionKey("id", 3) == ("id", 3)
     assert KEEP is not None
+
+
+@pytest.mark.parametrize("text, number", [("0", 0), ("+7", 7), ("-12", -12), ("007", 7)])
+def test_a_whole_number_is_read_as_java_reads_it(text, number):
+    assert whole_number(text) == number
+
+
+@pytest.mark.parametrize(
+    "text", ["1_000", " 1", "1 ", "", "-", "+-1", "1.0", "1e3", "0x1", "\u0661"]
+)
+def test_what_python_alone_takes_for_a_number_is_none(text):
+    with pytest.raises(ValueError, match="is no whole number"):
+        whole_number(text)

@@ -1,5 +1,7 @@
 """Which replicas are nobody's any more: was assigned, and is not."""
 
+from itertools import pairwise
+
 import pytest
 
 from kafka_on_spark.controller.cleaning import (
@@ -99,10 +101,44 @@ def batches(commits):
 
 @pytest.mark.parametrize("commits, expected", LIVES)
 def test_times_taken_away(commits, expected):
-    assert times_taken_away(batches(commits), EVERYTHING) == expected
-    for making in EVERYTHING:  # each asked for alone
-        alone = times_taken_away(batches(commits), frozenset({making}))
-        assert alone == {each: at for each, at in expected.items() if each == making}
+    for cuts in every_way_to_cut(len(commits)):
+        pieces = pieces_of(commits, cuts)
+        assert times_taken_away(pieces, EVERYTHING) == expected, cuts
+        for making in EVERYTHING:  # each asked for alone
+            alone = times_taken_away(pieces, frozenset({making}))
+            assert alone == {each: at for each, at in expected.items() if each == making}
+
+
+def every_way_to_cut(count):
+    """Return every choice of places where a snapshot may lie among so many commits."""
+    ways = [[]]
+    for place in range(1, count):
+        ways += [[*each, place] for each in ways]
+    return ways
+
+
+def pieces_of(commits, cuts):
+    """Return the log between snapshots, the newest piece first, each with the image before it."""
+    log = list(batches(commits))
+    ends = [0, *cuts, len(log)]
+    return [
+        (MetadataImage().replay(*log[:start]), log[start:end]) for start, end in pairwise(ends)
+    ][::-1]
+
+
+def test_no_older_piece_of_the_log_is_read_than_it_takes():
+    commits = [[topic(), assigned("1 2")], [changed()], [changed(text="3 2")], [changed()]]
+    read = []
+
+    def pieces():
+        for piece in pieces_of(commits, [1, 2]):
+            read.append(piece[0].offset)
+            yield piece
+
+    assert times_taken_away(pieces(), frozenset({made(1)})) == {made(1): 3}
+    assert read == [3]
+    assert times_taken_away(pieces(), frozenset({made(1), made(4)})) == {made(1): 3}
+    assert read == [3, 3, 2, 0]
 
 
 @pytest.mark.parametrize("commits, expected", LIVES)

@@ -178,6 +178,21 @@ def test_merged_at_once_must_hold_as_merged_alone():
         draft.merge([(number, bad) for number in range(MERGED_AT_ONCE_MIN)])
 
 
+def test_partitions_that_a_broker_has_a_replica_of_are_found_though_it_is_out_of_sync():
+    far = 3 * CHUNK_SIZE + 5
+    base = PartitionMap(dict.fromkeys([0, 1, CHUNK_SIZE, far], ONE))
+    draft = PartitionMapDraft(base)
+    draft.put(far, partition("1 2 4", isr="1"))
+    after = draft.finish()
+
+    found = {each: [number for number, _ in after.replicas_on(each)] for each in (1, 3, 4, 5)}
+
+    assert found == {1: [0, 1, CHUNK_SIZE, far], 3: [0, 1, CHUNK_SIZE], 4: [far], 5: []}
+    assert list(base.replicas_on(4)) == []
+    visited = [chunk for chunk in after._chunks.values() if 4 in chunk.holders()]
+    assert len(visited) == 1  # of three
+
+
 def test_partitions_that_brokers_are_in_sync_in_are_found_and_other_chunks_are_not_looked_at():
     alone = replace(ONE, isr=frozenset(brokers("1")), leader=1)
     numbers = [0, 1, CHUNK_SIZE, 3 * CHUNK_SIZE + 5]

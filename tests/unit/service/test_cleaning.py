@@ -12,6 +12,7 @@ from kafka_on_spark.metadata.records import (
     PartitionRecord,
     RemovePartitionRecord,
     RemoveTopicRecord,
+    Stamp,
     TopicRecord,
 )
 from kafka_on_spark.metadata.snapshot import snapshot_records
@@ -178,13 +179,13 @@ def test_what_the_log_has_never_heard_of_stays_and_is_asked_about_once(world, mo
     world.tables[1].append(world.table(1, 0, "unheard of"))
     world.tables[2].append(world.table(2, 9, "unheard of"))
     reads = []
-    history = MetadataService.history
+    pieces = MetadataService.pieces
 
     def counted(service):
         reads.append(1)
-        return history(service)
+        return pieces(service)
 
-    monkeypatch.setattr(MetadataService, "history", counted)
+    monkeypatch.setattr(MetadataService, "pieces", counted)
     world.clock.advance(DELAY_MS)
 
     assert world.clean()[0] == 0
@@ -196,6 +197,27 @@ def test_what_the_log_has_never_heard_of_stays_and_is_asked_about_once(world, mo
     assert [len(tables) for tables in world.tables.values()] == [1, 1, 0]
 
 
+def test_a_first_look_reads_the_log_back_to_the_snapshot_before_what_it_looks_for(world):
+    """Not the whole history, of which there may be a million commits."""
+    world.metadata.catch_up()
+    world.log.write_snapshot(
+        snapshot_records(world.metadata.image), Stamp(time_ms=0), world.metadata.image.offset
+    )
+    middle = world.metadata.image.offset
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS)
+    late = world.new_cleaner()
+    read = world.log.read
+    world.log.read = lambda *, from_offset, to_offset=None: (
+        reads.append(from_offset) or read(from_offset=from_offset, to_offset=to_offset)
+    )
+    reads = []
+
+    assert world.clean(late)[0] == 3
+
+    assert min(reads) == middle
+
+
 def test_without_a_readable_history_nothing_is_judged(world, monkeypatch):
     world.commit(GONE)
     world.clock.advance(DELAY_MS)
@@ -203,7 +225,7 @@ def test_without_a_readable_history_nothing_is_judged(world, monkeypatch):
     def damaged(service):
         raise CorruptLogError("a gap in the metadata log")
 
-    monkeypatch.setattr(MetadataService, "history", damaged)
+    monkeypatch.setattr(MetadataService, "pieces", damaged)
 
     assert world.clean()[0] == 0
     assert all(world.tables.values())
@@ -273,3 +295,41 @@ def test_a_zombie_to_whom_the_log_looks_old_removes_nothing_that_is_newer(world)
     assert [len(tables) for tables in world.tables.values()] == [2, 2, 2]
     assert world.clean(world.new_cleaner())[0] == 3
     assert [len(tables) for tables in world.tables.values()] == [1, 1, 1]
+
+
+def test_the_root_of_a_broker_that_leaves_is_emptied_at_once(world):
+    """Nobody will look at it; what is nobody's there need not wait for readers any longer."""
+    world.commit(GONE)
+    stranger = world.table(2, 9, "unheard of")
+    world.tables[2].append(stranger)
+
+    assert world.cleaner.empty(2) == 1
+
+    assert world.tables[2] == [stranger]
+    assert [len(world.tables[each]) for each in (1, 3)] == [1, 1]
+
+
+def test_what_is_assigned_stays_on_the_root_of_a_broker_that_leaves(world):
+    assert world.cleaner.empty(2) == 0
+    assert len(world.tables[2]) == 1
+
+
+def test_a_broker_may_leave_whose_root_does_not_answer_and_is_looked_at_once_it_comes_again(world):
+    world.clean()
+    world.commit(GONE)
+    world.clock.advance(DELAY_MS)
+    world.failing = {2}
+
+    assert world.cleaner.empty(2) == 0
+    assert world.clean() == (2, [{1: TOPIC_ONLY[1], 2: None, 3: TOPIC_ONLY[3]}])
+    world.failing = set()
+    assert world.clean() == (1, [{2: None}])
+
+
+def test_a_fenced_broker_is_not_asked_before_it_leaves(world):
+    world.decide(lambda image: fence_broker(image, 2, "fails"))
+    world.commit(GONE)
+    world.listed.clear()
+
+    assert world.cleaner.empty(2) == 0
+    assert world.listed == []

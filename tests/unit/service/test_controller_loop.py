@@ -4,9 +4,11 @@ from itertools import pairwise
 
 import pytest
 
+from kafka_on_spark.controller.brokers import fence_broker
 from kafka_on_spark.controller.commands import (
     ALTER_TOPIC_CONFIGS,
     DELETE_TOPIC,
+    DRAIN_BROKER,
 )
 from kafka_on_spark.controller.lease import claim
 from kafka_on_spark.controller.result import ControllerResult
@@ -14,11 +16,16 @@ from kafka_on_spark.errors import (
     NotControllerError,
     UnknownTopicOrPartitionError,
 )
+from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.metadata.records import (
+    BrokerChangeRecord,
     ConfigRecord,
     ControllerRecord,
 )
+from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.controller_loop import ProbeResult
+from kafka_on_spark.service.leadership_commands import LeadershipCommands
+from tests.builders import image_of, partition
 from tests.unit.service.controlled import LEASE_MS, World, create, pending, run
 
 
@@ -134,3 +141,77 @@ def test_a_claim_of_a_lease_that_moved_is_none(world):
     assert claim(world.image, "late", "why", seen=stale).response is None
     with pytest.raises(UnknownTopicOrPartitionError):
         run(world.process("me"), DELETE_TOPIC.order(name="nothing"))
+
+
+class Led:
+    """A partition on brokers 1 to 3 that broker 1 leads, and a controller that has commands done."""
+
+    def __init__(self, world, fails=()):
+        self.world = world
+        self.sent = []
+        self.loop = world.loop("active")
+        world.metadata().submit(
+            lambda image: ControllerResult(snapshot_records(image_of(partition("1 2 3"))), None),
+            timeout_ms=1000,
+        )
+        self.loop._run_probes = lambda orders: [
+            ProbeResult(each.broker_id, 56 if each.broker_id in fails else 0, "away")
+            for each in orders
+        ]
+        self.loop._commands = LeadershipCommands(world.clock, run_commands=self.run)
+
+    def run(self, orders):
+        partition_of = [self.world.image.partition(each.key) for each in orders]
+        assert [each.partition for each in orders] == partition_of, "sent before it was committed"
+        self.sent.extend((each.leader.broker_id, each.partition.leader_epoch) for each in orders)
+        return []
+
+
+def test_the_new_leaders_of_a_failed_broker_are_commanded_after_the_commit(world):
+    led = Led(world, fails={1})
+
+    led.loop.run(None)
+
+    assert led.sent == [(2, 6)]
+
+
+def test_nobody_is_commanded_where_no_leadership_has_begun(world):
+    led = Led(world)
+
+    led.loop.run(None)
+
+    assert led.sent == []
+
+
+def test_what_a_request_decides_is_commanded_too(world):
+    led = Led(world)
+    pending(world, DRAIN_BROKER.order(broker_id=1))
+
+    led.loop.run(None)
+
+    assert led.sent == [(2, 6)]
+
+
+def test_what_was_decided_in_vain_is_not_commanded(world):
+    """Another process has it decided first: only what was committed is."""
+    led = Led(world, fails={1})
+    submit = led.loop._metadata.submit
+
+    def after_another(decide, **arguments):
+        def decided(image):
+            result = decide(image)
+            if any(isinstance(each, BrokerChangeRecord) for each in result.records) and once:
+                once.clear()
+                world.metadata().submit(
+                    lambda newest: fence_broker(newest, BrokerId(2), "first"), timeout_ms=1000
+                )
+            return result
+
+        return submit(decided, **arguments)
+
+    once = [True]
+    led.loop._metadata.submit = after_another
+
+    led.loop.run(None)
+
+    assert led.sent == [(3, 6)]

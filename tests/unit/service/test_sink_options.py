@@ -42,6 +42,7 @@ BAD = [
     pytest.param({"kafka.value.serializer": "x"},      ["Kafka option 'value.serializer' is not supported as value are serialized with ByteArraySerializer."], id="value.serializer"),
     pytest.param({"includeHeaders": "yes"},            ["'includeHeaders' can't be 'yes'", "true or false"],                                                   id="includeHeaders"),
     pytest.param({"subscribe": "t"},                   ["unknown option 'subscribe'"],                                                                        id="a source's option"),
+    pytest.param({"sequence": "1_0"},                  ["'sequence' can't be '1_0'", "a whole number"],                                                       id="sequence-of-python-alone"),
     pytest.param({"sequence": "x"},                    ["'sequence' can't be 'x'", "a whole number"],                                                         id="sequence"),
     pytest.param({"expected_offsets": "5"},            ["'expected_offsets' can't be '5'", '{"flights":{"0":23,"1":0}}'],                                     id="one log end"),
     pytest.param({"expected_offsets": "{"},            ["'expected_offsets' can't be '{'"],                                                                   id="no JSON"),
