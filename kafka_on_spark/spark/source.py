@@ -42,8 +42,6 @@ from kafka_on_spark.service.task_ranges import split
 from kafka_on_spark.service.trigger_limits import is_delayed
 from kafka_on_spark.spark.executors import SentToExecutors
 from kafka_on_spark.spark.opening import open_metadata, replica_store
-from kafka_on_spark.spark.opening import replica_store
-from kafka_on_spark.storage.reader import read_rows, read_timestamps
 from kafka_on_spark.storage.roots import StorageOptions, normalize
 
 log = logging.getLogger(__name__)

@@ -26,13 +26,6 @@ import pyarrow as pa
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
-from tenacity import (
-    RetryError,
-    Retrying,
-    retry_if_result,
-    stop_after_delay,
-    wait_random_exponential,
-)
 
 from kafka_on_spark.errors import (
     CommitConflictError,
@@ -233,7 +226,10 @@ class DeltaLog:
     def active_files(self) -> pa.Table:
         """Return the table's files, one row each, as delta-rs flattens them."""
         with self._reading():
-            return pa.table(self.handle.get_add_actions(flatten=True))
+            # Not by `pa.table`, which asks pandas whether it is a frame, and imports it for that.
+            return pa.RecordBatchReader.from_stream(
+                self.handle.get_add_actions(flatten=True)
+            ).read_all()
 
     def commit(
         self,
@@ -316,6 +312,15 @@ class DeltaLog:
             raise CommitConflictError("version is taken", version=version) from cause
 
     def _settle_unknown(self, version: int, put: Callable[[], None]) -> str | None:
+        # Its import brings asyncio's along, for which every process would wait.
+        from tenacity import (
+            RetryError,
+            Retrying,
+            retry_if_result,
+            stop_after_delay,
+            wait_random_exponential,
+        )
+
         def again() -> str | None:
             try:
                 put()
