@@ -84,18 +84,18 @@ class Reading:
 
     def look_up(self, now: MetadataImage, then: MetadataImage) -> TimeLookup:
         """Return what asks the replicas of `now` for offsets of what was committed `then`."""
-        from kafka_on_spark.storage.reader import read_timestamps
-
-        one = partial(
-            look_up_offset,
-            now,
-            then,
-            replicas=replica_store(self.storage),
-            read_timestamps=partial(read_timestamps, options=self.storage),
-            client_rack=self.options.client_rack,
-        )
 
         def answer(questions: Sequence[TimeQuestion]) -> list[Offset | None]:
+            from kafka_on_spark.storage.reader import read_timestamps
+
+            one = partial(
+                look_up_offset,
+                now,
+                then,
+                replicas=replica_store(self.storage),
+                read_timestamps=partial(read_timestamps, options=self.storage),
+                client_rack=self.options.client_rack,
+            )
             with ThreadPoolExecutor(_LOOK_UP_THREADS, thread_name_prefix="times") as threads:
                 return list(threads.map(one, questions))
 
