@@ -8,7 +8,7 @@ pandas, which takes half a second that whoever opens a cluster would wait.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -222,15 +222,18 @@ def _texts_of(values: pa.Array) -> list[str | None]:
 
 
 def _tuples_of(values: pa.Array, kind: pa.DataType) -> list[tuple[Any, ...] | None]:
-    flat = _values_of(values.flatten(), kind)
-    sizes = np.diff(_numbers(values.offsets))
+    offsets = _numbers(values.offsets)
+    sizes = np.diff(offsets)
+    # Of a slice, only its own.
+    first = int(offsets[0])
+    flat = _values_of(values.values.slice(first, int(offsets[-1]) - first), kind)
     if values.null_count == 0 and (sizes == sizes[0]).all():
         size = int(sizes[0])
         return list(zip(*[iter(flat)] * size, strict=True)) if size else [()] * len(values)
-    rows = iter(flat)
+    places = (offsets - first).tolist()
     return [
-        tuple(islice(rows, size)) if is_there else None
-        for size, is_there in zip(sizes.tolist(), _are_there(values), strict=True)
+        tuple(flat[start:end]) if is_there else None
+        for (start, end), is_there in zip(pairwise(places), _are_there(values), strict=True)
     ]
 
 
