@@ -342,7 +342,7 @@ case $1 in
   *)
     read_options "$@"
     add_settings
-    [[ $master != local* || -n $properties ]] || leave_the_zip_out
+    [[ ( $master != local && $master != local\[* ) || -n $properties ]] || leave_the_zip_out
     [[ ( $master != local* && $master != spark://127.0.0.1:* ) || -n $properties ]] || stay_on_this_machine
     exec "$SPARK_HOME/bin/spark-submit" --jars "$jars" ${options[@]+"${options[@]}"} ${job[@]+"${job[@]}"}
     ;;

@@ -20,20 +20,27 @@ def choose_home(settings: Mapping[str, str]) -> None:
     """Name such a home to the Spark that this process is about to start, where it may have one.
 
     A home of the user's stays, and so does Spark's where its zip is of use: to a Python of the
-    user's, which may have no pyspark, and to a cluster that the zip is sent to (YARN).
+    user's, which may have no pyspark, and to a cluster that the zip may be sent to (YARN). The
+    launcher, which does not know of either, may have named ours then.
     """
-    is_chosen = "SPARK_HOME" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
-    is_our_python = (
-        os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable
-        and "spark.pyspark.python" not in settings
-    )
-    if is_chosen or not is_our_python or not settings.get("spark.master", "").startswith("local"):
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
         return
     import pyspark
 
-    home = Path(sys.prefix, "spark")
-    if is_made(home, Path(pyspark.__file__).parent):
+    spark, home = Path(pyspark.__file__).parent, Path(sys.prefix, "spark")
+    given = os.environ.get("SPARK_HOME")
+    if _is_zip_needed(settings):
+        if given == str(home):
+            os.environ["SPARK_HOME"] = str(spark)
+    elif given is None and is_made(home, spark):
         os.environ["SPARK_HOME"] = str(home)
+
+
+def _is_zip_needed(settings: Mapping[str, str]) -> bool:
+    master = settings.get("spark.master", "")
+    is_local = master == "local" or master.startswith("local[")
+    is_our_python = os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable
+    return not is_local or not is_our_python or "spark.pyspark.python" in settings
 
 
 def is_made(home: Path, spark: Path) -> bool:

@@ -171,6 +171,7 @@ def test_everything_runs_with_the_same_python_settings_and_path(project, command
     [
         (["--master", "yarn", "job.py"], {}),
         (["--conf", "spark.master=yarn", "job.py"], {}),
+        (["--master", "local-cluster[2,1,1024]", "job.py"], {}),
         (["--properties-file", "theirs.conf", "job.py"], {}),
         (["job.py"], {"PYSPARK_PYTHON": "/their/python"}),
         (["pytest"], {"PYSPARK_PYTHON": "/their/python"}),

@@ -2,7 +2,9 @@
 
 import os
 import sys
+from pathlib import Path
 
+import pyspark
 import pytest
 
 from kafka_on_spark.spark.home import choose_home, is_made
@@ -41,6 +43,7 @@ def test_local_session_gets_a_home_without_the_zip(tmp_path):
     "settings, variables",
     [
         ({"spark.master": "yarn"}, {}),
+        ({"spark.master": "local-cluster[2,1,1024]"}, {}),
         ({}, {}),
         (LOCAL | {"spark.pyspark.python": "/their/python"}, {}),
         (LOCAL, {"PYSPARK_PYTHON": "/their/python"}),
@@ -55,6 +58,17 @@ def test_what_is_chosen_already_or_may_need_the_zip_stays(monkeypatch, settings,
     choose_home(settings)
 
     assert os.environ.get("SPARK_HOME") == variables.get("SPARK_HOME")
+
+
+def test_home_that_the_launcher_named_is_given_up_where_the_zip_may_be_needed(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark"))
+    monkeypatch.setenv("PYSPARK_PYTHON", "/their/python")
+
+    choose_home(LOCAL)
+
+    assert os.environ["SPARK_HOME"] == str(Path(pyspark.__file__).parent)
 
 
 def test_where_nothing_may_be_written_spark_keeps_its_home(monkeypatch, tmp_path):
