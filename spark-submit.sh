@@ -211,6 +211,19 @@ set_spark_home() {
   export SPARK_HOME=${homes[0]}
 }
 
+# Links to what Spark needs of its folder, without its zip of pyspark: Python processes would import
+# that in place of the package beside it, and compile it anew each time. As in spark/home.py; a
+# Python of the user's may have no pyspark but the zip, and YARN is sent it.
+leave_the_zip_out() {
+  local name home=$venv/spark
+  [ "$PYSPARK_PYTHON" = "$venv/bin/python" ] && [ "$SPARK_CONF_DIR" = "$root/conf" ] || return 0
+  for name in bin jars sbin; do
+    [ "$(readlink "$home/$name")" = "$SPARK_HOME/$name" ] ||
+      { mkdir -p "$home" && ln -sfn "$SPARK_HOME/$name" "$home/$name"; } 2>/dev/null || return 0
+  done
+  export SPARK_HOME=$home
+}
+
 is_java_17() {
   local major
   major=$("$1" -version 2>&1 | sed -nE 's/.* version "(1\.)?([0-9]+).*/\2/p') || return 1
@@ -313,6 +326,7 @@ export_environment
 case $1 in
   pytest | python)
     # Sessions that Python starts by itself read their options here.
+    leave_the_zip_out
     export PYSPARK_SUBMIT_ARGS="--jars '$jars' ${PYSPARK_SUBMIT_ARGS:-pyspark-shell}"
     ;;
 esac
@@ -328,6 +342,7 @@ case $1 in
   *)
     read_options "$@"
     add_settings
+    [[ ( $master != local && $master != local\[* ) || -n $properties ]] || leave_the_zip_out
     [[ ( $master != local* && $master != spark://127.0.0.1:* ) || -n $properties ]] || stay_on_this_machine
     exec "$SPARK_HOME/bin/spark-submit" --jars "$jars" ${options[@]+"${options[@]}"} ${job[@]+"${job[@]}"}
     ;;

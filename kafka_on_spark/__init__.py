@@ -1,19 +1,45 @@
 """kafka_on_spark: a partitioned, replicated, ordered log on Spark and storage, without Kafka."""
 
+import importlib
 import os
 import sys
+from typing import TYPE_CHECKING, Any, Final
 
 # Spark starts its Python workers with this; unset, it takes the PATH's python3, which may be
 # another Python without this package. A notebook then needs no launcher.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 from kafka_on_spark import logs
-from kafka_on_spark.cluster import Cluster
-from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.spark.lag import LagListener, lag
-from kafka_on_spark.storage.records import Record
 from kafka_on_spark.version import __version__
+
+if TYPE_CHECKING:
+    from kafka_on_spark.cluster import Cluster
+    from kafka_on_spark.errors import KafkaOnSparkError
+    from kafka_on_spark.spark.lag import LagListener, lag
+    from kafka_on_spark.storage.records import Record
 
 __all__ = ["Cluster", "KafkaOnSparkError", "LagListener", "Record", "__version__", "lag"]
 
+_PLACES: Final = {
+    "Cluster": "cluster",
+    "KafkaOnSparkError": "errors",
+    "LagListener": "spark.lag",
+    "Record": "storage.records",
+    "lag": "spark.lag",
+}
+"""Imported when first asked for: Spark starts a process for each run of a streaming query, which
+imports this package for its reader, while the query waits."""
+
 logs.set_up()
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

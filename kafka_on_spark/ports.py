@@ -6,11 +6,8 @@ implementation, the tests' in-memory one too, passes tests/contract/.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from kafka_on_spark.audit.history import FileEntry, TableStep
-from kafka_on_spark.audit.metadata import MetadataRows
-from kafka_on_spark.audit.orphans import FoundTable
 from kafka_on_spark.ids import (
     BrokerId,
     DirectoryId,
@@ -22,6 +19,12 @@ from kafka_on_spark.ids import (
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+
+if TYPE_CHECKING:
+    # Who appends or reads does not import what audits.
+    from kafka_on_spark.audit.history import FileEntry, TableStep
+    from kafka_on_spark.audit.metadata import MetadataRows
+    from kafka_on_spark.audit.orphans import FoundTable
 
 Order = TypeVar("Order")
 Result = TypeVar("Result")
@@ -178,7 +181,7 @@ class MetadataLog(Protocol):
 class ReplicaArchive(Protocol):
     """What replicas' tables and folders hold, as it lies there: for audits. Changes nothing."""
 
-    def steps(self, address: ReplicaAddress, *, is_deep: bool) -> Iterator[TableStep]:
+    def steps(self, address: ReplicaAddress, *, is_deep: bool) -> "Iterator[TableStep]":
         """Yield the steps of a replica's table, oldest first; deep: with every checkpoint.
 
         Raises:
@@ -195,7 +198,7 @@ class ReplicaArchive(Protocol):
         """Return the names of the files in a replica's folder."""
         ...
 
-    def segment_flaw(self, address: ReplicaAddress, file: FileEntry) -> str | None:
+    def segment_flaw(self, address: ReplicaAddress, file: "FileEntry") -> str | None:
         """Return what is wrong with a segment's bytes, in a sentence; None if nothing is.
 
         Raises:
@@ -207,7 +210,7 @@ class ReplicaArchive(Protocol):
 class ClusterArchive(Protocol):
     """What the metadata log and the roots hold, as it lies there: for audits. Changes nothing."""
 
-    def metadata_steps(self, *, is_deep: bool, from_version: int = 0) -> Iterator[TableStep]:
+    def metadata_steps(self, *, is_deep: bool, from_version: int = 0) -> "Iterator[TableStep]":
         """Yield the steps of the metadata table from `from_version` on, oldest first.
 
         Raises:
@@ -216,7 +219,7 @@ class ClusterArchive(Protocol):
         """
         ...
 
-    def metadata_rows(self, name: str) -> list[MetadataRows]:
+    def metadata_rows(self, name: str) -> "list[MetadataRows]":
         """Return the commits in one of the metadata table's files.
 
         Raises:
@@ -228,7 +231,7 @@ class ClusterArchive(Protocol):
         """Return the names of the snapshots, oldest first."""
         ...
 
-    def snapshot(self, name: str) -> MetadataRows:
+    def snapshot(self, name: str) -> "MetadataRows":
         """Return a snapshot's rows, as a commit that ends at the offset in its name.
 
         Raises:
@@ -244,7 +247,7 @@ class ClusterArchive(Protocol):
         """
         ...
 
-    def tables_on(self, broker_id: BrokerId, root: str) -> list[FoundTable]:
+    def tables_on(self, broker_id: BrokerId, root: str) -> "list[FoundTable]":
         """Return the folders on a root that are named like replicas'.
 
         Raises:

@@ -10,7 +10,7 @@ from kafka_on_spark.controller.brokers import fence_broker
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.spark.services import open_metadata
+from kafka_on_spark.spark.opening import open_metadata
 from kafka_on_spark.storage.roots import StorageOptions
 
 PARTITIONS = 10_000

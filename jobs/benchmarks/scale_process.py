@@ -34,7 +34,7 @@ from kafka_on_spark.metadata.records import (
 )
 from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeResult
 from kafka_on_spark.service.metadata_service import MetadataService
-from kafka_on_spark.spark.services import open_metadata
+from kafka_on_spark.spark.opening import open_metadata
 from kafka_on_spark.storage.clock import SystemClock
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.roots import StorageOptions

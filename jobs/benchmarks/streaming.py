@@ -12,10 +12,14 @@ import pyarrow as pa
 from deltalake import write_deltalake
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
 
 from jobs.benchmarks import kafka_recorded
+from jobs.benchmarks.bare_stream import BareSource, write_rows
 from jobs.benchmarks.bench import Bench, say, seconds
 from jobs.benchmarks.report import Budget, Row, percentile, row
+from kafka_on_spark.service.source_options import parse_source
+from kafka_on_spark.spark.source import BatchReader
 
 PARTITIONS = 8
 WARM_UP = 15
@@ -27,33 +31,61 @@ VALUE = b"v" * 100
 
 
 def stream(bench: Bench) -> list[Row]:
-    """Measure a query that reads a topic to its end and stops, against a batch read of it."""
+    """Measure a query that reads a topic to its end and stops, against a batch read of it.
+
+    And against the same query of a source that does nothing, whose rows lie there as Arrow: what
+    that takes more than a batch read is Spark's.
+    """
     options = {"cluster": bench.cluster_url, "subscribe": bench.filled_topic()}
     batch = bench.spark.read.format("kafka_on_spark").options(**options).load()
     reader = bench.spark.readStream.format("kafka_on_spark").options(**options)
     streamed = reader.option("startingOffsets", "earliest").load()
-
-    def available_now(run: int) -> float:
-        checkpoint = bench.folder / f"stream-checkpoint-{run}"
-        writer = streamed.writeStream.format("noop").trigger(availableNow=True)
-        writer = writer.option("checkpointLocation", str(checkpoint))
-        return seconds(lambda: _ended(writer.start(), bench.records))
+    bare = _bare(bench, options, batch.schema)
+    name = f"stream by format(…), AvailableNow, {bench.records:,} records"
 
     mine, theirs = bench.alternate(
-        available_now,
+        lambda run: _available_now(bench, streamed, f"ours-{run}"),
         lambda _: seconds(lambda: batch.write.format("noop").mode("overwrite").save()),
+    )
+    again, least = bench.alternate(
+        lambda run: _available_now(bench, streamed, f"again-{run}"),
+        lambda run: _available_now(bench, bare, f"bare-{run}"),
     )
     return [
         row(
-            f"stream by format(…), AvailableNow, {bench.records:,} records",
+            name,
             mine,
             "s",
             peer="the same topic by a batch read",
             peer_values=theirs,
             budget=Budget(bound=1.25, on="ratio"),
             recorded=kafka_recorded.STREAM,
-        )
+        ),
+        row(
+            name,
+            again,
+            "s",
+            peer="a source that yields the same rows from Arrow files, by such a stream",
+            peer_values=least,
+        ),
     ]
+
+
+def _bare(bench: Bench, options: dict[str, str], schema: StructType) -> DataFrame:
+    """Return a stream of the topic's rows from Arrow files, which are written here."""
+    folder = bench.folder / "bare-rows"
+    reader = BatchReader(parse_source(options, is_stream=False))
+    write_rows(folder, [reader.read(part) for part in reader.partitions()])
+    bench.spark.dataSource.register(BareSource)
+    ddl = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in schema)
+    return bench.spark.readStream.format("bare").options(folder=str(folder), ddl=ddl).load()
+
+
+def _available_now(bench: Bench, streamed: DataFrame, name: str) -> float:
+    checkpoint = bench.folder / f"stream-checkpoint-{name}"
+    writer = streamed.writeStream.format("noop").trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(checkpoint))
+    return seconds(lambda: _ended(writer.start(), bench.records))
 
 
 def _ended(query: StreamingQuery, records: int) -> None:

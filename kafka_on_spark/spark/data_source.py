@@ -1,7 +1,8 @@
 """``format("kafka_on_spark")``: reads for batches and streams; see `sink` for writes.
 
 Here are its name, its schema and its options; `source` reads. Made anew in planner workers all
-the time, so it holds the options and nothing else.
+the time, so it holds the options and nothing else, and imports what reads or writes when asked for
+it: who reads does not wait for what writes.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -25,10 +26,7 @@ from pyspark.sql.types import (
 )
 
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.service.source_options import parse_source
 from kafka_on_spark.spark.executors import SentToExecutors
-from kafka_on_spark.spark.sink import BatchWriter, StreamWriter
-from kafka_on_spark.spark.source import BatchReader, StreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamWriter
@@ -69,24 +67,34 @@ class KafkaOnSparkDataSource(SentToExecutors, DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a batch's reader; bad options fail here, before any task."""
+        from kafka_on_spark.service.source_options import parse_source
+        from kafka_on_spark.spark.source import BatchReader
+
         options = parse_source(self._given, is_stream=False)
         _check_schema(schema, self.schema())
         return BatchReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return a stream's reader."""
+        from kafka_on_spark.service.source_options import parse_source
+        from kafka_on_spark.spark.source import StreamReader
+
         options = parse_source(self._given, is_stream=True)
         _check_schema(schema, self.schema())
         return StreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a batch's writer."""
+        from kafka_on_spark.spark.sink import BatchWriter
+
         return BatchWriter(self._given, schema, overwrite=overwrite)
 
     def streamWriter(  # noqa: N802
         self, schema: StructType, overwrite: bool
     ) -> "DataSourceStreamWriter":
         """Return a stream's writer, a new one each batch."""
+        from kafka_on_spark.spark.sink import StreamWriter
+
         return StreamWriter(self._given, schema, overwrite=overwrite, run=self._run)
 
 

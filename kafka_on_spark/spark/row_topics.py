@@ -8,8 +8,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.grown_topics import split_as_before
 from kafka_on_spark.service.row_topics import RowTopics, StagedTopic
 from kafka_on_spark.service.stage_plan import StageOrder
-from kafka_on_spark.spark.services import metadata_service
-from kafka_on_spark.spark.tasks import replica_store
+from kafka_on_spark.spark.opening import metadata_service, replica_store
 from kafka_on_spark.storage.records import input_batches
 from kafka_on_spark.storage.roots import StorageOptions, normalize
 from kafka_on_spark.storage.staging import stage_records

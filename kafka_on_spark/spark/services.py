@@ -44,6 +44,7 @@ from kafka_on_spark.service.rehearsed import (
 from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.replication_round import ReplicationRound
 from kafka_on_spark.service.sizes import MoveProgress, move_progress, partition_sizes
+from kafka_on_spark.spark.opening import open_metadata, replica_store
 from kafka_on_spark.spark.task_runner import SparkTaskRunner, ThreadTaskRunner
 from kafka_on_spark.spark.tasks import (
     fetch_task,
@@ -53,15 +54,12 @@ from kafka_on_spark.spark.tasks import (
     make_task,
     probe_task,
     remove_task,
-    replica_store,
     size_task,
 )
 from kafka_on_spark.storage.clock import SystemClock
-from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.replica_log import DeltaReplicaStore
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import FileSegmentStore
-from kafka_on_spark.storage.turns import take_turn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,49 +110,6 @@ class _Threads(ThreadPoolExecutor):
             return super().submit(work, *args, **kwargs)
         except RuntimeError as error:
             raise ClusterClosedError() from error
-
-
-def open_metadata(
-    metadata_root: str,
-    options: StorageOptions,
-    *,
-    application_id: str | None = None,
-    after_commit: Callable[[], None] = lambda: None,
-) -> MetadataService:
-    """Return the metadata of the cluster at `metadata_root`, caught up.
-
-    Raises:
-        ClusterNotFoundError: There is none.
-    """
-    metadata = metadata_service(
-        metadata_root, options, application_id=application_id, after_commit=after_commit
-    )
-    metadata.catch_up()
-    return metadata
-
-
-def metadata_service(
-    metadata_root: str,
-    options: StorageOptions,
-    *,
-    application_id: str | None = None,
-    after_commit: Callable[[], None] = lambda: None,
-) -> MetadataService:
-    """Return the metadata of the cluster at `metadata_root`, of which nothing was read yet.
-
-    Raises:
-        ClusterNotFoundError: There is none.
-    """
-    metadata_log = DeltaMetadataLog(metadata_root, options)
-    metadata_log.check()
-    return MetadataService(
-        metadata_log,
-        SystemClock(),
-        random=random.random,
-        application_id=application_id,
-        after_commit=after_commit,
-        take_turn=partial(take_turn, metadata_log.uri),
-    )
 
 
 @dataclass(slots=True, kw_only=True)

@@ -15,6 +15,8 @@ from typing import Final
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from kafka_on_spark.spark.home import choose_home
+
 _PACKAGE: Final = Path(__file__).parents[1]
 _CHECKOUT: Final = _PACKAGE.parent
 _IS_CHECKOUT: Final = (_CHECKOUT / "spark-submit.sh").is_file()
@@ -33,7 +35,9 @@ def build_session(app_name: str = "kafka_on_spark", **settings: object) -> Spark
     """
     _put_packages_on_path()
     builder = SparkSession.builder.appName(app_name)
-    for name, value in session_settings(settings).items():
+    chosen = session_settings(settings)
+    choose_home(chosen)
+    for name, value in chosen.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 

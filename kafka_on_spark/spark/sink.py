@@ -39,8 +39,9 @@ from kafka_on_spark.service.sink_options import SinkOptions, parse_sink
 from kafka_on_spark.service.stage_plan import ProducerRun, StageOrder, is_unreached
 from kafka_on_spark.spark.executors import SentToExecutors
 from kafka_on_spark.spark.frames import kind_of
+from kafka_on_spark.spark.opening import open_metadata
 from kafka_on_spark.spark.row_topics import TopicOrders
-from kafka_on_spark.spark.services import Services, open_metadata
+from kafka_on_spark.spark.services import Services
 from kafka_on_spark.spark.source import say_once
 from kafka_on_spark.storage.clock import SystemClock
 from kafka_on_spark.storage.roots import StorageOptions, normalize

@@ -1,7 +1,8 @@
 """Reads of ``format("kafka_on_spark")``: readers of batches and streams.
 
 Thin over `service/`: options, offsets, plans. Readers are made in planner workers and pickled to
-executors, so they hold values only and open what they need.
+executors, so they hold values only and open what they need. What reads files is imported where
+files are read: a query waits for the process that plans it.
 """
 
 import logging
@@ -40,9 +41,7 @@ from kafka_on_spark.service.subscription import partitions_of
 from kafka_on_spark.service.task_ranges import split
 from kafka_on_spark.service.trigger_limits import is_delayed
 from kafka_on_spark.spark.executors import SentToExecutors
-from kafka_on_spark.spark.services import open_metadata
-from kafka_on_spark.spark.tasks import replica_store
-from kafka_on_spark.storage.reader import read_rows, read_timestamps
+from kafka_on_spark.spark.opening import open_metadata, replica_store
 from kafka_on_spark.storage.roots import StorageOptions, normalize
 
 log = logging.getLogger(__name__)
@@ -85,16 +84,18 @@ class Reading:
 
     def look_up(self, now: MetadataImage, then: MetadataImage) -> TimeLookup:
         """Return what asks the replicas of `now` for offsets of what was committed `then`."""
-        one = partial(
-            look_up_offset,
-            now,
-            then,
-            replicas=replica_store(self.storage),
-            read_timestamps=partial(read_timestamps, options=self.storage),
-            client_rack=self.options.client_rack,
-        )
 
         def answer(questions: Sequence[TimeQuestion]) -> list[Offset | None]:
+            from kafka_on_spark.storage.reader import read_timestamps
+
+            one = partial(
+                look_up_offset,
+                now,
+                then,
+                replicas=replica_store(self.storage),
+                read_timestamps=partial(read_timestamps, options=self.storage),
+                client_rack=self.options.client_rack,
+            )
             with ThreadPoolExecutor(_LOOK_UP_THREADS, thread_name_prefix="times") as threads:
                 return list(threads.map(one, questions))
 
@@ -156,6 +157,8 @@ class Reading:
 
     def rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return a task's rows; where no task was planned, Spark asks for those of None."""
+        from kafka_on_spark.storage.reader import read_rows
+
         if partition.value is None:
             return iter(())
         assert isinstance(partition, PartitionRange)

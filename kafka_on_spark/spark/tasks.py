@@ -6,7 +6,6 @@ fails it, and Spark runs it again. Handles are kept for the life of a worker.
 """
 
 import logging
-from functools import lru_cache
 
 from kafka_on_spark.audit.trace import ReplicaTrace
 from kafka_on_spark.controller.recovery import ReplicaLook
@@ -25,21 +24,15 @@ from kafka_on_spark.service.making import MakeOrder, MakeResult, make_replica
 from kafka_on_spark.service.recovery import LookOrder, look_at
 from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.sizes import size_of
+from kafka_on_spark.spark.opening import replica_store
 from kafka_on_spark.storage.archive import FileReplicaArchive
 from kafka_on_spark.storage.clock import SystemClock
 from kafka_on_spark.storage.replica_folders import remove_table, tables_on
-from kafka_on_spark.storage.replica_log import DeltaReplicaStore
 from kafka_on_spark.storage.root_identity import check_directory, probe_root
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import FileSegmentStore
 
 log = logging.getLogger(__name__)
-
-
-@lru_cache(maxsize=8)
-def replica_store(options: StorageOptions) -> DeltaReplicaStore:
-    """Return this process's open replicas."""
-    return DeltaReplicaStore(options)
 
 
 def fetch_task(order: FetchOrder, options: StorageOptions) -> FetchResult:

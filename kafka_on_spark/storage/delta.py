@@ -24,13 +24,6 @@ from uuid import uuid4
 import pyarrow as pa
 from deltalake import DeltaTable, Schema
 from deltalake.transaction import AddAction, RemoveAction
-from tenacity import (
-    RetryError,
-    Retrying,
-    retry_if_result,
-    stop_after_delay,
-    wait_random_exponential,
-)
 
 from kafka_on_spark.errors import (
     CommitConflictError,
@@ -300,6 +293,15 @@ class DeltaLog:
             raise CommitConflictError("version is taken", version=version) from cause
 
     def _settle_unknown(self, version: int, put: Callable[[], None]) -> str | None:
+        # Its import brings asyncio's along, for which every process would wait.
+        from tenacity import (
+            RetryError,
+            Retrying,
+            retry_if_result,
+            stop_after_delay,
+            wait_random_exponential,
+        )
+
         def again() -> str | None:
             try:
                 put()

@@ -121,4 +121,7 @@ class TableHandle:
     def active_files(self) -> pa.Table:
         """Return the table's files, one row each, as delta-rs flattens them."""
         with self.reading():
-            return pa.table(self.table.get_add_actions(flatten=True))
+            # Not by `pa.table`, which asks pandas whether it is a frame, and imports it for that.
+            return pa.RecordBatchReader.from_stream(
+                self.table.get_add_actions(flatten=True)
+            ).read_all()

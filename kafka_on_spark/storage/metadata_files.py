@@ -2,15 +2,18 @@
 
 A column without a value in a file is left out of it: Delta reads it as null, and a commit of a
 few records writes a few columns and not forty.
+
+Files are read without `to_numpy`, scalars and most of `pyarrow.compute`: these make pyarrow import
+pandas, which takes half a second that whoever opens a cluster would wait.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_on_spark.errors import CorruptLogError
@@ -43,6 +46,14 @@ gigabytes."""
 
 THREADS_BYTES_MIN: Final = 1 << 20
 """Of a file that is worth threads to read."""
+
+ENCODED_ROWS_MIN: Final = 1 << 12
+"""Of texts that are worth a dictionary; for fewer, the import of what makes one takes longer."""
+
+_NO_NUMBERS: Final = np.empty(0, np.int64)
+
+# Where a record stands: of each.
+_PLACES: Final = frozenset({"offset_delta", "batch_base_offset"})
 
 # Said of a whole batch, not of a record.
 _OF_BATCH: Final = frozenset({"offset_delta", "batch_base_offset", "time"})
@@ -141,7 +152,7 @@ def _slices(table: pa.Table) -> Iterator[pa.Table]:
 
 def _batch_tables(table: pa.Table) -> Iterator[pa.Table]:
     """Yield the rows of each batch, in offset order."""
-    bases = table.column("batch_base_offset").to_numpy()
+    bases = _numbers(table.column("batch_base_offset").combine_chunks())
     starts = [0, *(np.flatnonzero(bases[1:] != bases[:-1]) + 1).tolist(), table.num_rows]
     for start, end in pairwise(starts):
         yield table.slice(start, end - start)
@@ -164,7 +175,7 @@ def _read(content: bytes | None, path: str) -> pa.Table:
     is_ours = all(
         each.name in FILE_SCHEMA.names and each.type == FILE_SCHEMA.field(each.name).type
         for each in table.schema
-    )
+    ) and not any(table.column(name).null_count for name in _PLACES & set(table.column_names))
     if table.num_rows == 0 or "batch_base_offset" not in table.column_names or not is_ours:
         raise CorruptLogError("not a file of a metadata log", path=path)
     return table if _is_in_order(table) else table.sort_by("offset_delta")
@@ -173,7 +184,7 @@ def _read(content: bytes | None, path: str) -> pa.Table:
 def _is_in_order(table: pa.Table) -> bool:
     if "offset_delta" not in table.column_names or table.num_rows < 2:
         return True
-    deltas = table.column("offset_delta").to_numpy()
+    deltas = _numbers(table.column("offset_delta").combine_chunks())
     return bool((deltas[1:] > deltas[:-1]).all())
 
 
@@ -195,27 +206,53 @@ def _values_of(values: pa.Array, kind: pa.DataType) -> list[Any]:
     if pa.types.is_string(kind):
         return _texts_of(values)
     if pa.types.is_timestamp(kind):
-        values = values.cast(kind).cast(pa.int64())
+        values = values.view(pa.int64())
     # To the same ints, a tenth of the time of to_pylist, which makes a scalar of each value.
-    whole: list[Any] = values.to_pylist() if values.null_count else values.to_numpy().tolist()
+    whole: list[Any] = values.to_pylist() if values.null_count else _numbers(values).tolist()
     return whole
 
 
 def _texts_of(values: pa.Array) -> list[str | None]:
-    encoded = values.dictionary_encode()
-    texts = [*encoded.dictionary.to_pylist(), None]
-    places = pc.fill_null(encoded.indices, len(texts) - 1).to_numpy()
-    return list(map(texts.__getitem__, places.tolist()))
+    if len(values) < ENCODED_ROWS_MIN:
+        known: dict[str | None, str | None] = {}
+        return [known.setdefault(each, each) for each in values.to_pylist()]
+    encoded = values.dictionary_encode(null_encoding="encode")
+    texts = encoded.dictionary.to_pylist()
+    return list(map(texts.__getitem__, _numbers(encoded.indices).tolist()))
 
 
 def _tuples_of(values: pa.Array, kind: pa.DataType) -> list[tuple[Any, ...] | None]:
-    flat = _values_of(values.flatten(), kind)
-    sizes = pc.list_value_length(values)
-    size = sizes[0].as_py()
-    if values.null_count == 0 and pc.all(pc.equal(sizes, size)).as_py():
+    offsets = _numbers(values.offsets)
+    sizes = np.diff(offsets)
+    # Of a slice, only its own.
+    first = int(offsets[0])
+    flat = _values_of(values.values.slice(first, int(offsets[-1]) - first), kind)
+    if values.null_count == 0 and (sizes == sizes[0]).all():
+        size = int(sizes[0])
         return list(zip(*[iter(flat)] * size, strict=True)) if size else [()] * len(values)
-    rows = iter(flat)
-    return [None if each is None else tuple(islice(rows, each)) for each in sizes.to_pylist()]
+    places = (offsets - first).tolist()
+    return [
+        tuple(flat[start:end]) if is_there else None
+        for (start, end), is_there in zip(pairwise(places), _are_there(values), strict=True)
+    ]
+
+
+def _numbers(values: pa.Array) -> npt.NDArray[np.signedinteger[Any]]:
+    """Return integers, none of them null, as they lie in memory."""
+    size = values.type.bit_width // 8
+    _, numbers = values.buffers()
+    start = values.offset * size
+    return np.frombuffer(numbers, f"<i{size}", len(values), start) if len(values) else _NO_NUMBERS
+
+
+def _are_there(values: pa.Array) -> list[bool]:
+    """Return for each value whether it is not null."""
+    bits, *_ = values.buffers()
+    if bits is None:
+        return [True] * len(values)
+    flags = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little").astype(bool)
+    there: list[bool] = flags[values.offset : values.offset + len(values)].tolist()
+    return there
 
 
 def _rows_of(table: pa.Table) -> list[Row]:

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
-import fsspec
-
 from kafka_on_spark.errors import InvalidRootError, KafkaStorageError
 from kafka_on_spark.storage.local_files import local_pieces, read_local, write_temporary
 from kafka_on_spark.storage.options import StorageOptions as StorageOptions
@@ -77,6 +75,9 @@ def filesystem(url: str, options: StorageOptions) -> Any:
     Raises:
         InvalidRootError: The package that it needs is not installed.
     """
+    # Few processes need it on a disk, and who waits for a query to begin waits for its import.
+    import fsspec
+
     if is_local(url):
         return fsspec.filesystem("file")
     scheme = urlsplit(url).scheme

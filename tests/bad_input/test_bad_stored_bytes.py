@@ -14,8 +14,8 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.partition_names import partition_key
 from kafka_on_spark.service.source_options import parse_source
+from kafka_on_spark.spark.opening import replica_store
 from kafka_on_spark.spark.source import BatchReader, StreamReader
-from kafka_on_spark.spark.tasks import replica_store
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import read_segment
 from tests.bad_input.refusals import check_sentence

@@ -11,7 +11,7 @@ from kafka_on_spark.errors import InvalidRootError, KafkaStorageError
 from kafka_on_spark.inspect.history import broker_events
 from kafka_on_spark.inspect.replicas import compare_replicas
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.spark.tasks import replica_store
+from kafka_on_spark.spark.opening import replica_store
 from kafka_on_spark.storage.credentials import NAMES_VARIABLE
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions
 from tests.storage.faulty_s3 import Kind

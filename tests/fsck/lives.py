@@ -15,7 +15,7 @@ from kafka_on_spark.metadata.records import HighWatermarkRecord
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.replicas import commit_decided
 from kafka_on_spark.spark.fsck import check_cluster
-from kafka_on_spark.spark.tasks import replica_store
+from kafka_on_spark.spark.opening import replica_store
 from kafka_on_spark.storage.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.roots import StorageOptions
 from tests.cluster.disks import Disks, partition_of, records

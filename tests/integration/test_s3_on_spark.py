@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 
 from kafka_on_spark import KafkaOnSparkError
 from kafka_on_spark.inspect.replicas import compare_replicas
-from kafka_on_spark.spark.tasks import replica_store
+from kafka_on_spark.spark.opening import replica_store
 from kafka_on_spark.storage.roots import StorageOptions, filesystem
 from tests.integration.frames import Batches, bytes_of, numbered, sentence_of
 from tests.storage.faulty_s3 import Kind

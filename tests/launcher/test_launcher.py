@@ -20,8 +20,8 @@ echo 'openjdk version "{version}" 2025-04-15' >&2
 """
 # fmt: off
 SYSTEM_TOOLS = [
-    "awk", "bash", "cat", "cmp", "cp", "df", "dirname", "env", "grep", "mkdir", "mv", "readlink",
-    "rm", "sed", "sort", "tee",
+    "awk", "bash", "cat", "cmp", "cp", "df", "dirname", "env", "grep", "ln", "mkdir", "mv",
+    "readlink", "rm", "sed", "sort", "tee",
 ]
 # fmt: on
 
@@ -68,6 +68,11 @@ class Project:
     @property
     def spark_home(self):
         return self.venv / "lib" / "python3.11" / "site-packages" / "pyspark"
+
+    @property
+    def lean_home(self):
+        """Without the zip of pyspark."""
+        return self.venv / "spark"
 
     @property
     def jars(self):
@@ -154,10 +159,47 @@ def test_everything_runs_with_the_same_python_settings_and_path(project, command
 
     python = str(project.venv / "bin" / "python")
     assert environment["PYSPARK_PYTHON"] == environment["PYSPARK_DRIVER_PYTHON"] == python
-    assert environment["SPARK_HOME"] == str(project.spark_home)
+    assert environment["SPARK_HOME"] == str(project.lean_home)
+    assert (project.lean_home / "bin").readlink() == project.spark_home / "bin"
     assert environment["SPARK_CONF_DIR"] == str(project.root / "conf")
     discovery = project.root / "kafka_on_spark" / "spark" / "discovery"
     assert environment["PYTHONPATH"] == f"{project.root}:{discovery}:/theirs"
+
+
+@pytest.mark.parametrize(
+    "arguments, variables",
+    [
+        (["--master", "yarn", "job.py"], {}),
+        (["--conf", "spark.master=yarn", "job.py"], {}),
+        (["--master", "local-cluster[2,1,1024]", "job.py"], {}),
+        (["--properties-file", "theirs.conf", "job.py"], {}),
+        (["job.py"], {"PYSPARK_PYTHON": "/their/python"}),
+        (["pytest"], {"PYSPARK_PYTHON": "/their/python"}),
+        (["python"], {"SPARK_CONF_DIR": "/their/conf"}),
+    ],
+)
+def test_where_the_zip_of_pyspark_may_be_needed_it_is_there(project, arguments, variables):
+    environment = project.start(*arguments, **variables).environment
+
+    assert environment["SPARK_HOME"] == str(project.spark_home)
+
+
+def test_links_to_a_spark_that_is_gone_are_made_anew(project):
+    project.lean_home.mkdir()
+    (project.lean_home / "bin").symlink_to(project.root / "gone")
+
+    started = project.start("job.py")
+
+    assert started.code == 0
+    assert (project.lean_home / "bin").readlink() == project.spark_home / "bin"
+
+
+def test_where_no_links_can_be_made_jobs_start_all_the_same(project):
+    touch(project.lean_home)
+
+    environment = project.start("job.py").environment
+
+    assert environment["SPARK_HOME"] == str(project.spark_home)
 
 
 def test_sessions_of_tests_get_the_jars_too(project):

@@ -1,5 +1,6 @@
 """Files of the metadata log: merged ones keep decisions apart, damaged ones are said."""
 
+import pyarrow as pa
 import pytest
 
 from kafka_on_spark.errors import CorruptLogError
@@ -12,7 +13,13 @@ from kafka_on_spark.metadata.records import (
     MetadataBatch,
     Stamp,
 )
-from kafka_on_spark.storage.metadata_files import decode_file, encode_file, merge_files
+from kafka_on_spark.storage.metadata_files import (
+    ENCODED_ROWS_MIN,
+    _values_of,
+    decode_file,
+    encode_file,
+    merge_files,
+)
 
 
 def batch(base_offset, *records, **stamp):
@@ -96,3 +103,18 @@ def test_flipped_bit_is_never_read_as_another_record():
                 continue
             assert found == [BATCHES[0]], (place, bit)
     assert checked == 2 * len(whole) > 1500
+
+
+@pytest.mark.parametrize("count", [1, 7, ENCODED_ROWS_MIN + 7])
+@pytest.mark.parametrize("kinds", [[None], [(), (1,), (2, 3, 4), None], [(1, 2), (3, 4)], [()]])
+def test_values_of_any_slice_of_a_column_are_what_arrow_says_they_are(count, kinds):
+    rows = [kinds[number % len(kinds)] for number in range(count)]
+    texts = [None if row is None else "-".join(map(str, row)) for row in rows]
+    lists, words = pa.array(rows, pa.list_(pa.int32())), pa.array(texts, pa.string())
+
+    for start, end in [(0, count), (count // 3, count - count // 4)]:
+        found = _values_of(lists.slice(start, end - start), lists.type)
+        assert found == rows[start:end]
+        assert _values_of(words.slice(start, end - start), words.type) == texts[start:end]
+        deltas = pa.array(range(count), pa.int32()).slice(start, end - start)
+        assert _values_of(deltas, deltas.type) == list(range(start, end))

@@ -1,0 +1,70 @@
+"""How any process opens the cluster's metadata and its replicas, and nothing more than that.
+
+Apart from `services`, which wires all of a Cluster: the process that Spark starts for each run of
+a streaming query imports this while the query waits.
+"""
+
+import random
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
+
+from kafka_on_spark.service.metadata_service import MetadataService
+from kafka_on_spark.storage.clock import SystemClock
+from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.options import StorageOptions
+from kafka_on_spark.storage.turns import take_turn
+
+if TYPE_CHECKING:
+    from kafka_on_spark.storage.replica_log import DeltaReplicaStore
+
+
+@lru_cache(maxsize=8)
+def replica_store(options: StorageOptions) -> "DeltaReplicaStore":
+    """Return this process's open replicas."""
+    from kafka_on_spark.storage.replica_log import DeltaReplicaStore
+
+    return DeltaReplicaStore(options)
+
+
+def open_metadata(
+    metadata_root: str,
+    options: StorageOptions,
+    *,
+    application_id: str | None = None,
+    after_commit: Callable[[], None] = lambda: None,
+) -> MetadataService:
+    """Return the metadata of the cluster at `metadata_root`, caught up.
+
+    Raises:
+        ClusterNotFoundError: There is none.
+    """
+    metadata = metadata_service(
+        metadata_root, options, application_id=application_id, after_commit=after_commit
+    )
+    metadata.catch_up()
+    return metadata
+
+
+def metadata_service(
+    metadata_root: str,
+    options: StorageOptions,
+    *,
+    application_id: str | None = None,
+    after_commit: Callable[[], None] = lambda: None,
+) -> MetadataService:
+    """Return the metadata of the cluster at `metadata_root`, of which nothing was read yet.
+
+    Raises:
+        ClusterNotFoundError: There is none.
+    """
+    metadata_log = DeltaMetadataLog(metadata_root, options)
+    metadata_log.check()
+    return MetadataService(
+        metadata_log,
+        SystemClock(),
+        random=random.random,
+        application_id=application_id,
+        after_commit=after_commit,
+        take_turn=partial(take_turn, metadata_log.uri),
+    )
