@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -62,11 +63,11 @@ def test_who_has_a_turn_decides_on_what_was_committed_before_it(open_service, lo
     turns = []
 
     @contextmanager
-    def after_another():
+    def after_another(_):
         turns.append("taken")
         if len(turns) == 1:
             submit(open_service(), create_topic("payments"))
-        yield True
+        yield SimpleNamespace(has_news=True, done=lambda: None)
         turns.append("given back")
 
     service = open_service(take_turn=after_another)
