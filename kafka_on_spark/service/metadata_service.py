@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Final, TypeVar
 
 from kafka_on_spark.controller.replication import conclude
@@ -41,8 +42,8 @@ SNAPSHOT_RECORDS_MIN: Final = 1000
 """A snapshot is made when the tail has grown to the image's size, and to this at least, so that
 snapshots cost a constant share of the writes."""
 
-TakeTurn = Callable[[bytes | None], AbstractContextManager[Turn]]
-"""Waits for a turn; takes what may be decided by whoever has it meanwhile, or None."""
+TakeTurn = Callable[[Callable[[], bytes] | None], AbstractContextManager[Turn]]
+"""Waits for a turn; given is what tells what whoever has it may decide meanwhile, or None."""
 
 PAUSE_MS_MIN: Final = 1.0
 PAUSE_MS_MAX: Final = 200.0
@@ -198,18 +199,18 @@ class MetadataService:
         mine = {report.key for report in reports}
 
         def decide(image: MetadataImage, turn: Turn) -> ControllerResult[int]:
-            if not (own := conclude(image, reports)).records:
-                return own
-            return conclude(image, [*reports, *handed_in(turn.handed_in(), besides=mine)])
+            own = conclude(image, reports)
+            others = handed_in(turn.handed_in(), besides=mine) if own.records else []
+            return conclude(image, [*reports, *others]) if others else own
 
-        return self._submit(decide, timeout_ms, None, encode_reports(reports))
+        return self._submit(decide, timeout_ms, None, partial(encode_reports, reports))
 
     def _submit(
         self,
         decide: Callable[[MetadataImage, Turn], ControllerResult[T]],
         timeout_ms: int,
         controller: tuple[str, ControllerEpoch] | None,
-        note: bytes | None,
+        note: Callable[[], bytes] | None,
     ) -> T:
         self.check_open()
         deadline_ms = self._clock.monotonic_ms() + timeout_ms

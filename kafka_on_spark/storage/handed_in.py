@@ -33,7 +33,7 @@ class HandedIn:
             os.mkdir(self._folder)
         temporary = f"{self._path}.tmp"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        descriptor = os.open(temporary, flags, 0o600)
+        descriptor = os.open(temporary, flags, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.write(descriptor, note)
@@ -66,7 +66,9 @@ def read_notes(uri: str) -> list[tuple[str, bytes]]:
         for name in sorted(os.listdir(folder))[:NOTES_MAX]:
             path = f"{folder}/{name}"
             with suppress(OSError):  # its owner has taken it back
-                if (note := _read(path)) is not None and not name.endswith(".tmp"):
+                # An empty one is perhaps just being made, and not locked yet.
+                note = _read(path) if os.stat(path).st_size else None
+                if note is not None and not name.endswith(".tmp"):
                     notes.append((path, note))
     return notes
 

@@ -13,7 +13,7 @@ import fcntl
 import os
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -61,10 +61,11 @@ class _Served(Turn):
 
 
 @contextmanager
-def take_turn(uri: str, note: bytes | None = None) -> Iterator[Turn]:
-    """Wait for this process's turn at the table at `uri`, or until somebody has taken `note`.
+def take_turn(uri: str, note: Callable[[], bytes] | None = None) -> Iterator[Turn]:
+    """Wait for this process's turn at the table at `uri`, or until somebody has taken its note.
 
-    It has none where there is nothing to take: on a store, or on a file system without locks.
+    `note` is asked for it only if there is somebody to wait for. A process has no turn where
+    there is nothing to take: on a store, or on a file system without locks.
     """
     descriptor = _folder(uri)
     if descriptor is None:
@@ -76,10 +77,10 @@ def take_turn(uri: str, note: bytes | None = None) -> Iterator[Turn]:
         os.close(descriptor)  # lets the lock go
 
 
-def _turn(uri: str, descriptor: int, note: bytes | None) -> Turn:
+def _turn(uri: str, descriptor: int, note: Callable[[], bytes] | None) -> Turn:
     has_turn = _has_locked(descriptor)
     if has_turn is False and uri not in _kept:
-        mine = HandedIn(uri, note)
+        mine = HandedIn(uri, None if note is None else note())
         try:
             has_turn = _has_waited(descriptor, mine)
             if not has_turn and mine.is_taken:
