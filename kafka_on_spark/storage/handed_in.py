@@ -40,6 +40,7 @@ class HandedIn:
             os.rename(temporary, self._path)
         except OSError:
             os.close(descriptor)
+            os.unlink(temporary)
             raise
         self._descriptor = descriptor
 

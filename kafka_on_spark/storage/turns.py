@@ -24,7 +24,7 @@ from kafka_on_spark.storage.roots import is_local
 WAIT_S: Final = 0.5
 """How long one waits while nothing is written in the folder: a commit takes 10 to 30 ms."""
 
-WAITS_MAX: Final = 10
+WAITS_MAX: Final = 4
 """How many times as long one waits in all: others may write in it without a turn."""
 
 _PAUSE_S_MAX: Final = 0.004

@@ -171,6 +171,9 @@ def test_who_is_told_so_and_was_not_concluded_for_commits_on_its_own(open_servic
         pytest.param(encode_reports([all_at(PartitionKey("t", 0), 9)]), id="of the same partition"),
         pytest.param(encode_reports([all_at(PartitionKey("gone", 0), 9)]), id="of a deleted topic"),
         pytest.param(
+            encode_reports([all_at(PartitionKey("t", 1), "5")]), id="that can't be decided on"
+        ),
+        pytest.param(
             encode_reports([report(seen(1, 5, fence=4), key=PartitionKey("t", 1))]),
             id="of an older leadership",
         ),
