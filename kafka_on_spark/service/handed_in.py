@@ -6,7 +6,6 @@ reports. A note that isn't readable, or of another version, says nothing: its ow
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
 from hashlib import blake2b
 from typing import Any
 
@@ -16,8 +15,12 @@ from kafka_on_spark.ids import PartitionKey
 
 def encode_reports(reports: Sequence[PartitionReport]) -> bytes:
     """Return `reports` as a note: a digest, and JSON."""
-    content = json.dumps([asdict(report) for report in reports]).encode()
+    content = json.dumps(reports, default=_fields).encode()
     return _digest(content) + content
+
+
+def _fields(report: PartitionReport | ReplicaReport) -> dict[str, Any]:
+    return {name: getattr(report, name) for name in report.__slots__}
 
 
 def handed_in(
