@@ -27,9 +27,7 @@ WAIT_S: Final = 0.5
 WAITS_MAX: Final = 4
 """How many times as long one waits in all: others may write in it without a turn."""
 
-# Who has waited long looks more seldom: eight that look cost as much as one that commits.
-_PAUSE_S_MIN: Final = 0.002
-_PAUSE_S_MAX: Final = 0.01
+_PAUSE_S_MAX: Final = 0.004
 
 # Tables whose turn somebody kept for longer than that, frozen perhaps. Nobody waits there again
 # until it was free once: or each commit would be as late, for as long as the other one is frozen.
@@ -115,15 +113,15 @@ def _has_locked(descriptor: int) -> bool | None:
 
 def _has_waited(descriptor: int, mine: HandedIn) -> bool:
     """Wait for the lock, for as long as somebody gets on; return whether it is ours."""
-    start = time.monotonic()
+    last_deadline = time.monotonic() + WAITS_MAX * WAIT_S
     deadline, written = 0.0, None
     while not mine.is_taken:
         if _has_locked(descriptor):
             return True
         now, last = time.monotonic(), os.fstat(descriptor).st_mtime_ns
         if last != written:
-            deadline, written = min(now, start + (WAITS_MAX - 1) * WAIT_S) + WAIT_S, last
+            deadline, written = min(now + WAIT_S, last_deadline), last
         if now >= deadline:
             return False
-        time.sleep(random.uniform(0, min(_PAUSE_S_MIN + (now - start) / 10, _PAUSE_S_MAX)))
+        time.sleep(random.uniform(0, _PAUSE_S_MAX))
     return False
