@@ -6,7 +6,7 @@ implementation, the tests' in-memory one too, passes tests/contract/.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from kafka_on_spark.ids import (
     BrokerId,
@@ -176,6 +176,31 @@ class MetadataLog(Protocol):
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
         """Write the records that rebuild the image at `end_offset`, unless they are there."""
         ...
+
+
+class Turn(Protocol):
+    """A process's turn among those that commit to one metadata log; nothing rests on it.
+
+    Attributes:
+        has_news: Others have committed before it, perhaps: look first.
+    """
+
+    has_news: bool = False
+
+    def handed_in(self) -> Sequence[bytes]:
+        """Return the notes of those that wait now for a turn of their own."""
+        return ()
+
+    def done(self) -> None:
+        """Tell those whose notes were returned that what is to be said of them is committed."""
+        return
+
+
+class _NoTurn(Turn):
+    """There is nothing to take, or it was kept too long."""
+
+
+NO_TURN: Final[Turn] = _NoTurn()
 
 
 class ReplicaArchive(Protocol):

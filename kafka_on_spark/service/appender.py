@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_on_spark.controller.replication import conclude
 from kafka_on_spark.controller.reports import PartitionReport
 from kafka_on_spark.errors import (
     CommitError,
@@ -324,8 +323,8 @@ class Appender:
 
     def _conclude(self, reports: Sequence[PartitionReport]) -> None:
         """Commit all high watermarks, and who leaves the ISR, at once."""
-        self._metadata.submit(
-            lambda image: conclude(image, reports),
+        self._metadata.conclude(
+            reports,
             timeout_ms=self._metadata.image.settings().integer("delivery.timeout.ms"),
         )
 

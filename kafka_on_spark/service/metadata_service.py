@@ -6,11 +6,14 @@ winner wrote, so it must be pure.
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Final, TypeVar
 
+from kafka_on_spark.controller.replication import conclude
+from kafka_on_spark.controller.reports import PartitionReport
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     ClusterClosedError,
@@ -28,7 +31,8 @@ from kafka_on_spark.metadata.records import (
     Stamp,
 )
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.ports import Clock, MetadataLog
+from kafka_on_spark.ports import NO_TURN, Clock, MetadataLog, Turn
+from kafka_on_spark.service.handed_in import encode_reports, handed_in
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +41,9 @@ T = TypeVar("T")
 SNAPSHOT_RECORDS_MIN: Final = 1000
 """A snapshot is made when the tail has grown to the image's size, and to this at least, so that
 snapshots cost a constant share of the writes."""
+
+TakeTurn = Callable[[Callable[[], bytes] | None], AbstractContextManager[Turn]]
+"""Waits for a turn; given is what tells what whoever has it may decide meanwhile, or None."""
 
 PAUSE_MS_MIN: Final = 1.0
 PAUSE_MS_MAX: Final = 200.0
@@ -48,8 +55,8 @@ class MetadataService:
     Threads may share it. `random` gives [0, 1): jitter between tries, nothing else.
     `after_commit` is told of each commit, to have `maintain` called off the answer's path.
     `take_turn` waits for this process's turn among those that commit to the log, if there is a
-    way to take turns, and gives whether it has it: a courtesy that saves conflicts. What keeps
-    the log right is the conditional commit, whoever has a turn.
+    way to take turns: a courtesy that saves conflicts. What keeps the log right is the
+    conditional commit, whoever has a turn.
     """
 
     def __init__(
@@ -60,7 +67,7 @@ class MetadataService:
         random: Callable[[], float],
         application_id: str | None = None,
         after_commit: Callable[[], None] = lambda: None,
-        take_turn: Callable[[], AbstractContextManager[bool]] = lambda: nullcontext(False),
+        take_turn: TakeTurn = lambda note: nullcontext(NO_TURN),
     ) -> None:
         self._log = metadata_log
         self._clock = clock
@@ -173,15 +180,48 @@ class MetadataService:
             ClusterClosedError: This process has closed the cluster.
             And what `decide` raises.
         """
+        return self._submit(lambda image, _: decide(image), timeout_ms, controller, None)
+
+    def conclude(self, reports: Sequence[PartitionReport], *, timeout_ms: int) -> int:
+        """Commit what `reports` lead to, and with it what others hand in who wait for a turn;
+        return how many ISRs change.
+
+        While this process waits, another may do so with its reports. A report is a fact, and
+        what follows from it is decided on the image of whoever commits: it makes no difference
+        who does, nor when. Nobody takes another's word that it was done: decided again on the
+        image that this process reads, it leads to nothing if it was, and else it is committed.
+
+        Raises: as `submit`.
+        """
+        mine = {report.key for report in reports}
+
+        def decide(image: MetadataImage, turn: Turn) -> ControllerResult[int]:
+            own = conclude(image, reports)
+            others = handed_in(turn.handed_in(), besides=mine) if own.records else []
+            try:
+                return conclude(image, [*reports, *others]) if others else own
+            except Exception:  # whoever handed it in decides on it, too, and fails for itself
+                log.warning("what others have handed in is left to them", exc_info=True)
+                return own
+
+        return self._submit(decide, timeout_ms, None, partial(encode_reports, reports))
+
+    def _submit(
+        self,
+        decide: Callable[[MetadataImage, Turn], ControllerResult[T]],
+        timeout_ms: int,
+        controller: tuple[str, ControllerEpoch] | None,
+        note: Callable[[], bytes] | None,
+    ) -> T:
         self.check_open()
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         pause_ms = PAUSE_MS_MIN
         while True:
-            with self._take_turn() as has_turn, self._lock, nothing_to_collect():
-                if has_turn:
+            with self._take_turn(note) as turn, self._lock, nothing_to_collect():
+                if turn.has_news:
                     self.catch_up()  # with what those before have committed
                 image = self._image
-                result = decide(image)
+                result = decide(image, turn)
                 if not result.records:
                     return result.response
                 try:
@@ -193,6 +233,7 @@ class MetadataService:
                 else:
                     self._image = image.replay(batch)
                     self._keep_results(batch)
+                    turn.done()
                     break
             if self._clock.monotonic_ms() > deadline_ms:
                 raise RequestTimedOutError("commits to the metadata log keep conflicting")

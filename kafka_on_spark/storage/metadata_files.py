@@ -44,6 +44,10 @@ SLICE_ROWS: Final = 1 << 16
 """Rows that are Python objects at once, on the way to Arrow and back: a million would take
 gigabytes."""
 
+COLUMN_ROWS_MIN: Final = 64
+"""Rows from which on Arrow's functions of whole columns are faster than a look at each value: of a
+file of one record they would take most of the time, and each process reads each commit."""
+
 THREADS_BYTES_MIN: Final = 1 << 20
 """Of a file that is worth threads to read."""
 
@@ -54,6 +58,9 @@ _NO_NUMBERS: Final = np.empty(0, np.int64)
 
 # Where a record stands: of each.
 _PLACES: Final = frozenset({"offset_delta", "batch_base_offset"})
+
+# Fields of a schema are made anew whenever they are asked for.
+_KINDS: Final[Mapping[str, pa.DataType]] = {field.name: field.type for field in FILE_SCHEMA}
 
 # Said of a whole batch, not of a record.
 _OF_BATCH: Final = frozenset({"offset_delta", "batch_base_offset", "time"})
@@ -172,10 +179,9 @@ def _read(content: bytes | None, path: str) -> pa.Table:
             f"a file of the metadata log can't be read: {error}", path=path
         ) from error
     # Only pages have checksums: a damaged name in the footer would read as a column left out.
-    is_ours = all(
-        each.name in FILE_SCHEMA.names and each.type == FILE_SCHEMA.field(each.name).type
-        for each in table.schema
-    ) and not any(table.column(name).null_count for name in _PLACES & set(table.column_names))
+    is_ours = all(_KINDS.get(each.name) == each.type for each in table.schema) and not any(
+        table.column(name).null_count for name in _PLACES & set(table.column_names)
+    )
     if table.num_rows == 0 or "batch_base_offset" not in table.column_names or not is_ours:
         raise CorruptLogError("not a file of a metadata log", path=path)
     return table if _is_in_order(table) else table.sort_by("offset_delta")
@@ -190,13 +196,23 @@ def _is_in_order(table: pa.Table) -> bool:
 
 def _columns_of(table: pa.Table) -> dict[str, list[Any] | None]:
     """Return a table's columns, `time` as µs since 1970 UTC; None: left out, all null."""
-    present = set(table.column_names)
-    return {
-        field.name: _values_of(table.column(field.name).combine_chunks(), field.type)
-        if field.name in present
-        else None
-        for field in FILE_SCHEMA
-    }
+    columns: dict[str, list[Any] | None] = dict.fromkeys(_KINDS)
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if table.num_rows < COLUMN_ROWS_MIN:
+            columns[name] = _few_values_of(column, _KINDS[name])
+        else:
+            columns[name] = _values_of(column.combine_chunks(), _KINDS[name])
+    return columns
+
+
+def _few_values_of(values: pa.ChunkedArray, kind: pa.DataType) -> list[Any]:
+    """Return what `_values_of` does, one value at a time."""
+    if pa.types.is_timestamp(kind):
+        return _values_of(values.combine_chunks(), kind)
+    plain: list[Any] = values.to_pylist()
+    if pa.types.is_list(kind):
+        return [None if each is None else tuple(each) for each in plain]
+    return plain
 
 
 def _values_of(values: pa.Array, kind: pa.DataType) -> list[Any]:

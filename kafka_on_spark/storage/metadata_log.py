@@ -174,7 +174,8 @@ class DeltaMetadataLog:
         with self._delta.lock:
             with self._present():
                 if from_offset == self._end_offset:
-                    if self._delta.is_newest():
+                    # After a conflict the table may have been seen ahead of what was read of it.
+                    if self._delta.version == self._version and self._delta.is_newest():
                         return []
                     if to_offset is None and (tail := self._tail(from_offset)) is not None:
                         return tail
@@ -206,6 +207,8 @@ class DeltaMetadataLog:
             return None
         if (batches[-1].end_offset if batches else from_offset) != end_offset:
             return None
+        if self._version + len(commits) < self._delta.version:
+            return None  # it went back
         # Flushed before anybody counts on it: whoever wrote it may not have.
         self._delta.see(self._version + len(commits))
         self._version += len(commits)
@@ -298,6 +301,8 @@ class DeltaMetadataLog:
                     ],
                     counters={LOG_END_OFFSET: end_offset, "leader-epoch": EPOCH},
                 )
+            except CommitConflictError:
+                raise  # nothing was written: what others have is a short tail of what was read
             except BaseException:
                 self._end_offset = None
                 raise

@@ -3,21 +3,29 @@
 Conditional commits let one of several win and send the others back to decide again; with eight
 that commit as fast as they can, most of the work is done for nothing. On a local disk they take
 turns by a lock on the table's folder, which the system lets go when a process dies. Nobody waits
-long for it: whoever has it may be frozen, and a commit without a turn is as good as any other.
+long for who does nothing with it, frozen perhaps: a commit without a turn is as good as any other.
+
+Who waits may hand in a note, for whoever has the turn to decide on that with its own, in one
+commit. Nobody owes an answer: what became of it, the log says.
 """
 
 import fcntl
 import os
 import random
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Final
 
+from kafka_on_spark.ports import NO_TURN, Turn
+from kafka_on_spark.storage.handed_in import HandedIn, read_notes
 from kafka_on_spark.storage.roots import is_local
 
 WAIT_S: Final = 0.5
-"""How long one waits for a turn: a commit takes 10 to 30 ms, so for some twenty before it."""
+"""How long one waits while nothing is written in the folder: a commit takes 10 to 30 ms."""
+
+WAITS_MAX: Final = 4
+"""How many times as long one waits in all: others may write in it without a turn."""
 
 _PAUSE_S_MAX: Final = 0.004
 
@@ -26,22 +34,61 @@ _PAUSE_S_MAX: Final = 0.004
 _kept: set[str] = set()
 
 
-@contextmanager
-def take_turn(uri: str) -> Iterator[bool]:
-    """Wait for this process's turn at the table at `uri`; give whether it has one.
+class _TableTurn(Turn):
+    """A turn at the table at `uri`; whoever waits there may have handed something in."""
 
-    It has none where there is nothing to take: on a store, or on a file system without locks.
+    def __init__(self, uri: str) -> None:
+        self.has_news = True
+        self._uri = uri
+        self._taken: Sequence[str] = ()
+
+    def handed_in(self) -> list[bytes]:
+        notes = read_notes(self._uri)
+        self._taken = [path for path, _ in notes]
+        return [note for _, note in notes]
+
+    def done(self) -> None:
+        for path in self._taken:
+            with suppress(OSError):  # its owner waits for a turn of its own, then
+                os.unlink(path)
+        self._taken = ()
+
+
+class _Served(Turn):
+    """No turn: somebody has committed what this process has handed in, so it says."""
+
+    has_news = True
+
+
+@contextmanager
+def take_turn(uri: str, note: Callable[[], bytes] | None = None) -> Iterator[Turn]:
+    """Wait for this process's turn at the table at `uri`, or until somebody has taken its note.
+
+    `note` is asked for it only if there is somebody to wait for. A process has no turn where
+    there is nothing to take: on a store, or on a file system without locks.
     """
     descriptor = _folder(uri)
     if descriptor is None:
-        yield False
+        yield NO_TURN
         return
     try:
-        has_turn = _has_locked(descriptor, 0.0 if uri in _kept else WAIT_S)
-        (_kept.discard if has_turn else _kept.add)(uri)
-        yield has_turn
+        yield _turn(uri, descriptor, note)
     finally:
         os.close(descriptor)  # lets the lock go
+
+
+def _turn(uri: str, descriptor: int, note: Callable[[], bytes] | None) -> Turn:
+    has_turn = _has_locked(descriptor)
+    if has_turn is False and uri not in _kept:
+        mine = HandedIn(uri, None if note is None else note())
+        try:
+            has_turn = _has_waited(descriptor, mine)
+            if not has_turn and mine.is_taken:
+                return _Served()
+        finally:
+            mine.take_back()
+    (_kept.discard if has_turn else _kept.add)(uri)
+    return _TableTurn(uri) if has_turn else NO_TURN
 
 
 def _folder(uri: str) -> int | None:
@@ -53,16 +100,28 @@ def _folder(uri: str) -> int | None:
         return None
 
 
-def _has_locked(descriptor: int, wait_s: float) -> bool:
-    deadline = time.monotonic() + wait_s
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(random.uniform(0, _PAUSE_S_MAX))
-        except OSError:  # a file system without locks
-            return False
-        else:
+def _has_locked(descriptor: int) -> bool | None:
+    """Return whether the lock is ours now; None: there are no locks here."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _has_waited(descriptor: int, mine: HandedIn) -> bool:
+    """Wait for the lock, for as long as somebody gets on; return whether it is ours."""
+    last_deadline = time.monotonic() + WAITS_MAX * WAIT_S
+    deadline, written = 0.0, None
+    while not mine.is_taken:
+        if _has_locked(descriptor):
             return True
+        now, last = time.monotonic(), os.fstat(descriptor).st_mtime_ns
+        if last != written:
+            deadline, written = min(now + WAIT_S, last_deadline), last
+        if now >= deadline:
+            return False
+        time.sleep(random.uniform(0, _PAUSE_S_MAX))
+    return False

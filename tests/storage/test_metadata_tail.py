@@ -96,6 +96,38 @@ def test_who_has_followed_so_conflicts_with_what_it_has_not_read(log, follower):
         append(follower, 4, 1)
 
 
+@pytest.mark.parametrize("followed", [0, 1], ids=["handle at the newest", "handle behind"])
+def test_who_lost_a_race_reads_the_winners_commits_and_asks_for_nothing_more(
+    log, follower, asked, followed
+):
+    append(log, SEEN, followed)
+    follower.read(from_offset=SEEN)
+    append(log, SEEN + followed, 2)
+    with pytest.raises(CommitConflictError):
+        append(follower, SEEN + followed, 1)
+    asked.clear()
+
+    found = follower.read(from_offset=SEEN + followed)
+
+    assert asked == []
+    assert found == log.read(from_offset=SEEN + followed)
+    assert len(found) == 2
+    assert follower.read(from_offset=SEEN + followed + 2) == []
+    assert append(follower, SEEN + followed + 2, 1) == SEEN + followed + 3
+
+
+def test_log_that_went_back_behind_a_conflict_is_told(log, follower):
+    append(log, SEEN, 1)
+    follower.read(from_offset=SEEN)
+    end = append(log, SEEN + 1, 2)
+    with pytest.raises(CommitConflictError):
+        append(follower, SEEN + 1, 1)
+    os.unlink(commit_path(log.uri, end))
+
+    with pytest.raises(InconsistentClusterError):
+        follower.read(from_offset=SEEN + 1)
+
+
 def test_merge_brings_no_batch_again(log, follower, asked, monkeypatch):
     monkeypatch.setattr(metadata_log, "MERGED_FILES_MIN", 4)
     append(log, SEEN, 2)

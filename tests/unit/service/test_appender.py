@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_on_spark.controller.replication import conclude
 from kafka_on_spark.errors import (
     KafkaStorageError,
     NotEnoughReplicasAfterAppendError,
@@ -46,8 +47,8 @@ class Images:
             del self._images[0]
         return self.image
 
-    def submit(self, decide, *, timeout_ms):
-        return decide(self.image).response
+    def conclude(self, reports, *, timeout_ms):
+        return conclude(self.image, reports).response
 
 
 @pytest.fixture
@@ -146,9 +147,9 @@ class AwayImages(Images):
         self._look()
         return super().catch_up()
 
-    def submit(self, decide, *, timeout_ms):
+    def conclude(self, reports, *, timeout_ms):
         self._look()
-        return super().submit(decide, timeout_ms=timeout_ms)
+        return super().conclude(reports, timeout_ms=timeout_ms)
 
 
 @pytest.mark.parametrize("away", [1, 2, 3])

@@ -1,6 +1,6 @@
 """Catch up, decide, commit: races, lost answers, snapshots."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 import pytest
@@ -12,10 +12,13 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     RequestTimedOutError,
 )
-from kafka_on_spark.ids import ControllerEpoch
+from kafka_on_spark.ids import ControllerEpoch, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import ProducerRecord, TopicRecord
+from kafka_on_spark.metadata.records import PartitionRecord, ProducerRecord, TopicRecord
+from kafka_on_spark.ports import Turn
+from kafka_on_spark.service.handed_in import encode_reports
 from kafka_on_spark.service.metadata_service import SNAPSHOT_RECORDS_MIN, MetadataService
+from tests.builders import partition, report, seen
 from tests.fakes import FakeClock, Fault, MemoryMetadataLog
 
 
@@ -44,6 +47,22 @@ def create_topic(name, *, before_commit=lambda: None):
     return decide
 
 
+class HeldTurn(Turn):
+    """A turn of this process, with what others have handed in."""
+
+    has_news = True
+
+    def __init__(self, *notes):
+        self._notes = notes
+        self.is_done = False
+
+    def handed_in(self):
+        return self._notes
+
+    def done(self):
+        self.is_done = True
+
+
 def submit(service, decide, *, timeout_ms=1000, **fields):
     return service.submit(decide, timeout_ms=timeout_ms, **fields)
 
@@ -62,11 +81,11 @@ def test_who_has_a_turn_decides_on_what_was_committed_before_it(open_service, lo
     turns = []
 
     @contextmanager
-    def after_another():
+    def after_another(_):
         turns.append("taken")
         if len(turns) == 1:
             submit(open_service(), create_topic("payments"))
-        yield True
+        yield HeldTurn()
         turns.append("given back")
 
     service = open_service(take_turn=after_another)
@@ -77,6 +96,120 @@ def test_who_has_a_turn_decides_on_what_was_committed_before_it(open_service, lo
     assert seen == [1]  # decided once, with the other's decision known
     assert set(service.image.topic_ids) == {"orders", "payments"}
     assert turns == ["taken", "given back"]
+
+
+@pytest.fixture
+def partitions(open_service):
+    """Have a topic of three partitions in the log; return them."""
+    keys = [PartitionKey("t", number) for number in range(3)]
+    records = [TopicRecord(topic="t", topic_id="t")] + [
+        PartitionRecord(topic="t", topic_id="t", partition=key.partition, registration=IN_SYNC)
+        for key in keys
+    ]
+    submit(open_service(), lambda _: ControllerResult(records, None))
+    return keys
+
+
+IN_SYNC = partition("1 2 3")
+
+
+def all_at(key, end):
+    return report(*(seen(each, end) for each in (1, 2, 3)), key=key)
+
+
+def conclude(service, *reports):
+    service.catch_up()
+    return service.conclude(reports, timeout_ms=1000)
+
+
+def high_watermarks(service, keys):
+    return [service.catch_up().partition(key).high_watermark for key in keys]
+
+
+def test_one_commit_concludes_for_all_who_wait_and_tells_them(open_service, partitions, log):
+    first, second, third = partitions
+    turn = HeldTurn(encode_reports([all_at(second, 5)]), encode_reports([all_at(third, 7)]))
+    service = open_service(take_turn=lambda note: nullcontext(turn))
+    before = len(log.batches)
+
+    conclude(service, all_at(first, 3))
+
+    assert len(log.batches) == before + 1
+    assert high_watermarks(open_service(), partitions) == [3, 5, 7]
+    assert turn.is_done
+
+
+def test_what_was_concluded_by_another_is_not_committed_again(open_service, partitions, log):
+    key = partitions[0]
+    conclude(open_service(), all_at(key, 3))
+    turn = HeldTurn(encode_reports([all_at(partitions[1], 5)]))
+    service = open_service(take_turn=lambda note: nullcontext(turn))
+    before = len(log.batches)
+
+    conclude(service, all_at(key, 3))
+
+    assert len(log.batches) == before
+    assert service.image.partition(key).high_watermark == 3
+    assert not turn.is_done  # nothing was committed, so nobody is told that
+
+
+def test_who_is_told_so_and_was_not_concluded_for_commits_on_its_own(open_service, partitions):
+    """A note is taken and its commit lost: who handed it in reads the log and nothing else."""
+    served = HeldTurn()
+    service = open_service(take_turn=lambda note: nullcontext(served))
+
+    conclude(service, all_at(partitions[0], 3))
+
+    assert high_watermarks(open_service(), partitions)[0] == 3
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(encode_reports([all_at(PartitionKey("t", 1), 5)])[:-1], id="cut off"),
+        pytest.param(encode_reports([all_at(PartitionKey("t", 0), 9)]), id="of the same partition"),
+        pytest.param(encode_reports([all_at(PartitionKey("gone", 0), 9)]), id="of a deleted topic"),
+        pytest.param(
+            encode_reports([all_at(PartitionKey("t", 1), "5")]), id="that can't be decided on"
+        ),
+        pytest.param(
+            encode_reports([report(seen(1, 5, fence=4), key=PartitionKey("t", 1))]),
+            id="of an older leadership",
+        ),
+        pytest.param(
+            encode_reports([report(*(seen(n, 5) for n in (1, 2, 3)), version=8)]),
+            id="of an older registration",
+        ),
+    ],
+)
+def test_a_note_that_says_nothing_of_now_takes_nothing_with_it(open_service, partitions, note):
+    service = open_service(take_turn=lambda _: nullcontext(HeldTurn(note)))
+
+    conclude(service, all_at(partitions[0], 3))
+
+    assert high_watermarks(open_service(), partitions) == [3, 0, 0]
+
+
+def test_after_a_conflict_what_waits_then_is_concluded(open_service, partitions, log):
+    rival = [lambda: conclude(open_service(), all_at(partitions[1], 4))]
+    turns = []
+
+    class Overtaken(HeldTurn):
+        def handed_in(self):
+            while rival:
+                rival.pop()()
+            return super().handed_in()
+
+    @contextmanager
+    def take_turn(_):
+        turns.append(Overtaken(encode_reports([all_at(partitions[2], 6)])))
+        yield turns[-1]
+
+    conclude(open_service(take_turn=take_turn), all_at(partitions[0], 3))
+
+    assert high_watermarks(open_service(), partitions) == [3, 4, 6]
+    assert [each.is_done for each in turns] == [False, True]
 
 
 def test_stamp_says_who_when_and_where(log, clock):
