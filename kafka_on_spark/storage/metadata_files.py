@@ -44,10 +44,6 @@ SLICE_ROWS: Final = 1 << 16
 """Rows that are Python objects at once, on the way to Arrow and back: a million would take
 gigabytes."""
 
-COLUMN_ROWS_MIN: Final = 64
-"""Rows from which on Arrow's functions of whole columns are faster than a look at each value: of a
-file of one record they would take most of the time, and each process reads each commit."""
-
 THREADS_BYTES_MIN: Final = 1 << 20
 """Of a file that is worth threads to read."""
 
@@ -198,21 +194,8 @@ def _columns_of(table: pa.Table) -> dict[str, list[Any] | None]:
     """Return a table's columns, `time` as µs since 1970 UTC; None: left out, all null."""
     columns: dict[str, list[Any] | None] = dict.fromkeys(_KINDS)
     for name, column in zip(table.column_names, table.columns, strict=True):
-        if table.num_rows < COLUMN_ROWS_MIN:
-            columns[name] = _few_values_of(column, _KINDS[name])
-        else:
-            columns[name] = _values_of(column.combine_chunks(), _KINDS[name])
+        columns[name] = _values_of(column.combine_chunks(), _KINDS[name])
     return columns
-
-
-def _few_values_of(values: pa.ChunkedArray, kind: pa.DataType) -> list[Any]:
-    """Return what `_values_of` does, one value at a time."""
-    if pa.types.is_timestamp(kind):
-        return _values_of(values.combine_chunks(), kind)
-    plain: list[Any] = values.to_pylist()
-    if pa.types.is_list(kind):
-        return [None if each is None else tuple(each) for each in plain]
-    return plain
 
 
 def _values_of(values: pa.Array, kind: pa.DataType) -> list[Any]:

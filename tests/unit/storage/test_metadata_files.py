@@ -13,7 +13,6 @@ from kafka_on_spark.metadata.records import (
     MetadataBatch,
     Stamp,
 )
-from kafka_on_spark.storage import metadata_files
 from kafka_on_spark.storage.metadata_files import (
     ENCODED_ROWS_MIN,
     _values_of,
@@ -21,12 +20,6 @@ from kafka_on_spark.storage.metadata_files import (
     encode_file,
     merge_files,
 )
-
-
-@pytest.fixture(autouse=True, params=[1, 64], ids=["by column", "by value"])
-def rows_min(request, monkeypatch):
-    """Read small files in both ways: large ones are read by column."""
-    monkeypatch.setattr(metadata_files, "COLUMN_ROWS_MIN", request.param)
 
 
 def batch(base_offset, *records, **stamp):
