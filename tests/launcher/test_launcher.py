@@ -18,6 +18,7 @@ env | grep -E '^(JAVA_HOME|PYTHONPATH|PYSPARK_|SPARK_)' | sort
 JAVA = """#!/usr/bin/env bash
 echo 'openjdk version "{version}" 2025-04-15' >&2
 """
+DRIVERS_PYTHON = "spark.pyspark.driver.python"
 # fmt: off
 SYSTEM_TOOLS = [
     "awk", "bash", "cat", "cmp", "cp", "df", "dirname", "env", "grep", "mkdir", "mv", "readlink",
@@ -149,11 +150,12 @@ def test_python_runs_where_it_was_called(project, tmp_path):
 @pytest.mark.parametrize("command", ["job.py", "pytest", "python"])
 def test_everything_runs_with_the_same_python_settings_and_path(project, command):
     environment = project.start(
-        command, PYTHONPATH="/theirs", SPARK_HOME="/other/spark"
+        command, PYTHONPATH="/theirs", SPARK_HOME="/other/spark", PYSPARK_DRIVER_PYTHON="jupyter"
     ).environment
 
-    python = str(project.venv / "bin" / "python")
-    assert environment["PYSPARK_PYTHON"] == environment["PYSPARK_DRIVER_PYTHON"] == python
+    assert environment["PYSPARK_PYTHON"] == str(project.venv / "bin" / "python")
+    # Spark has executors run data sources by this one, wherever it is set.
+    assert "PYSPARK_DRIVER_PYTHON" not in environment
     assert environment["SPARK_HOME"] == str(project.spark_home)
     assert environment["SPARK_CONF_DIR"] == str(project.root / "conf")
     discovery = project.root / "kafka_on_spark" / "spark" / "discovery"
@@ -168,10 +170,23 @@ def test_sessions_of_tests_get_the_jars_too(project):
 
 
 def test_executors_python_is_the_users_if_they_name_one(project):
-    environment = project.start("job.py", PYSPARK_PYTHON="./env/bin/python").environment
+    started = project.start("job.py", PYSPARK_PYTHON="./env/bin/python")
 
-    assert environment["PYSPARK_PYTHON"] == "./env/bin/python"
-    assert environment["PYSPARK_DRIVER_PYTHON"] == str(project.venv / "bin" / "python")
+    assert started.environment["PYSPARK_PYTHON"] == "./env/bin/python"
+    assert "PYSPARK_DRIVER_PYTHON" not in started.environment
+    assert started.value_of("--conf") == f"{DRIVERS_PYTHON}={project.venv}/bin/python"
+
+
+@pytest.mark.parametrize("options", [["--properties-file", "theirs.conf"], []])
+def test_drivers_python_is_the_users_if_a_file_of_theirs_names_one(project, tmp_path, options):
+    theirs = touch(tmp_path / "theirs" / "spark-defaults.conf")
+    for file in (theirs, project.root / "theirs.conf"):
+        file.write_text(f"{DRIVERS_PYTHON} /usr/bin/python3\n")
+    folder = {} if options else {"SPARK_CONF_DIR": str(theirs.parent)}
+
+    started = project.start(*options, "job.py", **folder)
+
+    assert not [each for each in started.arguments if each.startswith(DRIVERS_PYTHON)]
 
 
 def test_it_can_be_called_by_a_link_from_another_folder(project, tmp_path):
@@ -211,7 +226,8 @@ def test_users_jars_are_joined_with_ours(project, options):
 def test_users_settings_come_after_ours(project):
     started = project.start("--conf", "spark.driver.memory=9g", "--master", "yarn", "job.py")
 
-    assert started.value_of("--conf") == "spark.driver.memory=9g"
+    settings = [each for each in started.arguments if each.startswith("spark.")]
+    assert settings == [f"{DRIVERS_PYTHON}={project.venv}/bin/python", "spark.driver.memory=9g"]
     assert started.value_of("--master") == "yarn"
     assert "--load-spark-defaults" in started.arguments
 
