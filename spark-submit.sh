@@ -247,7 +247,8 @@ export_environment() {
   jars=$(IFS=, && printf '%s' "${jars[*]}")
   export PYTHONPATH=$root:$root/kafka_on_spark/spark/discovery${PYTHONPATH:+:$PYTHONPATH}
   export PYSPARK_PYTHON=${PYSPARK_PYTHON:-$venv/bin/python}
-  export PYSPARK_DRIVER_PYTHON=$venv/bin/python
+  # Where this variable is set, Spark has executors, too, run data sources by what it names.
+  unset PYSPARK_DRIVER_PYTHON
   export SPARK_CONF_DIR=${SPARK_CONF_DIR:-$root/conf}
 }
 
@@ -290,9 +291,16 @@ read_options() {
 # A setting from a properties file of Spark's.
 setting() { sed -nE "s/^[[:space:]]*${1//./\\.}([[:space:]]*[=:][[:space:]]*|[[:space:]]+)//p" "$2" 2>/dev/null || true; }
 
-# A properties file or a folder of settings that the user names comes first; ours fill in the rest.
+# Whether a properties file or a folder of settings that the user names has a setting.
+is_theirs() {
+  [ -n "$(setting "$1" "$SPARK_CONF_DIR/spark-defaults.conf")" ] ||
+    { [ -n "$properties" ] && [ -n "$(setting "$1" "$properties")" ]; }
+}
+
+# What the user names comes first; ours fill in the rest.
 add_settings() {
-  local name value
+  local name value driver=spark.pyspark.driver.python
+  is_theirs "$driver" || options=(--conf "$driver=$venv/bin/python" ${options[@]+"${options[@]}"})
   if [ -n "$properties" ]; then
     value=$(setting spark.jars "$properties")
     jars+=${value:+,$value}
@@ -305,8 +313,7 @@ add_settings() {
     case $name in
       "" | "#"*) continue ;;
     esac
-    [ -n "$(setting "$name" "$SPARK_CONF_DIR/spark-defaults.conf")" ] ||
-      { [ -n "$properties" ] && [ -n "$(setting "$name" "$properties")" ]; } ||
+    is_theirs "$name" ||
       options=(--conf "$name=$value" ${options[@]+"${options[@]}"})
   done <"$root/conf/spark-defaults.conf"
 }

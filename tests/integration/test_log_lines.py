@@ -1,6 +1,4 @@
-"""One variable raises the level of every process, and each says which kind it is.
-
-Those of a stream are told by their arguments alone: tests/unit/test_logs.py."""
+"""One variable raises the level of every process, and each says which kind it is."""
 
 import os
 import re
@@ -20,7 +18,7 @@ LINE = re.compile(r"^[-\d]+ [:,\d]+ ([A-Z]+) \[([a-z ]+) (\d+)\] (kafka_on_spark
 
 def test_one_variable_raises_the_level_of_every_process():
     with new_disks() as disks:
-        for name in ("first", "second"):
+        for name in ("first", "second", "third"):
             disks.cluster.create_topic(name, partitions=1, replication_factor=2)
         disks.cluster.append("first", [("k", "v")] * 3)
         done = subprocess.run(
@@ -28,6 +26,7 @@ def test_one_variable_raises_the_level_of_every_process():
                 sys.executable,
                 ROOT / "tests/integration/log_lines.py",
                 disks.metadata_root,
+                disks.base / "checkpoint",
             ],
             env={**os.environ, "PYTHONPATH": str(ROOT), "KAFKA_ON_SPARK_LOG_LEVEL": "debug"},
             capture_output=True,
@@ -43,6 +42,8 @@ def test_one_variable_raises_the_level_of_every_process():
         ("executor", "kafka_on_spark.storage.staging", "task N has staged N segments"),
         ("executor", "kafka_on_spark.spark.source", "reads first-N from N to N"),
         ("commit", "kafka_on_spark.service.append_service", "appended N records to second"),
+        ("stream source", "kafka_on_spark.spark.source", f"N records of N partitions are read by N tasks, {start}"),
+        ("stream sink", "kafka_on_spark.service.append_service", "appended N records to third"),
         ("planner", "kafka_on_spark.spark.source", f"N records of N partitions are read by N tasks, {start}"),
     }  # fmt: skip
     assert expected <= said, sorted(said)

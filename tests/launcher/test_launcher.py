@@ -1,119 +1,12 @@
 """The launcher, in a copy of the project whose `.venv` is made of stubs: nothing is installed."""
 
 import shutil
-import subprocess
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.launcher.projects import Project, script, touch
 
-# Stands for spark-submit and for .venv's python: it says what it was called with.
-RECORDER = """#!/usr/bin/env bash
-pwd
-printf 'argument %s\\n' "$@"
-env | grep -E '^(JAVA_HOME|PYTHONPATH|PYSPARK_|SPARK_)' | sort
-"""
-JAVA = """#!/usr/bin/env bash
-echo 'openjdk version "{version}" 2025-04-15' >&2
-"""
-# fmt: off
-SYSTEM_TOOLS = [
-    "awk", "bash", "cat", "cmp", "cp", "df", "dirname", "env", "grep", "ln", "mkdir", "mv",
-    "readlink", "rm", "sed", "sort", "tee",
-]
-# fmt: on
-
-
-@dataclass
-class Started:
-    """What came of one start."""
-
-    code: int
-    lines: list[str]
-    error: str
-
-    @property
-    def arguments(self):
-        return [line.removeprefix("argument ") for line in self.lines if line.startswith("argu")]
-
-    @property
-    def environment(self):
-        return dict(line.split("=", 1) for line in self.lines if line.split("=")[0].isupper())
-
-    def value_of(self, option):
-        assert self.arguments.count(option) == 1, self.arguments
-        return self.arguments[self.arguments.index(option) + 1]
-
-
-class Project:
-    """A checkout in a folder of its own, set up."""
-
-    def __init__(self, folder):
-        self.root = folder / "a project"
-        self.venv = self.root / ".venv"
-        shutil.copytree(ROOT / "conf", self.root / "conf")
-        shutil.copy(ROOT / "spark-submit.sh", self.root)
-        self.script = self.root / "spark-submit.sh"
-        script(self.venv / "bin" / "python", RECORDER)
-        script(self.spark_home / "bin" / "spark-submit", RECORDER)
-        for name in ("a.jar", "b.jar"):
-            touch(self.venv / "ivy" / "jars" / name)
-        for name in ("requirements.lock", "delta-jars.conf"):
-            shutil.copy(self.root / "conf" / name, touch(self.venv / "finished" / name))
-        self.tools = folder / "tools"
-        self.java("17.0.15", self.tools)
-
-    @property
-    def spark_home(self):
-        return self.venv / "lib" / "python3.11" / "site-packages" / "pyspark"
-
-    @property
-    def lean_home(self):
-        """Without the zip of pyspark."""
-        return self.venv / "spark"
-
-    @property
-    def jars(self):
-        return [str(self.venv / "ivy" / "jars" / name) for name in ("a.jar", "b.jar")]
-
-    def java(self, version, folder):
-        script(folder / "java", JAVA.format(version=version))
-
-    def start(self, *arguments, script=None, cwd=None, **environment):
-        """Run the launcher; PATH holds our stubs and the system's tools, and no Python."""
-        done = subprocess.run(
-            [script or self.script, *arguments],
-            env={"PATH": f"{self.tools}:{system_tools(self.root.parent)}"} | environment,
-            cwd=cwd or self.root,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        return Started(done.returncode, done.stdout.splitlines(), done.stderr)
-
-
-def touch(file):
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.touch()
-    return file
-
-
-def script(file, text):
-    touch(file).write_text(text)
-    file.chmod(0o755)
-
-
-def system_tools(folder):
-    """A PATH with what the launcher calls, so that no Java or Python of this machine is on it."""
-    tools = folder / "system"
-    if not tools.exists():
-        tools.mkdir()
-        for name in SYSTEM_TOOLS:
-            (tools / name).symlink_to(shutil.which(name))
-    return tools
+DRIVERS_PYTHON = "spark.pyspark.driver.python"
 
 
 @pytest.fixture
@@ -154,11 +47,12 @@ def test_python_runs_where_it_was_called(project, tmp_path):
 @pytest.mark.parametrize("command", ["job.py", "pytest", "python"])
 def test_everything_runs_with_the_same_python_settings_and_path(project, command):
     environment = project.start(
-        command, PYTHONPATH="/theirs", SPARK_HOME="/other/spark"
+        command, PYTHONPATH="/theirs", SPARK_HOME="/other/spark", PYSPARK_DRIVER_PYTHON="jupyter"
     ).environment
 
-    python = str(project.venv / "bin" / "python")
-    assert environment["PYSPARK_PYTHON"] == environment["PYSPARK_DRIVER_PYTHON"] == python
+    assert environment["PYSPARK_PYTHON"] == str(project.venv / "bin" / "python")
+    # Spark has executors run data sources by this one, wherever it is set.
+    assert "PYSPARK_DRIVER_PYTHON" not in environment
     assert environment["SPARK_HOME"] == str(project.lean_home)
     assert (project.lean_home / "bin").readlink() == project.spark_home / "bin"
     assert environment["SPARK_CONF_DIR"] == str(project.root / "conf")
@@ -210,10 +104,23 @@ def test_sessions_of_tests_get_the_jars_too(project):
 
 
 def test_executors_python_is_the_users_if_they_name_one(project):
-    environment = project.start("job.py", PYSPARK_PYTHON="./env/bin/python").environment
+    started = project.start("job.py", PYSPARK_PYTHON="./env/bin/python")
 
-    assert environment["PYSPARK_PYTHON"] == "./env/bin/python"
-    assert environment["PYSPARK_DRIVER_PYTHON"] == str(project.venv / "bin" / "python")
+    assert started.environment["PYSPARK_PYTHON"] == "./env/bin/python"
+    assert "PYSPARK_DRIVER_PYTHON" not in started.environment
+    assert started.value_of("--conf") == f"{DRIVERS_PYTHON}={project.venv}/bin/python"
+
+
+@pytest.mark.parametrize("options", [["--properties-file", "theirs.conf"], []])
+def test_drivers_python_is_the_users_if_a_file_of_theirs_names_one(project, tmp_path, options):
+    theirs = touch(tmp_path / "theirs" / "spark-defaults.conf")
+    for file in (theirs, project.root / "theirs.conf"):
+        file.write_text(f"{DRIVERS_PYTHON} /usr/bin/python3\n")
+    folder = {} if options else {"SPARK_CONF_DIR": str(theirs.parent)}
+
+    started = project.start(*options, "job.py", **folder)
+
+    assert not [each for each in started.arguments if each.startswith(DRIVERS_PYTHON)]
 
 
 def test_it_can_be_called_by_a_link_from_another_folder(project, tmp_path):
@@ -253,7 +160,8 @@ def test_users_jars_are_joined_with_ours(project, options):
 def test_users_settings_come_after_ours(project):
     started = project.start("--conf", "spark.driver.memory=9g", "--master", "yarn", "job.py")
 
-    assert started.value_of("--conf") == "spark.driver.memory=9g"
+    settings = [each for each in started.arguments if each.startswith("spark.")]
+    assert settings == [f"{DRIVERS_PYTHON}={project.venv}/bin/python", "spark.driver.memory=9g"]
     assert started.value_of("--master") == "yarn"
     assert "--load-spark-defaults" in started.arguments
 

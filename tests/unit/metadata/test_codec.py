@@ -261,22 +261,6 @@ def test_columns_say_what_rows_say(batch):
     assert by_columns == [decode(row) for row in _rows_of(table)]
 
 
-@settings(max_examples=40, deadline=None)
-@given(runs.filter(bool))
-def test_few_rows_are_read_as_many_are(batch):
-    table = _read(encode_file(batch, STAMP, 40).to_pybytes(), "file")
-    read = []
-
-    for rows_min in (1, 10**6):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(metadata_files, "COLUMN_ROWS_MIN", rows_min)
-            read.append(_columns_of(table))
-
-    by_column, by_value = read
-    assert repr(by_column) == repr(by_value)  # types, too
-    assert [*by_value] == list(FILE_SCHEMA.names)
-
-
 @pytest.mark.parametrize("slice_rows", [1, 7, 50])
 def test_file_in_slices_is_the_same(monkeypatch, slice_rows):
     batch = [
