@@ -116,8 +116,8 @@ def test_the_headers_of_batches_say_who_appended_them_and_under_which_leader(spa
 def test_time_travel_shows_a_replica_with_the_records_that_it_lost_since(spark, disks):
     path = disks.folder(1, "orders")
     history = sorted(DeltaTable(str(path)).history(), key=lambda each: each["version"])
-    # First it began to lead; then it became a follower, which cut it.
-    _, adopted, *_ = (each["version"] for each in history if each.get("op") == "adopt")
+    # It led from its first version on; then it became a follower, which cut it.
+    adopted, *_ = (each["version"] for each in history if each.get("op") == "adopt")
 
     before = delta(spark, path, versionAsOf=adopted - 1)
 
