@@ -19,7 +19,8 @@ LINKED: Final = ("bin", "conf", "jars", "sbin")
 def choose_home(settings: Mapping[str, str]) -> None:
     """Name such a home to the Spark that this process is about to start, where it may have one.
 
-    A home of the user's stays, and so does Spark's where its zip is of use: to a Python of the
+    Only in a virtual environment, whose folder it is put in: a system's is not ours to write to. A
+    home of the user's stays, and so does Spark's where its zip is of use: to a Python of the
     user's, which may have no pyspark, and to a cluster that the zip may be sent to (YARN). The
     launcher, which does not know of either, may have named ours then.
     """
@@ -32,7 +33,7 @@ def choose_home(settings: Mapping[str, str]) -> None:
     if _is_zip_needed(settings):
         if given == str(home):
             os.environ["SPARK_HOME"] = str(spark)
-    elif given is None and is_made(home, spark):
+    elif given is None and sys.prefix != sys.base_prefix and is_made(home, spark):
         os.environ["SPARK_HOME"] = str(home)
 
 

@@ -39,6 +39,15 @@ def test_local_session_gets_a_home_without_the_zip(tmp_path):
     assert not (tmp_path / "spark" / "python").exists()
 
 
+def test_a_python_that_is_no_virtual_environments_gets_no_folder(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
+
+    choose_home(LOCAL)
+
+    assert "SPARK_HOME" not in os.environ
+    assert not (tmp_path / "spark").exists()
+
+
 @pytest.mark.parametrize(
     "settings, variables",
     [
