@@ -29,7 +29,7 @@ from kafka_on_spark.audit.findings import FsckReport
 
 BEGIN_S_MAX = 300.0
 WATCH_S = 0.3
-MORE_S_MAX = 240.0
+MORE_S_MAX = 480.0
 
 Say = Callable[[str], None]
 
