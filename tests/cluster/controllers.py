@@ -17,6 +17,9 @@ from kafka_on_spark.errors import KafkaOnSparkError, NotControllerError, Request
 
 REPOSITORY = Path(__file__).parents[2]
 TERM_S = 1.5
+ANSWERS_MIN = 10
+"""Commands that each who asks has answered before it ends, however slow the machine."""
+
 WAIT_S_MAX = 60
 
 
@@ -38,19 +41,19 @@ def control(cluster, name, until):
 
 def command(cluster, name, until):
     """Make, change and delete topics, some of them of names that another makes as well."""
-    number = 0
-    while time.monotonic() < until:
+    number = answers = 0
+    while time.monotonic() < until or answers < ANSWERS_MIN:
         number += 1
         own, shared = f"own-{name}-{number}", f"shared-{number}"
-        told("create", own, cluster.create_topic, own, replication_factor=3)
-        told("create", shared, cluster.create_topic, shared, replication_factor=3)
-        told("alter", own, cluster.alter_topic_configs, own, {"retention.ms": number})
+        answers += told("create", own, cluster.create_topic, own, replication_factor=3)
+        answers += told("create", shared, cluster.create_topic, shared, replication_factor=3)
+        answers += told("alter", own, cluster.alter_topic_configs, own, {"retention.ms": number})
         if number % 3 == 0:
-            told("delete", own, cluster.delete_topic, own)
+            answers += told("delete", own, cluster.delete_topic, own)
 
 
 def told(verb, topic, call, *arguments, **named):
-    """Say how a command ended."""
+    """Say how a command ended; return whether it was done."""
     began = time.monotonic()
     try:
         response = call(*arguments, **named)
@@ -61,6 +64,7 @@ def told(verb, topic, call, *arguments, **named):
     else:
         outcome = {"response": response}
     say(verb=verb, topic=topic, seconds=round(time.monotonic() - began, 3), **outcome)
+    return "response" in outcome
 
 
 ROLES = {"control": control, "command": command}

@@ -150,7 +150,7 @@ def test_two_controllers_and_two_who_ask_at_once_lose_no_decision(disks, seconds
     assert stopped, "the zombie was let go on"
     assert "taken over" in stopped[0] or "controls the cluster" in stopped[0]
     assert len(set(owners.values())) >= 2
-    assert sum("response" in each for each in told) >= 5  # a slow machine has fewer: not hollow
+    assert sum("response" in each for each in told) >= 20
     assert any(isinstance(each, AdminResultRecord) for batch in batches for each in batch.records)
     outcomes = Counter(next(iter(each.keys() & OUTCOMES)) for each in told)
     slowest = max(each["seconds"] for each in told)
