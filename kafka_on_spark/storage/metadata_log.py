@@ -6,11 +6,12 @@ people can query the table. Snapshots are Parquet files of the same columns besi
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
+from deltalake.transaction import AddAction
 
 from kafka_on_spark.errors import (
     ClusterNotFoundError,
@@ -30,14 +31,13 @@ from kafka_on_spark.storage.metadata_files import (
     batch_times,
     decode_file,
     encode_file,
-    merge_files,
 )
+from kafka_on_spark.storage.metadata_merge import files_to_merge, write_merged
 from kafka_on_spark.storage.metadata_placement import (
     EPOCH,
     LOG_END_OFFSET,
     LogFile,
     add_action,
-    longest_small_run,
     placed,
     placed_by,
     remove_action,
@@ -49,8 +49,11 @@ log = logging.getLogger(__name__)
 
 TABLE_NAME: Final = "__cluster_metadata-0"
 FORMAT_VERSION: Final = "1"
-MERGED_FILES_MIN: Final = 256
-"""Small files that are merged at once; a commit slows by about 1 ms with as many (GROUND §1.3)."""
+MERGE_INTERVAL: Final = 8
+"""Commits between two looks for files to merge: by whoever makes the commit of such a version."""
+
+MERGE_TRIES: Final = 3
+"""How often a merge that lost against another commit is put again; the next look finds it, too."""
 
 TAIL_COMMITS_MAX: Final = 32
 """Commits that are read one by one; of more, the table's merged files are read."""
@@ -73,7 +76,7 @@ class DeltaMetadataLog:
         self._files = RootFiles(metadata_root, options)
         self._delta = DeltaLog(self.uri, options)
         self._end_offset: Offset | None = None
-        self._commits_since_merge = 0
+        self._is_merge_due = False
         self._version = -1  # at which the log ends there
 
     @classmethod
@@ -111,6 +114,9 @@ class DeltaMetadataLog:
                 configuration={
                     "kos.cluster.id": cluster_id,
                     "kos.format.version": FORMAT_VERSION,
+                    # Files come without statistics but for their size; for each column that might
+                    # have some, delta-rs takes time in each commit.
+                    "delta.dataSkippingNumIndexedCols": "0",
                 },
             )
         except CommitConflictError:
@@ -308,56 +314,58 @@ class DeltaMetadataLog:
                 raise
             self._end_offset = end_offset
             self._version += 1
+            self._is_merge_due |= self._version % MERGE_INTERVAL == 0
         return MetadataBatch(base_offset=expected_offset, stamp=stamp, records=tuple(records))
 
     def maintain(self) -> None:
-        """Make a checkpoint if one is due; merge small files when there are many."""
+        """Make a checkpoint if one is due; merge small files when there are many.
+
+        Raises:
+            KafkaOnSparkError: A merge failed, which costs time only.
+        """
         with self._delta.lock:
             self._delta.checkpoint_if_due()
-            self._commits_since_merge += 1
-            if self._commits_since_merge < MERGED_FILES_MIN:
+            if not self._is_merge_due:
                 return
-            self._commits_since_merge = 0
-            self._merge()
+            self._is_merge_due = False
+        self._merge()
 
     def _merge(self) -> None:
-        """Write the small files behind the newest as one, rows and order unchanged.
+        """Write small files that lie side by side as one, rows and order unchanged.
 
-        The log is kept whole, it *is* the history; but each file makes every commit slower. A
-        commit like any other: whoever was faster wins, and this one tries again later.
+        Files are read and written beside appends; the commit is one like any other.
         """
-        self._refresh()
-        assert self._end_offset is not None
-        small = longest_small_run(placed(self._delta.active_files()))
-        if len(small) < MERGED_FILES_MIN // 2:
+        with self._delta.lock:
+            self._refresh()
+            merged = files_to_merge(placed(self._delta.active_files()))
+        if not merged:
             return
-        paths = [f"{self.uri}/{file.path}" for file in small]
-        content, count = merge_files([(self._files.read(path), path) for path in paths])
-        path = f"{small[0].base_offset:020d}-{uuid4().hex}.parquet"
-        self._files.write(f"{self.uri}/{path}", content)
-        if is_local(self.uri):
-            flush([self.uri])
+        add = write_merged(self._files, self.uri, merged)
+        for _ in range(MERGE_TRIES):
+            with self._delta.lock, suppress(CommitConflictError):
+                self._refresh()
+                if not set(merged) <= set(placed(self._delta.active_files())):
+                    return  # another process has merged them
+                self._commit_merge(add, merged)
+                self._delta.checkpoint_if_due()
+                return
+
+    def _commit_merge(self, add: AddAction, merged: list[LogFile]) -> None:
+        assert self._end_offset is not None
         try:
             self._delta.commit(
                 self._version,
                 operation="merge",
                 schema=TABLE_SCHEMA,
                 partition_by=_HEADER,
-                adds=[
-                    add_action(
-                        path,
-                        content.size,
-                        count,
-                        small[0].base_offset,
-                        small[-1].time_ms,
-                        data_change=False,
-                    )
-                ],
-                removes=[remove_action(file) for file in small],
+                adds=[add],
+                removes=[remove_action(file) for file in merged],
                 counters={LOG_END_OFFSET: self._end_offset},
             )
-        finally:
+        except BaseException:
             self._end_offset = None
+            raise
+        self._version += 1
 
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         """Return the newest readable snapshot as a batch that ends at its end offset.

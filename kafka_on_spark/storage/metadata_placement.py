@@ -10,7 +10,6 @@ import pyarrow as pa
 from deltalake.transaction import AddAction, RemoveAction
 
 EPOCH: Final = 0  # the quorum's, while there is one voter
-SMALL_FILE_RECORDS: Final = 1000
 LOG_END_OFFSET: Final = "log-end-offset"
 
 
@@ -67,17 +66,6 @@ def placed_by(commits: list[list[dict[str, Any]]]) -> tuple[list[LogFile], int |
             if txn is not None and txn["appId"] == LOG_END_OFFSET:
                 end_offset = int(txn["version"])
     return files, end_offset
-
-
-def longest_small_run(files: list[LogFile]) -> list[LogFile]:
-    """Return the most small files that lie side by side."""
-    runs: list[list[LogFile]] = [[]]
-    for file in files:
-        if file.size < SMALL_FILE_RECORDS:
-            runs[-1].append(file)
-        else:
-            runs.append([])
-    return max(runs, key=len)
 
 
 def _partition_values(base_offset: int) -> dict[str, str | None]:

@@ -13,7 +13,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.metadata.records import ProducerRecord, Stamp
-from kafka_on_spark.storage import metadata_log, roots
+from kafka_on_spark.storage import metadata_merge, roots
 from kafka_on_spark.storage.delta_files import commit_path
 from kafka_on_spark.storage.delta_handle import TableHandle
 from kafka_on_spark.storage.metadata_log import TAIL_COMMITS_MAX, DeltaMetadataLog
@@ -129,7 +129,7 @@ def test_log_that_went_back_behind_a_conflict_is_told(log, follower):
 
 
 def test_merge_brings_no_batch_again(log, follower, asked, monkeypatch):
-    monkeypatch.setattr(metadata_log, "MERGED_FILES_MIN", 4)
+    monkeypatch.setattr(metadata_merge, "MERGED_FILES_MIN", 4)
     append(log, SEEN, 2)
     log._merge()
     append(log, 5, 1)
