@@ -25,6 +25,7 @@ class MetadataTableReplay:
     def __init__(self, findings: FindingList) -> None:
         self._findings = findings
         self._files: dict[str, FileEntry] = {}
+        self._merged: dict[str, list[FileEntry]] = {}
         self._end: int | None = None
         self._is_sure = True
         self.first_version = 0
@@ -47,6 +48,10 @@ class MetadataTableReplay:
         """The files of the newest version, in the order of their rows."""
         return sorted(self._files.values(), key=lambda file: (_base(file) or 0, file.path))
 
+    def merged_into(self, path: str) -> list[FileEntry]:
+        """Return the files that a merge wrote into one, in order. They stay where they are."""
+        return sorted(self._merged.get(path, []), key=lambda file: _base(file) or 0)
+
     def _checkpoint(self, step: TableCheckpoint) -> None:
         files = {file.path: file for file in step.files}
         end = step.counters.get(LOG_END_OFFSET, 0)
@@ -66,8 +71,9 @@ class MetadataTableReplay:
 
     def _commit(self, step: TableCommit) -> None:
         self.version = step.version
-        for path in step.removes:
-            self._files.pop(path, None)
+        removed = [self._files.pop(path) for path in step.removes if path in self._files]
+        if step.operation == MERGE:
+            self._merged |= {file.path: removed for file in step.adds}
         self._files |= {file.path: file for file in step.adds}
         end = step.counters.get(LOG_END_OFFSET, self._end)
         expected = self._end if step.operation == MERGE else self._end_after(step)

@@ -72,6 +72,8 @@ class _MetadataReader:
             batches = self._archive.metadata_rows(file.path)
         except CorruptLogError as error:
             self.replay.damage(error.message, path=file.path)
+            for before in self.table.merged_into(file.path):
+                self._take(before, snapshots)
             return
         for batch in batches:
             if batch.base_offset + len(batch.rows) <= self.replay.end_offset:

@@ -12,6 +12,7 @@ from kafka_on_spark.errors import ClusterNotFoundError
 from kafka_on_spark.metadata.records import AdminRequestRecord, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.spark.fsck import check_cluster
+from kafka_on_spark.storage import metadata_merge
 from kafka_on_spark.storage.metadata_log import TABLE_NAME, DeltaMetadataLog
 from kafka_on_spark.storage.roots import StorageOptions
 from tests.cluster.disks import records
@@ -192,15 +193,34 @@ def test_a_damaged_commit_of_the_metadata_log_is_found_and_the_tables_are_checke
     assert len(report.coverage) == 4
 
 
-def test_a_damaged_file_of_the_metadata_log_is_found_and_the_tables_are_checked(life):
+def active_files(life):
     table = DeltaTable(life.disks.metadata_root / TABLE_NAME)
-    path = Path(min(table.file_uris()))  # others were merged into it and are not read any more
+    return [Path(each) for each in sorted(table.file_uris())]
+
+
+def test_a_damaged_file_of_the_metadata_log_is_found_and_the_tables_are_checked(life):
+    path = active_files(life)[-2]
     flip_a_bit(path)
 
     report = life.fsck()
 
     assert found(report, "I15", path=path.name).sentence
     assert len(report.coverage) == 4
+
+
+def test_what_was_merged_tells_what_a_damaged_merged_file_can_not(life, monkeypatch):
+    whole = life.fsck()
+    monkeypatch.setattr(metadata_merge, "MERGED_FILES_MIN", 2)
+    monkeypatch.setattr(metadata_merge, "MERGED_BELOW_RECORDS", (1024,))
+    DeltaMetadataLog(str(life.disks.metadata_root), StorageOptions())._merge()
+    (path,) = active_files(life)
+    flip_a_bit(path)
+
+    report = life.fsck()
+
+    assert whole.is_clean
+    assert [each.place.path for each in report.findings] == [path.name]
+    assert report.coverage[1:] == whole.coverage[1:]
 
 
 def test_a_metadata_log_that_loses_its_newest_commits_has_gone_back(life):
