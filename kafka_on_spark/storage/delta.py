@@ -75,6 +75,7 @@ class DeltaLog:
 
     Attributes:
         uri: The table's folder.
+        is_local: It lies on a disk of this machine, or on one that looks so.
         lock: Whoever uses the handle holds it.
         version: The newest version that `refresh` found or `commit` made; -1 before either.
     """
@@ -85,8 +86,8 @@ class DeltaLog:
         self.version = -1
         self._options = options
         self._files = RootFiles(uri, options)
-        self._is_local = is_local(uri)
-        self._is_flushed = is_flushed and self._is_local
+        self.is_local = is_local(uri)
+        self._is_flushed = is_flushed and self.is_local
         self._lost: str | None = None
         self._handle = TableHandle(uri, options)
         self._checkpoint_version = -1
@@ -142,7 +143,7 @@ class DeltaLog:
             KafkaStorageError: The root does not answer.
         """
         self._check_kept()
-        if self._is_local and self._handle.is_at(self.version) and self.is_newest():
+        if self.is_local and self._handle.is_at(self.version) and self.is_still_at(self.version):
             return self.version
         version = self._handle.update()
         if version < self.version or not self._has_commit(version):
@@ -168,18 +169,26 @@ class DeltaLog:
     def _check_kept(self) -> None:
         if self._lost is not None:
             raise CorruptLogError(f"the table at {self.uri} was not kept: {self._lost}")
-
-    def is_newest(self) -> bool:
-        """Return whether nobody has committed since `version`: one look for the next commit.
-
-        Raises:
-            ReplicaLostError: The commit of `version` is gone: the disk was taken away.
-            KafkaStorageError: The root does not answer.
-        """
-        if self._is_local and not self._has_commit(self.version):
+        if self.is_local and self.version >= 0 and not self._has_commit(self.version):
+            # What lies there now, say beneath the mount of a disk that is away, is no sequel.
             self._handle.forget()
             raise ReplicaLostError(f"there is no table at {self.uri}", version=self.version)
-        return commit_size(self._files, self.uri, self.version + 1) is None
+
+    def is_still_at(self, version: int) -> bool:
+        """Return True if nobody has committed since `version`, the newest that was seen: one look
+        for the next commit, and at a disk one for its own, since disks are taken away.
+
+        Nothing of the handle is used, so the lock is not needed.
+
+        Raises:
+            KafkaStorageError: The root does not answer.
+        """
+        return (
+            self._lost is None
+            and self.version == version
+            and (not self.is_local or self._has_commit(version))
+            and commit_size(self._files, self.uri, version + 1) is None
+        )
 
     @property
     def handle(self) -> DeltaTable:
@@ -252,7 +261,7 @@ class DeltaLog:
             place = self._place_of(version, write_id)
             if self._is_flushed:
                 self._flush([place, os.path.dirname(place)])
-            if self._is_local and version and not self._has_commit(version - 1):
+            if self.is_local and version and not self._has_commit(version - 1):
                 raise ReplicaLostError(f"the disk under {self.uri} was taken away")
         except CommitConflictError:
             raise
@@ -312,7 +321,7 @@ class DeltaLog:
         try:
             found: str | None = Retrying(
                 retry=retry_if_result(lambda found: found is None),
-                stop=stop_after_delay(SETTLE_SECONDS_LOCAL if self._is_local else SETTLE_SECONDS),
+                stop=stop_after_delay(SETTLE_SECONDS_LOCAL if self.is_local else SETTLE_SECONDS),
                 wait=wait_random_exponential(multiplier=0.05, max=2.0),
             )(again)
         except RetryError:
@@ -331,7 +340,7 @@ class DeltaLog:
     def _check_commits(self, version: int) -> None:
         """Check that the local commits up to `version` that this log has not seen are there, and
         flush them: whoever wrote them may not have."""
-        if not self._is_local:
+        if not self.is_local:
             return
         if self.version >= 0 and not is_old(self._files, self.uri, self.version + 1):
             paths = [commit_path(self.uri, each) for each in range(self.version + 1, version + 1)]
@@ -382,7 +391,7 @@ class DeltaLog:
                 # A hint at a checkpoint that was not kept makes a table unreadable.
                 made = checkpoint_path(self.uri, self._checkpoint_version)
                 flush([made, log_folder(self.uri)])
-            if self._is_local:
+            if self.is_local:
                 move_old_commits(self._files, self.uri, self._checkpoint_version)
             self._handle.open_anew()
         except Exception as error:

@@ -7,7 +7,7 @@ people can query the table. Snapshots are Parquet files of the same columns besi
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
@@ -42,6 +42,7 @@ from kafka_on_spark.storage.metadata_placement import (
     placed_by,
     remove_action,
 )
+from kafka_on_spark.storage.metadata_snapshots import newest_snapshot, write_snapshot
 from kafka_on_spark.storage.old_commits import commit_size
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions, flush, is_local
 
@@ -67,6 +68,13 @@ def metadata_table_uri(metadata_root: str) -> str:
     return f"{metadata_root}/{TABLE_NAME}"
 
 
+class _End(NamedTuple):
+    """Where the log ends at a version of its table."""
+
+    version: int
+    offset: Offset
+
+
 class DeltaMetadataLog:
     """A MetadataLog on the Delta table under a metadata root."""
 
@@ -75,9 +83,8 @@ class DeltaMetadataLog:
         self._root = metadata_root
         self._files = RootFiles(metadata_root, options)
         self._delta = DeltaLog(self.uri, options)
-        self._end_offset: Offset | None = None
+        self._end: _End | None = None
         self._is_merge_due = False
-        self._version = -1  # at which the log ends there
 
     @classmethod
     def begin(cls, metadata_root: str, options: StorageOptions, cluster_id: str) -> str:
@@ -148,12 +155,12 @@ class DeltaMetadataLog:
                     f" {FORMAT_VERSION}: use a newer kafka_on_spark"
                 )
 
-    def _refresh(self) -> int:
-        self._end_offset = None
+    def _refresh(self) -> _End:
+        self._end = None
         with self._present():
-            self._version = self._delta.refresh()
-        self._end_offset = Offset(self._delta.counter(LOG_END_OFFSET) or 0)
-        return self._version
+            version = self._delta.refresh()
+        self._end = _End(version, Offset(self._delta.counter(LOG_END_OFFSET) or 0))
+        return self._end
 
     @contextmanager
     def _present(self) -> Iterator[None]:
@@ -177,48 +184,54 @@ class DeltaMetadataLog:
             KafkaStorageError: The metadata root is away or does not answer.
             InconsistentClusterError: The log ends before `from_offset`: it went back.
         """
+        if self._is_still_at(from_offset):
+            return []
         with self._delta.lock:
             with self._present():
-                if from_offset == self._end_offset:
-                    # After a conflict the table may have been seen ahead of what was read of it.
-                    if self._delta.version == self._version and self._delta.is_newest():
-                        return []
-                    if to_offset is None and (tail := self._tail(from_offset)) is not None:
+                end = self._end
+                if end is not None and end.offset == from_offset and to_offset is None:
+                    tail = self._tail(end)
+                    if tail is not None:
                         return tail
-            self._refresh()
-            assert self._end_offset is not None
-            if from_offset > self._end_offset:
+            end_offset = self._refresh().offset
+            if from_offset > end_offset:
                 raise InconsistentClusterError(
-                    f"the metadata log at {self._root} ends at {self._end_offset}, but this"
+                    f"the metadata log at {self._root} ends at {end_offset}, but this"
                     f" process has seen {from_offset}: it went back; stop and restore it"
                 )
-            if from_offset == self._end_offset:
+            if from_offset == end_offset:
                 return []
             files = self._delta.active_files()
-        end_offset = self._end_offset if to_offset is None else to_offset
+        end_offset = end_offset if to_offset is None else to_offset
         return self._read_files(placed(files), from_offset, end_offset)
 
-    def _tail(self, from_offset: Offset) -> list[MetadataBatch] | None:
+    def _is_still_at(self, offset: Offset) -> bool:
+        """Return True if the log ends at `offset`: without the lock, so that nobody waits for a
+        handle who does not need it. False: it may have been seen ahead of what was read."""
+        end = self._end  # one look at both: another thread may append meanwhile
+        return end is not None and end.offset == offset and self._delta.is_still_at(end.version)
+
+    def _tail(self, end: _End) -> list[MetadataBatch] | None:
         """Return the batches of the few newest commits, from the commits themselves: a small read
         each, where delta-rs lists the log and replays it. None if they don't say it plainly; then
         the table is asked, which also says what is wrong.
         """
-        commits = commits_after(self._files, self.uri, self._version, TAIL_COMMITS_MAX)
+        commits = commits_after(self._files, self.uri, end.version, TAIL_COMMITS_MAX)
         try:
             files, end_offset = placed_by(commits or [])
             if not commits or end_offset is None or any("/" in file.path for file in files):
                 return None
-            batches = self._read_files(files, from_offset, Offset(end_offset))
+            batches = self._read_files(files, end.offset, Offset(end_offset))
         except (CorruptLogError, KeyError, TypeError, ValueError):
             return None
-        if (batches[-1].end_offset if batches else from_offset) != end_offset:
+        if (batches[-1].end_offset if batches else end.offset) != end_offset:
             return None
-        if self._version + len(commits) < self._delta.version:
+        version = end.version + len(commits)
+        if version < self._delta.version:
             return None  # it went back
         # Flushed before anybody counts on it: whoever wrote it may not have.
-        self._delta.see(self._version + len(commits))
-        self._version += len(commits)
-        self._end_offset = Offset(end_offset)
+        self._delta.see(version)
+        self._end = _End(version, Offset(end_offset))
         return batches
 
     def _read_files(
@@ -263,9 +276,7 @@ class DeltaMetadataLog:
         Files are read for it: a merged one holds many batches, and their times may go back.
         """
         with self._delta.lock:
-            self._refresh()
-            assert self._end_offset is not None
-            end_offset, files = self._end_offset, self._delta.active_files()
+            end_offset, files = self._refresh().offset, self._delta.active_files()
         for file in placed(files):
             path = f"{self.uri}/{file.path}"
             for base_offset, batch_time_ms in batch_times(self._files.read(path), path):
@@ -280,10 +291,11 @@ class DeltaMetadataLog:
         assert records, "an empty batch would be a version without a decision"
         path = f"{expected_offset:020d}-{uuid4().hex}.parquet"
         with self._delta.lock:
-            if self._end_offset != expected_offset:
-                version = self._refresh()
-                if self._end_offset != expected_offset:
-                    raise CommitConflictError("the metadata log has moved on", version=version)
+            end = self._end
+            if end is None or end.offset != expected_offset:
+                end = self._refresh()
+                if end.offset != expected_offset:
+                    raise CommitConflictError("the metadata log has moved on", version=end.version)
             content = encode_file(records, stamp, expected_offset)
             self._files.write(f"{self.uri}/{path}", content)
             if is_local(self.uri):
@@ -291,7 +303,7 @@ class DeltaMetadataLog:
             end_offset = Offset(expected_offset + len(records))
             try:
                 self._delta.commit(
-                    self._version,
+                    end.version,
                     operation="append",
                     schema=TABLE_SCHEMA,
                     partition_by=_HEADER,
@@ -310,11 +322,10 @@ class DeltaMetadataLog:
             except CommitConflictError:
                 raise  # nothing was written: what others have is a short tail of what was read
             except BaseException:
-                self._end_offset = None
+                self._end = None
                 raise
-            self._end_offset = end_offset
-            self._version += 1
-            self._is_merge_due |= self._version % MERGE_INTERVAL == 0
+            self._end = _End(end.version + 1, end_offset)
+            self._is_merge_due |= self._end.version % MERGE_INTERVAL == 0
         return MetadataBatch(base_offset=expected_offset, stamp=stamp, records=tuple(records))
 
     def maintain(self) -> None:
@@ -343,56 +354,36 @@ class DeltaMetadataLog:
         add = write_merged(self._files, self.uri, merged)
         for _ in range(MERGE_TRIES):
             with self._delta.lock, suppress(CommitConflictError):
-                self._refresh()
+                end = self._refresh()
                 if not set(merged) <= set(placed(self._delta.active_files())):
                     return  # another process has merged them
-                self._commit_merge(add, merged)
+                self._commit_merge(end, add, merged)
                 self._delta.checkpoint_if_due()
                 return
 
-    def _commit_merge(self, add: AddAction, merged: list[LogFile]) -> None:
-        assert self._end_offset is not None
+    def _commit_merge(self, end: _End, add: AddAction, merged: list[LogFile]) -> None:
         try:
             self._delta.commit(
-                self._version,
+                end.version,
                 operation="merge",
                 schema=TABLE_SCHEMA,
                 partition_by=_HEADER,
                 adds=[add],
                 removes=[remove_action(file) for file in merged],
-                counters={LOG_END_OFFSET: self._end_offset},
+                counters={LOG_END_OFFSET: end.offset},
             )
         except BaseException:
-            self._end_offset = None
+            self._end = None
             raise
-        self._version += 1
+        self._end = _End(end.version + 1, end.offset)
 
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         """Return the newest readable snapshot as a batch that ends at its end offset.
 
         `to_offset`: the newest of those that end there or before.
         """
-        for name in reversed(self._files.names(f"{self._root}/snapshots")):
-            if not name.endswith(".parquet"):
-                continue
-            end = name.split("-")[0]
-            if to_offset is not None and end.isdecimal() and int(end) > to_offset:
-                continue
-            try:
-                return self._read_snapshot(name)
-            except (CorruptLogError, ValueError, pa.ArrowException, KafkaStorageError) as error:
-                log.warning("snapshot %s can't be read, an older one is used: %s", name, error)
-        return None
-
-    def _read_snapshot(self, name: str) -> MetadataBatch:
-        path = f"{self._root}/snapshots/{name}"
-        batches = decode_file(self._files.read(path), path)
-        if len(batches) != 1 or batches[0].end_offset != int(name.split("-")[0]):
-            raise CorruptLogError("a snapshot is not what its name says", path=path)
-        return batches[0]
+        return newest_snapshot(self._files, self._root, to_offset)
 
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
         """Write the records that rebuild the image at `end_offset`, unless they are there."""
-        path = f"{self._root}/snapshots/{end_offset:020d}-{EPOCH:010d}.parquet"
-        content = encode_file(records, stamp, end_offset - len(records))
-        self._files.write_if_absent(path, content.to_pybytes())
+        write_snapshot(self._files, self._root, records, stamp, end_offset)

@@ -104,6 +104,9 @@ class DeltaReplicaLog:
 
     def load(self) -> ReplicaState:
         """Return the newest state; what it counts is durable."""
+        state, delta = self._state, self._delta
+        if state is not None and delta.is_local and delta.is_still_at(state.version):
+            return state  # without the lock: nobody waits for a handle who does not need it
         with self._delta.lock:
             version = self._refresh()
             if self._state is None:

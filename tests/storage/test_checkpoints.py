@@ -131,7 +131,7 @@ def test_checkpoint_does_not_move_the_version_that_decisions_are_made_on(log, ur
     log.checkpoint_if_due()
 
     assert log.version == 10
-    assert not log.is_newest()
+    assert not log.is_still_at(log.version)
     with pytest.raises(CommitConflictError):
         commit(log, 10)
     assert log.refresh() == 11

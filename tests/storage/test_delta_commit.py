@@ -263,9 +263,9 @@ def test_of_racing_creations_one_wins(root):
 def test_refresh_finds_what_others_committed(log, uri):
     commit_times(opened(uri), 3)
 
-    assert not log.is_newest()
+    assert not log.is_still_at(log.version)
     assert log.refresh() == 4
-    assert log.is_newest()
+    assert log.is_still_at(log.version)
     assert log.counter("count") == 4
 
 

@@ -3,6 +3,9 @@
 import errno
 import json
 import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +19,7 @@ from kafka_on_spark.metadata.records import ProducerRecord, Stamp
 from kafka_on_spark.storage import metadata_merge, roots
 from kafka_on_spark.storage.delta_files import commit_path
 from kafka_on_spark.storage.delta_handle import TableHandle
-from kafka_on_spark.storage.metadata_log import TAIL_COMMITS_MAX, DeltaMetadataLog
+from kafka_on_spark.storage.metadata_log import TABLE_NAME, TAIL_COMMITS_MAX, DeltaMetadataLog
 from kafka_on_spark.storage.roots import StorageOptions
 
 OPTIONS = StorageOptions()
@@ -215,3 +218,41 @@ def test_commit_that_does_not_say_it_plainly_is_for_delta_rs_to_judge(
     assert asked == [follower.uri]
     # What delta-rs takes for sound is read as it always was.
     assert found is None or [each.base_offset for each in found] in ([], [SEEN])
+
+
+def test_commits_beneath_the_mount_of_a_disk_that_is_away_are_no_sequel(log, follower, tmp_path):
+    append(log, SEEN, 1)
+    other = tmp_path.with_name("away")
+    tmp_path.rename(other)
+    for path in other.glob("*/*.parquet"):
+        put_below(other, tmp_path, path)
+    put_below(other, tmp_path, Path(commit_path(str(other / TABLE_NAME), SEEN + 1)))
+
+    with pytest.raises(KafkaStorageError, match="away"):
+        follower.read(from_offset=SEEN)
+
+    shutil.rmtree(tmp_path)
+    other.rename(tmp_path)
+    assert [each.base_offset for each in follower.read(from_offset=SEEN)] == [SEEN]
+
+
+def put_below(disk, mount, path):
+    there = mount / path.relative_to(disk)
+    there.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(path, there)
+
+
+def test_who_knows_where_the_log_ends_does_not_wait_for_its_table(log, follower):
+    end = append(log, SEEN, 1)
+    with ThreadPoolExecutor(1) as another, log._delta.lock:
+        assert another.submit(log.read, from_offset=end).result(timeout=30) == []
+        append(follower_of(log), end, 1)
+        late = another.submit(log.read, from_offset=end)
+        assert wait([late], timeout=0.2).not_done
+    assert len(late.result()) == 1
+
+
+def follower_of(log):
+    other = DeltaMetadataLog(log._root, OPTIONS)
+    other.read(from_offset=0)
+    return other
