@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ TERM_S = 1.5
 ANSWERS_MIN = 10
 """Commands that each who asks has answered before it ends, however slow the machine."""
 
-WAIT_S_MAX = 60
+WAIT_S_MAX = 180
 
 
 def say(**said):
@@ -30,7 +31,9 @@ def say(**said):
 
 def control(cluster, name, until):
     """Control the cluster again and again; a term that ends early says why."""
-    while time.monotonic() < until:
+    told_to_stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: told_to_stop.set())
+    while time.monotonic() < until and not told_to_stop.is_set():
         try:
             report = cluster.run_controller(TERM_S)
         except NotControllerError as error:
@@ -98,6 +101,10 @@ class Other:
 
     def kill(self):
         os.kill(self.pid, signal.SIGKILL)
+
+    def stop(self):
+        """Have a controller end with its term; one that was killed has ended."""
+        self._process.terminate()
 
     def lines(self):
         """Wait for its end; return what it said. One that was killed said what it did."""
