@@ -2,11 +2,13 @@
 
 import os
 
-# Compiled twice over, a JVM's code gets fast in minutes; a test's JVM lives for seconds, and half
-# of its time went into that. Spark's launcher reads this for each driver; what is set already wins.
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+from tests import jvms
+
+VARIABLE = "SPARK_SUBMIT_OPTS"
 
 
 def pytest_configure() -> None:
-    """Have drivers that tests start, in whatever process, compile once and collect in one thread."""
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", QUICK_JVM)
+    """Have Spark's own launcher, which reads this, start quick drivers; what is set already wins."""
+    given = os.environ.get(VARIABLE, "")
+    if jvms.QUICK not in given:
+        os.environ[VARIABLE] = f"{jvms.QUICK} {given}".strip()
