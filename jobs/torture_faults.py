@@ -48,6 +48,7 @@ PROCESS_FAULTS: Final = (
     "freeze client",
     "freeze executor",
 )
+ON_EXECUTORS: Final = frozenset({"kill executor", "kill Python worker", "freeze executor"})
 HOLD_S: Final = (2.0, 9.0)
 FREEZE_S: Final = (2.0, 8.0)
 DRIVER_OK_MIN: Final = 5
@@ -94,6 +95,12 @@ class Nemesis:
         """Kinds of faults that can be done here, and were not yet."""
         kinds = {*DISK_FAULTS, *PROCESS_FAULTS} - set(self._disks.why_not)
         return {kind for kind in kinds if not self.done[kind]}
+
+    @property
+    def _spares_drivers(self) -> bool:
+        """Whether drivers are left alone, since what only a working one can suffer is to come yet:
+        while others take the processors from it, a driver takes minutes to work again."""
+        return bool(ON_EXECUTORS & self.missing)
 
     def start(self) -> None:
         """Begin."""
@@ -232,6 +239,11 @@ class Nemesis:
     def _targets(self, kind: str) -> list[Found]:
         """Return whom a fault may hit now, in the order of their numbers."""
         found = sorted(self._processes.find(), key=lambda each: each.pid)
+        if self._spares_drivers:
+            # The one that appends controls, too: killed as the controller, it is gone as well.
+            found = [
+                each for each in found if not is_driver_jvm(each) and not is_driver_python(each)
+            ]
         if kind == "kill controller":
             pid = controller_pid(self._cluster.image)
             return [each for each in found if each.pid == pid]

@@ -25,6 +25,9 @@ SPARK_SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.driver.memory": "768m",
     "spark.executor.memory": "512m",
+    # What is killed within a minute is not worth compiling a second time.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
     # Executors are killed all the time: an application shall not give up on that.
     "spark.deploy.maxExecutorRetries": "-1",
     "spark.task.maxFailures": "8",

@@ -18,6 +18,7 @@ from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.spark import executors, frames, services
 from kafka_on_spark.spark.session import build_session
 from kafka_on_spark.version import __version__
+from tests import jvms
 from tests.cluster.disks import isr_of, new_disks, values_of
 from tests.integration.executor_deaths import fetch_and_die, rows_until_death, stage_and_die
 from tests.integration.frames import Batches, bytes_of, numbered, source, stream
@@ -61,6 +62,7 @@ def spark(python):
                 "spark.master": "local-cluster[2,1,1024]",
                 "spark.driver.memory": "1g",
                 "spark.ui.enabled": False,
+                "spark.executor.extraJavaOptions": jvms.QUICK,
                 "spark.executorEnv.ON_EXECUTOR": "yes",
                 "spark.sql.execution.arrow.maxRecordsPerBatch": 100,
             },

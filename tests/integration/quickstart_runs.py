@@ -84,5 +84,6 @@ class QuickstartProcess:
                     if mark in Path(file).read_bytes():
                         return
             assert self._process.poll() is None, f"it ended before append {sequence}: {self.output}"
-            time.sleep(0.002)
+            # Until the first append there is nothing to miss, and looking takes a processor.
+            time.sleep(0.002 if read else 0.2)
         raise AssertionError(f"append {sequence} was not reached:\n{self.output}")

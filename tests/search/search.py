@@ -117,7 +117,7 @@ class Search:
         queue = deque([(first, -1)])
         found = Found(seen=Counter())
         while queue and len(self.ways) < states_max and found.violation is None:
-            state, mover = queue.popleft()
+            state, mover = self._next(queue)
             self._last = state
             try:
                 for after, place in self._new_states(state, found):
@@ -134,6 +134,9 @@ class Search:
         for each in self.ways:
             self._count(each, found.seen)
         return found
+
+    def _next(self, queue: deque[tuple[State, int]]) -> tuple[State, int]:
+        return queue.popleft()
 
     def _new_states(self, state: State, found: Found) -> Iterator[tuple[State, int]]:
         """Yield each state that one step leads to and that was not visited, with who moved."""

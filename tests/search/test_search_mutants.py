@@ -1,18 +1,43 @@
 """A rule of the protocol that is switched off is seen to be missing: the search is not blind."""
 
+import random
+from collections import deque
+
 import pytest
 
-from tests.search.mutants import CASES, REDUNDANT
-from tests.search.search import search
+from tests.search.mutants import CASES, REDUNDANT, TWICE
+from tests.search.scope import Scope
+from tests.search.search import Found, Search, State, search
 
 STATES_MAX = 400_000
+STRAY_MAX = 25_000
 CLEAN_MAX = 10_000
+
+
+class Straying(Search):
+    """The search in an order at random, which comes early to what is far away."""
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(scope)
+        self._rng = random.Random(0)
+
+    def _next(self, queue: deque[tuple[State, int]]) -> tuple[State, int]:
+        at = self._rng.randrange(len(queue))
+        queue[at], queue[-1] = queue[-1], queue[at]
+        return queue.pop()
+
+
+def first_violation(scope: Scope) -> Found:
+    """Return the search that has found one, or all that there is; what takes two elections is
+    behind hundreds of thousands of states, so that is strayed for first."""
+    found = Straying(scope).run(STRAY_MAX) if scope == TWICE else Found()
+    return search(scope, STATES_MAX) if found.violation in (None, "crash") else found
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.rule)
 def test_a_missing_rule_is_seen(case, record_property):
     with case.mutant.alive():
-        found = search(case.scope, STATES_MAX)
+        found = first_violation(case.scope)
 
     record_property("search", f"{found.states:,} states to {found.violation}: {case.rule}")
     assert found.violation not in (None, "crash"), f"{found.states} states, {found.message}"

@@ -1,9 +1,8 @@
-"""Histories on the disk, what a killed client goes on with, disks, the order of faults."""
+"""Histories on the disk, what a killed client goes on with, disks, the report."""
 
 import json
 import os
 import random
-from types import SimpleNamespace
 
 import pytest
 
@@ -12,8 +11,7 @@ from jobs.torture_checks import CHECKS, Anomaly
 from jobs.torture_disks import Disks, stray_commits, wrong_strays
 from jobs.torture_ending import longest_silence_s
 from jobs.torture_facts import outcomes_of
-from jobs.torture_faults import DISK_FAULTS, PROCESS_FAULTS, dealt
-from jobs.torture_folder import TortureFolder, controller_pid
+from jobs.torture_folder import TortureFolder
 from jobs.torture_history import (
     APPEND,
     FAIL,
@@ -25,7 +23,6 @@ from jobs.torture_history import (
     read_client,
     read_history,
 )
-from jobs.torture_processes import Found, is_driver_jvm, is_driver_python, is_executor, is_worker
 from jobs.torture_report import ALIKE_MAX, Report
 from kafka_on_spark.errors import (
     DuplicateSequenceError,
@@ -313,47 +310,7 @@ def test_a_read_only_root_takes_no_writes_until_it_is_undone(disks):
     (root / "new").touch()
 
 
-# Faults, processes, report
-
-
-@pytest.mark.parametrize("kinds", [DISK_FAULTS, PROCESS_FAULTS])
-def test_every_kind_of_fault_comes_before_any_comes_again(kinds):
-    faults = dealt(kinds, random.Random(5))
-
-    rounds = [[next(faults) for _ in kinds] for _ in range(3)]
-
-    assert all(sorted(each) == sorted(kinds) for each in rounds)
-    assert rounds[0] != rounds[1]
-
-
-def test_faults_of_a_seed_come_in_the_same_order():
-    first, second = (dealt(DISK_FAULTS, random.Random("7 disks")) for _ in range(2))
-
-    assert [next(first) for _ in range(20)] == [next(second) for _ in range(20)]
-
-
-# fmt: off
-COMMANDS = [
-    ("java org.apache.spark.executor.CoarseGrainedExecutorBackend --app x",       is_executor),
-    ("java org.apache.spark.deploy.SparkSubmit jobs/torture_client.py spark-x",   is_driver_jvm),
-    ("python jobs/torture_client.py spark-appender --dir /x",                     is_driver_python),
-    ("python -m pyspark.daemon pyspark.worker",                                   is_worker),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("command,expected", COMMANDS)
-def test_processes_of_spark_are_told_apart_by_their_commands(command, expected):
-    kinds = (is_executor, is_driver_jvm, is_driver_python, is_worker)
-
-    assert [kind for kind in kinds if kind(Found(1, 1, 1, command))] == [expected]
-
-
-def test_controller_is_found_by_its_id_also_on_a_host_with_dashes():
-    lease = SimpleNamespace(controller_id="my-host-1234-abcdef01")
-
-    assert controller_pid(SimpleNamespace(controller=lease)) == 1234
-    assert controller_pid(SimpleNamespace(controller=None)) is None
+# Report
 
 
 def report(*anomalies):
