@@ -69,7 +69,19 @@ def session_settings(given: Mapping[str, object]) -> dict[str, str]:
     joined = {
         name: f"{ours[name]},{theirs[name]}" for name in _LISTS if name in ours and name in theirs
     }
-    return ours | theirs | joined
+    return _with_their_hadoop(ours | theirs | joined, theirs)
+
+
+def _with_their_hadoop(settings: dict[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
+    """Return settings in which what we exclude of Hadoop's is no package that `theirs` name.
+
+    Spark has Hadoop's client, which alone Delta would bring another of, and no hadoop-aws.
+    """
+    name = "spark.jars.excludes"
+    if name not in settings or "org.apache.hadoop:" not in theirs.get("spark.jars.packages", ""):
+        return settings
+    narrow = settings[name].replace("org.apache.hadoop:*", "org.apache.hadoop:hadoop-client*")
+    return settings | {name: narrow}
 
 
 def read_settings(file: Path) -> dict[str, str]:
