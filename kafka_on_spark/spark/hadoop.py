@@ -4,6 +4,7 @@ Apart from `views`: asked before a query is, since what a JVM says of a store th
 is a hundred lines, after minutes, in the middle of a scan.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -24,7 +25,9 @@ _PACKAGES: Final = {
 """Hadoop's own, which go with one version of it."""
 
 _INSTEAD: Final = 'or read with format("kafka_on_spark"), which needs neither'
-_REASON_LETTERS_MAX: Final = 300
+_REASON_LETTERS_MAX: Final = 400
+# A package of another version, or half of one, fails only when it is used.
+_WRONG_JARS: Final = re.compile("ClassNotFound|NoClassDefFound|NoSuchMethod|NoSuchField")
 
 
 def reader_settings(
@@ -69,11 +72,14 @@ def check_files(
             path.getFileSystem(conf).getFileStatus(path)
         except Py4JJavaError as error:
             said = options.redact(str(error.java_exception.toString()))
-            raise InvalidRequestError(_unreachable(url, said)) from None
+            wrong_jars = _WRONG_JARS.search(said) is not None
+            problem = _lacking(spark, url) if wrong_jars else _unreachable(url, said)
+            raise InvalidRequestError(problem) from None
 
 
 def _unreachable(url: str, said: str) -> str:
-    reason = said.splitlines()[0][:_REASON_LETTERS_MAX]
+    # The file's name, as long as it is, stands in it twice.
+    reason = said.splitlines()[0].replace(f"{url}: ", "", 1)[:_REASON_LETTERS_MAX]
     parts = urlsplit(url)
     prefix = bucket_prefix(url)
     what = f"spark.hadoop.{prefix}* (README, On S3)" if prefix else "spark.hadoop.*"
@@ -86,23 +92,28 @@ def _unreachable(url: str, said: str) -> str:
 def _check_schemes(spark: "SparkSession", conf: Any, roots: Sequence[str]) -> None:
     from py4j.protocol import Py4JJavaError
 
-    for scheme in sorted({hadoop_url(url).split(":", 1)[0] for url in roots}):
+    of_scheme = {_scheme(url): url for url in sorted(map(hadoop_url, roots))}
+    for scheme, url in of_scheme.items():
         try:
             _jvm(spark).org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, conf)
         except Py4JJavaError:
-            raise InvalidRequestError(
-                f"this Spark can't scan {scheme}:// itself: {_package(spark, scheme)}, {_INSTEAD}"
-            ) from None
+            raise InvalidRequestError(_lacking(spark, url)) from None
 
 
-def _package(spark: "SparkSession", scheme: str) -> str:
-    if scheme not in _PACKAGES:
-        return "give it Hadoop's package for that and its credentials"
-    version = _jvm(spark).org.apache.hadoop.util.VersionInfo.getVersion()
-    return (
-        f"start it with spark.jars.packages={_PACKAGES[scheme]}:{version} (the version of its"
-        " Hadoop) and credentials"
-    )
+def _lacking(spark: "SparkSession", url: str) -> str:
+    scheme = _scheme(url)
+    package = "give it Hadoop's package for that and its credentials"
+    if scheme in _PACKAGES:
+        version = _jvm(spark).org.apache.hadoop.util.VersionInfo.getVersion()
+        package = (
+            f"start it with spark.jars.packages={_PACKAGES[scheme]}:{version} (the version of its"
+            " Hadoop) and credentials"
+        )
+    return f"this Spark can't scan {scheme}:// itself: {package}, {_INSTEAD}"
+
+
+def _scheme(url: str) -> str:
+    return url.split(":", 1)[0]
 
 
 def _is_unsaid(conf: Any, url: str) -> bool:

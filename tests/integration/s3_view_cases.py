@@ -154,7 +154,7 @@ def test_a_bucket_that_denies_spark_is_named_in_one_sentence(spark, tmp_path):
 
     message = refused.value.message
     assert message.startswith("Spark itself can't read s3a://kos-other (")
-    assert "403" in message
+    assert "Status Code: 403" in message
     assert "by spark.hadoop.fs.s3a.bucket.kos-other.* (README, On S3), or read with" in message
     assert "\n" not in message
     assert SECRET not in message
