@@ -39,7 +39,31 @@ def build_session(app_name: str = "kafka_on_spark", **settings: object) -> Spark
     choose_home(chosen)
     for name, value in chosen.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    if "spark.jars.packages" in chosen:
+        _send_packages(session)
+    return session
+
+
+def _send_packages(session: SparkSession) -> None:
+    """Send executors the jars of packages as well.
+
+    Spark resolves packages when its JVM starts, and joins them with `spark.jars`; what is said
+    for that name then takes their place, in everything but the driver's own class path.
+    """
+    # Who names no packages pays for no import.
+    from kafka_on_spark.spark.executors import is_local
+
+    context = session.sparkContext
+    if is_local(context.master):
+        return
+    assert context._jvm is not None, "a classic session has a JVM"
+    jars = context._jsc.sc().listJars()
+    sent = {jars.apply(place).rsplit("/", 1)[-1] for place in range(jars.size())}
+    resolved = context._jvm.java.lang.System.getProperty("spark.jars", "")
+    for jar in filter(None, resolved.split(",")):
+        if jar.rsplit("/", 1)[-1] not in sent:
+            context._jsc.addJar(jar)
 
 
 def register_data_source(session: SparkSession) -> None:
@@ -69,7 +93,19 @@ def session_settings(given: Mapping[str, object]) -> dict[str, str]:
     joined = {
         name: f"{ours[name]},{theirs[name]}" for name in _LISTS if name in ours and name in theirs
     }
-    return ours | theirs | joined
+    return _with_their_hadoop(ours | theirs | joined, theirs)
+
+
+def _with_their_hadoop(settings: dict[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
+    """Return settings in which what we exclude of Hadoop's is no package that `theirs` name.
+
+    Spark has Hadoop's client, which alone Delta would bring another of, and no hadoop-aws.
+    """
+    name = "spark.jars.excludes"
+    if name not in settings or "org.apache.hadoop:" not in theirs.get("spark.jars.packages", ""):
+        return settings
+    narrow = settings[name].replace("org.apache.hadoop:*", "org.apache.hadoop:hadoop-client*")
+    return settings | {name: narrow}
 
 
 def read_settings(file: Path) -> dict[str, str]:

@@ -28,11 +28,17 @@ from kafka_on_spark.service.view_plan import (
     files_of,
     time_range,
 )
+from kafka_on_spark.spark.hadoop import check_files, reader_settings
 from kafka_on_spark.spark.services import THREADS, Services
 from kafka_on_spark.spark.task_runner import check_session
 from kafka_on_spark.storage.reader import CREATE_TIME, LOG_APPEND_TIME
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions
-from kafka_on_spark.storage.view_table import hadoop_url, size_finder, write_view_table
+from kafka_on_spark.storage.view_table import (
+    hadoop_url,
+    size_finder,
+    url_of,
+    write_view_table,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -133,12 +139,15 @@ def make_view(
 
     Raises:
         InvalidRequestError: Spark can't read the roots.
-        KafkaStorageError: The view's table can't be written.
+        KafkaStorageError: The view's table can't be written, or credentials are missing.
     """
-    check_schemes(spark, [metadata_root, *{each.address.root for each in files}])
     folder = _new_folder(spark, metadata_root, options)
-    write_view_table(folder, files, options, now_ms=time.time_ns() // 1_000_000)
-    table = spark.read.format("delta").options(**_OPTIONS).load(hadoop_url(folder))
+    roots = sorted({each.address.root for each in files})
+    settings = reader_settings(spark, [*roots, folder], options)
+    log = write_view_table(folder, files, options, now_ms=time.time_ns() // 1_000_000)
+    check_files(spark, [log, *map(url_of, files)], settings, options)
+    reader = spark.read.format("delta").options(**_OPTIONS, **settings)
+    table = reader.load(hadoop_url(folder))
     branches = branches_of(files)
     parts = [
         _rows(table, topic, each, is_alone=len(branches) == 1, has_headers=has_headers)
@@ -188,28 +197,6 @@ def _moment(time_us: int) -> "Column":
     from pyspark.sql.functions import lit, timestamp_micros
 
     return timestamp_micros(lit(time_us))
-
-
-def check_schemes(spark: "SparkSession", urls: Sequence[str]) -> None:
-    """Check that Spark has file systems for roots.
-
-    Raises:
-        InvalidRequestError: It has none for one.
-    """
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-
-    java = spark.sparkContext._jvm
-    assert java is not None, "a classic session has a JVM"
-    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
-    for scheme in sorted({hadoop_url(url).split(":", 1)[0] for url in urls}):
-        try:
-            java.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, hadoop)
-        except Py4JJavaError:
-            raise InvalidRequestError(
-                f"this Spark can't scan {scheme}:// itself: give it Hadoop's package for that and"
-                " its credentials (for s3a:// that is hadoop-aws), or read with"
-                ' format("kafka_on_spark"), which needs neither'
-            ) from None
 
 
 def _new_folder(spark: "SparkSession", metadata_root: str, options: StorageOptions) -> str:

@@ -54,6 +54,14 @@ def names_in_environment() -> dict[str, str]:
     return names
 
 
+def name_in(options: Mapping[str, str]) -> str | None:
+    """Return the name of credentials that options (small letters) give, or None."""
+    if options.get(OPTION) is not None:
+        return options[OPTION]
+    profile = next((options[each] for each in _PROFILE_NAMES if options.get(each)), None)
+    return None if profile is None else f"profile:{profile}"
+
+
 def looked_up(given: Mapping[str, str], url: str) -> dict[str, str]:
     """Return options with what the credentials that they name stand for; their own win.
 
@@ -61,10 +69,9 @@ def looked_up(given: Mapping[str, str], url: str) -> dict[str, str]:
         KafkaStorageError: There are no such credentials here, or others would be mixed in.
     """
     options = {name.lower(): text for name, text in given.items()}
-    name = options.pop(OPTION, None)
-    for alias in _PROFILE_NAMES:
-        profile = options.pop(alias, None)
-        name = name or (f"profile:{profile}" if profile else None)
+    name = name_in(options)
+    for each in (OPTION, *_PROFILE_NAMES):
+        options.pop(each, None)
     if name is None:
         _check_unmixed(options, url, "given")
         return dict(given)

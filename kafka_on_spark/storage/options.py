@@ -16,6 +16,7 @@ from kafka_on_spark.storage.credentials import (
 from kafka_on_spark.storage.credentials import (
     check_name,
     looked_up,
+    name_in,
     names_in_environment,
 )
 
@@ -109,6 +110,14 @@ class StorageOptions:
         check_safe(options)
         self._secrets.update(_secrets_of(options))
         return options
+
+    def credentials_name(self, url: str) -> str | None:
+        """Return what credentials of one URL are called, ``profile:NAME`` or ``env:PREFIX``, or
+        None if they are given themselves, or not at all."""
+        if is_local(url):
+            return None
+        scope = {name.lower(): str(text) for name, text in self._scope(url).items()}
+        return name_in(scope)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Where it is unpickled, on an executor, the environment is another one: checked anew.

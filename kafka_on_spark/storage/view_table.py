@@ -60,8 +60,10 @@ _HADOOP_SCHEMES: Final = {"s3": "s3a"}
 
 def write_view_table(
     folder: str, files: Iterable[ViewFile], options: StorageOptions, *, now_ms: int
-) -> None:
+) -> str:
     """Write the Delta log of a view into a new folder (normalized), which then is its table.
+
+    Returns the URL of its one commit.
 
     Raises:
         KafkaStorageError: It can't be written.
@@ -79,6 +81,7 @@ def write_view_table(
             raise KafkaStorageError(f"can't make {log}: {reason(error)}") from error
     content = "\n".join(json.dumps(each) for each in actions).encode()
     RootFiles(folder, options).write(f"{log}/{0:020}.json", content, is_flushed=False)
+    return f"{log}/{0:020}.json"
 
 
 def _metadata(now_ms: int) -> dict[str, Any]:
@@ -117,13 +120,18 @@ def _add(file: ViewFile) -> dict[str, Any]:
         "is_cut": str(file.is_cut).lower(),
     }
     return {
-        "path": hadoop_url(f"{replica_folder(file.address)}/{segment.path}"),
+        "path": hadoop_url(url_of(file)),
         "partitionValues": values,
         "size": segment.size_bytes,
         "modificationTime": file.appended_at_ms,
         "dataChange": True,
         "stats": json.dumps(stats),
     }
+
+
+def url_of(file: ViewFile) -> str:
+    """Return the URL (normalized) of a view's file."""
+    return f"{replica_folder(file.address)}/{file.segment.path}"
 
 
 def hadoop_url(url: str) -> str:

@@ -1,26 +1,39 @@
 """What holds on executors that are processes of their own, some of which are killed.
 
 Run by test_local_cluster, in a process of its own: a Spark session of another master is none of
-the other tests'. By hand: `./spark-submit.sh pytest -n 0 tests/integration/local_cluster_cases.py`.
+the other tests'. By hand: `./spark-submit.sh pytest -n 0 --long tests/integration/local_cluster_cases.py`.
 """
 
+import json
 import shutil
+import subprocess
 import sys
+import time
 from collections import defaultdict
 from functools import partial
 from pathlib import Path
 from weakref import WeakSet
 
+import pyarrow as pa
 import pytest
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.spark import executors, frames, services
+from kafka_on_spark.spark.opening import replica_store
 from kafka_on_spark.spark.session import build_session
+from kafka_on_spark.storage.options import StorageOptions
 from kafka_on_spark.version import __version__
 from tests import jvms
-from tests.cluster.disks import isr_of, new_disks, values_of
-from tests.integration.executor_deaths import fetch_and_die, rows_until_death, stage_and_die
+from tests.cluster.disks import isr_of, new_disks, partition_of, values_of
+from tests.integration.executor_deaths import (
+    command_and_die,
+    fetch_and_die,
+    rows_until_death,
+    stage_and_die,
+)
 from tests.integration.frames import Batches, bytes_of, numbered, source, stream
 
 ROOT = Path(__file__).parents[2]
@@ -158,6 +171,114 @@ def test_a_round_whose_executor_is_killed_copies_once(spark, disks, tmp_path, mo
     check_all(disks, range(COUNT))
 
 
+def fenced_at(disks, number):
+    """Return the leadership that the table of a partition's leader knows, without asking it."""
+    image, partition = disks.cluster.image, partition_of(disks.cluster, "orders", number)
+    key = PartitionKey(image.topic("orders").topic_id, number)
+    address = address_of(image, key, partition, partition.leader)
+    replica_store.cache_clear()
+    return replica_store(StorageOptions()).open(address).load().leader_epoch
+
+
+@pytest.mark.parametrize(
+    "point, deaths",
+    [
+        pytest.param("before", 1, id="before it is done", marks=pytest.mark.long),
+        pytest.param("after", 1, id="when it is done", marks=pytest.mark.long),
+        pytest.param("before", None, id="each time", marks=pytest.mark.long),
+    ],
+)
+def test_a_command_to_new_leaders_whose_executor_is_killed_harms_nothing(
+    spark, disks, tmp_path, monkeypatch, point, deaths
+):
+    """Spark sends a command again; where it gives up, the command is lost, and no more than that."""
+    cluster, frame = disks.cluster, numbered(spark, COUNT, slices=TASKS)
+    cluster.append("orders", frame)
+    of_one = [n for n in range(PARTITIONS) if partition_of(cluster, "orders", n).leader == 1]
+    before = {n: partition_of(cluster, "orders", n).leader_epoch for n in of_one}
+    assert of_one, "each of three brokers leads one of four partitions at least"
+    mark = tmp_path / "mark"
+    dying = partial(command_and_die, mark=str(mark), point=point, deaths=deaths)
+    monkeypatch.setattr(services, "fetch_task", dying)
+
+    disks.take_away(1)
+    fenced = cluster.run_controller().fenced
+
+    killed = mark.read_text().split()
+    assert fenced == (1,)
+    assert len(killed) == deaths if deaths else len(killed) > 1
+    for number in of_one:
+        epoch = partition_of(cluster, "orders", number).leader_epoch
+        assert epoch > before[number]
+        assert fenced_at(disks, number) == (epoch if deaths else before[number])
+    monkeypatch.undo()
+    cluster.append("orders", frame)
+    disks.give_back(1)
+    cluster.run_controller()
+    cluster.replicate()
+    check_all(disks, range(COUNT), range(COUNT))
+
+
+@pytest.mark.long
+def test_a_view_of_a_thousand_partitions_is_scanned_there(spark, disks):
+    many = range(1_000)
+    disks.cluster.create_topic("many", partitions=len(many), replication_factor=1)
+    for hundreds in (0, 1):
+        values = pa.array([b"%d" % (hundreds * 1_000 + each) for each in many], pa.binary())
+        numbers = pa.array(many, pa.int32())
+        disks.cluster.append("many", pa.table({"value": values, "partition": numbers}))
+
+    view = disks.cluster.view(
+        "many", "many", start={n: 1 for n in many if n % 2} | {n: 0 for n in many if n % 2 == 0}
+    )
+    rows = spark.sql("SELECT partition, offset, value FROM many").collect()
+
+    expected = [
+        (n, offset, b"%d" % (offset * 1_000 + n))
+        for n in many
+        for offset in (0, 1)
+        if offset >= n % 2
+    ]
+    assert sorted((row.partition, row.offset, bytes_of(row.value)) for row in rows) == expected
+    assert view.where("partition = 7").count() == 1
+    assert len(view.where("partition = 8").inputFiles()) == 2
+
+
+@pytest.mark.long
+def test_the_lag_of_a_query_there_is_shown_by_consumer_groups(spark, disks, tmp_path):
+    batches = Batches()
+    grouped = {"startingOffsets": "earliest", "kafka.group.id": "readers"}
+    disks.cluster.append("orders", numbered(spark, COUNT, slices=TASKS))
+    query = batches.start(stream(spark, disks, "orders", **grouped), tmp_path / "checkpoint")
+    query.processAllAvailable()
+    deadline = time.monotonic() + WAIT_S_MAX
+    while sum(described(disks, "current_offset")) < COUNT:
+        # A query commits what it has read when it looks for more.
+        assert query.isActive, query.exception()
+        assert time.monotonic() < deadline
+        time.sleep(1)
+    assert sum(described(disks, "lag")) == 0
+
+    query.stop()
+    disks.cluster.append("orders", numbered(spark, 100))
+
+    assert sum(described(disks, "lag")) == 100
+    assert sum(described(disks, "log_end_offset")) == COUNT + 100
+    assert len(batches.seen) == COUNT
+
+
+def described(disks, column):
+    """Return a column of what the command line says of the group "readers"."""
+    command = [sys.executable, "-m", "kafka_on_spark.cli", "consumer-groups", "--describe"]
+    where = ["--cluster", str(disks.metadata_root), "--group", "readers", "--output", "json"]
+    done = subprocess.run([*command, *where], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode and "there is no consumer group" in done.stderr:
+        return []
+    assert done.returncode == 0, done.stderr
+    return [row[column] for row in json.loads(done.stdout)]
+
+
+@pytest.mark.long
 def test_queries_read_and_write_there(spark, disks, tmp_path):
     frame, batches = numbered(spark, COUNT, slices=TASKS), Batches()
     disks.cluster.create_topic("copies", partitions=2, replication_factor=3)

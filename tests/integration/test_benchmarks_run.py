@@ -27,7 +27,7 @@ def small(monkeypatch):
 
 # fmt: off
 CASES = [
-    pytest.param(streaming.stream,        1, id="stream", marks=pytest.mark.long),
+    pytest.param(streaming.stream,        2, id="stream", marks=pytest.mark.long),
     pytest.param(streaming.micro_batch,   3, id="micro-batch", marks=pytest.mark.long),
     pytest.param(small_spark.small_spark, 2, id="small-spark", marks=pytest.mark.long),
     pytest.param(processes.processes,       3, id="processes"),

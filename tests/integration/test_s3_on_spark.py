@@ -4,6 +4,9 @@ By option: pytest tests/integration/test_s3_on_spark.py --s3-spark
 """
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
@@ -21,6 +24,8 @@ pytestmark = pytest.mark.integration
 RECORDS = 40
 STARTS_MAX = 5
 WAIT_S_MAX = 300  # a query's whole life, on a busy machine
+VIEWS_S_MAX = 1200.0
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -167,3 +172,24 @@ def test_query_whose_credentials_are_missing_says_which_in_one_sentence(stores, 
     assert "s3://kos-north/none" in said
     assert "profile:nobody, which can't be read (ProfileNotFound)" in said
     assert "on executors too" in said
+
+
+@pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]"])
+def test_all_holds_of_views_that_the_jvm_scans(stores, tmp_path, master):
+    """The cases of s3_view_cases; Maven Central has to be reached."""
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "--basetemp", str(tmp_path / "run")]
+    left_out = ("PYTEST_", "AWS_")
+    environment = {n: v for n, v in os.environ.items() if not n.startswith(left_out)}
+
+    done = subprocess.run(
+        [*command, "tests/integration/s3_view_cases.py"],
+        cwd=ROOT,
+        env={**environment, "SPARK_LOCAL_IP": "127.0.0.1", "S3_VIEW_MASTER": master},
+        capture_output=True,
+        text=True,
+        timeout=VIEWS_S_MAX,
+        check=False,
+    )
+
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert "3 passed" in done.stdout

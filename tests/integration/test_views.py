@@ -12,7 +12,8 @@ from pyspark.errors import PySparkException
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import InvalidRequestError, KafkaStorageError
-from kafka_on_spark.spark.views import check_schemes
+from kafka_on_spark.spark.hadoop import check_files, reader_settings
+from kafka_on_spark.storage.options import StorageOptions
 from tests.cluster.disks import new_disks, records
 from tests.integration.frames import source
 
@@ -277,4 +278,24 @@ def test_what_a_view_can_not_be_made_of_is_said_in_a_sentence(spark, disks, clus
     with pytest.raises(InvalidRequestError, match="it has no time zone; give one"):
         cluster.view("orders", start=datetime(2026, 1, 1))  # noqa: DTZ001
     with pytest.raises(InvalidRequestError, match="this Spark can't scan gs:// itself: give it"):
-        check_schemes(spark, ["/tmp/meta", "gs://lake/broker-1"])
+        reader_settings(spark, ["/tmp/meta", "gs://lake/broker-1"], StorageOptions())
+    with pytest.raises(
+        InvalidRequestError,
+        match=r"can't scan s3a:// itself: start it with spark.jars.packages="
+        r"org.apache.hadoop:hadoop-aws:\d+\.\d+\.\d+ \(the version of its Hadoop\) and",
+    ):
+        reader_settings(spark, ["s3://lake/broker-1"], StorageOptions())
+
+
+def test_a_store_that_spark_does_not_reach_is_said_in_a_sentence_before_it_is_scanned(spark):
+    reached = ["file:///gone/1.parquet", "file:///gone/2.parquet"]
+
+    with pytest.raises(InvalidRequestError) as refused:
+        check_files(spark, reached, {}, StorageOptions())
+    with pytest.raises(InvalidRequestError, match=r"packages=org.apache.hadoop:hadoop-azure:\d"):
+        check_files(spark, ["abfss://c@account/1.parquet"], {}, StorageOptions())
+
+    said = refused.value.message
+    assert said.startswith("Spark itself can't read file:// (java.io.FileNotFoundException: ")
+    assert "/gone/1.parquet" in said
+    assert "tell its session where that is and who it is by spark.hadoop.*, or read with" in said

@@ -6,6 +6,7 @@ import pytest
 
 from kafka_on_spark.errors import InvalidRequestError, InvalidRootError, KafkaStorageError
 from kafka_on_spark.storage import credentials
+from kafka_on_spark.storage.hadoop_options import PROFILE_PROVIDER, hadoop_options
 from kafka_on_spark.storage.options import StorageOptions
 from kafka_on_spark.storage.roots import RootFiles, filesystem, normalize
 from kafka_on_spark.storage.store_clients import client_options
@@ -262,3 +263,42 @@ def test_scheme_is_stored_in_small_letters():
         normalize("ABFSS://box@account.dfs.core.windows.net/A")
         == "abfss://box@account.dfs.core.windows.net/A"
     )
+
+
+_ONE = {
+    "endpoint": "http://127.0.0.1:1",
+    "path.style.access": "true",
+    "endpoint.region": "eu-west-1",
+    "aws.credentials.provider": PROFILE_PROVIDER,
+    "auth.profile.name": "one",
+}
+_TWO = {"aws.credentials.provider": PROFILE_PROVIDER, "auth.profile.name": "two"}
+_GIVEN = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "us-west-2"}
+_VIRTUAL = {"endpoint": "https://store", "virtual_hosted_style_request": "TRUE"}
+
+# fmt: off
+IN_HADOOPS_WORDS = [
+    pytest.param({"s3://bucket": "profile:one"},                  _ONE,                                       id="a profile, with its endpoint"),
+    pytest.param({"profile": "two"},                              _TWO,                                       id="a profile by delta-rs's word"),
+    pytest.param({"s3://bucket": "env:STORE"},                    {},                                         id="keys of the environment stay here"),
+    pytest.param(_GIVEN,                                          {"endpoint.region": "us-west-2"},           id="keys that are given stay here"),
+    pytest.param({"s3://bucket": _VIRTUAL},                       {"endpoint": "https://store", "path.style.access": "false"}, id="buckets in host names"),
+    pytest.param({"s3://other": "profile:one"},                   {},                                         id="another bucket's"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("given, expected", IN_HADOOPS_WORDS)
+def test_hadoops_client_is_told_names_and_addresses_and_no_keys(given, expected):
+    told = hadoop_options(["/a/disk", "gs://lake/root", URL], StorageOptions(given))
+
+    assert told == {f"fs.s3a.bucket.bucket.{name}": text for name, text in expected.items()}
+
+
+def test_hadoops_client_is_told_what_the_environment_names(monkeypatch):
+    monkeypatch.setenv(credentials.NAMES_VARIABLE, "s3://bucket=profile:two")
+
+    told = hadoop_options([URL], StorageOptions())
+
+    assert told["fs.s3a.bucket.bucket.auth.profile.name"] == "two"
+    assert SECRET not in str(told)

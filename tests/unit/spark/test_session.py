@@ -59,6 +59,21 @@ def test_without_fetched_jars_sparks_resolver_is_told_what_to_fetch(monkeypatch,
     assert "spark.jars" not in settings
 
 
+def test_packages_of_hadoops_that_are_given_are_not_excluded_with_delta_s_client(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setattr(session, "_CHECKOUT", tmp_path)
+
+    usual = session_settings({})["spark.jars.excludes"].split(",")
+    given = {"spark.jars.packages": "org.apache.hadoop:hadoop-aws:1", "spark.jars.excludes": "a:b"}
+    excluded = session_settings(given)["spark.jars.excludes"].split(",")
+
+    assert "org.apache.hadoop:*" in usual
+    assert "org.apache.hadoop:*" not in excluded
+    assert {"org.apache.hadoop:hadoop-client*", "a:b"} <= {*excluded}
+    assert {*usual} - {*excluded} == {"org.apache.hadoop:*"}
+
+
 def test_under_spark_submit_only_what_is_given_is_set(monkeypatch):
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
 
