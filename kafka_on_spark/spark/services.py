@@ -347,6 +347,10 @@ class Services:
         for address in addresses:
             self.replicas.open(address).maintain()
 
+    def finish_maintenance(self) -> None:
+        """Wait until what is due so far was done."""
+        self._maintenance.submit(lambda: None).result()
+
     def close(self) -> None:
         """Finish what is due and let the threads go; refuse what is asked for afterwards."""
         self.metadata.close()
