@@ -22,7 +22,7 @@ from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
-from deltalake import DeltaTable, Schema
+from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 
 from kafka_on_spark.errors import (
@@ -103,7 +103,7 @@ class DeltaLog:
         counters: Mapping[str, int] | None = None,
         is_flushed: bool = True,
     ) -> "DeltaLog":
-        """Create the table at version 0, or raise as `commit` does.
+        """Create the table at version 0, or raise as `commit` does; it is open then.
 
         Raises:
             CommitConflictError: A table is there.
@@ -113,9 +113,9 @@ class DeltaLog:
         write_id = uuid4().hex
 
         def put() -> None:
-            DeltaTable.create(
+            table = DeltaTable.create(
                 uri,
-                schema=Schema.from_arrow(schema),
+                schema=delta_schema(schema),
                 mode="error",
                 partition_by=list(partition_by),
                 configuration={
@@ -127,6 +127,7 @@ class DeltaLog:
                 commit_properties=commit_properties(write_id, counters or {}),
                 post_commithook_properties=HOOKS_OFF,
             )
+            made._handle.keep(table)
 
         made._commit(0, write_id, put)
         if made._is_flushed:
