@@ -186,10 +186,10 @@ class DeltaReplicaLog:
             self._state = after
             return after
 
-    def maintain(self) -> None:
-        """Make a checkpoint if one is due."""
+    def maintain(self, *, is_busy: bool = False) -> None:
+        """Make a checkpoint if one is due; if not, and this process is not busy, make ready."""
         with self._delta.lock:
-            self._delta.checkpoint_if_due()
+            self._delta.checkpoint_if_due(is_busy=is_busy)
 
 
 def _epoch(counter: int | None) -> LeaderEpoch | None:
