@@ -27,6 +27,7 @@ from pyspark.sql.types import (
 
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.spark.executors import SentToExecutors
+from kafka_on_spark.spark.worker_process import settle
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamWriter
@@ -51,6 +52,7 @@ class KafkaOnSparkDataSource(SentToExecutors, DataSource):
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
+        settle()
         self._given: dict[str, str] = dict(options)
         # A query's batches are committed by writers of one instance, made when its run begins.
         self._run = uuid4().hex

@@ -95,6 +95,9 @@ def _loading(look: Look) -> Load:
         problem = look(wanted, advice)
         if problem is not None:
             raise ImportError(problem)
+        from kafka_on_spark.spark.worker_process import settle
+
+        settle()
         return pickle.loads(payload)
 
     return load

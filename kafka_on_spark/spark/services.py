@@ -345,7 +345,12 @@ class Services:
 
     def _maintain(self, addresses: Sequence[ReplicaAddress]) -> None:
         for address in addresses:
-            self.replicas.open(address).maintain()
+            # An append that has begun meanwhile brings up what it needs, in many threads.
+            self.replicas.open(address).maintain(is_busy=self.appends.is_busy)
+
+    def finish_maintenance(self) -> None:
+        """Wait until what is due so far was done."""
+        self._maintenance.submit(lambda: None).result()
 
     def close(self) -> None:
         """Finish what is due and let the threads go; refuse what is asked for afterwards."""

@@ -10,6 +10,7 @@ planned travels with the messages.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -39,7 +40,7 @@ from kafka_on_spark.service.sink_options import SinkOptions, parse_sink
 from kafka_on_spark.service.stage_plan import ProducerRun, StageOrder, is_unreached
 from kafka_on_spark.spark.executors import SentToExecutors
 from kafka_on_spark.spark.frames import kind_of
-from kafka_on_spark.spark.opening import open_metadata
+from kafka_on_spark.spark.kept import Kept, kept_metadata
 from kafka_on_spark.spark.row_topics import TopicOrders
 from kafka_on_spark.spark.services import Services
 from kafka_on_spark.spark.source import say_once
@@ -94,7 +95,7 @@ def _check(
 
 
 def _metadata(options: SinkOptions) -> MetadataService:
-    return open_metadata(normalize(options.cluster), StorageOptions(options.storage))
+    return kept_metadata(normalize(options.cluster), StorageOptions(options.storage))
 
 
 def _plan(metadata: MetadataService, options: SinkOptions, *, has_producer: bool) -> WritePlan:
@@ -176,6 +177,14 @@ def _commit(
     )
 
 
+_KEPT: Final = Kept(
+    lambda root, options: Services.open(root, options, None),
+    lambda services: services.metadata,
+    Services.close,
+)
+"""Of the clusters that this process has committed batch writes to."""
+
+
 class BatchWriter(SentToExecutors, DataSourceArrowWriter):
     """Appends one DataFrame."""
 
@@ -202,13 +211,21 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
         staged = [each for each in messages if isinstance(each, Staged)]
         options = self._options
         root, storage = normalize(options.cluster), StorageOptions(options.storage)
-        services = Services.open(root, storage, None)
-        try:
-            known = services.metadata.image
-            planned = self._plan.topics.image_offset
-            _commit(services, options, staged, self._producer, self._writer, planned, known)
-        finally:
-            services.close()
+        services, known = _KEPT.get(root, storage)
+        planned = self._plan.topics.image_offset
+        _commit(
+            services,
+            options,
+            staged,
+            self._producer,
+            self._writer,
+            planned,
+            services.metadata.image if known is None else known,
+        )
+        if known is None:
+            # The process is new, and perhaps its application ends with this write: what is due
+            # would be left to the next one, each time.
+            services.finish_maintenance()
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Leave everything as it is: files that no commit names harm nobody."""

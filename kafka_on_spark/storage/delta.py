@@ -22,7 +22,7 @@ from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
-from deltalake import DeltaTable, Schema
+from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 
 from kafka_on_spark.errors import (
@@ -104,7 +104,7 @@ class DeltaLog:
         counters: Mapping[str, int] | None = None,
         is_flushed: bool = True,
     ) -> "DeltaLog":
-        """Create the table at version 0, or raise as `commit` does.
+        """Create the table at version 0, or raise as `commit` does; it is open then.
 
         Raises:
             CommitConflictError: A table is there.
@@ -114,9 +114,9 @@ class DeltaLog:
         write_id = uuid4().hex
 
         def put() -> None:
-            DeltaTable.create(
+            table = DeltaTable.create(
                 uri,
-                schema=Schema.from_arrow(schema),
+                schema=delta_schema(schema),
                 mode="error",
                 partition_by=list(partition_by),
                 configuration={
@@ -128,6 +128,7 @@ class DeltaLog:
                 commit_properties=commit_properties(write_id, counters or {}),
                 post_commithook_properties=HOOKS_OFF,
             )
+            made._handle.keep(table)
 
         made._commit(0, write_id, put)
         if made._is_flushed:
@@ -367,20 +368,22 @@ class DeltaLog:
                 self._lost = error.message
             raise
 
-    def checkpoint_if_due(self) -> None:
+    def checkpoint_if_due(self, *, is_busy: bool = False) -> None:
         """Make ready for the next commit: bring the handle up, make a checkpoint if one is due,
         and open the handle anew after it, whoever made it.
 
         A kept handle gets slower with each commit since it was opened; opening it anew right
         after a checkpoint keeps both at 1-2 ms (GROUND §1.3). A failure costs speed only.
         `version` stays: what others committed is nobody's here before a `refresh`.
+        `is_busy`: others need the processor now; without a checkpoint due, nothing is done.
         """
-        if not self._handle.is_open:
-            return
         due = self.version - self.version % CHECKPOINT_INTERVAL
+        is_due = due > max(self._checkpoint_version, 0)
+        if not self._handle.is_open or (is_busy and not is_due):
+            return
         try:
             version = self.version if self._handle.is_at(self.version) else self._handle.update()
-            if due <= max(self._checkpoint_version, 0):
+            if not is_due:
                 return
             self._checkpoint_version = last_checkpoint(self._files, self.uri)
             if due > self._checkpoint_version:

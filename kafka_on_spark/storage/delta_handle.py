@@ -42,6 +42,10 @@ class TableHandle:
         """Return whether the handle is at exactly `version`."""
         return self._table is not None and self._table.version() == version
 
+    def keep(self, table: DeltaTable) -> None:
+        """Go on with a table that delta-rs has opened already."""
+        self._table = table
+
     def forget(self) -> None:
         """Open the table anew when it is asked for next."""
         self._table = None

@@ -77,15 +77,16 @@ class DeltaReplicaLog:
         options: StorageOptions,
         *,
         leader_epoch: LeaderEpoch | None = None,
-    ) -> None:
+    ) -> "DeltaReplicaLog":
         """Make the empty table at `address`, fenced so; an earlier try's table will do.
 
         Raises:
             KafkaStorageError: The root is not the disk of the address, or does not answer.
         """
         check_directory(address.root, address.directory_id, options)
+        made = cls(address, options)
         try:
-            DeltaLog.create(
+            made._delta = DeltaLog.create(
                 replica_folder(address),
                 options,
                 schema=TABLE_SCHEMA,
@@ -94,13 +95,15 @@ class DeltaReplicaLog:
                 counters={} if leader_epoch is None else {LEADER_EPOCH: leader_epoch},
                 is_flushed=address.is_flushed,
             )
+            made._state = ReplicaState(identity=address.identity, leader_epoch=leader_epoch)
         except CommitConflictError:
-            DeltaReplicaLog(address, options).load()
+            made.load()
         except CommitOutcomeUnknownError as error:
             raise KafkaStorageError(f"can't make a table on {address.root}") from error
         # delta-rs makes missing folders: if the disk went meanwhile, the table is beneath its
         # mount, and would look sound until the disk is back.
         check_directory(address.root, address.directory_id, options)
+        return made
 
     def load(self) -> ReplicaState:
         """Return the newest state; what it counts is durable."""
@@ -186,10 +189,10 @@ class DeltaReplicaLog:
             self._state = after
             return after
 
-    def maintain(self) -> None:
-        """Make a checkpoint if one is due."""
+    def maintain(self, *, is_busy: bool = False) -> None:
+        """Make a checkpoint if one is due; if not, and this process is not busy, make ready."""
         with self._delta.lock:
-            self._delta.checkpoint_if_due()
+            self._delta.checkpoint_if_due(is_busy=is_busy)
 
 
 def _epoch(counter: int | None) -> LeaderEpoch | None:
@@ -382,12 +385,22 @@ class DeltaReplicaStore:
     def open(self, address: ReplicaAddress) -> DeltaReplicaLog:
         """Return the log at `address`; nothing is read yet."""
         with self._lock:
-            log = self._open.pop(address, None) or DeltaReplicaLog(address, self._options)
-            self._open[address] = log
-            if len(self._open) > HANDLES_MAX:
-                self._open.popitem(last=False)
-            return log
+            return self._keep(
+                address, self._open.get(address) or DeltaReplicaLog(address, self._options)
+            )
 
     def make(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
-        """Make an empty table fenced at `leader_epoch`, or find what an earlier try has made."""
-        DeltaReplicaLog.make(address, self._options, leader_epoch=leader_epoch)
+        """Make an empty table fenced at `leader_epoch`, or find what an earlier try has made.
+
+        It stays open: what it holds is known, and the first append to it need not read it.
+        """
+        made = DeltaReplicaLog.make(address, self._options, leader_epoch=leader_epoch)
+        with self._lock:
+            self._keep(address, made)
+
+    def _keep(self, address: ReplicaAddress, log: DeltaReplicaLog) -> DeltaReplicaLog:
+        self._open[address] = log
+        self._open.move_to_end(address)
+        if len(self._open) > HANDLES_MAX:
+            self._open.popitem(last=False)
+        return log

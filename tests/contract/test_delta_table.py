@@ -14,7 +14,8 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
 from kafka_on_spark.service.replicas import commit_decided
 from kafka_on_spark.storage.delta import DeltaLog
-from kafka_on_spark.storage.replica_log import TABLE_SCHEMA
+from kafka_on_spark.storage.delta_handle import TableHandle
+from kafka_on_spark.storage.replica_log import TABLE_SCHEMA, DeltaReplicaStore
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import RECORD_SCHEMA, new_segment, put_segment, replica_folder
 from tests.builders import NOW_MS, stamp
@@ -220,3 +221,47 @@ def test_a_table_that_was_made_where_the_disk_had_just_gone_is_not_made(delta_di
     finally:
         shutil.rmtree(root)
         away.rename(root)  # other tests use it
+
+
+def test_a_table_that_was_made_here_is_open_and_its_first_append_reads_nothing(
+    delta_disks, monkeypatch
+):
+    address = delta_disks.addresses[1]
+    delta_disks.replicas.make(address, leader_epoch=LeaderEpoch(0))
+    with monkeypatch.context() as patched:
+        patched.setattr(TableHandle, "update", lambda handle: pytest.fail("the table is read"))
+
+        written = write(delta_disks.replicas.open(address), address, [b"a", b"b"])
+
+    assert DeltaReplicaStore(OPTIONS).open(address).load() == written
+
+
+def test_what_another_commits_to_a_table_that_was_made_here_is_seen(delta_disks):
+    address = delta_disks.addresses[1]
+    delta_disks.replicas.make(address, leader_epoch=LeaderEpoch(0))
+    other = DeltaReplicaStore(OPTIONS).open(address)
+    other.load()
+
+    written = write(other, address, [b"a"])
+
+    assert delta_disks.replicas.open(address).load() == written
+
+
+def test_a_table_that_another_try_has_made_is_read_and_not_taken_for_empty(delta_disks):
+    address = delta_disks.addresses[1]
+    first = DeltaReplicaStore(OPTIONS)
+    first.make(address, leader_epoch=LeaderEpoch(0))
+    written = write(first.open(address), address, [b"a"])
+
+    delta_disks.replicas.make(address, leader_epoch=LeaderEpoch(0))
+
+    assert delta_disks.replicas.open(address).load() == written
+
+
+def test_a_table_that_was_made_here_and_is_gone_is_lost(delta_disks):
+    address = delta_disks.addresses[1]
+    delta_disks.replicas.make(address)
+    shutil.rmtree(replica_folder(address))
+
+    with pytest.raises(ReplicaLostError):
+        delta_disks.replicas.open(address).load()
