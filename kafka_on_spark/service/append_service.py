@@ -5,10 +5,8 @@ source's writer, or this process's own.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from threading import Lock
 
 from kafka_on_spark.config import check_acks
 from kafka_on_spark.errors import ClusterClosedError, UnknownTopicOrPartitionError
@@ -65,23 +63,6 @@ class AppendService:
         self._replication_round = replication_round
         self._grown = grown
         self._maintain = maintain
-        self._lock = Lock()
-        self._under_way = 0
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether an append is being committed."""
-        return self._under_way > 0
-
-    @contextmanager
-    def _busy(self) -> Iterator[None]:
-        with self._lock:
-            self._under_way += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._under_way -= 1
 
     def plan(
         self,
@@ -218,16 +199,14 @@ class AppendService:
                 run = plan.producer
                 check_not_fenced(image.producers, run.producer_id, run.producer_epoch)
         keys = [part.key for part in parts]
-        with self._busy():
-            self._replication_round().make_replicas(keys)
+        self._replication_round().make_replicas(keys)
         try:
-            with self._busy():
-                outcomes = self._appender.commit(
-                    parts,
-                    acks=acks,
-                    timeout_ms=min(plan.timeout_ms for plan, _ in appends),
-                    other_ends=_other_ends([plan for plan, _ in appends], keys),
-                )
+            outcomes = self._appender.commit(
+                parts,
+                acks=acks,
+                timeout_ms=min(plan.timeout_ms for plan, _ in appends),
+                other_ends=_other_ends([plan for plan, _ in appends], keys),
+            )
         except ClusterClosedError as error:
             raise ClusterClosedError(
                 "the cluster was closed by this process in the middle of an append, which may be"

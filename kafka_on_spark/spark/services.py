@@ -345,8 +345,7 @@ class Services:
 
     def _maintain(self, addresses: Sequence[ReplicaAddress]) -> None:
         for address in addresses:
-            # An append that has begun meanwhile brings up what it needs, in many threads.
-            self.replicas.open(address).maintain(is_busy=self.appends.is_busy)
+            self.replicas.open(address).maintain()
 
     def finish_maintenance(self) -> None:
         """Wait until what is due so far was done."""

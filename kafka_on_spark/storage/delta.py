@@ -368,22 +368,20 @@ class DeltaLog:
                 self._lost = error.message
             raise
 
-    def checkpoint_if_due(self, *, is_busy: bool = False) -> None:
+    def checkpoint_if_due(self) -> None:
         """Make ready for the next commit: bring the handle up, make a checkpoint if one is due,
         and open the handle anew after it, whoever made it.
 
         A kept handle gets slower with each commit since it was opened; opening it anew right
         after a checkpoint keeps both at 1-2 ms (GROUND §1.3). A failure costs speed only.
         `version` stays: what others committed is nobody's here before a `refresh`.
-        `is_busy`: others need the processor now; without a checkpoint due, nothing is done.
         """
-        due = self.version - self.version % CHECKPOINT_INTERVAL
-        is_due = due > max(self._checkpoint_version, 0)
-        if not self._handle.is_open or (is_busy and not is_due):
+        if not self._handle.is_open:
             return
+        due = self.version - self.version % CHECKPOINT_INTERVAL
         try:
             version = self.version if self._handle.is_at(self.version) else self._handle.update()
-            if not is_due:
+            if due <= max(self._checkpoint_version, 0):
                 return
             self._checkpoint_version = last_checkpoint(self._files, self.uri)
             if due > self._checkpoint_version:

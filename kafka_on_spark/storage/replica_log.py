@@ -189,10 +189,10 @@ class DeltaReplicaLog:
             self._state = after
             return after
 
-    def maintain(self, *, is_busy: bool = False) -> None:
-        """Make a checkpoint if one is due; if not, and this process is not busy, make ready."""
+    def maintain(self) -> None:
+        """Make a checkpoint if one is due."""
         with self._delta.lock:
-            self._delta.checkpoint_if_due(is_busy=is_busy)
+            self._delta.checkpoint_if_due()
 
 
 def _epoch(counter: int | None) -> LeaderEpoch | None:

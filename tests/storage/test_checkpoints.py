@@ -11,7 +11,6 @@ from kafka_on_spark.errors import CommitConflictError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import ConfigRecord, Stamp
 from kafka_on_spark.storage.delta import DeltaLog
-from kafka_on_spark.storage.delta_handle import TableHandle
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
 from tests.storage.tables import (
     OPTIONS,
@@ -148,18 +147,6 @@ def test_counters_of_a_handle_come_from_no_newer_checkpoint(log, uri):
     assert log.counters() == {"count": 10}
     log.refresh()
     assert log.counters() == {"count": 11, "newer": 1}
-
-
-def test_beside_other_work_nothing_is_done_but_the_checkpoint_that_is_due(log, uri, monkeypatch):
-    commit_times(log, 8)
-    with monkeypatch.context() as patched:
-        patched.setattr(TableHandle, "update", lambda handle: pytest.fail("nothing is due"))
-        log.checkpoint_if_due(is_busy=True)
-    commit_times(log, 4)
-
-    log.checkpoint_if_due(is_busy=True)
-
-    assert checkpoints(uri) == [13]
 
 
 def test_metadata_log_never_takes_offsets_that_maintenance_has_seen_taken(tmp_path):
