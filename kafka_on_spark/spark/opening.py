@@ -16,13 +16,13 @@ from kafka_on_spark.storage.options import StorageOptions
 from kafka_on_spark.storage.turns import take_turn
 
 if TYPE_CHECKING:
-    from kafka_on_spark.storage.replica_log import DeltaReplicaStore
+    from kafka_on_spark.storage.replica_store import DeltaReplicaStore
 
 
 @lru_cache(maxsize=8)
 def replica_store(options: StorageOptions) -> "DeltaReplicaStore":
     """Return this process's open replicas."""
-    from kafka_on_spark.storage.replica_log import DeltaReplicaStore
+    from kafka_on_spark.storage.replica_store import DeltaReplicaStore
 
     return DeltaReplicaStore(options)
 

@@ -57,7 +57,7 @@ from kafka_on_spark.spark.tasks import (
     size_task,
 )
 from kafka_on_spark.storage.clock import SystemClock
-from kafka_on_spark.storage.replica_log import DeltaReplicaStore
+from kafka_on_spark.storage.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import FileSegmentStore
 

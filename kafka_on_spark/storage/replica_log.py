@@ -6,10 +6,8 @@ a commit is atomic over data and counters, and a plain Delta reader sees an ordi
 """
 
 import json
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from threading import Lock
 from typing import Any, Final
 
 import pyarrow as pa
@@ -58,7 +56,6 @@ LOG_START_OFFSET: Final = "log-start-offset"
 LOG_END_OFFSET: Final = "log-end-offset"
 LEADER_EPOCH: Final = "leader-epoch"
 PRODUCER_COUNT: Final = "producer-count"  # left-over producers: 0 saves looking for them
-HANDLES_MAX: Final = 4096
 
 
 class DeltaReplicaLog:
@@ -372,35 +369,3 @@ def _batch(rows: list[tuple[Any, ...]]) -> Batch:
         appended_at_ms=first[2],
         segments=segments,
     )
-
-
-class DeltaReplicaStore:
-    """A ReplicaStore that keeps the handles it has opened, the least used leaving first."""
-
-    def __init__(self, options: StorageOptions) -> None:
-        self._options = options
-        self._open: OrderedDict[ReplicaAddress, DeltaReplicaLog] = OrderedDict()
-        self._lock = Lock()
-
-    def open(self, address: ReplicaAddress) -> DeltaReplicaLog:
-        """Return the log at `address`; nothing is read yet."""
-        with self._lock:
-            return self._keep(
-                address, self._open.get(address) or DeltaReplicaLog(address, self._options)
-            )
-
-    def make(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
-        """Make an empty table fenced at `leader_epoch`, or find what an earlier try has made.
-
-        It stays open: what it holds is known, and the first append to it need not read it.
-        """
-        made = DeltaReplicaLog.make(address, self._options, leader_epoch=leader_epoch)
-        with self._lock:
-            self._keep(address, made)
-
-    def _keep(self, address: ReplicaAddress, log: DeltaReplicaLog) -> DeltaReplicaLog:
-        self._open[address] = log
-        self._open.move_to_end(address)
-        if len(self._open) > HANDLES_MAX:
-            self._open.popitem(last=False)
-        return log

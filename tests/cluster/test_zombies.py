@@ -18,7 +18,7 @@ from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.service.replication import fetch
 from kafka_on_spark.service.replication_round import plan_fetches
-from kafka_on_spark.storage.replica_log import DeltaReplicaStore
+from kafka_on_spark.storage.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import FileSegmentStore
 from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of

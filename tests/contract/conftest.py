@@ -8,7 +8,7 @@ import pytest
 
 from kafka_on_spark.ids import BrokerId, LeaderEpoch
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.replica_log import DeltaReplicaStore
+from kafka_on_spark.storage.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.root_identity import prepare_root
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions
 from kafka_on_spark.storage.segments import (

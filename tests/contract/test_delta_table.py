@@ -15,7 +15,8 @@ from kafka_on_spark.log.batch import StagedBatch
 from kafka_on_spark.service.replicas import commit_decided
 from kafka_on_spark.storage.delta import DeltaLog
 from kafka_on_spark.storage.delta_handle import TableHandle
-from kafka_on_spark.storage.replica_log import TABLE_SCHEMA, DeltaReplicaStore
+from kafka_on_spark.storage.replica_log import TABLE_SCHEMA
+from kafka_on_spark.storage.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import RECORD_SCHEMA, new_segment, put_segment, replica_folder
 from tests.builders import NOW_MS, stamp

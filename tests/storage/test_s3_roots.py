@@ -10,7 +10,7 @@ from kafka_on_spark.log.batch import StagedBatch
 from kafka_on_spark.metadata.records import ConfigRecord, Stamp
 from kafka_on_spark.storage import root_identity
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.replica_log import DeltaReplicaStore
+from kafka_on_spark.storage.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.root_identity import prepare_root, probe_root, read_identity
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions, filesystem
 from kafka_on_spark.storage.segments import (
