@@ -17,6 +17,7 @@ from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.spark.opening import open_metadata
+from kafka_on_spark.spark.services import run_later
 from kafka_on_spark.storage.cluster_id import cluster_id_at
 from kafka_on_spark.storage.options import StorageOptions
 
@@ -74,10 +75,9 @@ def _catch_up(metadata: MetadataService, root: str, options: StorageOptions) -> 
 
 
 def _open_metadata(root: str, options: StorageOptions) -> MetadataService:
-    def maintain_later() -> None:
-        _maintenance().submit(metadata.maintain)
-
-    metadata = open_metadata(root, options, after_commit=maintain_later)
+    metadata = open_metadata(
+        root, options, after_commit=lambda: run_later(_maintenance(), metadata.maintain)
+    )
     return metadata
 
 

@@ -82,7 +82,7 @@ DRAWS: Final = Draws(new_uuid=new_uuid, random_below=random.randrange)
 """What this process's decisions make up."""
 
 
-def _run_later(threads: ThreadPoolExecutor, work: Callable[[], None]) -> None:
+def run_later(threads: ThreadPoolExecutor, work: Callable[[], None]) -> None:
     """Have `work` done after the answer was given; what it would do saves time only."""
 
     def run() -> None:
@@ -165,7 +165,7 @@ class Services:
             metadata_root,
             options,
             application_id=None if spark is None else spark.sparkContext.applicationId,
-            after_commit=lambda: _run_later(maintenance, metadata.maintain),
+            after_commit=lambda: run_later(maintenance, metadata.maintain),
         )
         clock = SystemClock()
         if as_of is not None:
@@ -341,7 +341,7 @@ class Services:
             for broker_id in partition.isr
             if partition.is_made(broker_id)
         ]
-        _run_later(self._maintenance, partial(self._maintain, addresses))
+        run_later(self._maintenance, partial(self._maintain, addresses))
 
     def _maintain(self, addresses: Sequence[ReplicaAddress]) -> None:
         for address in addresses:
