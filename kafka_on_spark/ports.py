@@ -123,8 +123,8 @@ class SegmentStore(Protocol):
     ) -> None:
         """Have `segments` in `target`, verified by size and digest, and durable.
 
-        What is there already is not copied. `names` are the names in `target`, where they
-        differ.
+        What is there already, whole and undamaged, is not copied. `names` are the names in
+        `target`, where they differ.
 
         Raises:
             CorruptLogError: The source's bytes are not what the name says.

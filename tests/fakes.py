@@ -253,7 +253,7 @@ class MemorySegmentStore:
         self._roots[target.root].check_directory(target)
         present = self._roots[target.root].files.setdefault(folder(target), {})
         for segment, name in zip(segments, names or [e.path for e in segments], strict=True):
-            if len(present.get(name, b"")) == segment.size_bytes:
+            if present.get(name) == _content(segment):
                 continue
             self._roots[source.root].check_answers()
             found = self._roots[source.root].files.get(folder(source), {}).get(segment.path)

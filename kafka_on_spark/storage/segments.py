@@ -230,11 +230,10 @@ class FileSegmentStore:
         targets = RootFiles(target.root, self._options)
         sources = RootFiles(source.root, self._options)
         folder = replica_folder(target)
-        present = self._sizes(folder, names or [each.path for each in segments], target)
         missing = []
         for segment, name in zip(segments, names or [e.path for e in segments], strict=True):
             path = f"{folder}/{name}"
-            if present.get(name) == segment.size_bytes:
+            if self._is_there(targets, path, segment):
                 # Whoever wrote it may not have flushed it.
                 if target.is_flushed:
                     flush([path])
@@ -244,8 +243,20 @@ class FileSegmentStore:
         targets.write_all(missing, is_flushed=target.is_flushed)
         flush_folder(target)
 
-    def _sizes(self, folder: str, names: Sequence[str], target: ReplicaAddress) -> dict[str, int]:
-        files = RootFiles(target.root, self._options)
-        return {
-            name: size for name in names if (size := files.size(f"{folder}/{name}")) is not None
-        }
+    @staticmethod
+    def _is_there(targets: RootFiles, path: str, segment: Segment) -> bool:
+        """Return whether a segment lies at `path`; what is not it, is to be copied again.
+
+        A disk that lost its power may keep a file of the right size with other bytes. A store has
+        an object as it was put, or not at all.
+        """
+        if targets.size(path) != segment.size_bytes:
+            return False
+        if not is_local(path):
+            return True
+        try:
+            for _ in checked_pieces(segment, targets.pieces(path), path):
+                pass
+        except CorruptLogError:
+            return False
+        return True

@@ -34,6 +34,7 @@ class Disks:
     put: Any  # (address, name, count) → Segment
     damage: Any  # (address, segment): other bytes of the same size
     content: Any  # (address, name) → bytes or None
+    write: Any  # (address, name, content): a file of other bytes
     roots: Any = None
 
 
@@ -60,6 +61,9 @@ def memory_disks():
         damage=damage,
         content=lambda address, name: (
             roots[address.root].files.get(fakes.folder(address), {}).get(name)
+        ),
+        write=lambda address, name, content: (
+            roots[address.root].files[fakes.folder(address)].update({name: content})
         ),
         roots=roots,
     )
@@ -109,6 +113,9 @@ def real_disks(prepared, topic):
         put=put,
         damage=damage,
         content=lambda address, name: RootFiles(address.root, OPTIONS).read(path(address, name)),
+        write=lambda address, name, content: RootFiles(address.root, OPTIONS).write(
+            path(address, name), content
+        ),
     )
 
 

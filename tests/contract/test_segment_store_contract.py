@@ -50,6 +50,28 @@ def test_what_is_there_is_not_copied_again(disks, source, target):
     assert disks.content(target, segment.path) != disks.content(source, segment.path)
 
 
+@pytest.mark.parametrize("content", [b"", b"x"], ids=["none of its bytes", "a byte"])
+def test_a_file_of_another_size_is_copied_again(disks, source, target, content):
+    segment = disks.put(source, "a", 2)
+    disks.segments.copy(source, target, [segment])
+    disks.write(target, segment.path, content)
+
+    disks.segments.copy(source, target, [segment])
+
+    assert disks.content(target, segment.path) == disks.content(source, segment.path)
+
+
+def test_a_file_of_the_same_size_with_other_bytes_is_copied_again(disks, source, target):
+    """A power cut may leave as many zeros as were written."""
+    segment = disks.put(source, "a", 2)
+    disks.segments.copy(source, target, [segment])
+    disks.damage(target, segment)
+
+    disks.segments.copy(source, target, [segment])
+
+    assert disks.content(target, segment.path) == disks.content(source, segment.path)
+
+
 def test_nothing_to_copy_asks_no_root(disks, source, target):
     disks.segments.copy(replace(source, root="/nowhere"), replace(target, root="/nowhere"), [])
 
