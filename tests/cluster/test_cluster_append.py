@@ -48,6 +48,14 @@ def test_a_record_comes_back_whatever_form_it_was_given_in(cluster, topic, form)
     assert result.partitions[0].base_offset == 0
 
 
+@pytest.mark.parametrize("end", [None, {0: 2}, {0: 3}, {0: 99}])
+def test_a_read_ends_where_what_is_committed_ends_whatever_end_is_asked_for(cluster, topic, end):
+    cluster.append(topic, [(b"k", b"committed")])
+    cluster.append(topic, [(b"k", b"uncommitted"), (b"k", b"uncommitted")], acks=1)
+
+    assert cluster.read(topic, end=end).column("value").to_pylist() == [b"committed"]
+
+
 @pytest.mark.parametrize("acks", ["all", -1, "1", 1])
 def test_an_append_says_where_its_records_stand(cluster, topic, acks):
     first = cluster.append(topic, [(b"k", b"1"), (b"k", b"2")], acks=acks)

@@ -1,5 +1,6 @@
 """The controller's loop: it answers whenever it can, renews in time, and stops when deposed."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -215,3 +216,48 @@ def test_what_was_decided_in_vain_is_not_commanded(world):
     led.loop.run(None)
 
     assert led.sent == [(3, 6)]
+
+
+def commit(world, *records):
+    world.metadata().submit(lambda image: ControllerResult(records, None), timeout_ms=1000)
+
+
+def led_elsewhere(share, of):
+    """Return partitions that broker 1 should lead, of which 2 leads so many."""
+    return [partition("1 2", leader=2 if each < share else 1) for each in range(of)]
+
+
+# fmt: off
+IMBALANCES = [  # limit  led by another, of  moved
+    pytest.param("10",   1, 10,              0,    id="at the limit nothing moves"),
+    pytest.param("10",   2, 10,              2,    id="above it all come back"),
+    pytest.param("9",    1, 10,              1,    id="just above it"),
+    pytest.param("100",  3, 3,               0,    id="never, at 100"),
+    pytest.param("0",    1, 50,              1,    id="always, at 0"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("limit, share, of, moved", IMBALANCES)
+def test_leaders_are_given_back_above_the_limit_of_the_imbalance(world, limit, share, of, moved):
+    image = image_of(*led_elsewhere(share, of), ids="1 2")
+    image = replace(image, configs={"leader.imbalance.per.broker.percentage": limit})
+    commit(world, *snapshot_records(image))
+
+    report = world.loop("active").run(None)
+
+    assert report.leaders_moved == moved
+    leaders = [each.leader for _, each in world.image.partitions()]
+    assert leaders.count(2) == share - moved
+
+
+def test_leaderships_of_a_broker_that_is_away_are_not_given_back(world):
+    image = image_of(*led_elsewhere(2, 2), ids="1 2", fenced="1")
+    image = replace(image, configs={"leader.imbalance.per.broker.percentage": "0"})
+    commit(world, *snapshot_records(image))
+    loop = world.loop("active")
+    loop._run_probes = lambda orders: [
+        ProbeResult(each.broker_id, 56 if each.broker_id == 1 else 0) for each in orders
+    ]
+
+    assert loop.run(None).leaders_moved == 0

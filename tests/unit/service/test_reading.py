@@ -1,0 +1,131 @@
+"""What a reader may see: what is committed, and nothing above it, whatever is asked for."""
+
+import pytest
+
+from kafka_on_spark.errors import (
+    InvalidRequestError,
+    KafkaStorageError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.log.state import LogChange
+from kafka_on_spark.service.reading import plan_reads, read_pieces
+from tests.builders import KEY, TOPIC, address, image_of, log, partition
+from tests.fakes import MemoryReplicaStore, MemoryRoots
+
+COMMITTED = partition("1 2", epoch=0, hw=3, hw_epoch=0, leo=5, start=1)
+
+
+def planned(start=None, end=None, image=None):
+    return plan_reads(image or image_of(COMMITTED), TOPIC, start, end)
+
+
+# fmt: off
+RANGES = [            # start    end      read
+    pytest.param(     None,      None,    [(1, 3)],  id="all that is committed"),
+    pytest.param(     None,      {0: 5},  [(1, 3)],  id="not up to the log end"),
+    pytest.param(     None,      {0: 99}, [(1, 3)],  id="not above the log end"),
+    pytest.param(     None,      {0: 4},  [(1, 3)],  id="not a record above the high watermark"),
+    pytest.param(     None,      {0: 2},  [(1, 2)],  id="up to an end below it"),
+    pytest.param(     {0: 2},    {0: 99}, [(2, 3)],  id="from a start"),
+    pytest.param(     {0: 3},    {0: 99}, [],        id="at the high watermark there is nothing"),
+    pytest.param(     {0: 2},    {0: 1},  [],        id="an end before the start"),
+    pytest.param(     None,      {0: 0},  [],        id="an end below the log start"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("start, end, read", RANGES)
+def test_a_read_is_of_what_is_committed(start, end, read):
+    orders = planned(start, end)
+
+    assert [(each.start_offset, each.end_offset) for each in orders] == read
+
+
+@pytest.mark.parametrize("offset", [0, 6])
+def test_a_start_outside_of_the_log_is_refused(offset):
+    with pytest.raises(OffsetOutOfRangeError):
+        planned({0: offset})
+
+
+def test_a_partition_or_an_offset_that_is_none_is_refused():
+    with pytest.raises(UnknownTopicOrPartitionError):
+        planned(end={7: 1})
+    with pytest.raises(InvalidRequestError):
+        planned(end={0: "end"})
+
+
+def replicas_of(**logs):
+    """Return a store in which replicas have logs: ``on_1="0:abc"``."""
+    addresses = {name: address(int(name.removeprefix("on_"))) for name in logs}
+    roots = MemoryRoots({each.root: each.directory_id for each in addresses.values()})
+    store = MemoryReplicaStore(roots)
+    for name, text in logs.items():
+        store.make(addresses[name])
+        opened = store.open(addresses[name])
+        opened.commit(opened.load(), change_to(log(text)))
+    return store
+
+
+def change_to(state):
+    return LogChange(
+        operation="setup",
+        log_start_offset=state.log_start_offset,
+        log_end_offset=state.log_end_offset,
+        leader_epoch=state.leader_epoch,
+        adds=state.batches,
+    )
+
+
+def read(order, store):
+    """Return the first letter and the offsets of what is read, and from which broker."""
+    return list(
+        read_pieces(
+            order,
+            store,
+            lambda piece, position: [
+                (piece.segment.uuid[0], max(piece.base_offset, position), piece.address.broker_id)
+            ],
+        )
+    )
+
+
+def test_a_replica_with_uncommitted_records_gives_the_committed_ones():
+    [order] = planned(end={0: 99})
+
+    rows = read(order, replicas_of(on_1="0:abcde", on_2="0:abc"))
+
+    assert rows == [("b", 1, 1), ("c", 2, 1)]
+
+
+def test_a_replica_that_lacks_committed_records_gives_none():
+    [order] = planned()
+
+    assert read(order, replicas_of(on_1="0:ab", on_2="0:abc")) == [("b", 1, 2), ("c", 2, 2)]
+
+
+def test_a_range_that_nobody_can_serve_is_refused_with_each_ones_reason():
+    [order] = planned()
+
+    with pytest.raises(KafkaStorageError, match=r"broker 1: .*broker 2: "):
+        read(order, replicas_of(on_1="0:ab", on_2="0:a"))
+
+
+def test_a_replica_that_fails_in_the_middle_is_gone_on_from_by_the_next():
+    [order] = planned()
+    store = replicas_of(on_1="0:abc", on_2="0:abc")
+
+    def rows_of(piece, position):
+        if piece.address.broker_id == 1 and position == 2:
+            raise KafkaStorageError("the disk is gone")
+        yield (position, piece.address.broker_id)
+
+    assert list(read_pieces(order, store, rows_of)) == [(1, 1), (2, 2)]
+
+
+def test_a_fenced_brokers_replica_is_asked_last():
+    """It may have come back before the controller saw it."""
+    [order] = planned(image=image_of(COMMITTED, fenced="1"))
+
+    assert [each.broker_id for each in order.candidates] == [2, 1]
+    assert order.key == KEY
