@@ -3,8 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from inspect import getattr_static
 from os import PathLike
-from typing import Any, NoReturn, TypeVar
+from types import FunctionType
+from typing import Any, Final, NoReturn, TypeVar
 
 from kafka_on_spark.cli.options import moment, pairs
 from kafka_on_spark.cli.output import Output, confirm, plural, say, write_json, write_table
@@ -14,6 +16,7 @@ from kafka_on_spark.controller.brokers import register_broker
 from kafka_on_spark.controller.commands import UNREGISTER_BROKER, Command
 from kafka_on_spark.controller.draining import continue_draining, drain_broker
 from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import BrokerId, DirectoryId, TopicPartition
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.service.controller_loop import ControllerReport
@@ -129,6 +132,53 @@ class Rehearsal(Cluster):
                 cause=cause,
             )
         )
+
+
+REHEARSED: Final = frozenset(
+    {
+        "add_partitions",
+        "alter_cluster_configs",
+        "alter_group_offsets",
+        "alter_topic_configs",
+        "cancel_reassignment",
+        "close",
+        "create_topic",
+        "delete_group",
+        "delete_records",
+        "delete_topic",
+        "describe_topic",
+        "drain_broker",
+        "elect_leaders",
+        "offsets",
+        "plan_reassignment",
+        "reassign",
+        "register_broker",
+        "remove_partitions",
+        "replicate",
+        "resume_broker",
+        "run_controller",
+        "unregister_broker",
+        "verify_reassignment",
+    }
+)
+"""What a rehearsal can do: it reads, or is decided and no more. Any other method is refused before
+it begins, also one that is added later: an append would write and commit."""
+
+
+def _refused(name: str) -> Callable[..., NoReturn]:
+    def refuse(rehearsal: Rehearsal, *arguments: object, **named: object) -> NoReturn:
+        raise InvalidRequestError(
+            f"{name.replace('_', ' ')} can't be done as a dry run, which writes nothing:"
+            " do it without --dry-run"
+        )
+
+    return refuse
+
+
+for _name in dir(Cluster):
+    _is_method = isinstance(getattr_static(Cluster, _name), FunctionType)
+    if _is_method and not _name.startswith("_") and _name not in REHEARSED:
+        setattr(Rehearsal, _name, _refused(_name))
 
 
 @dataclass(slots=True, kw_only=True)

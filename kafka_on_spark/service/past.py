@@ -13,7 +13,9 @@ from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import ControllerEpoch, Offset
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import MetadataBatch
+from kafka_on_spark.ports import Turn
 from kafka_on_spark.service.metadata_service import MetadataService
+from kafka_on_spark.service.read_only_log import ReadOnlyLog
 
 T = TypeVar("T")
 
@@ -24,7 +26,7 @@ class PastMetadata(MetadataService):
     """The metadata as of `image`. `now` is the service of what it has become since."""
 
     def __init__(self, now: MetadataService, image: MetadataImage) -> None:
-        super().__init__(now._log, now._clock, random=now._random)
+        super().__init__(ReadOnlyLog(now._log), now._clock, random=now._random)
         self.now = now
         self._image = image
 
@@ -32,14 +34,14 @@ class PastMetadata(MetadataService):
         """Return the image: what was does not change."""
         return self._image
 
-    def submit(
+    def _submit(
         self,
-        decide: Callable[[MetadataImage], ControllerResult[T]],
-        *,
+        decide: Callable[[MetadataImage, Turn], ControllerResult[T]],
         timeout_ms: int,
-        controller: tuple[str, ControllerEpoch] | None = None,
+        controller: tuple[str, ControllerEpoch] | None,
+        note: Callable[[], bytes] | None,
     ) -> NoReturn:
-        """Refuse.
+        """Refuse what is submitted or concluded.
 
         Raises:
             InvalidRequestError: Always.

@@ -16,8 +16,9 @@ from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Record, Stamp
-from kafka_on_spark.ports import ReplicaAddress, ReplicaLog, ReplicaStore
+from kafka_on_spark.ports import NO_TURN, ReplicaAddress, ReplicaLog, ReplicaStore, Turn
 from kafka_on_spark.service.metadata_service import MetadataService
+from kafka_on_spark.service.read_only_log import ReadOnlyLog
 
 T = TypeVar("T")
 
@@ -32,7 +33,7 @@ class RehearsedMetadata(MetadataService):
     """
 
     def __init__(self, now: MetadataService) -> None:
-        super().__init__(now._log, now._clock, random=now._random)
+        super().__init__(ReadOnlyLog(now._log), now._clock, random=now._random)
         image = now.catch_up()
         if image.controller is not None:
             image = replace(image, controller=replace(image.controller, controller_id=None))
@@ -43,15 +44,15 @@ class RehearsedMetadata(MetadataService):
         """Return the image: nobody else takes part in a rehearsal."""
         return self._image
 
-    def submit(
+    def _submit(
         self,
-        decide: Callable[[MetadataImage], ControllerResult[T]],
-        *,
+        decide: Callable[[MetadataImage, Turn], ControllerResult[T]],
         timeout_ms: int,
-        controller: tuple[str, ControllerEpoch] | None = None,
+        controller: tuple[str, ControllerEpoch] | None,
+        note: Callable[[], bytes] | None,
     ) -> T:
-        """Have `decide` take effect on this image alone; return its response."""
-        result = decide(self._image)
+        """Have what is submitted or concluded take effect on this image alone."""
+        result = decide(self._image, NO_TURN)
         if result.records:
             batch = MetadataBatch(
                 base_offset=Offset(self._image.offset),

@@ -2,6 +2,9 @@
 
 import pytest
 
+from kafka_on_spark import Cluster
+from kafka_on_spark.cli.session import REHEARSED, Rehearsal
+from kafka_on_spark.errors import InvalidRequestError
 from tests.cluster.disks import files_below, isr_of, partition_of, records
 
 COUNTS = ("copied_records", "copied_bytes", "truncated_records", "isr_changes", "is_caught_up")
@@ -82,3 +85,19 @@ def test_what_would_be_cut_is_told_and_a_root_that_is_away_too(
 
 def test_a_dry_run_of_a_topic_that_is_not_there_is_refused(call):
     assert "no topic" in call.refused("replicate", "--topic", "nothing", "--dry-run")
+
+
+def test_what_is_never_rehearsed_is_refused_before_it_begins(new_topic, cluster, everything):
+    """An append of a rehearsal would ship files, and commit them."""
+    topic = new_topic(b"a")
+    before = everything()
+    rehearsal = Rehearsal.of(cluster)
+
+    with pytest.raises(InvalidRequestError, match="append can't be done as a dry run"):
+        rehearsal.append(topic, records(b"b"))
+
+    assert everything() == before
+
+
+def test_all_that_a_rehearsal_can_do_is_there():
+    assert set(dir(Cluster)) >= REHEARSED
