@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, le
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from kafka_on_spark.ids import (
     KEEP,
@@ -41,6 +41,10 @@ class PartitionChange:
     unclean_generation: int | Keep = KEEP
 
 
+_FOLLOWS: Final = {"log_end_offset": "high_watermark"}
+"""A field that changes with another: an unclean leader's log ends where it is committed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRegistration:
     """One partition's assignment, leadership and committed end, as of one metadata offset.
@@ -68,7 +72,8 @@ class PartitionRegistration:
         high_watermark_epoch: Epoch of the record below the high watermark; None while
             nothing is committed.
         log_end_offset: The leader's log end as last recorded; work for replication if it is
-            above the high watermark.
+            above the high watermark. An unclean election sets it with the high watermark: both
+            are where the new leader's log ends.
         log_start_offset: First offset kept, as decided.
         unclean_generation: Unclean elections so far: within one, the HW never falls (I8).
     """
@@ -136,6 +141,12 @@ class PartitionRegistration:
         return self.directory_of(broker_id) not in (None, LOST)
 
     @property
+    def known_log_end(self) -> Offset:
+        """Where the leader's log ends, as far as the metadata knows: never below the high
+        watermark."""
+        return max(self.high_watermark, self.log_end_offset)
+
+    @property
     def begins_empty(self) -> bool:
         """Whether an unclean leader had nothing from the log start on, and begins there."""
         return self.high_watermark > 0 and self.high_watermark_epoch is None
@@ -199,9 +210,10 @@ class PartitionRegistration:
         columns = {name: list(map(attrgetter(name), partitions)) for name in cls.__slots__}
         # Many share a change, and few of its fields are given.
         distinct = {id(change): change for change in changes}.values()
-        for name in PartitionChange.__slots__:
-            if any(getattr(change, name) is not KEEP for change in distinct):
-                pairs = zip(columns[name], map(attrgetter(name), changes), strict=True)
+        sources = {**{name: name for name in PartitionChange.__slots__}, **_FOLLOWS}
+        for name, source in sources.items():
+            if any(getattr(change, source) is not KEEP for change in distinct):
+                pairs = zip(columns[name], map(attrgetter(source), changes), strict=True)
                 columns[name] = [own if new is KEEP else new for own, new in pairs]
         epochs = list(map(cls.epochs_after, partitions, changes))
         columns["leader_epoch"] = [leader_epoch for leader_epoch, _ in epochs]
@@ -232,7 +244,7 @@ class PartitionRegistration:
             throttle_bytes_per_s=self.throttle_bytes_per_s if throttle is KEEP else throttle,
             high_watermark=self.high_watermark if mark is KEEP else mark,
             high_watermark_epoch=self.high_watermark_epoch if mark_epoch is KEEP else mark_epoch,
-            log_end_offset=self.log_end_offset,
+            log_end_offset=self.log_end_offset if mark is KEEP else mark,
             log_start_offset=self.log_start_offset,
             unclean_generation=self.unclean_generation if generation is KEEP else generation,
         )

@@ -137,10 +137,7 @@ def _clipped(
     if is_another_topic(image, start, name):
         return {number: int(each.log_start_offset) for number, each in topic.partitions.items()}
     ends = {
-        number: min(
-            each.high_watermark,
-            cuts.get(PartitionKey(topic.topic_id, number), each.high_watermark),
-        )
+        number: _end_of(each, cuts.get(PartitionKey(topic.topic_id, number)))
         for number, each in topic.partitions.items()
     }
     return {
@@ -148,6 +145,12 @@ def _clipped(
         for number, position in start.positions[name].items()
         if number in ends
     }
+
+
+def _end_of(partition: PartitionRegistration, cut: Offset | None) -> Offset:
+    """Return up to where a position may stand: between the end of what is committed and the log's
+    end it waits."""
+    return partition.known_log_end if cut is None else min(partition.high_watermark, cut)
 
 
 def _check_topic(image: MetadataImage, start: StreamOffset, name: str) -> None:
@@ -168,7 +171,7 @@ def _check_topic(image: MetadataImage, start: StreamOffset, name: str) -> None:
         # Who stands at the log start has read nothing that could be lost.
         has_read = position > partition.log_start_offset
         has_lost = has_read and has_new_generation(start, name, number, partition)
-        if has_lost or position > partition.high_watermark:
+        if has_lost or position > partition.known_log_end:
             raise _offset_changed(f"{name}-{number}", position, partition, has_lost=has_lost)
 
 
@@ -195,8 +198,8 @@ def _offset_changed(
             f" {partition.unclean_generation}); {_GO_ON} with what there is now"
         )
     return LogTruncatedError(
-        f"{changed}, the end of what is committed: the start offset is set too high and this is"
-        f" the first batch, or records are gone; {_GO_ON} from there"
+        f"{changed}, and its log ends at {partition.known_log_end}: the start offset is set too"
+        f" high and this is the first batch, or records are gone; {_GO_ON} from there"
     )
 
 

@@ -59,7 +59,7 @@ def offsets_of(partition: PartitionRegistration) -> PartitionOffsets:
     return PartitionOffsets(
         log_start_offset=partition.log_start_offset,
         high_watermark=partition.high_watermark,
-        log_end_offset=Offset(max(partition.high_watermark, partition.log_end_offset)),
+        log_end_offset=partition.known_log_end,
     )
 
 

@@ -90,13 +90,20 @@ def check_order(image: MetadataImage, start: StreamOffset, end: StreamOffset) ->
     for name, partitions in end.positions.items():
         for number, last in partitions.items():
             first = start.positions[name][number]
-            if first > last:
+            if first > last and not _waits_for_commits(image, name, number, first, last):
                 high_watermark = image.topic(name).partitions[number].high_watermark
                 raise InvalidRequestError(
                     "RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET: The resolved start offset"
                     f" {first} is greater than the resolved end offset {last} for topic {name}"
                     f" partition {number}; its high watermark is {high_watermark}"
                 )
+
+
+def _waits_for_commits(image: MetadataImage, name: str, number: int, first: int, last: int) -> bool:
+    """Return whether a batch begins between the end of what is committed and the log's end: it
+    is empty."""
+    partition = image.topic(name).partitions[number]
+    return last == partition.high_watermark and first <= partition.known_log_end
 
 
 def check_committed(image: MetadataImage, end: StreamOffset) -> None:

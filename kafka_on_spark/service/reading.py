@@ -65,22 +65,25 @@ def plan_read(
 ) -> ReadOrder:
     """Return the order to read ``[start_offset, end_offset)``, cut to what is committed.
 
+    Between the high watermark and the log end nothing can be read yet: the order is empty.
+
     Raises:
-        OffsetOutOfRangeError: The start is below the log start or above the high watermark.
+        OffsetOutOfRangeError: The start is below the log start or above the log end.
     """
     partition = image.topics[key.topic_id].partitions[key.partition]
     name = image.name_of(key)
-    if not partition.log_start_offset <= start_offset <= partition.high_watermark:
+    if not partition.log_start_offset <= start_offset <= partition.known_log_end:
         raise OffsetOutOfRangeError(
             f"offset {start_offset} of {name} is not between its log start"
-            f" {partition.log_start_offset} and its high watermark {partition.high_watermark}"
+            f" {partition.log_start_offset} and its log end {partition.known_log_end}"
+            f" (committed up to {partition.high_watermark}): read from one that is"
         )
     return ReadOrder(
         name=name,
         key=key,
         partition=partition,
         start_offset=start_offset,
-        end_offset=Offset(min(end_offset, partition.high_watermark)),
+        end_offset=max(start_offset, min(end_offset, partition.high_watermark)),
         candidates=tuple(
             address_of(image, key, partition, broker_id)
             for broker_id in readers_choice(image, partition, client_rack)
@@ -105,7 +108,7 @@ def plan_reads(
     Raises:
         UnknownTopicOrPartitionError: There is no such topic or partition.
         InvalidRequestError: Offsets are not given by partition, or one is no number.
-        OffsetOutOfRangeError: A start is outside of what is committed.
+        OffsetOutOfRangeError: A start is below its log start or above its log end.
     """
     starts, ends = _offsets(image, topic, "start", start), _offsets(image, topic, "end", end)
     orders = []

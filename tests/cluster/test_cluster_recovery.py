@@ -121,6 +121,7 @@ def test_an_unclean_election_says_what_is_lost(disks, how):
     assert (partition.high_watermark, partition.high_watermark_epoch) == (1, 0)
     assert "unclean election, offsets 1 to 1 are lost" in last_cause(cluster)
     assert values_of(cluster, "orders") == [b"a"]
+    assert cluster.offsets("orders")[0].log_end_offset == 1
     disks.give_back(1, 2)
     cluster.run_controller()
     catch_up(cluster)

@@ -10,6 +10,7 @@ from kafka_on_spark.errors import (
     InvalidRequestError,
     KafkaStorageError,
     LogTruncatedError,
+    OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.service.group_offsets import describe_group
@@ -225,3 +226,31 @@ def test_a_past_whose_records_are_gone_or_others_is_told(disks):
 
     assert "Partition t-0 offset was changed from 3 to 2" in str(lost.value)
     assert "Partitions t-0 have been deleted" in str(gone.value)
+
+
+def test_what_is_not_committed_yet_is_an_empty_answer_to_reads_batches_and_streams(disks):
+    cluster = disks.cluster
+    cluster.append("t", records(b"0"))
+    cluster.append("t", records(b"1", b"2"), acks=1)
+    waiting = {"startingOffsets": '{"t":{"0":2}}'}
+    reader = stream(disks, **waiting, kafka__group__id="waits")
+    start = reader.initialOffset()
+
+    assert cluster.read("t", {0: 2}).num_rows == cluster.read("t", {0: 3}).num_rows == 0
+    assert read(batch(disks, **waiting)) == []
+    for fails in ("true", "false"):
+        patient = stream(disks, failOnDataLoss=fails, **waiting)
+        assert patient.latestOffset(start, ReadAllAvailable()) == start
+        assert patient.partitions(start, start) == []
+    assert reader.latestOffset(start, ReadAllAvailable()) == start
+    assert [each.lag for each in describe_group(cluster.image, "waits")] == [0]
+    with pytest.raises(OffsetOutOfRangeError, match="its log end 3"):
+        cluster.read("t", {0: 4})
+    with pytest.raises(InvalidRequestError, match="its high watermark is 1"):
+        batch(disks, startingOffsets='{"t":{"0":4}}')
+    beyond = stream(disks, startingOffsets='{"t":{"0":4}}')
+    with pytest.raises(LogTruncatedError, match="its log ends at 3"):
+        beyond.latestOffset(beyond.initialOffset(), ReadAllAvailable())
+    cluster.replicate()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert values(reader, reader.partitions(start, end)) == [b"2"]

@@ -1,10 +1,11 @@
 """How one change alters a registration, and which registrations can't be."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
 
-from kafka_on_spark.ids import KEEP, LOST
+from kafka_on_spark.ids import KEEP, LOST, Offset
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from tests.builders import brokers, disk, partition, subsets, uuid_on
 
@@ -22,7 +23,7 @@ CASES = [  # change                                                   after
     pytest.param(PartitionChange(elr=frozenset()),                    partition("2 1 3", "1 2", 1, version=10),                      id="elr-emptied"),
     pytest.param(PartitionChange(directories=(LOST, disk(1), None)),  partition("2 1 3", "1 2", 1, elr="3", version=10, lost="2", unmade="3"), id="directories"),
     pytest.param(PartitionChange(adding_replicas=(3,), removing_replicas=(2,)), partition("2 1 3", "1 2", 1, elr="3", version=10, adding="3", removing="2"), id="reassignment-begins"),
-    pytest.param(PartitionChange(high_watermark=4, high_watermark_epoch=5, unclean_generation=1), partition("2 1 3", "1 2", 1, elr="3", version=10, hw=4, hw_epoch=5, leo=0, unclean_generation=1), id="unclean"),
+    pytest.param(PartitionChange(high_watermark=4, high_watermark_epoch=5, unclean_generation=1), partition("2 1 3", "1 2", 1, elr="3", version=10, hw=4, hw_epoch=5, unclean_generation=1), id="unclean"),
 ]
 # fmt: on
 
@@ -30,6 +31,20 @@ CASES = [  # change                                                   after
 @pytest.mark.parametrize("change, after", CASES)
 def test_merge(change, after):
     assert BEFORE.merge(change) == after
+
+
+def test_after_an_unclean_election_the_log_ends_where_the_new_leaders_does():
+    before = replace(BEFORE, high_watermark=Offset(6), log_end_offset=Offset(9))
+    change = PartitionChange(leader=2, high_watermark=4, unclean_generation=1)
+
+    merged = [before.merge(change), *PartitionRegistration.merge_each([before], [change])]
+
+    assert [(each.high_watermark, each.known_log_end) for each in merged] == [(4, 4)] * 2
+    kept = [
+        before.merge(PartitionChange()),
+        *PartitionRegistration.merge_each([before], [PartitionChange()]),
+    ]
+    assert [(each.high_watermark, each.known_log_end) for each in kept] == [(6, 9)] * 2
 
 
 def test_merge_can_replace_the_assignment():

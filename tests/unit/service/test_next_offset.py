@@ -150,7 +150,7 @@ def test_a_partition_that_comes_without_its_beginning_is_told():
 LOSSES = [  # the cluster as it is now, a query at offset 5 of a-0, and what it is told
     pytest.param(image_of_topics({}, 200),                                       UnknownTopicOrPartitionError, "KAFKA_DATA_LOSS.PARTITIONS_DELETED: Partitions a-0 have been deleted", id="topic gone"),
     pytest.param(image(9, ids={"a": "another"}),                                 InconsistentTopicIdError,     "KAFKA_DATA_LOSS: topic 'a' was deleted and created again",             id="topic made anew"),
-    pytest.param(image(4),                                                       LogTruncatedError,            "KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED: Partition a-0 offset was changed from 5 to 4, the end of what is committed: the start offset is set too high", id="too high a start"),
+    pytest.param(image(4),                                                       LogTruncatedError,            "KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED: Partition a-0 offset was changed from 5 to 4, and its log ends at 4: the start offset is set too high", id="too high a start"),
     pytest.param(image_of_topics({"a": [partition("1", hw=4, unclean_generation=1)]}, 200), LogTruncatedError, "offset was changed from 5 to 4: it was led by a replica that lacked committed records (unclean election 1)", id="unclean election"),
     pytest.param(image_of_topics({"a": [partition("1", hw=9, unclean_generation=1)]}, 200), LogTruncatedError, "offset was changed from 5 to 9: it was led by a replica", id="unclean election and new records"),
 ]
