@@ -1,0 +1,215 @@
+"""A call that hangs is left behind, and nothing waits for it longer than its root is given."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kafka_on_spark.errors import ClusterClosedError, KafkaStorageError
+from kafka_on_spark.storage import deadlines
+from kafka_on_spark.storage.daemon_threads import DaemonThreads
+from kafka_on_spark.storage.deadlines import RootLock, gets_on, within
+
+SHORT = 0.05
+
+
+@pytest.fixture
+def hang() -> Iterator[threading.Event]:
+    """What a call waits for that hangs; it comes back when the test ends."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_a_call_returns_what_its_work_returns_and_raises_what_it_raises() -> None:
+    assert within("/a", lambda: 7, 5.0) == 7
+    with pytest.raises(FileNotFoundError):
+        within("/a", lambda: os.stat("/there/is/none"), 5.0)
+
+
+def test_a_call_that_hangs_is_left_behind_with_an_error_that_names_its_root(
+    hang: threading.Event,
+) -> None:
+    with pytest.raises(KafkaStorageError, match=r"^/hangs does not answer"):
+        within("/hangs", hang.wait, SHORT)
+
+
+def test_an_operation_may_compute_for_longer_than_a_touch_of_its_root_may_take() -> None:
+    def work() -> str:
+        within("/a", lambda: None, SHORT)
+        time.sleep(4 * SHORT)
+        return "done"
+
+    assert within("/a", work) == "done"
+
+
+def test_an_operation_hangs_with_one_touch_of_its_root(hang: threading.Event) -> None:
+    with pytest.raises(KafkaStorageError, match=r"^/op does not answer"):
+        within("/op", lambda: within("/op/table", hang.wait, SHORT))
+
+
+def test_the_root_that_hangs_is_the_one_that_is_named(hang: threading.Event) -> None:
+    def copy() -> None:
+        within("/target", lambda: within("/target1", hang.wait, SHORT), 60.0)
+
+    with pytest.raises(KafkaStorageError, match=r"^/target1 does not answer"):
+        within("/target", copy)
+
+
+def test_a_long_touch_that_comes_on_is_no_hanging_one() -> None:
+    def read() -> int:
+        for _ in range(8):
+            time.sleep(SHORT / 2)
+            gets_on(SHORT)
+        return 8
+
+    assert within("/a", read, SHORT) == 8
+
+
+def test_at_most_so_many_calls_hang_at_one_root_and_others_are_not_concerned() -> None:
+    hang = threading.Event()
+    for _ in range(deadlines.STUCK_MAX):
+        with pytest.raises(KafkaStorageError, match="a call to it hangs"):
+            within("/bounded", hang.wait, SHORT)
+
+    with pytest.raises(KafkaStorageError, match="4 calls to it hang"):
+        within("/bounded", lambda: pytest.fail("it was begun"), SHORT)
+    assert within("/other", lambda: 1, 5.0) == 1
+
+    hang.set()
+    assert _eventually(lambda: within("/bounded", lambda: 2, 5.0)) == 2
+
+
+def _eventually(ask: Callable[[], int]) -> int:
+    for _ in range(200):
+        try:
+            return ask()
+        except KafkaStorageError:
+            time.sleep(0.05)
+    return ask()
+
+
+def test_what_was_left_behind_touches_its_root_no_more_when_it_comes_back() -> None:
+    hang, touched = threading.Event(), threading.Event()
+
+    def work() -> None:
+        within("/late", hang.wait, SHORT)
+        within("/late", touched.set, SHORT)
+
+    with pytest.raises(KafkaStorageError):
+        within("/late", work)
+    hang.set()
+
+    _eventually(lambda: within("/late", lambda: 1, 5.0))
+    assert not touched.wait(0.5)
+
+
+def test_who_waits_for_a_lock_whose_owner_hangs_is_told_so(hang: threading.Event) -> None:
+    lock = RootLock("/locked")
+
+    def hold() -> None:
+        with lock:
+            within("/locked", hang.wait, SHORT)
+
+    def want() -> None:
+        with lock, lock:
+            pass
+
+    with pytest.raises(KafkaStorageError):
+        within("/locked", hold)
+    with pytest.raises(KafkaStorageError, match=r"^/locked does not answer"):
+        within("/locked", want)
+
+
+def test_threads_of_a_pool_do_their_work_and_take_none_when_it_was_shut_down() -> None:
+    pool = DaemonThreads(2, "test")
+
+    assert sorted(pool.map(lambda each: each * 2, range(9))) == [2 * each for each in range(9)]
+
+    pool.shutdown()
+    with pytest.raises(ClusterClosedError):
+        pool.submit(lambda: None)
+
+
+ENDS = """
+import threading
+from kafka_on_spark.storage.daemon_threads import DaemonThreads
+from kafka_on_spark.storage.deadlines import within
+from kafka_on_spark.errors import KafkaStorageError
+pool, begun = DaemonThreads(2, "hang"), threading.Event()
+def hang():
+    try:
+        within("/root", threading.Event().wait, 0.05)
+    except KafkaStorageError as error:
+        print(error)
+def for_ever():
+    begun.set()
+    threading.Event().wait()
+pool.submit(hang).result()
+pool.submit(for_ever)
+begun.wait()
+"""
+
+
+def test_a_process_ends_though_calls_of_it_hang() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ENDS], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "/root does not answer" in done.stdout
+
+
+NO_THREADS = """
+import threading
+from kafka_on_spark.storage.deadlines import within
+def no_thread(self):
+    raise RuntimeError("can't start new thread")
+threading.Thread.start = no_thread
+within("/root", lambda: None, 5.0)
+"""
+
+
+def test_a_process_that_has_no_more_threads_says_that() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", NO_THREADS], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert "this process can't start another thread" in done.stderr
+
+
+FORKED = """
+import os
+from kafka_on_spark.errors import ClusterClosedError
+from kafka_on_spark.storage.deadlines import within
+def child(work):
+    pid = os.fork()
+    if pid:
+        os.waitpid(pid, 0)
+        return
+    try:
+        print(work(), flush=True)
+    except ClusterClosedError as error:
+        print(error, flush=True)
+    os._exit(0)
+child(lambda: within("/root", lambda: "before the first use it works", 5.0))
+within("/root", lambda: None, 5.0)
+child(lambda: within("/root", lambda: "after it", 5.0))
+"""
+
+
+def test_a_process_forked_from_one_that_has_used_a_root_says_so_and_one_forked_before_works() -> (
+    None
+):
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=60, check=False
+    )
+
+    first, second = done.stdout.splitlines()
+    assert first == "before the first use it works"
+    assert "forked from one that had used one" in second
+    assert "forkserver" in second
