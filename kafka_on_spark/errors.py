@@ -178,10 +178,23 @@ class DuplicateSequenceError(ProtocolError):
 
 
 class KafkaStorageError(ProtocolError):
-    """A root or table can't be read or written now."""
+    """A root or table can't be read or written now: the system, a library or a store says so.
+
+    It tells nothing about a replica (DESIGN §8); what is wrong with one is another error.
+    """
 
     code = 56
     is_retriable = True
+
+
+class RootAccessDeniedError(KafkaStorageError):
+    """The root refuses this caller: no permission, no credentials, or a wrong option.
+
+    It counts against nobody but the caller: another one may well reach the root.
+    """
+
+    code = 1006
+    is_retriable = False
 
 
 class ReassignmentInProgressError(ProtocolError):
@@ -329,7 +342,11 @@ class ClusterClosedError(KafkaOnSparkError):
 
 NO_ERROR: Final = 0
 UNKNOWN_SERVER_ERROR: Final = -1
-ERROR_BY_CODE: Final = {cls.code: cls for cls in ProtocolError.__subclasses__()}
+ERROR_BY_CODE: Final = {
+    cls.code: cls
+    for kind in ProtocolError.__subclasses__()
+    for cls in (kind, *kind.__subclasses__())
+}
 ERROR_NAME_BY_CODE: Final = {
     NO_ERROR: "NONE",
     UNKNOWN_SERVER_ERROR: "UNKNOWN_SERVER_ERROR",

@@ -49,7 +49,7 @@ def table_steps(
     """
     # In this order: what leaves the log between the two is among the old ones.
     names = [name for each in (log_folder(uri), old_folder(uri)) for name in files.names(each)]
-    commits = {version for name in names if (version := _commit_version(name)) is not None}
+    commits = {version for name in names if (version := commit_version(name)) is not None}
     checkpoints = {each for name in names if (each := checkpoint_version(name)) is not None}
     versions = commits | checkpoints
     if not versions:
@@ -69,7 +69,8 @@ def table_steps(
     yield from _check_hint(files, uri, checkpoints)
 
 
-def _commit_version(name: str) -> int | None:
+def commit_version(name: str) -> int | None:
+    """Return which version a file of the log is the commit of, or None if of none."""
     stem = name.removesuffix(".json")
     return int(stem) if stem != name and len(stem) == 20 and stem.isdecimal() else None
 
@@ -79,6 +80,11 @@ def _read_commit(files: RootFiles, uri: str, version: int, *, is_there: bool) ->
     content = read_commit(files, uri, version) if is_there else None
     if content is None:
         return TableDamage(version=version, sentence=f"the commit {path} is missing")
+    return commit_step(content, version, path)
+
+
+def commit_step(content: bytes, version: int, path: str) -> TableStep:
+    """Return what the bytes of a commit say, or that they say nothing."""
     if not content.strip():
         return TableDamage(version=version, sentence=f"the commit {path} is empty")
     try:
@@ -161,10 +167,15 @@ def _micros(values: Any) -> int | None:
 
 def _read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
     path = checkpoint_path(uri, version)
+    content = files.read(path)
+    if content is None:
+        content = files.read(f"{old_folder(uri)}/{path.rsplit('/', 1)[-1]}")
+    return checkpoint_step(content, version, path)
+
+
+def checkpoint_step(content: bytes | None, version: int, path: str) -> TableStep:
+    """Return what the bytes of a checkpoint say, or that they say nothing; None: it is gone."""
     try:
-        content = files.read(path)
-        if content is None:
-            content = files.read(f"{old_folder(uri)}/{path.rsplit('/', 1)[-1]}")
         if not content:
             raise ValueError("it is empty" if content is not None else "it is gone")
         table = pq.read_table(pa.BufferReader(content), columns=["add", "txn", "metaData"])
@@ -178,6 +189,8 @@ def _read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
             counters=counters,
             configuration=dict(configurations[0]["configuration"]),
         )
+    except MemoryError:  # Arrow's is one of its own errors, too
+        raise
     except (pa.ArrowException, OSError, IndexError, *_BAD_JSON) as error:
         text = " ".join(str(error).split())
         sentence = f"the checkpoint {path} can't be read: {text}"

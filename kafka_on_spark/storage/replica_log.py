@@ -108,39 +108,76 @@ class DeltaReplicaLog:
         if state is not None and delta.is_local and delta.is_still_at(state.version):
             return state  # without the lock: nobody waits for a handle who does not need it
         with self._delta.lock:
-            version = self._refresh()
-            if self._state is None:
-                self._check_identity()
-            if self._state is None or self._state.version != version:
-                self._state = self._read_state(version)
-            return self._state
+            try:
+                return self._load()
+            except EVIDENCE as claim:
+                raise self._flaw_or_failure(claim) from claim
+            except KafkaOnSparkError:
+                raise
+            except Exception as error:
+                raise storage_error(
+                    error, f"read the table at {self._delta.uri}", self._options
+                ) from self._options.shown(error)
 
-    def _refresh(self) -> int:
-        """Bring the table up; one that is not there is lost only if its disk is there."""
+    def _load(self) -> ReplicaState:
+        version = self._delta.refresh()
+        if self._state is None:
+            self._check_identity()
+        if self._state is None or self._state.version != version:
+            self._state = self._read_state(version)
+        return self._state
+
+    def _flaw_or_failure(self, claim: ProtocolError) -> ProtocolError:
+        """Return what is wrong with the table, by a look of its own; or that nothing is known.
+
+        What delta-rs and the handle say of a table may come from an error of the system.
+        """
+        address = self._address
+        folder = replica_folder(address).removeprefix(f"{address.root}/")
+        expected = configuration_of(address.identity)
+        with look_at(address.root, address.directory_id, self._options) as look:
+            flaw = table_flaw(
+                look, folder, seen_version=self._delta.version, configuration=expected
+            )
+            if flaw is None and not self._is_anew:
+                flaw = self._flaw_anew(type(claim))
+        if flaw is None:
+            flaw = KafkaStorageError(
+                f"the table at {self._delta.uri} could not be read just now, and nothing was found"
+                f" to be wrong with it: {claim.message}"
+            )
+        self._delta.forget()
+        self._state = None
+        return flaw
+
+    def _flaw_anew(self, kind: type[ProtocolError]) -> ProtocolError | None:
+        """Return what is wrong with what the log's files say, whose bytes can all be read."""
+        log = DeltaReplicaLog(self._address, self._options)
+        log._is_anew = True
         try:
-            return self._delta.refresh()
-        except ReplicaLostError:
-            check_directory(self._address.root, self._address.directory_id, self._options)
-            raise
+            version = log._delta.refresh()
+            log._delta.active_files()
+        except EVIDENCE:
+            return None  # it is delta-rs that can't read it, and it does not say why
+        try:
+            log._check_identity()
+            log._read_state(version)
+        except EVIDENCE as error:
+            return error
+        return None
 
     def _check_identity(self) -> None:
         found = self._delta.handle.metadata().configuration
-        if found.get("kos.format.version", FORMAT_VERSION) != FORMAT_VERSION:
-            raise CorruptLogError(
-                f"the table at {self._delta.uri} has format {found['kos.format.version']}, this"
-                f" version reads {FORMAT_VERSION}: use a newer kafka_on_spark"
+        expected = configuration_of(self._address.identity)
+        version = found.get("kos.format.version", FORMAT_VERSION)
+        if version != FORMAT_VERSION:
+            raise KafkaStorageError(
+                f"the table at {self._delta.uri} has format {version}, this version reads"
+                f" {FORMAT_VERSION}: use a newer kafka_on_spark"
             )
-        for name, value in configuration_of(self._address.identity).items():
-            if found.get(name) != value:
-                # In its place stands another topic's table, or another replica's of this one.
-                is_topics = name == "kos.topic.id"
-                kind = InconsistentTopicIdError if is_topics else ReplicaLostError
-                raise kind(
-                    f"the table at {self._delta.uri} is another replica's",
-                    setting=name,
-                    expected=value,
-                    found=found.get(name),
-                )
+        flaw = identity_flaw(found, expected, self._delta.uri)
+        if flaw is not None:
+            raise flaw
 
     def _read_state(self, version: int) -> ReplicaState:
         counter = self._delta.counter

@@ -58,7 +58,10 @@ def read_identity(root: str, options: StorageOptions) -> RootIdentity | None:
         KafkaStorageError: The root does not answer.
         InvalidRootError: The file is not one of ours.
     """
-    content = RootFiles(root, options).read(f"{root}/{META_PROPERTIES}")
+    return _identity_of(RootFiles(root, options).read(f"{root}/{META_PROPERTIES}"), root)
+
+
+def _identity_of(content: bytes | None, root: str) -> RootIdentity | None:
     if content is None:
         return None
     try:
@@ -84,7 +87,20 @@ def check_directory(root: str, directory_id: DirectoryId, options: StorageOption
     Raises:
         KafkaStorageError: It is another disk or none, or it does not answer.
     """
-    found = read_identity(root, options)
+    content = RootFiles(root, options).read(f"{root}/{META_PROPERTIES}")
+    check_is_directory(content, root, directory_id)
+
+
+def check_is_directory(content: bytes | None, root: str, directory_id: DirectoryId) -> None:
+    """Check that the bytes of a root's ``meta.properties`` name the disk `directory_id`.
+
+    Raises:
+        KafkaStorageError: They name another disk or none.
+    """
+    try:
+        found = _identity_of(content, root)
+    except InvalidRootError as error:
+        raise KafkaStorageError(error.message) from error
     if found is None or found.directory_id != directory_id:
         raise KafkaStorageError(
             f"{root} is not the disk it was",

@@ -13,13 +13,13 @@ from typing import Any, Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from kafka_on_spark.errors import InvalidRootError, KafkaStorageError
+from kafka_on_spark.storage.failures import ABSENT, storage_error
+from kafka_on_spark.storage.failures import reason as reason
 from kafka_on_spark.storage.local_files import local_pieces, read_local, write_temporary
 from kafka_on_spark.storage.options import StorageOptions as StorageOptions
 from kafka_on_spark.storage.options import is_local as is_local
 from kafka_on_spark.storage.store_clients import PACKAGES, client_options
 
-_TERMINAL: Final = re.compile(r"\x1b\[[0-9;]*m|↳")
-_ABSENT: Final = (FileNotFoundError, NotADirectoryError)
 # Letters that a store's client or a URL's reader takes for something else than themselves.
 _ODD: Final = re.compile(r"[*?\[\]\\\s]")
 
@@ -109,12 +109,12 @@ class RootFiles:
         kinds = OSError if is_local(path) else Exception
         try:
             yield
-        except (*_ABSENT, FileExistsError, KafkaStorageError, InvalidRootError):
+        except (*ABSENT, FileExistsError, KafkaStorageError, InvalidRootError):
             raise
         except kinds as error:
-            raise KafkaStorageError(
-                f"can't {verb} {path}: {reason(error, self.options)}"
-            ) from self.options.shown(error)
+            raise storage_error(error, f"{verb} {path}", self.options) from self.options.shown(
+                error
+            )
 
     def read(self, path: str) -> bytes | None:
         """Return a file's bytes, or None if there is no such file."""
@@ -124,7 +124,7 @@ class RootFiles:
                     return read_local(path)
                 content: bytes = filesystem(path, self.options).cat_file(path)
                 return content
-        except _ABSENT:
+        except ABSENT:
             return None
 
     def pieces(self, path: str) -> Iterator[Any]:
@@ -169,8 +169,8 @@ class RootFiles:
         try:
             with self._answering("write", path):
                 os.rename(temporary, path)
-        except (*_ABSENT, FileExistsError) as error:  # the disk went since it was flushed
-            raise KafkaStorageError(f"can't write {path}: {reason(error)}") from error
+        except (*ABSENT, FileExistsError) as error:  # the disk went since it was flushed
+            raise storage_error(error, f"write {path}") from error
 
     def _write(self, path: str, pieces: Iterable[Any], written: list[tuple[str, str]]) -> None:
         try:
@@ -179,8 +179,8 @@ class RootFiles:
                     written.append((write_temporary(path, pieces, is_flushed=False), path))
                 else:
                     filesystem(path, self.options).pipe_file(path, b"".join(pieces))
-        except (*_ABSENT, FileExistsError) as error:
-            raise KafkaStorageError(f"can't write {path}: {reason(error)}") from error
+        except (*ABSENT, FileExistsError) as error:
+            raise storage_error(error, f"write {path}") from error
 
     def write_if_absent(self, path: str, content: bytes) -> bool:
         """Write a file unless it exists; return whether this call wrote it.
@@ -201,8 +201,8 @@ class RootFiles:
             if found is None:
                 raise
             return found == content
-        except _ABSENT as error:
-            raise KafkaStorageError(f"can't write {path}: {reason(error)}") from error
+        except ABSENT as error:
+            raise storage_error(error, f"write {path}") from error
         return True
 
     def size(self, path: str) -> int | None:
@@ -213,7 +213,7 @@ class RootFiles:
                     return os.stat(path, follow_symlinks=False).st_size
                 found: int = filesystem(path, self.options).info(path)["size"]
                 return found
-        except _ABSENT:
+        except ABSENT:
             return None
 
     def delete(self, path: str) -> None:
@@ -228,18 +228,9 @@ class RootFiles:
                 if is_local(path):  # A long Delta log has ten thousand.
                     return sorted(os.listdir(path))
                 found = filesystem(path, self.options).ls(path, detail=False)
-        except _ABSENT:
+        except ABSENT:
             return []
         return sorted(each.rstrip("/").rsplit("/", 1)[-1] for each in found)
-
-
-def reason(error: BaseException, options: StorageOptions | None = None) -> str:
-    """Return what went wrong on one line, without terminal codes and secrets."""
-    if isinstance(error, OSError) and error.strerror:
-        text = error.strerror
-    else:
-        text = " ".join(_TERMINAL.sub("", str(error)).split()) or type(error).__name__
-    return text if options is None else options.redact(text)
 
 
 def _link_local(path: str, content: bytes) -> bool:
@@ -273,4 +264,4 @@ def flush(paths: Iterable[str]) -> None:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise KafkaStorageError(f"can't flush {path}: {reason(error)}") from error
+            raise storage_error(error, f"flush {path}") from error

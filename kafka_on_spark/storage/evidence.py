@@ -1,0 +1,216 @@
+"""Evidence that a replica is wrong: read and wrong, or missing from a listing of a folder that was
+there, on the disk that the image names.
+
+An error is no evidence (DESIGN §8). Whoever meets one while he reads a replica asks here what lies
+there: the files are read by this module itself, and on a local root through one handle of the
+root's folder, so that what is put in its place meanwhile is not taken for it. The disk names itself
+before and after. What can't be read is a failure of the root, and nothing is concluded.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final, Protocol
+
+from kafka_on_spark.audit.history import TableCheckpoint, TableCommit, TableDamage
+from kafka_on_spark.errors import (
+    CorruptLogError,
+    InconsistentTopicIdError,
+    KafkaStorageError,
+    ProtocolError,
+    ReplicaLostError,
+)
+from kafka_on_spark.ids import DirectoryId
+from kafka_on_spark.storage.delta_files import checkpoint_version
+from kafka_on_spark.storage.failures import ABSENT, storage_error
+from kafka_on_spark.storage.history import checkpoint_step, commit_step, commit_version
+from kafka_on_spark.storage.old_commits import OLD_COMMITS
+from kafka_on_spark.storage.root_identity import META_PROPERTIES, check_is_directory
+from kafka_on_spark.storage.roots import RootFiles, StorageOptions, is_local
+
+EVIDENCE: Final = (ReplicaLostError, CorruptLogError, InconsistentTopicIdError)
+"""The errors that say that a replica is wrong. All others say nothing about it."""
+
+_LOG: Final = "_delta_log"
+
+
+class Look(Protocol):
+    """One look at one root; paths are below it."""
+
+    def read(self, path: str) -> bytes | None:
+        """Return a file's bytes; None if there is no such file."""
+        ...
+
+    def names(self, path: str) -> frozenset[str] | None:
+        """Return the names in a folder; None if there is no such folder."""
+        ...
+
+
+class _LocalLook:
+    """A look through a handle of the root's folder."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+    def read(self, path: str) -> bytes | None:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            descriptor = os.open(path, flags, dir_fd=self._handle)
+        except ABSENT:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise KafkaStorageError(f"{self._root}/{path} is no regular file")
+            return file.read()
+
+    def names(self, path: str) -> frozenset[str] | None:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY
+        try:
+            descriptor = os.open(path or ".", flags, dir_fd=self._handle)
+        except ABSENT:
+            return None
+        try:
+            return frozenset(os.listdir(descriptor))
+        finally:
+            os.close(descriptor)
+
+
+class _StoreLook:
+    """A look at a store; a folder is there if a listing names anything in it."""
+
+    def __init__(self, root: str, options: StorageOptions) -> None:
+        self._root = root
+        self._files = RootFiles(root, options)
+
+    def close(self) -> None:
+        """Close nothing: a store is asked anew each time."""
+
+    def read(self, path: str) -> bytes | None:
+        return self._files.read(f"{self._root}/{path}")
+
+    def names(self, path: str) -> frozenset[str] | None:
+        return frozenset(self._files.names(f"{self._root}/{path}")) or None
+
+
+@contextmanager
+def look_at(root: str, directory_id: DirectoryId, options: StorageOptions) -> Iterator[Look]:
+    """Look at a root that is the disk `directory_id`, before and after.
+
+    Raises:
+        KafkaStorageError: It is another disk or none, or it does not answer.
+    """
+    look: _LocalLook | _StoreLook | None = None
+    try:
+        look = _LocalLook(root) if is_local(root) else _StoreLook(root, options)
+        check_is_directory(look.read(META_PROPERTIES), root, directory_id)
+        yield look
+        check_is_directory(look.read(META_PROPERTIES), root, directory_id)
+    except OSError as error:
+        raise storage_error(error, f"look at {root}", options) from options.shown(error)
+    finally:
+        if look is not None:
+            look.close()
+
+
+def table_flaw(
+    look: Look, folder: str, *, seen_version: int, configuration: Mapping[str, str]
+) -> ProtocolError | None:
+    """Return what is wrong with the log of the table in `folder`; None if nothing is.
+
+    `seen_version`: the newest that this process has seen of it. `configuration`: what the table
+    must say of itself.
+
+    Raises:
+        KafkaStorageError: A file went while it was looked at.
+    """
+    log, old = look.names(f"{folder}/{_LOG}"), look.names(f"{folder}/{OLD_COMMITS}")
+    names = (log or frozenset()) | (old or frozenset())
+    commits = {each for each in map(commit_version, names) if each is not None}
+    checkpoints = {each for each in map(checkpoint_version, names) if each is not None}
+    if not commits | checkpoints:
+        return _lost(look, folder)
+    newest = max(commits | checkpoints)
+    if newest < seen_version:
+        return ReplicaLostError(
+            f"the table {folder} went back", version=newest, seen=seen_version
+        )
+    base = max(checkpoints, default=-1)
+    found: dict[str, str] | None = None
+    if base >= 0:
+        content = _read(look, folder, f"{base:020d}.checkpoint.parquet", log)
+        step = checkpoint_step(content, base, f"{folder}/{_LOG}/{base:020d}.checkpoint.parquet")
+        if isinstance(step, TableDamage):
+            return CorruptLogError(step.sentence)
+        assert isinstance(step, TableCheckpoint)
+        found = dict(step.configuration)
+    for version in range(base + 1, newest + 1):
+        name = f"{version:020d}.json"
+        if version not in commits:
+            return CorruptLogError(f"the commit {folder}/{_LOG}/{name} is missing")
+        step = commit_step(_read(look, folder, name, log), version, f"{folder}/{_LOG}/{name}")
+        if isinstance(step, TableDamage):
+            return CorruptLogError(step.sentence)
+        if isinstance(step, TableCommit) and step.configuration is not None:
+            found = dict(step.configuration)
+    return identity_flaw(found or {}, configuration, folder)
+
+
+def _lost(look: Look, folder: str) -> ReplicaLostError:
+    """Return that there is no table; the folders above it are there, as far as they can be."""
+    place = ""
+    for part in f"{folder}/{_LOG}".split("/"):
+        names = look.names(place)
+        if names is None or part not in names:
+            where = f"{place or 'the root'} has no {part}"
+            return ReplicaLostError(f"there is no table {folder}: {where}")
+        place = f"{place}/{part}" if place else part
+    return ReplicaLostError(f"there is no table {folder}: its log is empty")
+
+
+def _read(look: Look, folder: str, name: str, log: frozenset[str] | None) -> bytes:
+    """Return the bytes of a file of the log that was listed; it may have become old since."""
+    places = [OLD_COMMITS, _LOG] if log is None or name not in log else [_LOG, OLD_COMMITS]
+    for place in places:
+        content = look.read(f"{folder}/{place}/{name}")
+        if content is not None:
+            return content
+    raise KafkaStorageError(f"{folder}/{_LOG}/{name} went while it was looked at: try again")
+
+
+def identity_flaw(
+    found: Mapping[str, str], expected: Mapping[str, str], table: str
+) -> ProtocolError | None:
+    """Return that a table is another's, by what it says of itself; None if it is the right one."""
+    for name, value in expected.items():
+        if found.get(name) != value:
+            # In its place stands another topic's table, or another replica's of this one.
+            kind = InconsistentTopicIdError if name == "kos.topic.id" else ReplicaLostError
+            return kind(
+                f"the table {table} is another replica's",
+                setting=name,
+                expected=value,
+                found=found.get(name),
+            )
+    return None
+
+
+def file_flaw(look: Look, folder: str, name: str, flaw_of: Callable[[bytes], str | None]) -> str | None:
+    """Return what is wrong with a file of a replica, in a sentence; None if nothing is.
+
+    `flaw_of` says what is wrong with its bytes.
+
+    Raises:
+        KafkaStorageError: A file went while it was looked at.
+    """
+    content = look.read(f"{folder}/{name}")
+    if content is not None:
+        return flaw_of(content)
+    names = look.names(folder)
+    if names is not None and name in names:
+        raise KafkaStorageError(f"{folder}/{name} went while it was looked at: try again")
+    return f"the file {name} is missing from the folder {folder}"

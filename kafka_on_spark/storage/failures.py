@@ -1,0 +1,98 @@
+"""What the system, a library or a store raises, as one of our errors: the only translation.
+
+Whatever delta-rs, Arrow, fsspec, obstore, botocore or the system say is a failure of the root or of
+this process, and never a finding about a replica (DESIGN §8). The one thing that is told apart here
+is whose failure it is: who has no permission, no credentials or a wrong option learns nothing about
+the root, and it must count against nobody.
+"""
+
+import errno
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from kafka_on_spark.errors import KafkaStorageError, RootAccessDeniedError
+from kafka_on_spark.storage.options import StorageOptions
+
+ABSENT: Final = (FileNotFoundError, NotADirectoryError)
+"""What the system raises where there is no such file or folder."""
+
+_DENIED_ERRNO: Final = frozenset({errno.EACCES, errno.EPERM})
+_DENIED_STATUS: Final = frozenset({401, 403})
+_DENIED_KINDS: Final = frozenset(
+    {
+        "ClientAuthenticationError",  # azure
+        "CredentialRetrievalError",  # botocore
+        "DefaultCredentialsError",  # google
+        "NoCredentialsError",  # botocore
+        "PartialCredentialsError",  # botocore
+        "PermissionDeniedError",  # obstore
+        "UnauthenticatedError",  # obstore
+    }
+)
+# delta-rs has words only: the system's, object_store's, and a store's own in its answer. None of
+# them can be a part of a topic's name, which is a part of a path in the same text.
+_DENIED_WORDS: Final = re.compile(
+    r"\(os error (1|13)\)|lacked the necessary privileges|lacked valid authentication"
+    r"|\b(401 unauthorized|403 forbidden)\b|<code>(accessdenied|invalidaccesskeyid"
+    r"|signaturedoesnotmatch|expiredtoken)</code>",
+    re.IGNORECASE,
+)
+_TERMINAL: Final = re.compile(r"\x1b\[[0-9;]*m|↳")
+
+
+def storage_error(
+    error: BaseException, doing: str, options: StorageOptions | None = None
+) -> KafkaStorageError:
+    """Return the error that says what could not be done, and why, without secrets.
+
+    `doing`: what was tried, as after "can't": ``read /a/root/file``.
+    """
+    kind = RootAccessDeniedError if is_denied(error) else KafkaStorageError
+    return kind(f"can't {doing}: {reason(error, options)}")
+
+
+def is_denied(error: BaseException) -> bool:
+    """Return whether the caller was refused, rather than the root failed."""
+    return any(_is_denied(each) for each in _chain(error))
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    following: BaseException | None = error
+    while following is not None and id(following) not in seen:
+        seen.add(id(following))
+        yield following
+        following = following.__cause__ or following.__context__
+
+
+def _is_denied(error: BaseException) -> bool:
+    if isinstance(error, RootAccessDeniedError | PermissionError):
+        return True
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno in _DENIED_ERRNO
+    if type(error).__name__ in _DENIED_KINDS or _status(error) in _DENIED_STATUS:
+        return True
+    return _DENIED_WORDS.search(str(error)) is not None
+
+
+def _status(error: BaseException) -> int | None:
+    """Return the HTTP status that a store's client has put into its error, or None."""
+    response = getattr(error, "response", None)
+    if isinstance(response, dict):  # botocore
+        found = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        return found if isinstance(found, int) else None
+    for name in ("status_code", "status", "code"):
+        found = getattr(error, name, None)
+        if isinstance(found, int):
+            return found
+    return None
+
+
+def reason(error: BaseException, options: StorageOptions | None = None) -> str:
+    """Return what went wrong on one line, without terminal codes and secrets."""
+    if isinstance(error, OSError) and error.strerror:
+        text = error.strerror
+    else:
+        text = " ".join(_TERMINAL.sub("", str(error)).split()) or type(error).__name__
+    return text if options is None else options.redact(text)
