@@ -164,6 +164,8 @@ class MemoryReplicaLog:
         if table is None:
             root.check_directory(self._address)  # lost only if its disk is there
             raise ReplicaLostError("there is no table")
+        if table.identity != self._address.identity:
+            root.check_directory(self._address)
         if table.identity.topic_id != self._address.identity.topic_id:
             raise InconsistentTopicIdError("the table is another topic's")
         if table.identity != self._address.identity:

@@ -18,8 +18,8 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.storage.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.roots import RootFiles, StorageOptions
-from kafka_on_spark.storage.segments import checked_pieces, replica_folder
+from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.storage.segments import segment_pieces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,10 +136,5 @@ def _read_files(address: ReplicaAddress, batches: Sequence[Batch], options: Stor
     Raises:
         CorruptLogError: A file is missing or not what its name says.
     """
-    files = RootFiles(address.root, options)
-    folder = replica_folder(address)
-    size = 0
-    for segment in (segment for batch in batches for segment in batch.segments):
-        path = f"{folder}/{segment.path}"
-        size += sum(map(len, checked_pieces(segment, files.pieces(path), path)))
-    return size
+    segments = (segment for batch in batches for segment in batch.segments)
+    return sum(sum(map(len, segment_pieces(address, each, options))) for each in segments)

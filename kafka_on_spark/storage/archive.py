@@ -43,7 +43,13 @@ class FileReplicaArchive:
         """Yield the steps of a replica's table, oldest first; deep: with every checkpoint."""
         check_directory(address.root, address.directory_id, self._options)
         files = RootFiles(address.root, self._options)
-        yield from table_steps(files, replica_folder(address), has_all_checkpoints=is_deep)
+        try:
+            yield from table_steps(files, replica_folder(address), has_all_checkpoints=is_deep)
+        except ReplicaLostError:
+            check_directory(address.root, address.directory_id, self._options)
+            raise
+        # What was missing while the disk was away is not missing.
+        check_directory(address.root, address.directory_id, self._options)
 
     def configuration(self, address: ReplicaAddress) -> dict[str, str]:
         """Return what the table at `address` must say of itself."""

@@ -191,6 +191,10 @@ class DeltaLog:
             and commit_size(self._files, self.uri, version + 1) is None
         )
 
+    def forget(self) -> None:
+        """Open the table anew next time; what this process has seen of it stays known."""
+        self._handle.forget()
+
     @property
     def handle(self) -> DeltaTable:
         """The table as of the last `refresh`."""

@@ -12,8 +12,9 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
+from kafka_on_spark.storage.failures import reason, storage_error
 from kafka_on_spark.storage.old_commits import is_old
-from kafka_on_spark.storage.roots import RootFiles, StorageOptions, reason
+from kafka_on_spark.storage.roots import RootFiles, StorageOptions
 
 _OF_ROOT: Final = (OSError, RuntimeError)
 
@@ -106,7 +107,8 @@ class TableHandle:
         except TableNotFoundError:
             raise ReplicaLostError(f"there is no table at {self._uri}") from None
         except _OF_ROOT as error:
-            raise KafkaStorageError(self._sentence(error)) from self._options.shown(error)
+            what = f"read the table at {self._uri}"
+            raise storage_error(error, what, self._options) from self._options.shown(error)
         except (DeltaError, ValueError) as error:
             # A file of its may be gone that another handle does not need.
             table, self._table = self._table, None

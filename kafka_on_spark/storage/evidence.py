@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, Protocol
 
-from kafka_on_spark.audit.history import TableCheckpoint, TableCommit, TableDamage
+from kafka_on_spark.audit.history import TableDamage, TableStep
 from kafka_on_spark.errors import (
     CorruptLogError,
     InconsistentTopicIdError,
@@ -22,7 +22,7 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.ids import DirectoryId
-from kafka_on_spark.storage.delta_files import checkpoint_version
+from kafka_on_spark.storage.delta_files import CHECKPOINT, checkpoint_version
 from kafka_on_spark.storage.failures import ABSENT, storage_error
 from kafka_on_spark.storage.history import checkpoint_step, commit_step, commit_version
 from kafka_on_spark.storage.old_commits import OLD_COMMITS
@@ -32,6 +32,7 @@ from kafka_on_spark.storage.roots import RootFiles, StorageOptions, is_local
 EVIDENCE: Final = (ReplicaLostError, CorruptLogError, InconsistentTopicIdError)
 """The errors that say that a replica is wrong. All others say nothing about it."""
 
+FORMAT: Final = "kos.format.version"
 _LOG: Final = "_delta_log"
 
 
@@ -40,6 +41,10 @@ class Look(Protocol):
 
     def read(self, path: str) -> bytes | None:
         """Return a file's bytes; None if there is no such file."""
+        ...
+
+    def size(self, path: str) -> int | None:
+        """Return a file's size; None if there is no such file."""
         ...
 
     def names(self, path: str) -> frozenset[str] | None:
@@ -68,6 +73,12 @@ class _LocalLook:
                 raise KafkaStorageError(f"{self._root}/{path} is no regular file")
             return file.read()
 
+    def size(self, path: str) -> int | None:
+        try:
+            return os.stat(path, dir_fd=self._handle, follow_symlinks=False).st_size
+        except ABSENT:
+            return None
+
     def names(self, path: str) -> frozenset[str] | None:
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY
         try:
@@ -92,6 +103,9 @@ class _StoreLook:
 
     def read(self, path: str) -> bytes | None:
         return self._files.read(f"{self._root}/{path}")
+
+    def size(self, path: str) -> int | None:
+        return self._files.size(f"{self._root}/{path}")
 
     def names(self, path: str) -> frozenset[str] | None:
         return frozenset(self._files.names(f"{self._root}/{path}")) or None
@@ -136,28 +150,26 @@ def table_flaw(
         return _lost(look, folder)
     newest = max(commits | checkpoints)
     if newest < seen_version:
-        return ReplicaLostError(
-            f"the table {folder} went back", version=newest, seen=seen_version
-        )
+        return ReplicaLostError(f"the table {folder} went back", version=newest, seen=seen_version)
     base = max(checkpoints, default=-1)
-    found: dict[str, str] | None = None
-    if base >= 0:
-        content = _read(look, folder, f"{base:020d}.checkpoint.parquet", log)
-        step = checkpoint_step(content, base, f"{folder}/{_LOG}/{base:020d}.checkpoint.parquet")
-        if isinstance(step, TableDamage):
-            return CorruptLogError(step.sentence)
-        assert isinstance(step, TableCheckpoint)
-        found = dict(step.configuration)
-    for version in range(base + 1, newest + 1):
-        name = f"{version:020d}.json"
-        if version not in commits:
+    files = [f"{base:020d}{CHECKPOINT}"] if base >= 0 else []
+    files += [f"{version:020d}.json" for version in range(base + 1, newest + 1)]
+    found: dict[str, str] = {}
+    for name in files:
+        if name not in names:
             return CorruptLogError(f"the commit {folder}/{_LOG}/{name} is missing")
-        step = commit_step(_read(look, folder, name, log), version, f"{folder}/{_LOG}/{name}")
+        step = _step(_read(look, folder, name, log), f"{folder}/{_LOG}/{name}")
         if isinstance(step, TableDamage):
             return CorruptLogError(step.sentence)
-        if isinstance(step, TableCommit) and step.configuration is not None:
-            found = dict(step.configuration)
-    return identity_flaw(found or {}, configuration, folder)
+        found = dict(step.configuration or found)
+    return identity_flaw(found, configuration, folder)
+
+
+def _step(content: bytes, path: str) -> TableStep:
+    version = checkpoint_version(path)
+    if version is not None:
+        return checkpoint_step(content, version, path)
+    return commit_step(content, int(path.rsplit("/", 1)[-1][:20]), path)
 
 
 def _lost(look: Look, folder: str) -> ReplicaLostError:
@@ -187,7 +199,8 @@ def identity_flaw(
 ) -> ProtocolError | None:
     """Return that a table is another's, by what it says of itself; None if it is the right one."""
     for name, value in expected.items():
-        if found.get(name) != value:
+        # A format that this version can't read is no flaw: another version may.
+        if name != FORMAT and found.get(name) != value:
             # In its place stands another topic's table, or another replica's of this one.
             kind = InconsistentTopicIdError if name == "kos.topic.id" else ReplicaLostError
             return kind(
@@ -199,18 +212,27 @@ def identity_flaw(
     return None
 
 
-def file_flaw(look: Look, folder: str, name: str, flaw_of: Callable[[bytes], str | None]) -> str | None:
-    """Return what is wrong with a file of a replica, in a sentence; None if nothing is.
+def file_flaw(
+    look: Look, folder: str, name: str, size_bytes: int, flaw_of: Callable[[bytes], str | None]
+) -> CorruptLogError | None:
+    """Return what is wrong with a file of a replica that must have `size_bytes`; None: nothing.
 
     `flaw_of` says what is wrong with its bytes.
 
     Raises:
-        KafkaStorageError: A file went while it was looked at.
+        KafkaStorageError: The file went while it was looked at.
     """
-    content = look.read(f"{folder}/{name}")
-    if content is not None:
-        return flaw_of(content)
-    names = look.names(folder)
-    if names is not None and name in names:
-        raise KafkaStorageError(f"{folder}/{name} went while it was looked at: try again")
-    return f"the file {name} is missing from the folder {folder}"
+    path = f"{folder}/{name}"
+    size = look.size(path)
+    if size is None:
+        names = look.names(folder)
+        if names is not None and name in names:
+            raise KafkaStorageError(f"{path} went while it was looked at: try again")
+        return CorruptLogError(f"the file {name} is missing from the folder {folder}")
+    if size != size_bytes:
+        return CorruptLogError(f"the file {path} has {size} bytes, the log says {size_bytes}")
+    content = look.read(path)
+    if content is None:
+        raise KafkaStorageError(f"{path} went while it was looked at: try again")
+    flaw = flaw_of(content)
+    return None if flaw is None else CorruptLogError(f"the file {path}: {flaw}")

@@ -22,8 +22,8 @@ from kafka_on_spark.service.log_dirs import Found
 from kafka_on_spark.service.reading import readers_choice
 from kafka_on_spark.service.replicas import proves_complete
 from kafka_on_spark.storage.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.roots import RootFiles, StorageOptions
-from kafka_on_spark.storage.segments import checked_pieces, read_segment, replica_folder
+from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.storage.segments import read_segment, segment_pieces
 
 THREADS: Final = 8
 """Tables are opened by as many threads: they wait for disks and stores most of the time."""
@@ -52,11 +52,9 @@ def batch_flaw(address: ReplicaAddress, batch: Batch, options: StorageOptions) -
     Raises:
         KafkaStorageError: The root does not answer.
     """
-    files = RootFiles(address.root, options)
     for segment in batch.segments:
-        path = f"{replica_folder(address)}/{segment.path}"
         try:
-            for _ in checked_pieces(segment, files.pieces(path), path):
+            for _ in segment_pieces(address, segment, options):
                 pass
         except CorruptLogError as error:
             return error.message

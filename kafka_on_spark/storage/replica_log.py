@@ -17,9 +17,8 @@ from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     CorruptLogError,
-    InconsistentTopicIdError,
+    KafkaOnSparkError,
     KafkaStorageError,
-    ReplicaLostError,
 )
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment
@@ -32,6 +31,8 @@ from kafka_on_spark.log.state import (
 )
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.storage.delta import DeltaLog
+from kafka_on_spark.storage.evidence import EVIDENCE, identity_flaw, look_at, table_flaw
+from kafka_on_spark.storage.failures import storage_error
 from kafka_on_spark.storage.root_identity import check_directory
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import SEGMENT_SCHEMA, TIMESTAMP, replica_folder
@@ -127,7 +128,7 @@ class DeltaReplicaLog:
             self._state = self._read_state(version)
         return self._state
 
-    def _flaw_or_failure(self, claim: ProtocolError) -> ProtocolError:
+    def _flaw_or_failure(self, claim: KafkaOnSparkError) -> KafkaOnSparkError:
         """Return what is wrong with the table, by a look of its own; or that nothing is known.
 
         What delta-rs and the handle say of a table may come from an error of the system.
@@ -135,12 +136,13 @@ class DeltaReplicaLog:
         address = self._address
         folder = replica_folder(address).removeprefix(f"{address.root}/")
         expected = configuration_of(address.identity)
+        flaw: KafkaOnSparkError | None
         with look_at(address.root, address.directory_id, self._options) as look:
             flaw = table_flaw(
                 look, folder, seen_version=self._delta.version, configuration=expected
             )
-            if flaw is None and not self._is_anew:
-                flaw = self._flaw_anew(type(claim))
+            if flaw is None:
+                flaw = self._flaw_anew()
         if flaw is None:
             flaw = KafkaStorageError(
                 f"the table at {self._delta.uri} could not be read just now, and nothing was found"
@@ -150,10 +152,9 @@ class DeltaReplicaLog:
         self._state = None
         return flaw
 
-    def _flaw_anew(self, kind: type[ProtocolError]) -> ProtocolError | None:
+    def _flaw_anew(self) -> KafkaOnSparkError | None:
         """Return what is wrong with what the log's files say, whose bytes can all be read."""
         log = DeltaReplicaLog(self._address, self._options)
-        log._is_anew = True
         try:
             version = log._delta.refresh()
             log._delta.active_files()

@@ -19,10 +19,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
-from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, KafkaStorageError
+from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.ports import ReplicaAddress
+from kafka_on_spark.storage.evidence import file_flaw, look_at
+from kafka_on_spark.storage.failures import ABSENT, reason, storage_error
 from kafka_on_spark.storage.root_identity import check_directory
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions, flush, is_local
 
@@ -99,28 +101,71 @@ def digest_of(content: Any) -> str:
     return xxhash.xxh3_128_hexdigest(content)
 
 
-def checked_pieces(segment: Segment, pieces: Iterable[Any], path: str) -> Iterator[Any]:
-    """Yield the pieces of a file, if together they are what the segment's name says.
+def segment_pieces(
+    address: ReplicaAddress, segment: Segment, options: StorageOptions
+) -> Iterator[Any]:
+    """Yield the pieces of a replica's segment, if together they are what its name says.
 
     Raises:
         CorruptLogError: It is missing or, after the last piece, has another size or digest.
+        KafkaStorageError: The root is another disk or none, or does not answer.
     """
+    path = f"{replica_folder(address)}/{segment.path}"
+    try:
+        yield from _checked(segment, RootFiles(address.root, options).pieces(path))
+    except (_NotTheSegmentError, *ABSENT) as claim:
+        raise _segment_error(address, segment, options) from claim
+
+
+class _NotTheSegmentError(Exception):
+    """What was read is not what the segment's name says, or was no whole file."""
+
+
+def _checked(segment: Segment, pieces: Iterable[Any]) -> Iterator[Any]:
     digest = xxhash.xxh3_128()
     size = 0
-    try:
-        for piece in pieces:
-            digest.update(piece)
-            size += len(piece)
-            yield piece
-    except (FileNotFoundError, NotADirectoryError):
-        raise CorruptLogError("a segment is missing", path=path) from None
+    for piece in pieces:
+        digest.update(piece)
+        size += len(piece)
+        yield piece
     if size != segment.size_bytes or digest.hexdigest() != segment.digest:
-        raise CorruptLogError(
-            "a segment is not what its name says",
-            path=path,
-            size_bytes=size,
-            expected_bytes=segment.size_bytes,
+        raise _NotTheSegmentError
+
+
+def _segment_error(
+    address: ReplicaAddress, segment: Segment, options: StorageOptions
+) -> KafkaOnSparkError:
+    """Return what is wrong with a segment by a look of its own, or that nothing is known.
+
+    A file that is not to be found, or is cut short, may be on a disk that went away just now.
+
+    Raises:
+        KafkaStorageError: The root is another disk or none, or does not answer.
+    """
+    folder = replica_folder(address).removeprefix(f"{address.root}/")
+    with look_at(address.root, address.directory_id, options) as look:
+        flaw = file_flaw(
+            look,
+            folder,
+            segment.path,
+            segment.size_bytes,
+            lambda content: _flaw_of(content, segment),
         )
+    return flaw or KafkaStorageError(
+        f"{segment.path} could not be read just now, and nothing was found to be wrong with it"
+    )
+
+
+def _flaw_of(content: bytes, segment: Segment) -> str | None:
+    if digest_of(content) != segment.digest:
+        return "its bytes are not what its name says"
+    try:
+        rows = pq.read_table(pa.BufferReader(content)).num_rows
+    except MemoryError:  # Arrow's is one of its own errors, too
+        raise
+    except (pa.ArrowException, OSError) as error:
+        return f"it can't be read: {reason(error)}"
+    return None if rows == segment.record_count else "it has lost records"
 
 
 def read_segment(
@@ -136,22 +181,22 @@ def read_segment(
 
     Raises:
         CorruptLogError: The file is missing or damaged.
-        KafkaStorageError: The root does not answer.
+        KafkaStorageError: The root is another disk or none, or does not answer.
     """
     path = f"{replica_folder(address)}/{segment.path}"
     content = RootFiles(address.root, options).read(path)
     if content is None or len(content) != segment.size_bytes:
-        raise CorruptLogError("a segment is missing or cut short", path=path)
+        raise _segment_error(address, segment, options)
     if digest_of(content) != segment.digest:
-        raise CorruptLogError("a segment is not what its name says", path=path)
+        raise _segment_error(address, segment, options)
     try:
         table = pq.read_table(
             pa.BufferReader(content), columns=None if columns is None else list(columns)
         )
     except (pa.ArrowException, OSError) as error:
-        raise CorruptLogError(f"a segment can't be read: {error}", path=path) from error
+        raise _segment_error(address, segment, options) from error
     if table.num_rows != segment.record_count:
-        raise CorruptLogError("a segment has lost records", path=path)
+        raise _segment_error(address, segment, options)
     return table
 
 
@@ -199,7 +244,7 @@ def make_folder(address: ReplicaAddress, options: StorageOptions) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
-        raise KafkaStorageError(f"can't make {folder}: {error.strerror}") from error
+        raise storage_error(error, f"make {folder}") from error
     if address.is_flushed:
         flush([address.root, os.path.dirname(folder)])
 
@@ -228,7 +273,6 @@ class FileSegmentStore:
             return
         make_folder(target, self._options)
         targets = RootFiles(target.root, self._options)
-        sources = RootFiles(source.root, self._options)
         folder = replica_folder(target)
         missing = []
         for segment, name in zip(segments, names or [e.path for e in segments], strict=True):
@@ -238,8 +282,7 @@ class FileSegmentStore:
                 if target.is_flushed:
                     flush([path])
                 continue
-            origin = f"{replica_folder(source)}/{segment.path}"
-            missing.append((path, checked_pieces(segment, sources.pieces(origin), origin)))
+            missing.append((path, segment_pieces(source, segment, self._options)))
         targets.write_all(missing, is_flushed=target.is_flushed)
         flush_folder(target)
 
@@ -255,8 +298,8 @@ class FileSegmentStore:
         if not is_local(path):
             return True
         try:
-            for _ in checked_pieces(segment, targets.pieces(path), path):
+            for _ in _checked(segment, targets.pieces(path)):
                 pass
-        except CorruptLogError:
+        except (_NotTheSegmentError, *ABSENT):
             return False
         return True

@@ -211,7 +211,6 @@ OTHERS = [
     pytest.param({"key": PartitionKey("0" * 32, 0)},      id="topic-id"),
     pytest.param({"key": PartitionKey("1" * 32, 4)},      id="partition"),
     pytest.param({"replica_uuid": uuid_on(9)},            id="replica-uuid"),
-    pytest.param({"directory_id": DirectoryId("other")},  id="disk"),
 ]
 # fmt: on
 
@@ -222,6 +221,13 @@ def test_another_identity_is_never_served(disks, replica, address, fields):
 
     with pytest.raises(ReplicaLostError):
         disks.reopened().open(replace(address, **fields)).load()
+
+
+def test_a_table_on_another_disk_is_not_served_and_not_called_lost(disks, replica, address):
+    run(replica, lead(0), write("a"))
+
+    with pytest.raises(KafkaStorageError):
+        disks.reopened().open(replace(address, directory_id=DirectoryId("other"))).load()
 
 
 def test_replica_is_not_made_on_another_disk(disks, address):

@@ -5,6 +5,7 @@ import pytest
 
 from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import LeaderEpoch
+from kafka_on_spark.storage.root_identity import META_PROPERTIES, RootIdentity
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import (
     RECORD_SCHEMA,
@@ -27,6 +28,8 @@ RECORDS = pa.Table.from_pylist(
 def test_no_flipped_bit_of_a_segment_is_read_as_other_records(tmp_path):
     """Pages have checksums, the footer has none: places and names of columns stand there."""
     replica = address(root=str(tmp_path))
+    identity = RootIdentity("a-cluster", replica.broker_id, replica.directory_id)
+    (tmp_path / META_PROPERTIES).write_bytes(identity.encode())
     segment, content = new_segment(RECORDS, LeaderEpoch(0))
     file = tmp_path / replica_folder(replica).removeprefix(f"{tmp_path}/") / segment.path
     file.parent.mkdir(parents=True)

@@ -1,0 +1,245 @@
+"""An error of the system is no evidence: who says that a replica is wrong has read it himself."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from kafka_on_spark.errors import (
+    CorruptLogError,
+    InconsistentTopicIdError,
+    KafkaStorageError,
+    ReplicaLostError,
+    RootAccessDeniedError,
+)
+from kafka_on_spark.storage import delta_handle, segments
+from kafka_on_spark.storage.delta_handle import DeltaTable
+from kafka_on_spark.storage.replica_log import DeltaReplicaLog
+from kafka_on_spark.storage.roots import RootFiles
+from kafka_on_spark.storage.segments import read_segment, replica_folder
+from tests.contract.conftest import OPTIONS
+from tests.contract.test_replica_log_contract import lead, run, write
+
+
+@pytest.fixture
+def disks(delta_disks):
+    return delta_disks
+
+
+@pytest.fixture
+def address(disks):
+    return disks.addresses[1]
+
+
+@pytest.fixture
+def sound(disks, address):
+    """Return a sound replica that no handle of this process has opened."""
+    disks.replicas.make(address)
+    run(disks.replicas.open(address), lead(0), *(write(f"s{number}") for number in range(12)))
+    return address
+
+
+class FailingTable:
+    """Raises the first time that a table is opened, as delta-rs does, and then opens it."""
+
+    def __init__(self, error):
+        self.errors = [error]
+
+    def __call__(self, *arguments, **named):
+        if self.errors:
+            raise self.errors.pop()
+        return DeltaTable(*arguments, **named)
+
+
+# fmt: off
+PASSING = [
+    pytest.param(TableNotFoundError("no log files"),                            id="ENOENT of the listing"),
+    pytest.param(DeltaError("Generic error: Input/output error (os error 5)"),  id="EIO"),
+    pytest.param(DeltaError("Too many open files (os error 24)"),               id="EMFILE"),
+    pytest.param(DeltaError("Stale file handle (os error 116)"),                id="ESTALE"),
+    pytest.param(DeltaError("Object at location x not found (os error 2)"),     id="ENOENT"),
+    pytest.param(ValueError("Parquet error: EOF"),                              id="cut short"),
+    pytest.param(OSError("the store does not answer"),                          id="OSError"),
+    pytest.param(RuntimeError("a task of the runtime panicked"),                id="panic"),
+    pytest.param(KeyError("a library's own fault"),                             id="KeyError"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("error", PASSING)
+def test_a_passing_error_is_no_finding_about_a_replica(monkeypatch, sound, error):
+    log = DeltaReplicaLog(sound, OPTIONS)
+    monkeypatch.setattr(delta_handle, "DeltaTable", FailingTable(error))
+
+    with pytest.raises(KafkaStorageError):
+        log.load()
+
+    assert log.load().log_end_offset == 12
+
+
+def test_the_callers_own_permission_is_told_apart(monkeypatch, sound):
+    error = OSError("Permission denied (os error 13)")
+    monkeypatch.setattr(delta_handle, "DeltaTable", FailingTable(error))
+
+    with pytest.raises(RootAccessDeniedError):
+        DeltaReplicaLog(sound, OPTIONS).load()
+
+
+def test_a_root_that_is_away_for_a_moment_loses_no_replica(monkeypatch, sound):
+    root, away = Path(sound.root), Path(f"{sound.root}.away")
+
+    def opened_while_away(*arguments, **named):
+        root.rename(away)
+        try:
+            return DeltaTable(*arguments, **named)
+        finally:
+            away.rename(root)
+
+    monkeypatch.setattr(delta_handle, "DeltaTable", opened_while_away)
+    with pytest.raises(KafkaStorageError):
+        DeltaReplicaLog(sound, OPTIONS).load()
+
+    monkeypatch.setattr(delta_handle, "DeltaTable", DeltaTable)
+    assert DeltaReplicaLog(sound, OPTIONS).load().log_end_offset == 12
+
+
+def test_another_disk_in_place_of_the_root_loses_no_replica(sound):
+    root, away = Path(sound.root), Path(f"{sound.root}.away")
+    root.rename(away)
+    try:
+        root.mkdir()
+        with pytest.raises(KafkaStorageError, match="is not the disk it was"):
+            DeltaReplicaLog(sound, OPTIONS).load()
+    finally:
+        root.rmdir()
+        away.rename(root)
+
+
+def log_folder(address):
+    return Path(replica_folder(address)) / "_delta_log"
+
+
+def newest(address, suffix):
+    return max(log_folder(address).glob(f"*{suffix}"))
+
+
+def remove_folder(address):
+    shutil.rmtree(replica_folder(address))
+
+
+def remove_log(address):
+    shutil.rmtree(log_folder(address))
+
+
+def zero_checkpoint(address):
+    log = DeltaReplicaLog(address, OPTIONS)
+    log.load()
+    log.maintain()
+    path = newest(address, ".checkpoint.parquet")
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def break_commit(address):
+    newest(address, ".json").write_text("{xx")
+
+
+def remove_commit(address):
+    sorted(log_folder(address).glob("*.json"))[-2].unlink()
+
+
+# fmt: off
+DAMAGES = [
+    pytest.param(remove_folder,    ReplicaLostError, id="its folder is gone"),
+    pytest.param(remove_log,       ReplicaLostError, id="its log is gone"),
+    pytest.param(zero_checkpoint,  CorruptLogError,  id="a checkpoint of zeros"),
+    pytest.param(break_commit,     CorruptLogError,  id="a commit that is no JSON"),
+    pytest.param(remove_commit,    CorruptLogError,  id="a gap"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("damage, kind", DAMAGES)
+def test_what_was_read_and_is_wrong_is_said(sound, damage, kind):
+    damage(sound)
+
+    with pytest.raises(kind):
+        DeltaReplicaLog(sound, OPTIONS).load()
+
+
+def test_a_table_that_went_back_is_lost_to_who_has_seen_more(sound):
+    log = DeltaReplicaLog(sound, OPTIONS)
+    log.load()
+    newest(sound, ".json").unlink()
+
+    with pytest.raises(ReplicaLostError):
+        log.load()
+
+
+def test_another_topics_table_is_said_of_what_its_log_says(sound):
+    first = min(log_folder(sound).glob("*.json"))
+    for path in log_folder(sound).glob("*.checkpoint.parquet"):
+        path.unlink()
+    (log_folder(sound) / "_last_checkpoint").unlink(missing_ok=True)
+    first.write_text(first.read_text().replace(sound.key.topic_id, "9" * 32))
+
+    with pytest.raises(InconsistentTopicIdError):
+        DeltaReplicaLog(sound, OPTIONS).load()
+
+
+@pytest.fixture
+def segment(disks, address):
+    disks.replicas.make(address)
+    return disks.put(address, "a", 3)
+
+
+# fmt: off
+UNREAD = [
+    pytest.param(lambda content: None,         id="not to be found"),
+    pytest.param(lambda content: content[:9],  id="cut short"),
+    pytest.param(lambda content: content[::-1], id="other bytes"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("spoil", UNREAD)
+def test_a_segment_that_was_misread_once_is_no_finding(monkeypatch, address, segment, spoil):
+    whole = RootFiles.read
+    monkeypatch.setattr(segments.RootFiles, "read", lambda self, path: spoil(whole(self, path)))
+    with pytest.raises(KafkaStorageError):
+        read_segment(address, segment, OPTIONS)
+
+    monkeypatch.setattr(segments.RootFiles, "read", whole)
+    assert read_segment(address, segment, OPTIONS).num_rows == 3
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[-9] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [os.unlink, cut, flip])
+def test_a_segment_that_is_missing_or_damaged_is_said(disks, address, segment, damage):
+    damage(Path(replica_folder(address)) / segment.path)
+
+    with pytest.raises(CorruptLogError):
+        read_segment(address, segment, OPTIONS)
+    with pytest.raises(CorruptLogError):
+        disks.segments.copy(address, disks.addresses[2], [segment])
+
+
+def test_a_segment_of_a_root_that_is_away_is_no_finding(disks, address, segment):
+    os.rename(address.root, f"{address.root}.away")
+    try:
+        with pytest.raises(KafkaStorageError):
+            read_segment(address, segment, OPTIONS)
+        with pytest.raises(KafkaStorageError):
+            disks.segments.copy(address, disks.addresses[2], [segment])
+    finally:
+        os.rename(f"{address.root}.away", address.root)
