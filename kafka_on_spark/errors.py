@@ -16,6 +16,8 @@ Codes below 1000 are Kafka's (protocol/Errors.java); from 1000 on they are ours.
 
 from typing import ClassVar, Final
 
+from kafka_on_spark.visible import visible
+
 
 class KafkaOnSparkError(Exception):
     """Base of the hierarchy: a message for people, and `context` for logs and tests."""
@@ -29,7 +31,8 @@ class KafkaOnSparkError(Exception):
 
     def __str__(self) -> str:
         details = " ".join(f"{name}={value}" for name, value in sorted(self.context.items()))
-        return f"{self.message} [{details}]" if details else self.message
+        # Python's tracebacks, notebooks and log lines show it as it is.
+        return visible(f"{self.message} [{details}]" if details else self.message)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.message, self.context)

@@ -11,7 +11,9 @@ import logging
 import os
 import sys
 from pathlib import PurePath
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
+
+from kafka_on_spark.visible import visible, visible_lines
 
 LEVEL_VARIABLE: Final = "KAFKA_ON_SPARK_LOG_LEVEL"
 LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
@@ -69,6 +71,19 @@ class UnheardHandler(logging.StreamHandler[TextIO]):
         return False
 
 
+class VisibleFormatter(logging.Formatter):
+    """Writes lines as `visible` has it: a message is one, whatever names are in it."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        """Return the first line of a record."""
+        record.message = visible(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        """Return the lines of a traceback."""
+        return visible_lines(super().formatException(ei))
+
+
 def set_up() -> None:
     """Give this process's logger its level and its way to standard error; once is enough.
 
@@ -80,7 +95,7 @@ def set_up() -> None:
     handler = UnheardHandler()
     kind = process_kind(sys.argv)
     words = f"%(asctime)s %(levelname)s [{kind} %(process)d] %(name)s: %(message)s"
-    handler.setFormatter(logging.Formatter(words))
+    handler.setFormatter(VisibleFormatter(words))
     logger.addHandler(handler)
     level = os.environ.get(LEVEL_VARIABLE, "").strip().upper()
     if level in LEVELS:

@@ -31,6 +31,7 @@ from kafka_on_spark.cli.replication import replicate
 from kafka_on_spark.cli.topics import topics
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import whole_number
+from kafka_on_spark.visible import visible
 
 NAME: Final = "kafka-on-spark"
 
@@ -102,7 +103,7 @@ def _drop_output() -> None:
 
 
 def _failed(sentence: str) -> int:
-    sys.stderr.write(f"{NAME}: {' '.join(sentence.split())}\n")
+    sys.stderr.write(f"{NAME}: {visible(' '.join(sentence.split()))}\n")
     return FAILED
 
 

@@ -13,6 +13,7 @@ from typing import Any, TypeGuard, TypeVar
 
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import TopicPartition, whole_number
+from kafka_on_spark.visible import visible
 
 V = TypeVar("V")
 
@@ -134,11 +135,15 @@ def _group_offset(
 
 
 def write_group_offsets(offsets: GroupOffsets, *, with_group: bool) -> None:
-    """Write offsets to standard output as `read_group_offsets` reads them."""
+    """Write offsets to standard output as `read_group_offsets` reads them.
+
+    At a terminal they are not read again, and only shown.
+    """
+    shown = visible if sys.stdout.isatty() else str
     writer = csv.writer(sys.stdout, lineterminator="\n")
     for group, of_group in offsets.items():
         for name, offset in of_group.items():
-            writer.writerow([*([group] if with_group else []), *name, offset])
+            writer.writerow([*([shown(group)] if with_group else []), *name, offset])
 
 
 def assignment_as_dict(assignment: Assignment) -> dict[str, Any]:

@@ -191,7 +191,7 @@ def delete_records(
         starts = session.do(lambda: session.cluster.delete_records(named(given))) or {}
         rows = [{**name._asdict(), "low_watermark": start} for name, start in starts.items()]
         session.conclude(
-            "\n".join(f"{name} begins at offset {start} now." for name, start in starts.items()),
+            [f"{name} begins at offset {start} now." for name, start in starts.items()],
             {"partitions": rows},
         )
 

@@ -1,11 +1,10 @@
 """How an answer is written: tables for people, lines for pipes, JSON for scripts.
 
 What was asked for goes to standard output, everything else (progress, notes, questions) to standard
-error. Rows are plain values: one list of them makes the table and the JSON, so that both say the
-same.
+error; both as `visible` has it, whoever wrote what is in them. Rows are plain values: one list of
+them makes the table and the JSON, so that both say the same.
 """
 
-import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.visible import visible, visible_json
 
 Row = Mapping[str, Any]
 Columns = Mapping[str, str]
@@ -41,6 +41,12 @@ GAP: Final = 2
 NOTHING: Final = "-"
 
 
+class Shown(str):
+    """A cell that is shown as it is: every character of it is visible, and its blanks count."""
+
+    __slots__ = ()
+
+
 class Output(StrEnum):
     """How an answer is written."""
 
@@ -50,7 +56,7 @@ class Output(StrEnum):
 
 def write_json(answer: Any) -> None:
     """Write plain values to standard output."""
-    sys.stdout.write(json.dumps(answer, indent=2) + "\n")
+    sys.stdout.write(visible_json(answer, indent=2) + "\n")
 
 
 def write_rows(output: Output, columns: Columns, rows: Iterable[Row]) -> None:
@@ -65,7 +71,7 @@ def _write_json_rows(rows: Iterable[Row]) -> None:
     """Write an array row by row: what is long is not held."""
     separator = "[\n  "
     for row in rows:
-        sys.stdout.write(separator + json.dumps(row))
+        sys.stdout.write(separator + visible_json(row))
         separator = ",\n  "
     sys.stdout.write("[]\n" if separator.startswith("[") else "\n]\n")
 
@@ -145,23 +151,25 @@ def _write_lines(columns: Columns, rows: Sequence[Row], is_first: bool) -> None:
 
 def text_of(value: Any) -> str:
     """Return a plain value as a cell, one line: "-" for none."""
+    if isinstance(value, Shown):
+        return value
     if value is None or value == "" or value == []:
         return NOTHING
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
         return ",".join(map(text_of, value))
-    return " ".join(str(value).split())
+    return visible(" ".join(str(value).split()))
 
 
-def say(sentence: str) -> None:
-    """Write a line of an answer for people to standard output."""
-    sys.stdout.write(sentence + "\n")
+def say(*lines: str) -> None:
+    """Write lines of an answer for people to standard output."""
+    sys.stdout.write("".join(visible(line) + "\n" for line in lines))
 
 
 def note(sentence: str) -> None:
     """Write what is worth knowing, and not the answer, to standard error."""
-    sys.stderr.write(sentence + "\n")
+    sys.stderr.write(visible(sentence) + "\n")
 
 
 def plural(count: int, noun: str) -> str:
@@ -183,7 +191,8 @@ def confirm(deed: str, *, is_yes: bool) -> None:
             f"{deed} can't be undone, and nobody is at a terminal to be asked: say --yes to have"
             " it done"
         )
-    typer.confirm(f"{deed[0].upper()}{deed[1:]} can't be undone. Go on?", abort=True, err=True)
+    question = f"{deed[0].upper()}{deed[1:]} can't be undone. Go on?"
+    typer.confirm(visible(question), abort=True, err=True)
 
 
 class Steps:

@@ -138,8 +138,8 @@ def _generate(session: Session, given: Mapping[str, Any]) -> None:
     write_rows(session.output, PLAN_COLUMNS, map(_planned_row, plan.moves))
     say(_plan_summary(plan))
     # As Kafka's tool has it, the file's content last.
-    say(f"\nCurrent partition replica assignment\n{assignment_text(plan.current)}")
-    say(f"\nProposed partition reassignment configuration\n{assignment_text(plan.proposed)}")
+    say("", "Current partition replica assignment", assignment_text(plan.current))
+    say("", "Proposed partition reassignment configuration", assignment_text(plan.proposed))
 
 
 def _plan_as_dict(plan: ReassignmentPlan) -> dict[str, Any]:
@@ -186,9 +186,11 @@ def _execute(session: Session, given: Mapping[str, Any]) -> None:
     )
     if session.output is Output.TABLE and session.rehearsal is None:
         say(
-            "Current partition replica assignment\n\n"
-            f"{assignment_text(current)}\n\n"
-            "Save this to use as the --reassignment-json-file option during rollback"
+            "Current partition replica assignment",
+            "",
+            assignment_text(current),
+            "",
+            "Save this to use as the --reassignment-json-file option during rollback",
         )
     session.conclude(
         f"{plural(len(started or ()), 'partition')} of {len(targets)} will change.",

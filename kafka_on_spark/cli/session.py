@@ -229,13 +229,14 @@ class Session:
             for change in changes:
                 change(self.cluster)
 
-    def conclude(self, sentence: str, answer: Mapping[str, Any]) -> None:
-        """Say what was done: the answer, or for a dry run the records that it would have been."""
+    def conclude(self, words: str | Sequence[str], answer: Mapping[str, Any]) -> None:
+        """Say what was done, in a line or several: the answer, or for a dry run the records that
+        it would have been."""
         if self.rehearsal is None:
             if self.output is Output.JSON:
                 write_json({"dry_run": False, **answer})
             else:
-                say(sentence)
+                say(*([words] if isinstance(words, str) else words))
             return
         rows = decided_rows(self.rehearsal.decided, self.cluster.image)
         if self.output is Output.JSON:

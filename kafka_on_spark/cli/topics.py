@@ -187,7 +187,7 @@ def _alter(session: Session, given: Mapping[str, Any]) -> None:
         {"topic": name, "partitions_before": count, "partitions": to}
         for name, count in counts.items()
     ]
-    session.conclude("\n".join(words) or "There was nothing to alter.", {"altered": altered})
+    session.conclude(words or "There was nothing to alter.", {"altered": altered})
 
 
 def _change_of(

@@ -14,6 +14,7 @@ from kafka_on_spark.inspect.report import broker_list
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.visible import visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Changes:
 
     def __str__(self) -> str:
         told = self.lines or ("nothing changed",)
-        return "\n".join([self.heading, *(f"  {line}" for line in told)])
+        return "\n".join([self.heading, *(f"  {visible(line)}" for line in told)])
 
     __repr__ = __str__
 

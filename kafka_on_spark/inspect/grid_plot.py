@@ -15,6 +15,7 @@ from kafka_on_spark.inspect.grid import Cell, Grid, GridRow, Part, grid_of
 from kafka_on_spark.inspect.picture import Picture, new_figure
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.visible import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -160,7 +161,7 @@ def _draw_brokers(axes: "Axes", grid: Grid) -> None:
     for place, column in enumerate(grid.columns):
         state = _STATES.get(column.state)
         axes.annotate(
-            " ".join(filter(None, (column.rack, state))),
+            visible(" ".join(filter(None, (column.rack, state)))),
             xy=(place, 1),
             xycoords=axes.get_xaxis_transform(),
             xytext=(-3, 16),

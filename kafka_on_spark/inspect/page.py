@@ -21,6 +21,7 @@ from kafka_on_spark.inspect.report import broker_list
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.history import HistoryEntry
+from kafka_on_spark.visible import visible
 
 ENTRIES_MAX: Final = 200
 """Decisions that are listed, the newest ones."""
@@ -78,7 +79,7 @@ def cluster_page(
         UnknownTopicOrPartitionError: There is no such topic.
     """
     grid = grid_of(image, topics)
-    cluster_id = escape(grid.cluster_id)
+    cluster_id = shown(grid.cluster_id)
     large = ' class="large"' if len(grid.rows) > LARGE_ROWS_MIN else ""
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
@@ -95,6 +96,11 @@ def cluster_page(
         f"<script>{SCRIPT}</script></body></html>",
     ]
     return Page("\n".join(parts))
+
+
+def shown(text: str) -> str:
+    """Return text from the cluster as a page shows it: none of it is markup, all of it is seen."""
+    return escape(visible(text))
 
 
 def _tiles(grid: Grid) -> str:
@@ -116,10 +122,10 @@ def _brokers(image: MetadataImage, grid: Grid) -> str:
         broker = image.brokers.get(column.broker_id)
         state = "unregistered" if column.state is None else column.state.value
         bad = "" if state == "active" else ' class="bad"'
-        root = "" if broker is None else escape(broker.root)
+        root = "" if broker is None else shown(broker.root)
         rows.append(
             f'<tr><td class="n">{column.broker_id}</td><td{bad}>{state}</td>'
-            f'<td>{escape(column.rack or "")}</td><td class="n">{column.leaders:,}</td>'
+            f'<td>{shown(column.rack or "")}</td><td class="n">{column.leaders:,}</td>'
             f'<td class="n">{column.replicas:,}</td><td><code>{root}</code></td></tr>'
         )
     return (
@@ -165,7 +171,7 @@ def _topic(grid: Grid, name: str, rows: Sequence[GridRow]) -> str:
         for at in range(0, len(rows), CHUNK_ROWS)
     ]
     return (
-        f"<details{' open' if is_open else ''}><summary>{escape(name)}"
+        f"<details{' open' if is_open else ''}><summary>{shown(name)}"
         f' <span class="quiet">{len(rows):,} {noun}</span>{bad}</summary>'
         f'<div class="rows"><div class="row head">{head}</div>{"".join(chunks)}</div></details>'
     )
@@ -192,17 +198,17 @@ def _row(row: GridRow, places: Mapping[BrokerId, int]) -> str:
     notes = [f"committed to {row.high_watermark:,}"]
     if row.is_reassigning:
         notes.append("reassigning")
-    problems = f"<strong>{escape(', '.join(row.problems))}</strong> · " if row.problems else ""
+    problems = f"<strong>{shown(', '.join(row.problems))}</strong> · " if row.problems else ""
     told = "" if row.leader is None else f"{leader} · "
     return (
-        f'<div class="{classes}" data-n="{escape(str(row.name))}"><b>{row.name.partition}</b>'
+        f'<div class="{classes}" data-n="{shown(str(row.name))}"><b>{row.name.partition}</b>'
         f"{cells}<em>{problems}{told}{' · '.join(notes)}</em></div>"
     )
 
 
 def _cell(cell: Cell, broker_id: BrokerId, place: int) -> str:
     moves = " g" * cell.is_leaving + " a" * cell.is_coming
-    words = escape(f"broker {broker_id}: {cell.words}")
+    words = shown(f"broker {broker_id}: {cell.words}")
     return (
         f'<i class="c {_CLASSES[cell.part]}{moves}" style="grid-column:{place}" role="img"'
         f' title="{words}" aria-label="{words}"></i>'
@@ -231,13 +237,13 @@ def _decision(entries: Sequence[HistoryEntry]) -> str:
     first, span = entries[0], f' rowspan="{len(entries)}"'
     lead = (
         f"<td{span}>{first.time:%Y-%m-%d %H:%M:%S}</td>"
-        f'<td class="why"{span}>{escape(first.cause or "")}</td>'
+        f'<td class="why"{span}>{shown(first.cause or "")}</td>'
     )
     rows = []
     for entry in entries:
         leader = "none" if entry.leader is None else str(entry.leader)
         rows.append(
-            f"<tr>{lead}<td>{escape(f'{entry.topic}-{entry.partition}')}</td>"
+            f"<tr>{lead}<td>{shown(f'{entry.topic}-{entry.partition}')}</td>"
             f'<td class="n{" bad" if entry.leader is None else ""}">{leader}</td>'
             f'<td class="n">{entry.leader_epoch}</td><td>{broker_list(entry.isr)}</td></tr>'
         )

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kafka_on_spark.service.descriptions import PartitionDescription, TopicDescription
+from kafka_on_spark.visible import visible
 
 SEPARATOR: Final = " · "
 _PARTITION_COLUMNS: Final = (
@@ -20,7 +21,7 @@ _PARTITION_COLUMNS: Final = (
 
 def text_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return `rows` under `columns`, aligned: what is a number in every row to the right."""
-    lines = [[str(cell) for cell in row] for row in rows]
+    lines = [[visible(str(cell)) for cell in row] for row in rows]
     places = range(len(columns))
     widths = [max([len(columns[at]), *(len(line[at]) for line in lines)]) for at in places]
     are_numbers = [bool(lines) and all(line[at].isdigit() for line in lines) for at in places]

@@ -9,6 +9,7 @@ import pandas as pd
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.inspect.lanes import Lane, lanes_of
 from kafka_on_spark.service.history import BrokerEvent, HistoryEntry
+from kafka_on_spark.visible import visible
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -42,7 +43,7 @@ def isr_history(entries: Iterable[HistoryEntry], *, broker: int | None = None) -
             "isr": entry.isr,
             "in_sync": len(entry.isr),
             "high_watermark": entry.high_watermark,
-            "cause": entry.cause,
+            "cause": _told(entry.cause),
             "metadata_offset": entry.metadata_offset,
         }
         for entry in entries
@@ -82,7 +83,7 @@ def leader_timeline(
                     "leader_epoch": entry.leader_epoch,
                     "start": entry.time,
                     "end": stop,
-                    "cause": entry.cause,
+                    "cause": _told(entry.cause),
                 }
             )
     kept = [row for row in rows if broker is None or row["leader"] == broker]
@@ -124,7 +125,7 @@ def broker_timeline(events: Iterable[BrokerEvent], *, broker: int | None = None)
             "time": event.time,
             "broker": event.broker_id,
             "event": event_name(event),
-            "cause": event.cause,
+            "cause": _told(event.cause),
             "metadata_offset": event.metadata_offset,
         }
         for event in events
@@ -171,3 +172,8 @@ def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> "DataFr
     frame = frame.astype(dict.fromkeys(integers, "Int64"))
     times = {"time", "start", "end"} & set(columns)
     return frame.astype(dict.fromkeys(times, "datetime64[ms, UTC]"))
+
+
+def _told(cause: str | None) -> str | None:
+    """Return a cause as people see it: roots' paths and racks stand in it."""
+    return None if cause is None else visible(cause)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.visible import visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ class LeaderDifference:
         if self.is_instead_dead:
             instead = f"{_who(self.instead)} still would have, though it did not answer"
         why = f" ({self.cause})" if self.cause else ""
-        return (
+        return visible(
             f"{self.name}, {self.start:%H:%M:%S} to {self.end:%H:%M:%S} UTC ({self.seconds:.1f} s):"
             f" {_who(self.recorded)} led; {instead}{why}"
         )

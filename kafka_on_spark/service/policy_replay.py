@@ -40,6 +40,7 @@ from kafka_on_spark.service.policy_changes import (
     is_unclean,
     known_looks,
 )
+from kafka_on_spark.visible import visible
 
 UNCLEAN: Final = "unclean.leader.election.enable"
 MIN_ISR: Final = "min.insync.replicas"
@@ -80,7 +81,7 @@ class PolicyReplay:
             *(f"    {each}" for each in self.differences),
             *(f"  Not known: {each}" for each in self.caveats),
         ]
-        return "\n".join(lines)
+        return "\n".join(map(visible, lines))
 
 
 def replay(batches: Sequence[MetadataBatch], policy: Mapping[str, object]) -> PolicyReplay:

@@ -76,7 +76,7 @@ def plan_read(
         raise OffsetOutOfRangeError(
             f"offset {start_offset} of {name} is not between its log start"
             f" {partition.log_start_offset} and its log end {partition.known_log_end}"
-            f" (committed up to {partition.high_watermark}): read from one that is"
+            f" (high watermark {partition.high_watermark})"
         )
     return ReadOrder(
         name=name,

@@ -16,6 +16,7 @@ from kafka_on_spark.ids import BrokerId, PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from kafka_on_spark.visible import visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +119,7 @@ class Forecast:
         return dict(Counter((before, after) for before, after in pairs if after is not None))
 
     def __str__(self) -> str:
-        return "\n".join(_sentences(self))
+        return "\n".join(map(visible, _sentences(self)))
 
 
 def _sentences(foreseen: Forecast) -> Iterable[str]:

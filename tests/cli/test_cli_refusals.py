@@ -152,7 +152,8 @@ def test_partition_or_replica_that_is_not_there_is_refused(call, new_topic):
     topic = new_topic(b"a", replica_assignment={0: [1, 2]})
 
     assert "has no partition 3" in call.refused("dump-log", "--topic", topic, "--partition", 3)
-    refusal = call.refused("dump-log", "--topic", topic, "--broker", 3)
+    assert "broker 3 has no replica" in call.refused("dump-log", "--topic", topic, "--broker", 3)
+    refusal = call.refused("dump-log", "--topic", topic, "--partition", 0, "--broker", 3)
     assert "broker 3 has no replica" in refusal
     assert "[1, 2]" in refusal
     assert "has no partition 1" in call.refused("get-offsets", "--topic-partitions", f"{topic}:0-2")

@@ -6,11 +6,12 @@ from html.parser import HTMLParser
 
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.inspect.page import ENTRIES_MAX, cluster_page
+from kafka_on_spark.visible import visible
 from tests.builders import cluster_of, image_of, partition
 from tests.unit.inspect.histories import LOSS_AND_RETURN, entry
 
 VOID = {"meta", "input", "br", "link", "img"}
-EVIL = '<script>alert("x")</script>&'
+EVIL = '<script>alert("x")</script>&\u202e\x1b'
 
 
 class Reader(HTMLParser):
@@ -82,7 +83,10 @@ def test_text_from_the_cluster_is_escaped():
 
     reader = Reader(page.html)
     assert [tag for tag, _ in reader.tags].count("script") == 1
-    assert "".join(reader.text).count(EVIL) == 1 + 1 + 3 + 3 + 1  # title, id, racks, roots, cause
+    assert not set("\u202e\x1b").intersection(page.html)
+    assert (
+        "".join(reader.text).count(visible(EVIL)) == 1 + 1 + 3 + 3 + 1
+    )  # title, id, racks, roots, cause
 
 
 def test_light_and_dark_and_print_are_thought_of():

@@ -1,0 +1,186 @@
+"""What others wrote (keys, ids, racks, paths) is shown, and never obeyed: no raw escape is written."""
+
+import json
+import unicodedata
+
+import pytest
+
+from kafka_on_spark.visible import visible
+from tests.cli.conftest import CommandLine
+from tests.cluster.disks import new_disks
+
+TITLE = "\x1b]0;owned\x07"
+TURNED = "\u202egpj.exe"
+EVIL = f"{TITLE}{TURNED}\x7f\x9b2J\u2066"
+
+
+@pytest.fixture(scope="module")
+def disks():
+    """A cluster whose keys, racks, roots, groups and producers all have escapes in them."""
+    with new_disks(1, racks={1: f"north{EVIL}"}) as disks:
+        cluster = disks.cluster
+        cluster.create_topic("t", partitions=1, replication_factor=1)
+        record = {"key": EVIL, "value": f"a{EVIL}\n", "headers": [(f"h{EVIL}", EVIL.encode())]}
+        cluster.append("t", [record], producer_id=f"p{EVIL}", sequence=0)
+        cluster.alter_group_offsets(f"g{EVIL}", {("t", 0): 1})
+        root = disks.base / f"broker-{TURNED}"  # of others no folder is made
+        cluster.register_broker(2, root, rack=EVIL)
+        yield disks
+
+
+CALLS = [
+    ("cluster", "--describe"),
+    ("brokers", "--describe"),
+    ("dump-log", "--topic", "t"),
+    ("dump-log", "--topic", "t", "--print-data-log"),
+    ("dump-log", "--topic", "t", "--print-data-log", "--full"),
+    ("consumer-groups", "--list"),
+    ("consumer-groups", "--describe", "--all-groups"),
+    ("consumer-groups", "--reset-offsets", "--all-groups", "--all-topics", "--to-latest"),
+    ("log-dirs",),
+    ("metadata", "--log"),
+    ("metadata", "--image"),
+    ("fsck",),
+]  # fmt: skip
+REFUSED = [
+    ("topics", "--describe", "--topic", f"x{EVIL}"),
+    ("consumer-groups", "--describe", "--group", f"x{EVIL}"),
+    ("brokers", "--register", "--broker", "3", "--root", f"s3:/{EVIL}"),
+    ("topics", f"--{EVIL}"),
+    ("get-offsets", "--time", EVIL),
+    ("configs", "--describe", "--add-config-file", EVIL),
+]
+
+
+def unseen(text: str) -> set[str]:
+    """Return the characters of an answer that nobody sees, and a terminal may obey."""
+    return {each for each in text if unicodedata.category(each)[0] == "C" and each != "\n"}
+
+
+@pytest.mark.parametrize("arguments", CALLS, ids=" ".join)
+@pytest.mark.parametrize("how", ["table", "json"])
+def test_no_verb_writes_what_a_terminal_would_obey(disks, arguments, how):
+    call = CommandLine(str(disks.metadata_root))
+
+    assert unseen(call(*arguments, "--output", how)) == set()
+
+
+@pytest.mark.parametrize("arguments", [CALLS[1], CALLS[3], (*CALLS[7], "--export")], ids=" ".join)
+def test_a_terminal_gets_nothing_that_it_would_obey(disks, arguments):
+    call = CommandLine(str(disks.metadata_root))
+
+    shown, code = call.at_terminal(*arguments)
+
+    assert code == 0, shown
+    assert unseen(shown) == set()
+    assert "owned" in "".join(shown.split())
+
+
+@pytest.mark.parametrize("arguments", REFUSED, ids=lambda arguments: arguments[0])
+def test_no_refusal_writes_what_a_terminal_would_obey(disks, arguments):
+    call = CommandLine(str(disks.metadata_root))
+
+    assert unseen(call.refused(*arguments)) == set()
+
+
+def test_a_dump_says_in_words_which_characters_there_are(disks):
+    call = CommandLine(str(disks.metadata_root))
+
+    shown = call("dump-log", "--topic", "t", "--print-data-log")
+
+    assert f'"{visible(EVIL)}"' in shown
+    assert r"\x1b]0;owned\x07\u202egpj.exe" in shown
+    [row] = call.json("dump-log", "--topic", "t", "--print-data-log")
+    assert (row["key"], row["value"]) == (EVIL, f"a{EVIL}\n")
+    assert row["headers"] == [{"key": f"h{EVIL}", "value": EVIL}]
+
+
+def test_offsets_that_are_exported_to_a_file_are_read_again_as_they_are(disks, tmp_path):
+    call = CommandLine(str(disks.metadata_root))
+    to_latest = (
+        "consumer-groups",
+        "--reset-offsets",
+        "--all-groups",
+        "--all-topics",
+        "--to-latest",
+    )
+    file = tmp_path / "offsets.csv"
+    file.write_text(call(*to_latest, "--export"))
+
+    rows = call.json("consumer-groups", "--reset-offsets", "--all-groups", "--from-file", file)
+
+    assert [each["group"] for each in rows["offsets"]] == [f"g{EVIL}"]
+
+
+CONTENT = [
+    pytest.param(None,             None,                   "null",                                 id="null"),
+    pytest.param(b"",              "",                     '""',                                   id="empty"),
+    pytest.param(b"-",             "-",                    '"-"',                                  id="a dash"),
+    pytest.param(b"null",          "null",                 '"null"',                               id="the word null"),
+    pytest.param(b"a  b",          "a  b",                 '"a  b"',                               id="blanks"),
+    pytest.param(b'"\\x1b"',       '"\\x1b"',              '"\\"\\\\x1b\\""',                      id="quotes and backslashes"),
+    pytest.param("né 日本".encode(), "né 日本",              '"né 日本"',                            id="other letters"),
+    pytest.param(b"\xff\x00",      {"base64": "/wA="},     "base64:/wA=",                          id="no UTF-8"),
+    pytest.param(b"base64:/wA=",   "base64:/wA=",          '"base64:/wA="',                        id="text that looks like it"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("content, as_json, as_cell", CONTENT)
+def test_null_empty_text_and_bytes_are_told_apart(
+    call, cluster, new_topic, content, as_json, as_cell
+):
+    topic = new_topic(partitions=1, replication_factor=1)
+    cluster.append(topic, [{"key": content, "value": b"v", "headers": [("h", content)]}])
+
+    [row] = call.json("dump-log", "--topic", topic, "--print-data-log")
+    _, line = call("dump-log", "--topic", topic, "--print-data-log").splitlines()
+
+    assert (row["key"], row["headers"]) == (as_json, [{"key": "h", "value": as_json}])
+    assert f"  {as_cell}  " in line
+    assert line.endswith(f'"v"    h={as_cell}')
+
+
+def test_long_values_are_cut_in_tables_unless_they_are_asked_for_whole(call, cluster, new_topic):
+    topic = new_topic(partitions=1, replication_factor=1)
+    cluster.append(topic, [(b"k", b"v" * 1000), (b"\xff" * 300, b"v")])
+    dump = ("dump-log", "--topic", topic, "--print-data-log")
+
+    _, text, content = call(*dump).splitlines()
+    whole = call(*dump, "--full")
+
+    assert f'"{"v" * 100}"… (1,000 characters, --full shows them)' in text
+    assert "base64:" + "/" * 100 + "… (400 characters, --full shows them)" in content
+    assert f'"{"v" * 1000}"' in whole
+    assert [len(call.json(*dump)[0]["value"]), whole.count("…")] == [1000, 0]
+    assert "--full shows whole keys and values" in call.refused(
+        "dump-log", "--topic", topic, "--full"
+    )
+
+
+def test_all_partitions_are_dumped_unless_one_is_named(call, cluster, new_topic):
+    topic = new_topic(partitions=3, replication_factor=1)
+    for number in (0, 2):
+        cluster.append(topic, [{"key": b"k", "value": b"%d" % number, "partition": number}])
+
+    records = call.json("dump-log", "--topic", topic, "--print-data-log")
+    [only] = call.json("dump-log", "--topic", topic, "--partition", 2)
+
+    assert [(each["partition"], each["value"]) for each in records] == [(0, "0"), (2, "2")]
+    assert only["partition"] == 2
+    assert [each["partition"] for each in call.json("dump-log", "--topic", topic)] == [0, 2]
+
+
+def test_a_partition_that_can_not_be_read_is_said_and_the_others_are_dumped(
+    call, cluster, new_topic, disks
+):
+    topic = new_topic(partitions=2, replica_assignment={0: [1], 1: [1]})
+    for number in (0, 1):
+        cluster.append(topic, [{"key": b"k", "value": b"%d" % number, "partition": number}])
+    folder = disks.folder(1, topic, 0)
+    away = folder.rename(folder.with_name("away"))
+
+    result = call._run("dump-log", "--topic", topic, "--print-data-log", "--output", "json")
+
+    assert (result.code, [each["value"] for each in json.loads(result.out)]) == (2, ["1"])
+    assert result.complaint.startswith("partition 0: ")
+    away.rename(folder)

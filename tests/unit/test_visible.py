@@ -1,0 +1,88 @@
+"""Which characters are shown as they are, and what stands for the others: everywhere the same."""
+
+import json
+import logging
+import sys
+import unicodedata
+
+import pytest
+
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.logs import UnheardHandler, set_up
+from kafka_on_spark.visible import quoted, visible, visible_json, visible_lines
+
+EVIL = "\x1b]0;owned\x07\u202egpj.exe\x9b2J"
+
+
+def test_of_all_characters_only_visible_ones_and_blanks_are_shown_as_they_are():
+    kept = {chr(code) for code in range(sys.maxunicode + 1) if visible(chr(code)) == chr(code)}
+
+    assert {unicodedata.category(each)[0] for each in kept} == {"L", "M", "N", "P", "S", "Z"}
+    assert not any(unicodedata.bidirectional(each) in ("RLO", "LRI", "PDI", "B") for each in kept)
+    assert kept >= set("aé日本א🙂 \u00a0\u3000")
+
+
+CASES = [
+    ("",                    ""),
+    ("plain",               "plain"),
+    ("\x1b[2J",             r"\x1b[2J"),
+    ("a\nb\tc\r",           r"a\x0ab\x09c\x0d"),
+    ("\x7f\x9b",            r"\x7f\x9b"),
+    ("\u202e\u2066",        r"\u202e\u2066"),
+    ("\u2028\u200b\ufeff",  r"\u2028\u200b\ufeff"),
+    ("\ud800",              r"\ud800"),
+    ("\U000e0041",          r"\U000e0041"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text, shown", CASES)
+def test_escapes(text, shown):
+    assert visible(text) == shown
+    visible(text).encode()
+
+
+def test_lines_stay_lines_only_where_there_are_to_be_some():
+    assert visible_lines("a\n\x1bb") == "a\n\\x1bb"
+    assert quoted('a\n"\\') == r'"a\x0a\"\\"'
+
+
+def test_json_is_all_visible_and_says_what_it_was_given():
+    text = visible_json({"a": EVIL + "\x7f\ud800"})
+
+    assert text.isascii()
+    assert text.isprintable()
+    assert json.loads(text) == {"a": EVIL + "\x7f\ud800"}
+
+
+def test_an_error_shows_nothing_that_a_terminal_would_obey():
+    error = KafkaOnSparkError(f"no topic {EVIL}", path=EVIL)
+
+    assert str(error).isprintable()
+    assert error.message == f"no topic {EVIL}"
+
+
+def test_a_log_line_is_one_line_whatever_names_are_in_it(capsys, monkeypatch):
+    set_up()
+    [handler] = [
+        each
+        for each in logging.getLogger("kafka_on_spark").handlers
+        if isinstance(each, UnheardHandler)
+    ]
+    try:
+        raise ValueError(EVIL)
+    except ValueError:
+        record = logging.getLogger("kafka_on_spark.x").makeRecord(
+            "kafka_on_spark.x",
+            logging.WARNING,
+            "x.py",
+            1,
+            "root %s",
+            (f"{EVIL}\nFORGED",),
+            sys.exc_info(),
+        )
+
+    first, *trace = handler.format(record).splitlines()
+
+    assert first.endswith(visible(f"root {EVIL}\nFORGED"))
+    assert trace[0].startswith("Traceback")
+    assert all(line.isprintable() for line in trace)
