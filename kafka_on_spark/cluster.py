@@ -35,7 +35,6 @@ from kafka_on_spark.spark.fsck import check_tables
 from kafka_on_spark.spark.services import Services
 from kafka_on_spark.spark.task_runner import check_session
 from kafka_on_spark.spark.views import open_view
-from kafka_on_spark.storage.metadata_log import metadata_table_uri
 from kafka_on_spark.storage.reader import read_rows, row_schema
 from kafka_on_spark.storage.records import check_table, input_batches, table_of
 from kafka_on_spark.storage.roots import StorageOptions, normalize
@@ -134,7 +133,7 @@ class Cluster(Reassigning):
     @property
     def metadata_table(self) -> str:
         """URL of the metadata log, a Delta table: for SQL."""
-        return metadata_table_uri(self._root)
+        return self._services.metadata.table
 
     def fsck(self, *, deep: bool = True) -> FsckReport:
         """Check all tables against what must hold, version by version; change nothing.

@@ -239,7 +239,7 @@ class ClusterArchive(Protocol):
         """Yield the steps of the metadata table from `from_version` on, oldest first.
 
         Raises:
-            ClusterNotFoundError: There is no table.
+            CorruptLogError: There is no table.
             KafkaStorageError: The root does not answer.
         """
         ...

@@ -21,7 +21,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState, check_dense
-from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from kafka_on_spark.metadata.records import ClusterRecord, MetadataBatch, Record, Stamp
 from kafka_on_spark.ports import Order, ReplicaAddress, Result
 
 
@@ -270,9 +270,13 @@ def _content(segment: Segment) -> bytes:
 
 
 class MemoryMetadataLog:
-    """A MetadataLog in memory, with the same kinds of faults. Several services may share it."""
+    """A MetadataLog in memory, with the same kinds of faults. Several services may share it.
 
-    def __init__(self) -> None:
+    With `cluster_id` it passes over the snapshots of other clusters.
+    """
+
+    def __init__(self, cluster_id: str | None = None) -> None:
+        self.cluster_id = cluster_id
         self.batches: list[MetadataBatch] = []
         self.snapshots: dict[Offset, MetadataBatch] = {}
         self.faults: deque[Fault] = deque()
@@ -330,7 +334,16 @@ class MemoryMetadataLog:
 
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         self._check_answers()
-        ends = [end for end in self.snapshots if to_offset is None or end <= to_offset]
+        bound = self.end_offset if to_offset is None else min(to_offset, self.end_offset)
+        ends = [
+            end
+            for end, found in self.snapshots.items()
+            if end <= bound
+            and (
+                self.cluster_id is None
+                or found.records[0] == ClusterRecord(cluster_id=self.cluster_id)
+            )
+        ]
         return self.snapshots[max(ends)] if ends else None
 
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:

@@ -36,7 +36,7 @@ from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeResult
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.spark.opening import open_metadata
 from kafka_on_spark.storage.clock import SystemClock
-from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.metadata_creation import begin_metadata_log
 from kafka_on_spark.storage.roots import StorageOptions
 
 BROKERS = 100
@@ -51,7 +51,7 @@ OPTIONS = StorageOptions()
 def make(root: str, partitions: int) -> dict[str, Any]:
     """Make a cluster whose partitions are all led by another than the preferred leader, with a
     snapshot, and a tail after it as appends leave it."""
-    DeltaMetadataLog.begin(root, OPTIONS, uuid4().hex)
+    begin_metadata_log(root, OPTIONS, "c")
     metadata = open_metadata(root, OPTIONS)
     _submit(metadata, lambda image: ControllerResult([ClusterRecord(cluster_id="c")], None))
     for number in range(1, BROKERS + 1):

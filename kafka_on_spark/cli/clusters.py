@@ -16,7 +16,6 @@ from kafka_on_spark.cli.output import Output, plural, say, write_json, write_row
 from kafka_on_spark.cli.session import opened
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.metadata.image import MetadataImage
 
 ACTIONS: Final[Mapping[str, Sequence[str]]] = {"create": ("broker", "config"), "describe": ()}
 COLUMNS: Final = {"broker": "broker", "state": "state", "rack": "rack", "root": "root"}
@@ -65,7 +64,7 @@ def cluster(
         _create(cluster, broker, config, storage_option, output)
         return
     with opened(cluster, storage_option, output) as session:
-        _describe(session.cluster.image, session.cluster.root, output)
+        _describe(session.cluster, output)
 
 
 def _create(
@@ -84,7 +83,7 @@ def _create(
         configs=pairs(config, "--config"),
         storage_options=pairs(storage_option, "--storage-option"),
     ) as made:
-        answer = _answer(made.image, made.root)
+        answer = _answer(made)
     if output is Output.JSON:
         write_json(answer)
     else:
@@ -124,20 +123,26 @@ def brokers_of(given: Sequence[str]) -> tuple[dict[int, str], dict[int, str]]:
     return roots, racks
 
 
-def _describe(image: MetadataImage, root: str, output: Output) -> None:
-    answer = _answer(image, root)
+def _describe(cluster: Cluster, output: Output) -> None:
+    answer = _answer(cluster)
     if output is Output.JSON:
         write_json(answer)
         return
     settings = ", ".join(f"{name}={value}" for name, value in answer["configs"].items())
-    say(f"Cluster {answer['cluster_id']} at {root}, settings of its own: {settings or 'none'}.")
+    say(
+        f"Cluster {answer['cluster_id']} at {answer['metadata_root']}, settings of its own:"
+        f" {settings or 'none'}."
+    )
+    say(f"Its metadata log, for SQL: {answer['metadata_table']}")
     write_rows(output, COLUMNS, answer["brokers"])
 
 
-def _answer(image: MetadataImage, root: str) -> dict[str, Any]:
+def _answer(cluster: Cluster) -> dict[str, Any]:
+    image = cluster.image
     return {
         "cluster_id": image.cluster_id,
-        "metadata_root": root,
+        "metadata_root": cluster.root,
+        "metadata_table": cluster.metadata_table,
         "configs": dict(sorted(image.configs.items())),
         "brokers": [
             {

@@ -56,7 +56,7 @@ class MetadataService:
     `after_commit` is told of each commit, to have `maintain` called off the answer's path.
     `take_turn` waits for this process's turn among those that commit to the log, if there is a
     way to take turns: a courtesy that saves conflicts. What keeps the log right is the
-    conditional commit, whoever has a turn.
+    conditional commit, whoever has a turn. `table` is where people find the log, for SQL.
     """
 
     def __init__(
@@ -68,7 +68,9 @@ class MetadataService:
         application_id: str | None = None,
         after_commit: Callable[[], None] = lambda: None,
         take_turn: TakeTurn = lambda note: nullcontext(NO_TURN),
+        table: str = "",
     ) -> None:
+        self.table = table
         self._log = metadata_log
         self._clock = clock
         self._random = random

@@ -26,7 +26,8 @@ class PastMetadata(MetadataService):
     """The metadata as of `image`. `now` is the service of what it has become since."""
 
     def __init__(self, now: MetadataService, image: MetadataImage) -> None:
-        super().__init__(ReadOnlyLog(now._log), now._clock, random=now._random)
+        log = ReadOnlyLog(now._log)
+        super().__init__(log, now._clock, random=now._random, table=now.table)
         self.now = now
         self._image = image
 

@@ -8,8 +8,10 @@ from kafka_on_spark.ids import BrokerId, DirectoryId, check_mapping
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.creation import BrokerIdentity, check_brokers
 from kafka_on_spark.spark.services import new_uuid
-from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.metadata_creation import begin_metadata_log
+from kafka_on_spark.storage.metadata_root import read_identity
 from kafka_on_spark.storage.root_identity import (
+    answering,
     check_free,
     check_owner,
     check_reachable,
@@ -50,10 +52,11 @@ def prepare_roots(
             A root can't be a broker's.
     """
     check_places(metadata_root, roots)
-    check_reachable(metadata_root, options)
+    with answering(metadata_root):
+        read_identity(metadata_root, options)
     for broker_id, root in roots.items():
         check_free(root, broker_id, options)
-    cluster_id = DeltaMetadataLog.begin(metadata_root, options, new_uuid())
+    cluster_id = begin_metadata_log(metadata_root, options, new_uuid()).identity.cluster_id
     brokers = [
         (
             broker_id,
@@ -86,6 +89,7 @@ def prepare_broker(
     """
     check_brokers({broker_id: root}, {} if rack is None else {broker_id: rack})
     assert image.cluster_id is not None
+    check_places(metadata_root, {broker_id: root})
     found, directory_id = check_reachable(root, options), DirectoryId("")
     if found is not None:
         check_owner(found, root, image.cluster_id, broker_id)

@@ -18,7 +18,6 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.spark.opening import open_metadata
 from kafka_on_spark.spark.services import run_later
-from kafka_on_spark.storage.cluster_id import cluster_id_at
 from kafka_on_spark.storage.options import StorageOptions
 
 T = TypeVar("T")
@@ -53,7 +52,7 @@ class Kept(Generic[T]):
         place = (root, options)
         known = self._open.pop(place, None)
         before = None if known is None else self._metadata_of(known).image
-        if known is not None and not _catch_up(self._metadata_of(known), root, options):
+        if known is not None and not _catch_up(self._metadata_of(known)):
             self._close(known)
             known, before = None, None
         found = self._open_new(root, options) if known is None else known
@@ -63,11 +62,9 @@ class Kept(Generic[T]):
         return found, before
 
 
-def _catch_up(metadata: MetadataService, root: str, options: StorageOptions) -> bool:
+def _catch_up(metadata: MetadataService) -> bool:
     """Return whether the cluster is the one that was opened, and could be caught up with."""
     try:
-        if cluster_id_at(root, options) != metadata.image.cluster_id:
-            return False
         metadata.catch_up()
     except KafkaOnSparkError:
         return False

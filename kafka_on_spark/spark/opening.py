@@ -67,4 +67,5 @@ def metadata_service(
         application_id=application_id,
         after_commit=after_commit,
         take_turn=partial(take_turn, metadata_log.uri),
+        table=metadata_log.uri,
     )

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from kafka_on_spark.errors import ClusterNotFoundError
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.grown_topics import split_as_before
 from kafka_on_spark.service.row_topics import RowTopics, StagedTopic
@@ -61,5 +62,10 @@ class TopicOrders:
         if known is None or known.offset != self._topics.image_offset:
             metadata = metadata_service(self._root, self._storage)
             known = metadata.image_at(self._topics.image_offset, known)
+            if known.cluster_id != self._topics.cluster_id:
+                raise ClusterNotFoundError(
+                    f"the cluster {self._topics.cluster_id} that the write was planned on is gone"
+                    f" from {self._root}: write again"
+                )
             _IMAGES[place] = known
         return known

@@ -14,7 +14,6 @@ from kafka_on_spark.audit.history import FileEntry, TableStep
 from kafka_on_spark.audit.metadata import MetadataRows
 from kafka_on_spark.audit.orphans import FoundTable
 from kafka_on_spark.errors import (
-    ClusterNotFoundError,
     CorruptLogError,
     InvalidRootError,
     KafkaStorageError,
@@ -24,7 +23,7 @@ from kafka_on_spark.ids import BrokerId, DirectoryId
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.storage.history import table_steps
 from kafka_on_spark.storage.metadata_files import decode_rows
-from kafka_on_spark.storage.metadata_log import metadata_table_uri
+from kafka_on_spark.storage.metadata_root import check_replaced, identity_of
 from kafka_on_spark.storage.old_commits import OLD_COMMITS
 from kafka_on_spark.storage.replica_folders import tables_on
 from kafka_on_spark.storage.replica_log import configuration_of
@@ -99,13 +98,17 @@ def _content_flaw(table: pa.Table, file: FileEntry) -> str | None:
 
 
 class FileClusterArchive:
-    """A ClusterArchive on the files of a metadata root and of brokers' roots."""
+    """A ClusterArchive on the files of a metadata root and of brokers' roots.
+
+    Raises: as `identity_of`.
+    """
 
     def __init__(self, metadata_root: str, options: StorageOptions) -> None:
         self._root = metadata_root
         self._options = options
         self._files = RootFiles(metadata_root, options)
-        self._uri = metadata_table_uri(metadata_root)
+        self._identity = identity_of(metadata_root, options)
+        self._uri = self._identity.table_at(metadata_root)
 
     def metadata_steps(self, *, is_deep: bool, from_version: int = 0) -> Iterator[TableStep]:
         """Yield the steps of the metadata table from `from_version` on, oldest first."""
@@ -113,10 +116,11 @@ class FileClusterArchive:
             yield from table_steps(
                 self._files, self._uri, has_all_checkpoints=is_deep, from_version=from_version
             )
-        except ReplicaLostError:
-            raise ClusterNotFoundError(
-                f"there is no cluster at {self._root}: check the path"
-            ) from None
+        except ReplicaLostError as error:
+            check_replaced(self._root, self._identity, self._options)
+            raise CorruptLogError(
+                f"the metadata table {self._uri} is gone from its root: restore it from a copy"
+            ) from error
 
     def metadata_rows(self, name: str) -> list[MetadataRows]:
         """Return the commits in one of the metadata table's files."""

@@ -177,7 +177,8 @@ class DeltaLog:
 
     def is_still_at(self, version: int) -> bool:
         """Return True if nobody has committed since `version`, the newest that was seen: one look
-        for the next commit, and at a disk one for its own, since disks are taken away.
+        for the next commit, and then one for its own, since tables are removed and disks are taken
+        away.
 
         Nothing of the handle is used, so the lock is not needed.
 
@@ -187,8 +188,8 @@ class DeltaLog:
         return (
             self._lost is None
             and self.version == version
-            and (not self.is_local or self._has_commit(version))
             and commit_size(self._files, self.uri, version + 1) is None
+            and self._has_commit(version)
         )
 
     def forget(self) -> None:
@@ -240,6 +241,9 @@ class DeltaLog:
                 raise CommitConflictError("not seen before the commit", version=version) from error
             if not self._handle.is_at(at_version):
                 raise CommitConflictError("decided on an old version", version=version)
+        if self.is_local and not self._has_commit(at_version):
+            # delta-rs makes missing folders: a root that was removed must not be made anew.
+            raise CommitConflictError(f"the table at {self.uri} was taken away", version=version)
         write_id = uuid4().hex
         table = self.handle
         properties = commit_properties(write_id, counters, operation)
@@ -266,8 +270,9 @@ class DeltaLog:
             place = self._place_of(version, write_id)
             if self._is_flushed:
                 self._flush([place, os.path.dirname(place)])
-            if self.is_local and version and not self._has_commit(version - 1):
-                raise ReplicaLostError(f"the disk under {self.uri} was taken away")
+            if version and not self._has_commit(version - 1):
+                # What was put lies in a folder that the put has made anew: it counts for nothing.
+                raise ReplicaLostError(f"the table at {self.uri} was taken away")
         except CommitConflictError:
             raise
         except KafkaOnSparkError as error:

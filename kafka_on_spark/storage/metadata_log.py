@@ -14,12 +14,9 @@ import pyarrow as pa
 from deltalake.transaction import AddAction
 
 from kafka_on_spark.errors import (
-    ClusterNotFoundError,
     CommitConflictError,
     CorruptLogError,
     InconsistentClusterError,
-    InvalidRequestError,
-    KafkaStorageError,
     ReplicaLostError,
 )
 from kafka_on_spark.ids import Offset
@@ -42,13 +39,13 @@ from kafka_on_spark.storage.metadata_placement import (
     placed_by,
     remove_action,
 )
+from kafka_on_spark.storage.metadata_root import check_replaced, identity_of
 from kafka_on_spark.storage.metadata_snapshots import newest_snapshot, write_snapshot
 from kafka_on_spark.storage.old_commits import commit_size
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions, flush, is_local
 
 log = logging.getLogger(__name__)
 
-TABLE_NAME: Final = "__cluster_metadata-0"
 FORMAT_VERSION: Final = "1"
 MERGE_INTERVAL: Final = 8
 """Commits between two looks for files to merge: by whoever makes the commit of such a version."""
@@ -59,13 +56,8 @@ MERGE_TRIES: Final = 3
 TAIL_COMMITS_MAX: Final = 32
 """Commits that are read one by one; of more, the table's merged files are read."""
 
-_HEADER: Final = ("base_offset", "epoch")
+HEADER: Final = ("base_offset", "epoch")
 TABLE_SCHEMA: Final = pa.schema([("base_offset", pa.int64()), ("epoch", pa.int32()), *FILE_SCHEMA])
-
-
-def metadata_table_uri(metadata_root: str) -> str:
-    """Return the URL of the metadata table, for people and for Spark."""
-    return f"{metadata_root}/{TABLE_NAME}"
 
 
 class _End(NamedTuple):
@@ -76,83 +68,49 @@ class _End(NamedTuple):
 
 
 class DeltaMetadataLog:
-    """A MetadataLog on the Delta table under a metadata root."""
+    """A MetadataLog on the Delta table that a metadata root names.
+
+    Attributes:
+        identity: Which metadata root it is.
+        uri: The table, for people and for Spark.
+
+    Raises: as `identity_of`.
+    """
 
     def __init__(self, metadata_root: str, options: StorageOptions) -> None:
-        self.uri = metadata_table_uri(metadata_root)
+        self.identity = identity_of(metadata_root, options)
+        self.uri = self.identity.table_at(metadata_root)
         self._root = metadata_root
+        self._options = options
         self._files = RootFiles(metadata_root, options)
         self._delta = DeltaLog(self.uri, options)
         self._end: _End | None = None
         self._is_merge_due = False
 
-    @classmethod
-    def begin(cls, metadata_root: str, options: StorageOptions, cluster_id: str) -> str:
-        """Create the log, or find one that has no record yet; return its cluster id.
-
-        Raises:
-            InvalidRequestError: There is a cluster at this root.
-        """
-        log = cls(metadata_root, options)
-        try:
-            cls.create(metadata_root, options, cluster_id)
-        except InvalidRequestError:
-            log.check()
-            if log.read(from_offset=Offset(0)):
-                raise
-        log.check()
-        return str(log._delta.handle.metadata().configuration["kos.cluster.id"])
-
-    @classmethod
-    def create(
-        cls, metadata_root: str, options: StorageOptions, cluster_id: str
-    ) -> "DeltaMetadataLog":
-        """Create the table, whose version 0 is the empty log.
-
-        Raises:
-            InvalidRequestError: There is a cluster at this root.
-        """
-        try:
-            DeltaLog.create(
-                metadata_table_uri(metadata_root),
-                options,
-                schema=TABLE_SCHEMA,
-                partition_by=_HEADER,
-                configuration={
-                    "kos.cluster.id": cluster_id,
-                    "kos.format.version": FORMAT_VERSION,
-                    # Files come without statistics but for their size; for each column that might
-                    # have some, delta-rs takes time in each commit.
-                    "delta.dataSkippingNumIndexedCols": "0",
-                },
-            )
-        except CommitConflictError:
-            raise InvalidRequestError(
-                f"there is a cluster at {metadata_root} already: open it, or give an empty root"
-            ) from None
-        return cls(metadata_root, options)
-
     def check(self) -> None:
-        """Check that there is a cluster of a format that this version reads.
+        """Check that the table is the root's, and of a format that this version reads.
 
         Raises:
-            ClusterNotFoundError: There is none.
-            CorruptLogError: Its format is newer.
+            CorruptLogError: It is gone or another root's, or its format is newer.
+            KafkaStorageError: The metadata root is away or does not answer.
         """
         with self._delta.lock:
-            try:
-                self._delta.refresh()
-            except ReplicaLostError:
-                raise ClusterNotFoundError(
-                    f"there is no cluster at {self._root}: make one with Cluster.create, or"
-                    " check the path"
-                ) from None
             self._refresh()
-            found = self._delta.handle.metadata().configuration.get("kos.format.version")
-            if found != FORMAT_VERSION:
+            found = self._delta.handle.metadata().configuration
+        version = found.get("kos.format.version")
+        if version != FORMAT_VERSION:
+            raise CorruptLogError(
+                f"the cluster at {self._root} has format {version}, this version reads"
+                f" {FORMAT_VERSION}: use a newer kafka_on_spark"
+            )
+        for name, value in self.identity.configuration.items():
+            if found.get(name) != value:
                 raise CorruptLogError(
-                    f"the cluster at {self._root} has format {found}, this version reads"
-                    f" {FORMAT_VERSION}: use a newer kafka_on_spark"
+                    f"the table at {self.uri} is another metadata root's: restore the one that"
+                    " belongs there",
+                    setting=name,
+                    expected=value,
+                    found=found.get(name),
                 )
 
     def _refresh(self) -> _End:
@@ -164,13 +122,15 @@ class DeltaMetadataLog:
 
     @contextmanager
     def _present(self) -> Iterator[None]:
-        """Tell a log that went back, where nothing may go on, from one whose root is away."""
+        """Tell a log that went back, where nothing may go on, from one whose root is away, and
+        both from another cluster in its place."""
         try:
             yield
         except ReplicaLostError as error:
+            check_replaced(self._root, self.identity, self._options)
             if commit_size(self._files, self.uri, 0) is None:
-                raise KafkaStorageError(
-                    f"the metadata root {self._root} is away: bring its disk back and try again"
+                raise CorruptLogError(
+                    f"the metadata table {self.uri} is gone from its root: restore it from a copy"
                 ) from error
             raise InconsistentClusterError(
                 f"the metadata log at {self._root} went back behind what this process has seen:"
@@ -183,6 +143,7 @@ class DeltaMetadataLog:
         Raises:
             KafkaStorageError: The metadata root is away or does not answer.
             InconsistentClusterError: The log ends before `from_offset`: it went back.
+            ClusterNotFoundError: Another cluster was made in this one's place.
         """
         if self._is_still_at(from_offset):
             return []
@@ -306,7 +267,7 @@ class DeltaMetadataLog:
                     end.version,
                     operation="append",
                     schema=TABLE_SCHEMA,
-                    partition_by=_HEADER,
+                    partition_by=HEADER,
                     adds=[
                         add_action(
                             path,
@@ -367,7 +328,7 @@ class DeltaMetadataLog:
                 end.version,
                 operation="merge",
                 schema=TABLE_SCHEMA,
-                partition_by=_HEADER,
+                partition_by=HEADER,
                 adds=[add],
                 removes=[remove_action(file) for file in merged],
                 counters={LOG_END_OFFSET: end.offset},
@@ -380,10 +341,19 @@ class DeltaMetadataLog:
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         """Return the newest readable snapshot as a batch that ends at its end offset.
 
-        `to_offset`: the newest of those that end there or before.
+        `to_offset`: the newest of those that end there or before. One above the log's end is
+        another log's, or of what a log that was set back has lost.
         """
-        return newest_snapshot(self._files, self._root, to_offset)
+        with self._delta.lock:
+            end = self._end or self._refresh()
+        bound = end.offset if to_offset is None else min(end.offset, to_offset)
+        return newest_snapshot(self._files, self._root, self.identity.cluster_id, Offset(bound))
 
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
-        """Write the records that rebuild the image at `end_offset`, unless they are there."""
+        """Write the records that rebuild the image at `end_offset`, unless they are there.
+
+        Raises:
+            ClusterNotFoundError: Another cluster was made in this one's place.
+        """
+        check_replaced(self._root, self.identity, self._options)
         write_snapshot(self._files, self._root, records, stamp, end_offset)

@@ -6,8 +6,9 @@ code that commits.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Barrier
 from typing import Final
@@ -65,7 +66,7 @@ def _identity_of(content: bytes | None, root: str) -> RootIdentity | None:
     if content is None:
         return None
     try:
-        fields = dict(line.split("=", 1) for line in content.decode().splitlines() if "=" in line)
+        fields = properties_of(content)
         return RootIdentity(
             fields["cluster.id"],
             BrokerId(int(fields["broker.id"])),
@@ -76,6 +77,15 @@ def _identity_of(content: bytes | None, root: str) -> RootIdentity | None:
             f"{root}/{META_PROPERTIES} is not a broker's: give a root of this cluster, or an"
             " empty folder"
         ) from None
+
+
+def properties_of(content: bytes) -> dict[str, str]:
+    """Return what the lines of a ``meta.properties`` say.
+
+    Raises:
+        ValueError: It is no text.
+    """
+    return dict(line.split("=", 1) for line in content.decode().splitlines() if "=" in line)
 
 
 def check_directory(root: str, directory_id: DirectoryId, options: StorageOptions) -> None:
@@ -122,7 +132,7 @@ def prepare_root(
         DuplicateBrokerRegistrationError: It belongs to another broker.
     """
     try:
-        _make_folder(root)
+        make_root(root)
         found = read_identity(root, options)
         if found is None:
             _put_and_delete(root, options)
@@ -160,8 +170,9 @@ def check_owner(found: RootIdentity, root: str, cluster_id: str, broker_id: Brok
         )
 
 
-def check_reachable(root: str, options: StorageOptions) -> RootIdentity | None:
-    """Check, without writing, that `root` can be read; return whose it is, if anybody's.
+@contextmanager
+def answering(root: str) -> Iterator[None]:
+    """Say of a look at what is to be a root why it can't be one.
 
     Raises:
         InvalidRootError: It does not answer, or is a file.
@@ -169,12 +180,22 @@ def check_reachable(root: str, options: StorageOptions) -> RootIdentity | None:
     if is_local(root) and os.path.exists(root) and not os.path.isdir(root):
         raise InvalidRootError(f"{root} can't be a root: it is a file; give a folder")
     try:
-        return read_identity(root, options)
+        yield
     except KafkaStorageError as error:
         raise InvalidRootError(
             f"the root {root} can't be used: {error.message}; give a folder or bucket that"
             " exists and can be written"
         ) from error
+
+
+def check_reachable(root: str, options: StorageOptions) -> RootIdentity | None:
+    """Check, without writing, that `root` can be read; return whose it is, if anybody's.
+
+    Raises:
+        InvalidRootError: It does not answer, or is a file.
+    """
+    with answering(root):
+        return read_identity(root, options)
 
 
 def check_free(root: str, broker_id: BrokerId, options: StorageOptions) -> None:
@@ -192,7 +213,12 @@ def check_free(root: str, broker_id: BrokerId, options: StorageOptions) -> None:
         )
 
 
-def _make_folder(root: str) -> None:
+def make_root(root: str) -> None:
+    """Make a root's folder if it is a local one that is not there.
+
+    Raises:
+        InvalidRootError: It can't be made.
+    """
     if not is_local(root):
         return
     try:

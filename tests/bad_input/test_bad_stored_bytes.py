@@ -3,6 +3,8 @@
 The readers of the data source are called as the plain objects that they are: no Spark here.
 """
 
+from pathlib import Path
+
 import pytest
 
 from kafka_on_spark.errors import (
@@ -129,7 +131,7 @@ def make_newer(table):
 
 
 def test_a_metadata_log_of_a_newer_format_is_refused_in_a_sentence(disks):
-    make_newer(disks.metadata_root / "__cluster_metadata-0")
+    make_newer(Path(disks.cluster.metadata_table))
 
     def begin_batch():
         BatchReader(parse_source(options(disks), is_stream=False))

@@ -13,6 +13,7 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.storage.metadata_creation import begin_metadata_log
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.root_identity import prepare_root
 from kafka_on_spark.storage.roots import StorageOptions
@@ -72,7 +73,7 @@ def test_a_cluster_of_a_thousand_records_opens_from_a_snapshot_with_the_equal_im
     whole = replayed(disks)
 
     # What the snapshot holds is not read again: the log's first file may be gone.
-    first = min(disks.metadata_root.glob("__cluster_metadata-0/*.parquet"))
+    first = min(disks.metadata_root.glob("__cluster_metadata-0-*/*.parquet"))
     first.rename(disks.base / "first.parquet")
 
     with disks.open() as again:
@@ -174,7 +175,8 @@ def test_a_cluster_is_not_made_on_a_root_in_use(disks, roots, error, sentence):
 
 def test_a_creation_that_was_cut_off_before_its_commit_is_continued(folder):
     disks = Disks(folder)
-    cluster_id = DeltaMetadataLog.begin(str(disks.metadata_root), OPTIONS, "c" * 32)
+    begun = begin_metadata_log(str(disks.metadata_root), OPTIONS, "c" * 32)
+    cluster_id = begun.identity.cluster_id
     prepared = prepare_root(str(disks.root(1)), cluster_id, 1, OPTIONS)
 
     cluster = disks.create()

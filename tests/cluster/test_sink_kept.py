@@ -10,7 +10,6 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.spark import kept, sink
 from kafka_on_spark.spark.kept import kept_metadata
 from kafka_on_spark.spark.services import Services
-from kafka_on_spark.storage.cluster_id import cluster_id_at
 from kafka_on_spark.storage.roots import StorageOptions, normalize
 from tests.cluster.disks import new_disks, values_of
 from tests.cluster.sinks import write_batch
@@ -123,25 +122,3 @@ def test_a_new_process_has_done_what_is_due_before_its_first_write_is_answered(d
     write_batch(disks, rows(b"a"), monkeypatch, topic="one")
 
     assert done.is_set()
-
-
-def test_the_id_of_a_cluster_is_found_when_its_first_commit_has_become_old(disks):
-    root = normalize(str(disks.metadata_root))
-    table = Path(root, "__cluster_metadata-0")
-    first = table / "_delta_log" / f"{0:020d}.json"
-    found = cluster_id_at(root, OPTIONS)
-    (table / "_old_commits").mkdir(exist_ok=True)
-
-    first.rename(table / "_old_commits" / first.name)
-
-    assert found == disks.cluster.image.cluster_id
-    assert cluster_id_at(root, OPTIONS) == found
-
-
-@pytest.mark.parametrize("content", [b"", b"{", b'{"metaData": {}}', b"[]\n"])
-def test_a_first_commit_that_says_no_id_is_no_clusters(tmp_path, content):
-    log = tmp_path / "__cluster_metadata-0" / "_delta_log"
-    log.mkdir(parents=True)
-    (log / f"{0:020d}.json").write_bytes(content)
-
-    assert cluster_id_at(str(tmp_path), OPTIONS) is None

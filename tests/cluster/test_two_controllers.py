@@ -244,7 +244,7 @@ def test_a_new_controller_begins_with_the_newest_snapshot_and_the_tail(disks):
     disks.cluster.create_topic("large", partitions=1100, replication_factor=1)
     disks.cluster.close()
     (snapshot,) = (disks.metadata_root / "snapshots").glob("*.parquet")
-    first = min(disks.metadata_root.glob("__cluster_metadata-0/*.parquet"))
+    first = min(disks.metadata_root.glob("__cluster_metadata-0-*/*.parquet"))
     first.rename(disks.base / "first.parquet")
     asking = disks.open()
     order = CREATE_TOPIC.order(

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from kafka_on_spark.ids import BrokerId, LeaderEpoch
+from kafka_on_spark.storage.metadata_creation import begin_metadata_log
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.root_identity import prepare_root
@@ -135,8 +136,8 @@ def delta_disks(request, prepared_roots):
 def metadata_logs(request, tmp_path):
     """Return a function that opens the one metadata log again and again."""
     if request.param == "memory":
-        only = fakes.MemoryMetadataLog()
+        only = fakes.MemoryMetadataLog("a-cluster")
         return lambda: only
     root = str(tmp_path / "metadata")
-    DeltaMetadataLog.create(root, OPTIONS, "a-cluster")
+    begin_metadata_log(root, OPTIONS, "a-cluster")
     return lambda: DeltaMetadataLog(root, OPTIONS)

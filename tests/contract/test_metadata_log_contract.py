@@ -72,34 +72,62 @@ def test_log_that_went_back_stops_everything(metadata_logs):
         log.read(from_offset=Offset(2))
 
 
-def test_newest_snapshot_ends_at_its_end_offset(metadata_logs):
-    log = metadata_logs()
-    log.write_snapshot(settings("a"), STAMP, Offset(7))
-    log.write_snapshot(settings("b", "c"), STAMP, Offset(12))
-    log.write_snapshot(settings("a"), STAMP, Offset(9))
-
-    newest = metadata_logs().newest_snapshot()
-
-    assert (newest.end_offset, newest.records) == (12, settings("b", "c"))
+def snapshot(*names, cluster_id="a-cluster"):
+    return (ClusterRecord(cluster_id=cluster_id), *settings(*names))
 
 
-def test_snapshot_that_is_there_is_not_written_again(metadata_logs):
-    log = metadata_logs()
-    log.write_snapshot(settings("a"), STAMP, Offset(7))
-
-    log.write_snapshot(settings("b"), STAMP, Offset(7))
-
-    assert metadata_logs().newest_snapshot().records == settings("a")
+@pytest.fixture
+def long_logs(metadata_logs):
+    """The same log, with twelve records."""
+    metadata_logs().append(settings(*"abcdefghijkl"), STAMP, expected_offset=Offset(0))
+    return metadata_logs
 
 
-def test_snapshot_of_the_past_is_the_newest_that_is_old_enough(metadata_logs):
-    log = metadata_logs()
-    log.write_snapshot(settings("a"), STAMP, Offset(7))
-    log.write_snapshot(settings("b", "c"), STAMP, Offset(12))
+def test_newest_snapshot_ends_at_its_end_offset(long_logs):
+    log = long_logs()
+    log.write_snapshot(snapshot("a"), STAMP, Offset(7))
+    log.write_snapshot(snapshot("b", "c"), STAMP, Offset(12))
+    log.write_snapshot(snapshot("a"), STAMP, Offset(9))
+
+    newest = long_logs().newest_snapshot()
+
+    assert (newest.end_offset, newest.records) == (12, snapshot("b", "c"))
+
+
+def test_snapshot_that_is_there_is_not_written_again(long_logs):
+    log = long_logs()
+    log.write_snapshot(snapshot("a"), STAMP, Offset(7))
+
+    log.write_snapshot(snapshot("b"), STAMP, Offset(7))
+
+    assert long_logs().newest_snapshot().records == snapshot("a")
+
+
+def test_snapshot_of_the_past_is_the_newest_that_is_old_enough(long_logs):
+    log = long_logs()
+    log.write_snapshot(snapshot("a"), STAMP, Offset(7))
+    log.write_snapshot(snapshot("b", "c"), STAMP, Offset(12))
 
     assert log.newest_snapshot(to_offset=Offset(12)).end_offset == 12
     assert log.newest_snapshot(to_offset=Offset(11)).end_offset == 7
     assert log.newest_snapshot(to_offset=Offset(6)) is None
+
+
+def test_a_snapshot_above_the_logs_end_is_passed_over(long_logs):
+    log = long_logs()
+    log.write_snapshot(snapshot("a"), STAMP, Offset(7))
+    log.write_snapshot(snapshot("b"), STAMP, Offset(13))
+
+    assert long_logs().newest_snapshot().end_offset == 7
+    assert log.newest_snapshot(to_offset=Offset(20)).end_offset == 7
+
+
+def test_a_snapshot_of_another_cluster_is_passed_over(long_logs):
+    log = long_logs()
+    log.write_snapshot(snapshot("a"), STAMP, Offset(7))
+    log.write_snapshot(snapshot("b", cluster_id="another"), STAMP, Offset(12))
+
+    assert long_logs().newest_snapshot().end_offset == 7
 
 
 def test_batches_are_read_up_to_an_offset_and_never_in_part(metadata_logs):

@@ -13,7 +13,7 @@ from kafka_on_spark.metadata.records import AdminRequestRecord, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.spark.fsck import check_cluster
 from kafka_on_spark.storage import metadata_merge
-from kafka_on_spark.storage.metadata_log import TABLE_NAME, DeltaMetadataLog
+from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.roots import StorageOptions
 from tests.cluster.disks import records
 from tests.fsck.lives import TOPIC, replica
@@ -175,7 +175,7 @@ def test_a_history_without_beginning_and_checkpoint_is_damage(life, follower):
 
 
 def metadata_log(life):
-    return life.disks.metadata_root / TABLE_NAME / "_delta_log"
+    return Path(life.disks.cluster.metadata_table) / "_delta_log"
 
 
 @pytest.mark.parametrize("harm, words", HARM)
@@ -194,7 +194,7 @@ def test_a_damaged_commit_of_the_metadata_log_is_found_and_the_tables_are_checke
 
 
 def active_files(life):
-    table = DeltaTable(life.disks.metadata_root / TABLE_NAME)
+    table = DeltaTable(Path(life.disks.cluster.metadata_table))
     return [Path(each) for each in sorted(table.file_uris())]
 
 

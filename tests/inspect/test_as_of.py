@@ -144,7 +144,7 @@ def test_the_past_is_reached_from_a_snapshot_that_is_old_enough(disks, cluster):
     # Older than the snapshot: the log alone. Later: the log's first file is not read again.
     assert reopen(disks, before).image.topic_ids.keys() == {"orders"}
     assert then == whole
-    first = min(disks.metadata_root.glob("__cluster_metadata-0/*.parquet"))
+    first = min(disks.metadata_root.glob("__cluster_metadata-0-*/*.parquet"))
     first.rename(disks.base / "first.parquet")
     past = reopen(disks, then.offset)
     assert past.image == whole

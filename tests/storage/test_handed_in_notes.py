@@ -12,7 +12,6 @@ from kafka_on_spark.ports import NO_TURN
 from kafka_on_spark.storage import turns
 from kafka_on_spark.storage.delta_files import log_folder
 from kafka_on_spark.storage.handed_in import FOLDER, NOTE_BYTES_MAX, HandedIn, read_notes
-from kafka_on_spark.storage.metadata_log import metadata_table_uri
 from kafka_on_spark.storage.turns import take_turn
 
 
@@ -157,7 +156,7 @@ def test_appends_that_wait_for_one_turn_are_committed_together(tmp_path):
             cluster.create_topic(name, partitions=1, replication_factor=2)
             cluster.append(name, [(b"k", b"first")])
         clusters = [opened.enter_context(Cluster.open(metadata)) for _ in names]
-        table = metadata_table_uri(str(metadata))
+        table = clusters[0].metadata_table
         commits = commit_count(table)
         with take_turn(table):
             threads = [

@@ -9,6 +9,7 @@ from deltalake import DeltaTable
 from kafka_on_spark.errors import CommitConflictError
 from kafka_on_spark.metadata.records import ClusterRecord, ProducerRecord, Stamp
 from kafka_on_spark.storage import metadata_log, metadata_merge
+from kafka_on_spark.storage.metadata_creation import begin_metadata_log
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.metadata_merge import files_to_merge
 from kafka_on_spark.storage.metadata_placement import LogFile
@@ -20,7 +21,7 @@ def log(tmp_path, monkeypatch):
     monkeypatch.setattr(metadata_merge, "MERGED_FILES_MIN", 8)
     monkeypatch.setattr(metadata_merge, "MERGED_BELOW_RECORDS", (8, 64))
     monkeypatch.setattr(metadata_log, "MERGE_INTERVAL", 4)
-    return DeltaMetadataLog.create(str(tmp_path), StorageOptions(), "cluster")
+    return begin_metadata_log(str(tmp_path), StorageOptions(), "cluster")
 
 
 def records(number):
@@ -41,7 +42,7 @@ def append(log, count, *, first=0, end=0):
 
 
 def test_merged_log_reads_as_before(log, tmp_path):
-    unmerged = DeltaMetadataLog.create(str(tmp_path / "other"), StorageOptions(), "cluster")
+    unmerged = begin_metadata_log(str(tmp_path / "other"), StorageOptions(), "cluster")
     end = 0
     for number in range(30):
         batch = unmerged.append(records(number), Stamp(time_ms=7), expected_offset=end)

@@ -19,7 +19,8 @@ from kafka_on_spark.metadata.records import ProducerRecord, Stamp
 from kafka_on_spark.storage import metadata_merge, roots
 from kafka_on_spark.storage.delta_files import commit_path
 from kafka_on_spark.storage.delta_handle import TableHandle
-from kafka_on_spark.storage.metadata_log import TABLE_NAME, TAIL_COMMITS_MAX, DeltaMetadataLog
+from kafka_on_spark.storage.metadata_creation import begin_metadata_log
+from kafka_on_spark.storage.metadata_log import TAIL_COMMITS_MAX, DeltaMetadataLog
 from kafka_on_spark.storage.roots import StorageOptions
 
 OPTIONS = StorageOptions()
@@ -28,7 +29,7 @@ SEEN = 3
 
 @pytest.fixture
 def log(tmp_path):
-    log = DeltaMetadataLog.create(str(tmp_path), OPTIONS, "cluster")
+    log = begin_metadata_log(str(tmp_path), OPTIONS, "cluster")
     append(log, 0, SEEN)
     return log
 
@@ -226,7 +227,7 @@ def test_commits_beneath_the_mount_of_a_disk_that_is_away_are_no_sequel(log, fol
     tmp_path.rename(other)
     for path in other.glob("*/*.parquet"):
         put_below(other, tmp_path, path)
-    put_below(other, tmp_path, Path(commit_path(str(other / TABLE_NAME), SEEN + 1)))
+    put_below(other, tmp_path, Path(commit_path(str(other / Path(log.uri).name), SEEN + 1)))
 
     with pytest.raises(KafkaStorageError, match="away"):
         follower.read(from_offset=SEEN)

@@ -18,6 +18,7 @@ from kafka_on_spark.metadata.records import ProducerRecord, Stamp
 from kafka_on_spark.storage import old_commits
 from kafka_on_spark.storage.delta import DeltaLog
 from kafka_on_spark.storage.history import table_steps
+from kafka_on_spark.storage.metadata_creation import begin_metadata_log
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.roots import RootFiles
 from tests.storage.tables import (
@@ -283,7 +284,7 @@ def test_an_audit_reads_the_whole_history_in_both_places(log, uri):
 
 @pytest.fixture
 def metadata(tmp_path):
-    return DeltaMetadataLog.create(str(tmp_path / "metadata"), OPTIONS, "a-cluster")
+    return begin_metadata_log(str(tmp_path / "metadata"), OPTIONS, "a-cluster")
 
 
 def decide(log, count):

@@ -3,12 +3,19 @@
 import pyarrow as pa
 import pytest
 
-from kafka_on_spark.errors import CommitConflictError, InvalidRequestError, InvalidRootError
+from kafka_on_spark.errors import (
+    ClusterNotFoundError,
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    InvalidRequestError,
+    InvalidRootError,
+)
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
-from kafka_on_spark.metadata.records import ConfigRecord, Stamp
+from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord, Stamp
 from kafka_on_spark.storage import root_identity
+from kafka_on_spark.storage.metadata_creation import begin_metadata_log
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.root_identity import prepare_root, probe_root, read_identity
@@ -172,12 +179,12 @@ def test_replica_is_made_appended_to_copied_and_read(root, options):
 
 
 def test_metadata_log_is_created_appended_to_and_read(root, options):
-    log = DeltaMetadataLog.create(root, options, "a-cluster")
-    with pytest.raises(InvalidRequestError):
-        DeltaMetadataLog.create(root, options, "a-cluster")
+    log = begin_metadata_log(root, options, "a-cluster")
     for place in range(12):
         log.append([record(str(place))], STAMP, expected_offset=Offset(place))
         log.maintain()
+    with pytest.raises(InvalidRequestError):
+        begin_metadata_log(root, options, "a-cluster")
 
     other = DeltaMetadataLog(root, options)
     other.check()
@@ -191,21 +198,23 @@ def test_metadata_log_is_created_appended_to_and_read(root, options):
 
 
 def test_snapshot_is_written_once_and_found(root, options):
-    log = DeltaMetadataLog.create(root, options, "a-cluster")
+    log = begin_metadata_log(root, options, "a-cluster")
+    log.append([record(str(each)) for each in range(9)], STAMP, expected_offset=Offset(0))
     assert log.newest_snapshot() is None
+    cluster = ClusterRecord(cluster_id="a-cluster")
 
-    log.write_snapshot([record("old")], STAMP, Offset(5))
-    log.write_snapshot([record("new")], STAMP, Offset(9))
-    log.write_snapshot([record("again")], STAMP, Offset(9))
+    log.write_snapshot([cluster, record("old")], STAMP, Offset(5))
+    log.write_snapshot([cluster, record("new")], STAMP, Offset(9))
+    log.write_snapshot([cluster, record("again")], STAMP, Offset(9))
 
     found = log.newest_snapshot()
-    assert found.records == (record("new"),)
+    assert found.records == (cluster, record("new"))
     assert found.end_offset == 9
 
 
 def test_secret_is_in_no_object(root, options):
     prepared(root, options)
-    DeltaMetadataLog.create(root, options, "a-cluster").append(
+    begin_metadata_log(f"{root}-metadata", options, "a-cluster").append(
         [record("x")], STAMP, expected_offset=Offset(0)
     )
     files = filesystem(root, options)
@@ -214,3 +223,32 @@ def test_secret_is_in_no_object(root, options):
 
     assert len(paths) > 3
     assert not [path for path in paths if CANARY.encode() in files.cat_file(path)]
+
+
+def test_a_log_that_was_deleted_and_made_again_is_noticed_by_who_has_the_old_one_open(
+    root, options
+):
+    old = begin_metadata_log(root, options, "old")
+    old.append([record("old")], STAMP, expected_offset=Offset(0))
+    filesystem(root, options).rm(root, recursive=True)
+    new = begin_metadata_log(root, options, "new")
+    new.append([record("new")], STAMP, expected_offset=Offset(0))
+
+    with pytest.raises(ClusterNotFoundError, match="open it anew"):
+        old.read(from_offset=Offset(1))
+    with pytest.raises(ClusterNotFoundError):
+        old.write_snapshot([ClusterRecord(cluster_id="old")], STAMP, Offset(1))
+
+    assert [each.records for each in new.read(from_offset=Offset(0))] == [(record("new"),)]
+
+
+def test_a_commit_to_a_log_that_was_deleted_is_not_in_the_one_made_in_its_place(root, options):
+    old = begin_metadata_log(root, options, "old")
+    old.append([record("old")], STAMP, expected_offset=Offset(0))
+    filesystem(root, options).rm(root, recursive=True)
+    new = begin_metadata_log(root, options, "new")
+
+    with pytest.raises((CommitOutcomeUnknownError, CommitConflictError)):
+        old.append([record("late")], STAMP, expected_offset=Offset(1))
+
+    assert new.read(from_offset=Offset(0)) == []

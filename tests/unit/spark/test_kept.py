@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kafka_on_spark.errors import InconsistentClusterError, KafkaStorageError
-from kafka_on_spark.spark import kept
+from kafka_on_spark.errors import ClusterNotFoundError, InconsistentClusterError, KafkaStorageError
 from kafka_on_spark.spark.kept import KEPT_MAX, Kept
 from kafka_on_spark.storage.options import StorageOptions
 
@@ -37,28 +36,23 @@ class Metadata:
 
 @dataclass
 class Roots:
-    """Which cluster lies at which root, None where that can't be told, and what was opened."""
+    """Which cluster lies at which root, or what is wrong with it, and what was opened."""
 
-    clusters: dict[str, str | None] = field(default_factory=dict)
+    clusters: dict[str, str | Exception] = field(default_factory=dict)
     opened: list[tuple[str, Metadata]] = field(default_factory=list)
 
-    def cluster_id_at(self, root, options):
+    def open(self, root, options):
         found = self.clusters.get(root, f"id of {root}")
         if isinstance(found, Exception):
             raise found
-        return found
-
-    def open(self, root, options):
-        metadata = Metadata(Image(self.cluster_id_at(root, options), 0))
+        metadata = Metadata(Image(found, 0))
         self.opened.append((root, metadata))
         return metadata
 
 
 @pytest.fixture
-def roots(monkeypatch):
-    roots = Roots()
-    monkeypatch.setattr(kept, "cluster_id_at", roots.cluster_id_at)
-    return roots
+def roots():
+    return Roots()
 
 
 @pytest.fixture
@@ -84,15 +78,15 @@ def test_other_credentials_open_the_cluster_for_themselves(roots, clusters):
     assert second is not first
 
 
-@pytest.mark.parametrize("found", ["another", None])
-def test_another_cluster_in_its_place_is_opened_anew(roots, clusters, found):
+def test_another_cluster_in_its_place_is_opened_anew(roots, clusters):
     first, _ = clusters.get("/m", OPTIONS)
-    roots.clusters["/m"] = found
+    first.error = ClusterNotFoundError("it is gone")
+    roots.clusters["/m"] = "another"
 
     second, before = clusters.get("/m", OPTIONS)
 
     assert first.is_closed
-    assert (second.image.cluster_id, before) == (found, None)
+    assert (second.image.cluster_id, before) == ("another", None)
 
 
 @pytest.mark.parametrize(
@@ -110,8 +104,8 @@ def test_a_cluster_that_can_not_be_caught_up_with_is_opened_anew(roots, clusters
 
 
 def test_what_is_wrong_with_a_root_is_said_by_opening_it_and_nothing_of_it_stays(roots, clusters):
-    clusters.get("/m", OPTIONS)
-    roots.clusters["/m"] = KafkaStorageError("the disk is away")
+    first, _ = clusters.get("/m", OPTIONS)
+    first.error = roots.clusters["/m"] = KafkaStorageError("the disk is away")
 
     with pytest.raises(KafkaStorageError, match="the disk is away"):
         clusters.get("/m", OPTIONS)

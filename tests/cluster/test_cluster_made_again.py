@@ -1,0 +1,190 @@
+"""A path is not a cluster: one that is deleted and made again at its path is another.
+
+Whoever has the old one open notices it, is told in a sentence, and changes nothing in the new one.
+"""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.errors import (
+    ClusterNotFoundError,
+    CorruptLogError,
+    InconsistentClusterError,
+    InvalidRequestError,
+    InvalidRootError,
+    KafkaStorageError,
+)
+from kafka_on_spark.metadata.records import ClusterRecord, Stamp
+from kafka_on_spark.service.source_options import parse_source
+from kafka_on_spark.spark.source import StreamReader
+from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.metadata_root import TABLE_PREFIX
+from kafka_on_spark.storage.roots import StorageOptions
+from tests.cluster.disks import Disks, files_below, new_disks, records, values_of
+from tests.cluster.folders import quick_folder
+
+OPTIONS = StorageOptions()
+
+
+@pytest.fixture
+def disks():
+    with new_disks() as disks:
+        disks.cluster.create_topic("t", replication_factor=3)
+        disks.cluster.append("t", records(b"old"))
+        yield disks
+
+
+def made_again(disks, appends=8):
+    """Delete the cluster and make another at its path, with a longer log; return that one."""
+    for folder in (disks.metadata_root, *map(disks.root, (1, 2, 3))):
+        shutil.rmtree(folder)
+    other = Disks(disks.base)
+    cluster = other.create()
+    disks.opened.append(cluster)
+    cluster.create_topic("t", replication_factor=3)
+    for number in range(appends):
+        cluster.append("t", records(b"new %d" % number))
+    return cluster
+
+
+ACTS = {
+    "image": lambda cluster: cluster.image,
+    "read": lambda cluster: cluster.read("t"),
+    "append": lambda cluster: cluster.append("t", records(b"zombie"), timeout_ms=500),
+    "create a topic": lambda cluster: cluster.create_topic("u", replication_factor=3),
+    "settings": lambda cluster: cluster.alter_topic_configs("t", {"retention.ms": "1"}),
+    "control": lambda cluster: cluster.run_controller(),
+    "replicate": lambda cluster: cluster.replicate(is_sweep=True),
+    "describe": lambda cluster: cluster.describe_topic("t"),
+}
+
+
+@pytest.mark.parametrize("act", ACTS.values(), ids=ACTS)
+def test_an_open_client_says_that_its_cluster_is_gone_and_leaves_the_new_one_alone(disks, act):
+    new = made_again(disks)
+    before = files_below(disks.metadata_root, *map(disks.root, (1, 2, 3)))
+
+    with pytest.raises(ClusterNotFoundError) as caught:
+        act(disks.cluster)
+
+    assert "was made: open it anew" in str(caught.value)
+    assert new.image.cluster_id in str(caught.value)
+    assert files_below(disks.metadata_root, *map(disks.root, (1, 2, 3))) == before
+    assert {each.state.value for each in new.image.brokers.values()} == {"active"}
+    assert values_of(new, "t") == [b"new %d" % number for number in range(8)]
+
+
+def test_a_stream_of_the_old_cluster_does_not_go_on_in_the_new_one(disks):
+    options = {"cluster": str(disks.metadata_root), "subscribe": "t"}
+    stream = StreamReader(parse_source(options, is_stream=True))
+    start = stream.initialOffset()
+    made_again(disks)
+
+    with pytest.raises(ClusterNotFoundError):
+        stream.latestOffset(start, stream.getDefaultReadLimit())
+
+
+def test_a_commit_that_was_decided_on_the_old_cluster_makes_no_folder_of_it_anew(disks):
+    log = DeltaMetadataLog(str(disks.metadata_root), OPTIONS)
+    offset = disks.cluster.image.offset
+    log.read(from_offset=0)
+    old = Path(log.uri).name
+    made_again(disks, appends=0)
+
+    with pytest.raises((KafkaStorageError, InconsistentClusterError)):
+        log.append((ClusterRecord(cluster_id="x"),), Stamp(time_ms=1), expected_offset=offset)
+
+    assert not (disks.metadata_root / old).exists()
+
+
+def test_a_snapshot_that_comes_late_harms_nobody(disks):
+    """Of a process that was frozen between its look at the root and its write."""
+    late = disks.metadata_root / "snapshots" / f"{500:020d}-{0:010d}.parquet"
+    disks.cluster.create_topic("many", partitions=1100, replication_factor=1)
+    disks.cluster.close()
+    [mine] = (disks.metadata_root / "snapshots").iterdir()
+    content = mine.read_bytes()
+    new = made_again(disks)
+    late.parent.mkdir(exist_ok=True)
+    for name in (late.name, mine.name, f"{new.image.offset:020d}-{0:010d}.parquet"):
+        (late.parent / name).write_bytes(content)
+
+    with disks.open() as opened:
+        assert opened.image.cluster_id == new.image.cluster_id
+        assert values_of(opened, "t") == [b"new %d" % number for number in range(8)]
+
+
+def table_of(disks):
+    [table] = disks.metadata_root.glob(f"{TABLE_PREFIX}*")
+    return table
+
+
+@pytest.mark.parametrize("content", [None, b"", b"version=1\ncluster.id=x\n", b"\xff\x00"])
+def test_a_table_whose_root_lost_the_file_that_names_it_is_no_empty_root(disks, content):
+    (disks.metadata_root / "meta.properties").unlink()
+    if content is not None:
+        (disks.metadata_root / "meta.properties").write_bytes(content)
+
+    with pytest.raises(CorruptLogError, match="restore that file from a copy"):
+        Cluster.open(disks.metadata_root)
+    with pytest.raises((CorruptLogError, InvalidRootError)):
+        Cluster.create(disks.metadata_root, {9: disks.root(9)})
+
+    assert not disks.root(9).exists()
+
+
+def test_a_root_whose_table_is_gone_is_no_empty_root(disks):
+    shutil.rmtree(table_of(disks))
+
+    for act in (Cluster.open, lambda root: Cluster.create(root, {9: disks.root(9)})):
+        with pytest.raises(CorruptLogError, match="is gone from its root: restore it"):
+            act(disks.metadata_root)
+    with pytest.raises(CorruptLogError, match="is gone from its root: restore it"):
+        disks.cluster.append("t", records(b"x"))
+
+
+def test_the_table_of_another_metadata_root_is_refused(disks):
+    with quick_folder() as folder:
+        other = Disks(folder)
+        other.create().close()
+        shutil.rmtree(table_of(disks))
+        shutil.copytree(table_of(other), disks.cluster.metadata_table)
+
+    with pytest.raises(CorruptLogError, match="another metadata root's"):
+        Cluster.open(disks.metadata_root)
+
+
+def test_the_tables_path_tells_the_directory_id_and_is_told_to_people(disks):
+    table = table_of(disks)
+    properties = dict(
+        line.split("=", 1)
+        for line in (disks.metadata_root / "meta.properties").read_text().splitlines()
+    )
+
+    assert disks.cluster.metadata_table == str(table)
+    assert table.name == TABLE_PREFIX + properties["directory.id"]
+    assert properties["cluster.id"] == disks.cluster.image.cluster_id
+    assert int(properties["node.id"]) >= 0
+
+
+def test_a_cluster_is_made_where_a_creation_was_cut_off_before_its_table_had_a_name(disks):
+    with quick_folder() as folder:
+        other = Disks(folder)
+        left = other.metadata_root / f"{TABLE_PREFIX}{'0' * 32}"
+        shutil.copytree(table_of(disks), left)
+        for path in (left / "_delta_log").iterdir():
+            if path.name != f"{0:020d}.json":
+                path.unlink()
+
+        with other.create() as cluster:
+            cluster.create_topic("t", replication_factor=3)
+            cluster.append("t", records(b"a"))
+            assert values_of(cluster, "t") == [b"a"]
+
+
+def test_a_second_creation_finds_the_cluster(disks):
+    with pytest.raises(InvalidRequestError, match="there is a cluster"):
+        Cluster.create(disks.metadata_root, {9: disks.root(9)})
