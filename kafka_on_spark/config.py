@@ -28,12 +28,16 @@ class Setting:
         parse: Turns the text into a value, or raises ValueError saying what is allowed.
         is_topic_setting: A topic may override it.
         note: What this version does not do with it; None if it is fully obeyed.
+        only: Values that can be obeyed, of those that Kafka allows; none named: all.
+        reason: Why no others can.
     """
 
     default: str
     parse: Callable[[str], Value]
     is_topic_setting: bool = False
     note: str | None = None
+    only: tuple[str, ...] = ()
+    reason: str = ""
 
 
 _LONG_MAX: Final = 2**63 - 1
@@ -103,9 +107,7 @@ def _replica_list(text: str) -> str:
 
 
 _NOT_ENFORCED: Final = "recorded and shown; not enforced in this version"
-_NOT_OURS: Final = (
-    "recorded and shown, as Kafka's topics have it; there is nothing here that it sets"
-)
+_NO_INDEX: Final = "there are no index files: the Delta log says which segment has which offsets"
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 
 SETTINGS: Final[Mapping[str, Setting]] = {
@@ -124,24 +126,43 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "follower.replication.throttled.replicas": Setting("*", _replica_list, True),
     "leader.replication.throttled.replicas": Setting("*", _replica_list, True),
     # Kafka leaves flushing to the system; here every batch is flushed unless that is asked for.
-    "flush.messages": Setting("1", _integer(1), True),
+    "flush.messages": Setting(
+        "1",
+        _integer(1),
+        True,
+        only=("1", str(_LONG_MAX)),
+        reason="a batch is flushed before it counts, or flushing is left to the system",
+    ),
     # Topics of Kafka have these, so that a topic's settings can be moved over as they are.
     "compression.type": Setting(
         "producer",
         _one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         True,
-        _NOT_OURS,
+        only=("producer", "zstd"),
+        reason="segments are Parquet files, and their columns are compressed by zstd",
     ),
     "delete.retention.ms": Setting(str(_DAY_MS), _integer(0), True, _NOT_ENFORCED),
-    "flush.ms": Setting(str(_LONG_MAX), _integer(0), True, _NOT_OURS),
-    "index.interval.bytes": Setting("4096", _integer(0, _INT_MAX), True, _NOT_OURS),
+    "flush.ms": Setting(
+        str(_LONG_MAX),
+        _integer(0),
+        True,
+        only=(str(_LONG_MAX),),
+        reason="nothing is flushed by time, but every batch before it counts (flush.messages=1)",
+    ),
+    "index.interval.bytes": Setting(
+        "4096", _integer(0, _INT_MAX), True, only=("4096",), reason=_NO_INDEX
+    ),
     "max.compaction.lag.ms": Setting(str(_LONG_MAX), _integer(1), True, _NOT_ENFORCED),
-    "message.timestamp.after.max.ms": Setting("3600000", _integer(0), True, _NOT_ENFORCED),
-    "message.timestamp.before.max.ms": Setting(str(_LONG_MAX), _integer(0), True, _NOT_ENFORCED),
+    "message.timestamp.after.max.ms": Setting("3600000", _integer(0), True),
+    "message.timestamp.before.max.ms": Setting(str(_LONG_MAX), _integer(0), True),
     "min.cleanable.dirty.ratio": Setting("0.5", _ratio, True, _NOT_ENFORCED),
     "min.compaction.lag.ms": Setting("0", _integer(0), True, _NOT_ENFORCED),
-    "preallocate": Setting("false", _boolean, True, _NOT_OURS),
-    "segment.index.bytes": Setting("10485760", _integer(4, _INT_MAX), True, _NOT_OURS),
+    "preallocate": Setting(
+        "false", _boolean, True, only=("false",), reason="segments are written whole, never grown"
+    ),
+    "segment.index.bytes": Setting(
+        "10485760", _integer(4, _INT_MAX), True, only=("10485760",), reason=_NO_INDEX
+    ),
     "segment.jitter.ms": Setting("0", _integer(0), True, _NOT_ENFORCED),
     "segment.ms": Setting(str(7 * _DAY_MS), _integer(1), True, _NOT_ENFORCED),
     # The cluster (Kafka's broker and controller settings).
@@ -191,9 +212,17 @@ def check_settings(given: Mapping[str, object], *, topic_only: bool) -> dict[str
             raise InvalidConfigError(
                 f"setting {name!r} can't be none: it takes a value, or leave it out"
             )
-        _parse(name, setting, text)
+        _check_obeyed(name, setting, _parse(name, setting, text))
         checked[name] = text
     return checked
+
+
+def _check_obeyed(name: str, setting: Setting, value: Value) -> None:
+    if setting.only and value not in map(setting.parse, setting.only):
+        raise InvalidConfigError(
+            f"setting {name!r} can't be {value!r} here, only {' or '.join(setting.only)}:"
+            f" {setting.reason}"
+        )
 
 
 def _names(topic_only: bool) -> list[str]:

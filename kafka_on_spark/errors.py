@@ -107,6 +107,12 @@ class NotEnoughReplicasAfterAppendError(ProtocolError):
     is_retriable = True
 
 
+class InvalidTimestampError(ProtocolError):
+    """A record's timestamp is further from now than the topic's settings allow."""
+
+    code = 32
+
+
 class InvalidRequiredAcksError(ProtocolError):
     """The acks asked for are not "all", 1 or 0."""
 

@@ -192,7 +192,8 @@ class AppendService:
             # Nothing of it, not even what was staged: a part under a producer's sequence would
             # make a retry of the whole another payload.
             return append_results(names, [], is_waited_for=False)
-        parts = [part for plan, rows in appends for part in _parts(image, plan, rows)]
+        now_ms = self._clock.now_ms()
+        parts = [part for plan, rows in appends for part in _parts(image, plan, rows, now_ms)]
         for plan, _ in appends:
             check_writer_not_fenced(image.producers, plan.writer)
             if plan.producer is not None:
@@ -228,7 +229,7 @@ def _topic(image: MetadataImage, topic_id: TopicId) -> TopicImage:
 
 
 def _parts(
-    image: MetadataImage, plan: AppendPlan, rows: Sequence[StagedSegment]
+    image: MetadataImage, plan: AppendPlan, rows: Sequence[StagedSegment], now_ms: int
 ) -> list[StagedPartition]:
     return collect_parts(
         image,
@@ -237,6 +238,7 @@ def _parts(
         rows,
         producer=plan.producer,
         expected_offsets=plan.expected_offsets,
+        now_ms=now_ms,
         writer=plan.writer,
     )
 

@@ -32,6 +32,7 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.append_parts import StagedPartition
+from kafka_on_spark.service.timestamp_limits import check_timestamps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,12 +197,14 @@ def collect_parts(
     *,
     producer: ProducerRun | None,
     expected_offsets: Mapping[int, int],
+    now_ms: int,
     writer: WriterFence | None = None,
 ) -> list[StagedPartition]:
     """Return the staged partitions that `rows`, in task order, make.
 
     Raises:
         The refusal that a task answered with.
+        InvalidTimestampError: A record's timestamp is too far from `now_ms`.
     """
     by_partition: dict[int, list[StagedSegment]] = {}
     for row in rows:
@@ -210,6 +213,12 @@ def collect_parts(
         by_partition.setdefault(row.partition, []).append(row)
     settings = image.settings(topic.topic_id)
     is_append_time = settings.text("message.timestamp.type") == "LogAppendTime"
+    if not is_append_time:
+        staged = {
+            number: [each.segment for each in rows if each.segment is not None]
+            for number, rows in by_partition.items()
+        }
+        check_timestamps(topic.name, settings, staged, now_ms)
     parts = [
         _part(topic, order, number, rows, producer, expected_offsets, is_append_time)
         for number, rows in sorted(by_partition.items())

@@ -160,7 +160,9 @@ def test_too_few_replicas_in_sync(producer):
 
 def test_a_timestamp_of_any_year_that_a_datetime_has_is_taken(cluster):
     moments = [datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)]
-    cluster.create_topic("years", replication_factor=3)
+    # A topic takes records of the next hour, unless it is told otherwise.
+    configs = {"message.timestamp.after.max.ms": 2**63 - 1}
+    cluster.create_topic("years", replication_factor=3, configs=configs)
 
     cluster.append("years", [Record(b"k", b"v", timestamp=each) for each in moments])
 

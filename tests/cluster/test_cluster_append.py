@@ -1,11 +1,12 @@
 """What can be appended, where it goes, and that it comes back as it was given."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from kafka_on_spark.errors import InvalidTimestampError
 from kafka_on_spark.storage.records import Record
 from tests.cluster.disks import values_of
 
@@ -77,6 +78,26 @@ def test_only_acks_all_waits_until_readers_see_the_records(cluster, topic, acks,
     cluster.replicate([topic])
 
     assert values_of(cluster, topic) == [b"v"]
+
+
+def test_a_timestamp_too_far_from_now_is_refused_and_nothing_is_appended(cluster, topic):
+    def record(**ago):
+        return [{"key": b"k", "value": b"v", "timestamp": datetime.now(UTC) - timedelta(**ago)}]
+
+    with pytest.raises(InvalidTimestampError, match=r"message\.timestamp\.after\.max\.ms"):
+        cluster.append(topic, record(hours=-2))
+    cluster.append(topic, record(days=1000))
+    cluster.alter_topic_configs(
+        topic,
+        {"message.timestamp.after.max.ms": 3 * 3600_000, "message.timestamp.before.max.ms": 1000},
+    )
+    cluster.append(topic, record(hours=-2))
+    with pytest.raises(InvalidTimestampError, match="more than 1000 ms before the append"):
+        cluster.append(topic, record(minutes=1))
+    cluster.alter_topic_configs(topic, {"message.timestamp.type": "LogAppendTime"})
+    cluster.append(topic, record(minutes=1))
+
+    assert cluster.read(topic).num_rows == 3
 
 
 # Kafka's UtilsTest.testMurmur2: -973932308, -790332482, -985981536, -1486304829, 479470107;

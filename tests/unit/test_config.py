@@ -55,6 +55,7 @@ VALUES = [  # name                           value      text or None: refused
     pytest.param("min.cleanable.dirty.ratio", "half",   None,            id="ratio-in-words"),
     pytest.param("compression.type",         "zstd",    "zstd",          id="a-setting-of-kafka-only"),
     pytest.param("compression.type",         "brotli",  None,            id="and-its-values"),
+    pytest.param("flush.messages",           2**63 - 1, str(2**63 - 1),  id="flushing-left-to-the-system"),
     pytest.param("leader.replication.throttled.replicas", "*", "*",      id="all-replicas"),
     pytest.param("leader.replication.throttled.replicas", "", "",        id="no-replicas"),
     pytest.param("follower.replication.throttled.replicas", "0:1,10:2", "0:1,10:2", id="replicas"),
@@ -122,6 +123,35 @@ def test_settings_of_a_topic_are_those_of_kafka_with_its_defaults():
 
 def test_settings_of_a_topic_of_kafka_can_be_moved_over_as_they_are():
     assert check_settings(KAFKA, topic_only=True) == KAFKA
+
+
+# fmt: off
+CAN_NOT_BE_OBEYED = [
+    ("flush.ms",                "1000",  "nothing is flushed by time, but every batch before it counts"),
+    ("flush.messages",          "5",     "a batch is flushed before it counts, or flushing is left to the system"),
+    ("compression.type",        "lz4",   "compressed by zstd"),
+    ("index.interval.bytes",    "4097",  "there are no index files"),
+    ("segment.index.bytes",     "4097",  "there are no index files"),
+    ("preallocate",             "true",  "segments are written whole"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("name, value, reason", CAN_NOT_BE_OBEYED)
+def test_a_value_that_can_not_be_obeyed_is_refused_with_the_reason(name, value, reason):
+    with pytest.raises(InvalidConfigError, match=reason) as caught:
+        check_settings({name: value}, topic_only=True)
+
+    assert f"setting {name!r} can't be" in str(caught.value)
+
+
+LATER = {"retention", "cleanup", "segment", "compaction", "cleanable", "producer"}
+
+
+def test_only_settings_of_retention_compaction_and_merging_are_taken_and_not_obeyed():
+    noted = [name for name, each in SETTINGS.items() if each.note is not None]
+
+    assert all(LATER.intersection(name.split(".")) for name in noted), noted
 
 
 def test_setting_of_the_cluster_is_refused_for_a_topic():
