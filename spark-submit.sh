@@ -56,7 +56,7 @@ finish() {
 
 set_up_is_finished() {
   [ -x "$venv/bin/python" ] && finished requirements.lock && finished delta-jars.conf &&
-    { [ "${JAVA_HOME:-}" != "$venv/jre" ] || finished jre.lock; }
+    finished delta-jars.sha256 && { [ "${JAVA_HOME:-}" != "$venv/jre" ] || finished jre.lock; }
 }
 
 # Two starts at once: the second waits, then finds the work done. The lock goes with the process,
@@ -74,7 +74,7 @@ set_up() {
 
   finished requirements.lock && [ -x "$venv/bin/python" ] || install_packages
   [ "${JAVA_HOME:-}" != "$venv/jre" ] || finished jre.lock || install_jre
-  finished delta-jars.conf || fetch_jars
+  finished delta-jars.conf && finished delta-jars.sha256 || fetch_jars
   exec 9>&-
 }
 
@@ -190,8 +190,29 @@ fetch_jars() (
     --conf "spark.jars.ivy=$venv/ivy" "$venv/nothing.py" 2>&1 |
     tee "$log" | sed -n 's|^downloading .*/|  |p' >&2 ||
     explain "Spark could not fetch Delta's jars"
+  check_jars
   finish delta-jars.conf
+  finish delta-jars.sha256
 )
+
+# As pip does with packages: what was fetched is what was tried, and nothing else is loaded. Python
+# counts, because macOS has no sha256sum command.
+check_jars() {
+  "$venv/bin/python" - "$venv/ivy/jars" "$root/conf/delta-jars.sha256" <<'END' 2>"$log" || {
+import hashlib, sys
+from pathlib import Path
+
+folder, listed = Path(sys.argv[1]), Path(sys.argv[2])
+expected = {name: digest for digest, name in map(str.split, listed.read_text().splitlines())}
+found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in folder.glob("*.jar")}
+wrong = sorted(name for name in {*expected, *found} if expected.get(name) != found.get(name))
+if wrong:
+    sys.exit(", ".join(wrong))
+END
+    rm -rf "$venv/ivy"
+    die "not the jars that conf/delta-jars.sha256 lists ($(cat "$log")): they were removed; start again, and if it stays so, ask who runs the repository that conf/ivysettings.xml names."
+  }
+}
 
 # One sentence on why a step failed and what to do; what the tool said is in the log.
 explain() {

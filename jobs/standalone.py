@@ -13,6 +13,7 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -66,11 +67,12 @@ def start(folder: Path, choices: argparse.Namespace) -> str:
     Raises:
         StandaloneError: One runs already, or something did not start; then nothing is left.
     """
-    if running(folder):
+    if is_ours(folder) and running(folder):
         raise StandaloneError(f"it runs already: `{COMMAND} stop` ends it")
     if _is_taken(choices.port):
         raise StandaloneError(f"port {choices.port} is taken: give another one with --port")
-    shutil.rmtree(folder, ignore_errors=True)
+    if is_ours(folder):
+        shutil.rmtree(folder)
     folder.mkdir(mode=0o700)
     url = f"spark://{HOST}:{choices.port}"
     try:
@@ -141,6 +143,27 @@ def _wait_for(folder: Path, name: str, said: str) -> None:
         time.sleep(0.05)
 
 
+def is_ours(folder: Path) -> bool:
+    """Return whether there is a folder that this user made and nobody else could write to.
+
+    It is named in a place where everybody may make one: what another user's says is not done.
+
+    Raises:
+        StandaloneError: What is there is not ours.
+    """
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return False
+    is_private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o022
+    if not is_private or found.st_uid != os.getuid():
+        raise StandaloneError(
+            f"{folder} is not a folder that only you can write to, so what it says of processes is"
+            " not believed: remove it, or give another --port"
+        )
+    return True
+
+
 def running(folder: Path) -> list[int]:
     """Return the processes that were started and still are, workers first."""
     files = sorted(folder.glob("*.pid"), reverse=True)
@@ -149,7 +172,9 @@ def running(folder: Path) -> list[int]:
 
 def _is_alive(file: Path) -> bool:
     """Return whether a process runs, and is what was started: numbers are used again."""
-    pid, kind = file.read_text(encoding="utf-8").split()
+    pid, _, kind = file.read_text(encoding="utf-8").partition(" ")
+    if kind not in (MASTER, WORKER) or not pid.isdecimal() or int(pid) <= 1:
+        return False  # a file that this script did not write
     # Whoever asks may be its parent, for whom it stays until it is asked for.
     with suppress(ChildProcessError):
         os.waitpid(int(pid), os.WNOHANG)
@@ -160,7 +185,13 @@ def _is_alive(file: Path) -> bool:
 
 
 def stop(folder: Path) -> int:
-    """End all processes; return how many there were."""
+    """End all processes; return how many there were.
+
+    Raises:
+        StandaloneError: The folder is not ours.
+    """
+    if not is_ours(folder):
+        return 0
     ended = running(folder)
     _end(ended)
     shutil.rmtree(folder, ignore_errors=True)

@@ -141,16 +141,23 @@ class Administration:
         self._command(commands.ALTER_CLUSTER_CONFIGS, configs=configs)
 
     def register_broker(
-        self, broker_id: int, root: str | os.PathLike[str], *, rack: str | None = None
+        self,
+        broker_id: int,
+        root: str | os.PathLike[str],
+        *,
+        rack: str | None = None,
+        root_mode: int = 0o700,
     ) -> None:
         """Register a broker, or another disk for a fenced one.
 
+        A local folder that is made gets the permissions `root_mode`.
+
         Raises:
-            InvalidRequestError: A bad id or rack.
+            InvalidRequestError: A bad id, rack or mode.
             InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError.
         """
         url, number, options = normalize(root), BrokerId(broker_id), self._services.options
-        directory_id = prepare_broker(self._root, self.image, number, url, rack, options)
+        directory_id = prepare_broker(self._root, self.image, number, url, rack, options, root_mode)
         self._command(
             commands.REGISTER_BROKER,
             broker_id=number,

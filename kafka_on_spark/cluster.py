@@ -29,7 +29,7 @@ from kafka_on_spark.service.policy_replay import PolicyReplay, replay
 from kafka_on_spark.service.reading import ReadOrder, plan_reads
 from kafka_on_spark.service.replication_round import ReplicationReport
 from kafka_on_spark.service.what_if import Forecast, forecast, who_dies
-from kafka_on_spark.spark.creation import prepare_roots, roots_of
+from kafka_on_spark.spark.creation import one_creation, prepare_roots, roots_of
 from kafka_on_spark.spark.frames import check_frame, is_frame, stage_frame
 from kafka_on_spark.spark.fsck import check_tables
 from kafka_on_spark.spark.services import Services
@@ -57,10 +57,12 @@ class Cluster(Reassigning):
         configs: Mapping[str, object] | None = None,
         spark: "SparkSession | None" = None,
         storage_options: Mapping[str, Any] | None = None,
+        root_mode: int = 0o700,
     ) -> "Cluster":
         """Make a cluster at `metadata_root` with `brokers` (id → root), and open it.
 
         Each root is tested first. A creation that was cut off before its commit is continued.
+        Local folders that are made get the permissions `root_mode`.
 
         Raises:
             InvalidRequestError: There is a cluster at the metadata root, or no broker is given.
@@ -74,10 +76,11 @@ class Cluster(Reassigning):
         settings = cluster_settings(configs)
         roots = roots_of(brokers, racks)
         url = normalize(metadata_root)
-        cluster_id, identities = prepare_roots(url, roots, racks or {}, options)
+        with one_creation(url, options):
+            made = prepare_roots(url, roots, racks or {}, options, root_mode)
         cluster = cls(url, Services.open(url, options, spark))
         cluster._services.commands().run_alone(
-            lambda image: create_cluster(image, cluster_id, identities, settings),
+            lambda image: create_cluster(image, *made, settings, url),
             timeout_ms=cluster._services.timeout_ms,
         )
         return cluster

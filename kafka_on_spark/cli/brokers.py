@@ -11,9 +11,11 @@ from kafka_on_spark.cli.options import (
     ClusterUrl,
     DryRun,
     Format,
+    RootMode,
     StorageOption,
     Yes,
     chosen_action,
+    mode_of,
     needed,
 )
 from kafka_on_spark.cli.output import Output, plural, write_rows
@@ -27,7 +29,7 @@ from kafka_on_spark.storage.roots import normalize
 ACTIONS: Final[Mapping[str, Sequence[str]]] = {
     "list_": ("as_of",),
     "describe": ("broker", "as_of"),
-    "register": ("broker", "root", "rack", *CHANGING),
+    "register": ("broker", "root", "rack", "root_mode", *CHANGING),
     "drain": ("broker", *CHANGING),
     "resume": ("broker", *CHANGING),
     "unregister": ("broker", *CHANGING),
@@ -72,6 +74,7 @@ def brokers(
         str | None, typer.Option("--root", metavar="URL", help="Its root: a folder or a URL.")
     ] = None,
     rack: Annotated[str | None, typer.Option("--rack", help="Its failure domain.")] = None,
+    root_mode: RootMode = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_of: AsOf = None,
@@ -114,11 +117,12 @@ def _row(broker: BrokerDescription) -> dict[str, Any]:
 
 def _register(session: Session, broker_id: int, given: Mapping[str, Any]) -> None:
     root = needed(given["root"], "--root", "name the folder or URL that is the broker's")
+    mode, rack = mode_of(given["root_mode"]), given["rack"]
     _confirm_another_disk(session, broker_id, root)
-    session.do(lambda: session.cluster.register_broker(broker_id, root, rack=given["rack"]))
+    session.do(lambda: session.cluster.register_broker(broker_id, root, rack=rack, root_mode=mode))
     session.conclude(
         f"Registered broker {broker_id} with the root {normalize(root)}.",
-        {"broker": broker_id, "root": normalize(root), "rack": given["rack"]},
+        {"broker": broker_id, "root": normalize(root), "rack": rack},
     )
 
 

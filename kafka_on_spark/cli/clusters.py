@@ -7,8 +7,10 @@ import typer
 
 from kafka_on_spark.cli.options import (
     Format,
+    RootMode,
     StorageOption,
     chosen_action,
+    mode_of,
     needed,
     pairs,
 )
@@ -17,7 +19,10 @@ from kafka_on_spark.cli.session import opened
 from kafka_on_spark.cluster import Cluster
 from kafka_on_spark.errors import InvalidRequestError
 
-ACTIONS: Final[Mapping[str, Sequence[str]]] = {"create": ("broker", "config"), "describe": ()}
+ACTIONS: Final[Mapping[str, Sequence[str]]] = {
+    "create": ("broker", "config", "root_mode"),
+    "describe": (),
+}
 COLUMNS: Final = {"broker": "broker", "state": "state", "rack": "rack", "root": "root"}
 
 
@@ -52,6 +57,7 @@ def cluster(
         list[str] | None,
         typer.Option("--config", metavar="NAME=VALUE", help="A setting of the new cluster."),
     ] = None,
+    root_mode: RootMode = None,
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
@@ -61,30 +67,25 @@ def cluster(
     kafka-storage format and kafka-cluster do for Kafka.
     """
     if chosen_action(context, ACTIONS) == "create":
-        _create(cluster, broker, config, storage_option, output)
+        _create(context.params)
         return
     with opened(cluster, storage_option, output) as session:
         _describe(session.cluster, output)
 
 
-def _create(
-    url: str,
-    broker: list[str] | None,
-    config: list[str] | None,
-    storage_option: list[str] | None,
-    output: Output,
-) -> None:
-    given = needed(broker, "--broker", "give each broker as ID=ROOT, or ID=ROOT,RACK")
-    roots, racks = brokers_of(given)
+def _create(given: Mapping[str, Any]) -> None:
+    brokers = needed(given["broker"], "--broker", "give each broker as ID=ROOT, or ID=ROOT,RACK")
+    roots, racks = brokers_of(brokers)
     with Cluster.create(
-        url,
+        given["cluster"],
         roots,
         racks=racks or None,
-        configs=pairs(config, "--config"),
-        storage_options=pairs(storage_option, "--storage-option"),
+        configs=pairs(given["config"], "--config"),
+        storage_options=pairs(given["storage_option"], "--storage-option"),
+        root_mode=mode_of(given["root_mode"]),
     ) as made:
         answer = _answer(made)
-    if output is Output.JSON:
+    if given["output"] is Output.JSON:
         write_json(answer)
     else:
         say(

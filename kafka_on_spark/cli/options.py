@@ -4,6 +4,7 @@ Kafka's tools have a flag an action (`--create`, `--list`); exactly one is given
 does not go with it is refused rather than left unread.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeVar
@@ -12,6 +13,7 @@ import typer
 
 from kafka_on_spark.cli.output import Output
 from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.storage.root_identity import ROOT_MODE
 
 ClusterUrl = Annotated[
     str,
@@ -45,6 +47,15 @@ DryRun = Annotated[
     typer.Option("--dry-run", help="Decide, show the records to be committed, and commit nothing."),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Don't ask before what can't be undone.")]
+
+RootMode = Annotated[
+    str | None,
+    typer.Option(
+        "--root-mode",
+        metavar="MODE",
+        help="Permissions of folders that are made for roots, as chmod has them; 700 if not said.",
+    ),
+]
 
 T = TypeVar("T")
 
@@ -105,6 +116,22 @@ def needed(value: T | None, option: str, words: str) -> T:
     if value is None or value in ([], ()):
         raise InvalidRequestError(f"{option} is missing: {words}")
     return value
+
+
+def mode_of(text: str | None) -> int:
+    """Return permissions that were given as chmod's octal digits; without any, the default.
+
+    Raises:
+        InvalidRequestError: They are no such digits.
+    """
+    if text is None:
+        return ROOT_MODE
+    if re.fullmatch(r"0?[0-7]{3}", text) is None:
+        raise InvalidRequestError(
+            f"--root-mode can't be {text!r}: give permissions as chmod takes them, such as 700 or"
+            " 770"
+        )
+    return int(text, 8)
 
 
 def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:

@@ -23,7 +23,12 @@ from kafka_on_spark.service.controller_loop import ControllerReport
 from kafka_on_spark.service.rehearsed import RehearsedMetadata
 from kafka_on_spark.service.replication_round import ReplicationReport
 from kafka_on_spark.spark.services import DRAWS, Services, new_uuid
-from kafka_on_spark.storage.root_identity import check_owner, check_reachable
+from kafka_on_spark.storage.root_identity import (
+    ROOT_MODE,
+    check_mode,
+    check_owner,
+    check_reachable,
+)
 from kafka_on_spark.storage.roots import StorageOptions, normalize
 
 T = TypeVar("T")
@@ -105,7 +110,12 @@ class Rehearsal(Cluster):
         self._command(UNREGISTER_BROKER, broker_id=broker_id)
 
     def register_broker(
-        self, broker_id: int, root: str | PathLike[str], *, rack: str | None = None
+        self,
+        broker_id: int,
+        root: str | PathLike[str],
+        *,
+        rack: str | None = None,
+        root_mode: int = ROOT_MODE,
     ) -> None:
         """Decide a registration, without what it begins with: writing an identity to the root.
 
@@ -113,6 +123,7 @@ class Rehearsal(Cluster):
             InvalidRootError: The root can't be reached.
             InconsistentClusterIdError, DuplicateBrokerRegistrationError: It is another's.
         """
+        check_mode(root_mode)
         url = normalize(root)
         known = check_reachable(url, self._services.options)
         if known is not None:

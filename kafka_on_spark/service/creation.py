@@ -19,12 +19,16 @@ def create_cluster(
     cluster_id: str,
     brokers: Sequence[BrokerIdentity],
     configs: Mapping[str, object],
+    metadata_root: str = "its metadata root",
 ) -> ControllerResult[None]:
-    """Decide a new cluster.
+    """Decide a new cluster; where two are made at once, the first is the cluster.
 
     Raises:
+        InvalidRequestError: There is one by now.
         InvalidConfigError, DuplicateBrokerRegistrationError.
     """
+    if image.cluster_id is not None:
+        raise there_is_a_cluster(metadata_root)
     cause = "the cluster is made"
     records: list[Record] = [ClusterRecord(cluster_id=cluster_id, cause=cause)]
     records.extend(
@@ -37,6 +41,13 @@ def create_cluster(
         )
         records.extend(result.records)
     return ControllerResult(records, None)
+
+
+def there_is_a_cluster(metadata_root: str) -> InvalidRequestError:
+    """Return the error for making a cluster where there is one."""
+    return InvalidRequestError(
+        f"there is a cluster at {metadata_root} already: open it, or give an empty root"
+    )
 
 
 def check_brokers(roots: Mapping[BrokerId, str], racks: Mapping[int, object]) -> None:

@@ -1,20 +1,36 @@
 """Making a cluster's folders, before its first commit says that there is one."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from kafka_on_spark.controller.brokers import register_broker
+from kafka_on_spark.errors import (
+    DuplicateBrokerRegistrationError,
+    InconsistentClusterIdError,
+    InvalidRootError,
+)
 from kafka_on_spark.ids import BrokerId, DirectoryId, check_mapping
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.service.creation import BrokerIdentity, check_brokers
+from kafka_on_spark.service.creation import (
+    BrokerIdentity,
+    check_brokers,
+    there_is_a_cluster,
+)
 from kafka_on_spark.spark.services import new_uuid
-from kafka_on_spark.storage.metadata_creation import begin_metadata_log
+from kafka_on_spark.storage.metadata_creation import (
+    begin_metadata_log,
+    has_cluster,
+)
 from kafka_on_spark.storage.metadata_root import read_identity
 from kafka_on_spark.storage.root_identity import (
+    ROOT_MODE,
     answering,
     check_free,
+    check_mode,
     check_owner,
     check_reachable,
+    make_root,
     prepare_root,
 )
 from kafka_on_spark.storage.root_places import check_place, check_places
@@ -41,21 +57,25 @@ def prepare_roots(
     roots: Mapping[BrokerId, str],
     racks: Mapping[int, str],
     options: StorageOptions,
+    mode: int = ROOT_MODE,
 ) -> tuple[str, list[BrokerIdentity]]:
     """Return the cluster's id and its brokers, whose roots are theirs from now on.
 
-    Each root is tested before the first is written to.
+    Each root is tested before the first is written to. Folders that are made get `mode`.
 
     Raises:
         InvalidRequestError: There is a cluster at the metadata root.
         InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError:
             A root can't be a broker's.
     """
+    check_mode(mode)
     check_places(metadata_root, roots)
     with answering(metadata_root):
         read_identity(metadata_root, options)
     for broker_id, root in roots.items():
         check_free(root, broker_id, options)
+    for root in (metadata_root, *roots.values()):
+        make_root(root, mode)
     cluster_id = begin_metadata_log(metadata_root, options, new_uuid()).identity.cluster_id
     brokers = [
         (
@@ -69,6 +89,21 @@ def prepare_roots(
     return cluster_id, brokers
 
 
+@contextmanager
+def one_creation(metadata_root: str, options: StorageOptions) -> Iterator[None]:
+    """Say of a creation that lost against another at the same place that there is a cluster now.
+
+    Raises:
+        InvalidRequestError: There is one, which another process made meanwhile.
+    """
+    try:
+        yield
+    except (InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError):
+        if not has_cluster(metadata_root, options):
+            raise
+        raise there_is_a_cluster(metadata_root) from None
+
+
 def prepare_broker(
     metadata_root: str,
     image: MetadataImage,
@@ -76,6 +111,7 @@ def prepare_broker(
     root: str,
     rack: str | None,
     options: StorageOptions,
+    mode: int = ROOT_MODE,
 ) -> DirectoryId:
     """Return the disk at `root`, which is the broker's from now on.
 
@@ -87,6 +123,7 @@ def prepare_broker(
         InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError:
             The root can't be the broker's.
     """
+    check_mode(mode)
     check_brokers({broker_id: root}, {} if rack is None else {broker_id: rack})
     assert image.cluster_id is not None
     check_places(metadata_root, {broker_id: root})
@@ -96,4 +133,5 @@ def prepare_broker(
         directory_id = found.directory_id
     register_broker(image, broker_id, root, rack=rack, directory_id=directory_id, cause="a test")
     check_place(metadata_root, image, broker_id, root)
+    make_root(root, mode)
     return prepare_root(root, image.cluster_id, broker_id, options).directory_id

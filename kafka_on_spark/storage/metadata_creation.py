@@ -8,11 +8,11 @@ from contextlib import suppress
 
 from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
-    InvalidRequestError,
     InvalidRootError,
     KafkaStorageError,
 )
 from kafka_on_spark.ids import Offset
+from kafka_on_spark.service.creation import there_is_a_cluster
 from kafka_on_spark.storage.delta import DeltaLog
 from kafka_on_spark.storage.metadata_log import (
     FORMAT_VERSION,
@@ -48,10 +48,15 @@ def begin_metadata_log(
     begun = DeltaMetadataLog(metadata_root, options)
     begun.check()
     if begun.read(from_offset=Offset(0)):
-        raise InvalidRequestError(
-            f"there is a cluster at {metadata_root} already: open it, or give an empty root"
-        )
+        raise there_is_a_cluster(metadata_root)
     return begun
+
+
+def has_cluster(metadata_root: str, options: StorageOptions) -> bool:
+    """Return whether a cluster was made at this root."""
+    if read_identity(metadata_root, options) is None:
+        return False
+    return bool(DeltaMetadataLog(metadata_root, options).read(from_offset=Offset(0)))
 
 
 def _make(metadata_root: str, options: StorageOptions, mine: MetadataIdentity) -> MetadataIdentity:

@@ -8,8 +8,9 @@ code that commits.
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from errno import ENOTDIR
 from threading import Barrier
 from typing import Final
 from uuid import uuid4
@@ -20,15 +21,19 @@ from kafka_on_spark.errors import (
     CommitConflictError,
     DuplicateBrokerRegistrationError,
     InconsistentClusterIdError,
+    InvalidRequestError,
     InvalidRootError,
     KafkaOnSparkError,
     KafkaStorageError,
 )
-from kafka_on_spark.ids import BrokerId, DirectoryId
+from kafka_on_spark.ids import BrokerId, DirectoryId, check_whole_number
 from kafka_on_spark.storage.delta import DeltaLog
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions, flush, is_local
 
 META_PROPERTIES: Final = "meta.properties"
+ROOT_MODE: Final = 0o700
+"""Of roots that are made, unless another one is given: nobody else reads or writes them."""
+
 RACERS: Final = 4
 RACES: Final = 3
 
@@ -213,8 +218,22 @@ def check_free(root: str, broker_id: BrokerId, options: StorageOptions) -> None:
         )
 
 
-def make_root(root: str) -> None:
-    """Make a root's folder if it is a local one that is not there.
+def check_mode(mode: object) -> None:
+    """Check what somebody gave as the mode of roots that are made.
+
+    Raises:
+        InvalidRequestError: It is none, or its owner could not use the root.
+    """
+    check_whole_number(mode, "root_mode")
+    if not isinstance(mode, int) or not ROOT_MODE <= mode <= 0o777 or mode & ROOT_MODE != ROOT_MODE:
+        raise InvalidRequestError(
+            f"root_mode can't be {mode!r}: give permissions that the owner has all of, such as"
+            " 0o700 or 0o770"
+        )
+
+
+def make_root(root: str, mode: int = ROOT_MODE) -> None:
+    """Make a root's folder, of exactly that mode, if it is a local one that is not there.
 
     Raises:
         InvalidRootError: It can't be made.
@@ -222,7 +241,12 @@ def make_root(root: str) -> None:
     if not is_local(root):
         return
     try:
-        os.makedirs(root, mode=0o700, exist_ok=True)
+        os.makedirs(os.path.dirname(root), exist_ok=True)
+        with suppress(FileExistsError):
+            os.mkdir(root, mode=ROOT_MODE)
+            os.chmod(root, mode)  # whatever mask this process has
+        if not os.path.isdir(root):
+            raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR))
         flush([os.path.dirname(root)])
     except OSError as error:
         raise InvalidRootError(

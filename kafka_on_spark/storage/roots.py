@@ -27,6 +27,8 @@ _ODD: Final = re.compile(r"[*?\[\]\\\s]")
 def normalize(root: object) -> str:
     """Return a root's URL in the one form that is stored: an absolute path, or scheme://…
 
+    As shells have it, ~ is the user's home, and ~name another's.
+
     Raises:
         InvalidRootError: It is empty, has an unknown scheme, or more than a bucket and a path.
     """
@@ -34,6 +36,7 @@ def normalize(root: object) -> str:
     text = given.rstrip("/") if isinstance(given, str) else ""
     if not text:
         raise InvalidRootError(f"{root!r} is not a root: give a folder or a URL such as s3://…")
+    text = _from_home(text)
     parts = urlsplit(text)
     if parts.scheme == "file":
         text = os.path.abspath(unquote(parts.path))
@@ -46,6 +49,17 @@ def normalize(root: object) -> str:
         # delta-rs writes to such a path and reads from the decoded one.
         raise InvalidRootError(f"{text!r} can't be a root: its name must be without '%'")
     return text
+
+
+def _from_home(text: str) -> str:
+    expanded = os.path.expanduser(text)
+    if expanded.startswith("~"):
+        user = expanded.partition("/")[0]
+        raise InvalidRootError(
+            f"{text!r} can't be a root: nobody's home is known for {user}; give the whole path, or"
+            f" ./{text} for a folder of that name"
+        )
+    return expanded
 
 
 def _check_url(parts: SplitResult) -> None:

@@ -58,7 +58,7 @@ class Project:
         script(self.spark_home / "bin" / "spark-submit", RECORDER)
         for name in ("a.jar", "b.jar"):
             touch(self.venv / "ivy" / "jars" / name)
-        for name in ("requirements.lock", "delta-jars.conf"):
+        for name in ("requirements.lock", "delta-jars.conf", "delta-jars.sha256"):
             shutil.copy(self.root / "conf" / name, touch(self.venv / "finished" / name))
         self.tools = folder / "tools"
         self.java("17.0.15", self.tools)

@@ -1,10 +1,12 @@
 """The launcher, in a copy of the project whose `.venv` is made of stubs: nothing is installed."""
 
 import shutil
+import sys
+from hashlib import sha256
 
 import pytest
 
-from tests.launcher.projects import Project, script, touch
+from tests.launcher.projects import ROOT, Project, script, touch
 
 DRIVERS_PYTHON = "spark.pyspark.driver.python"
 
@@ -290,7 +292,7 @@ def test_failed_set_up_is_one_sentence_that_says_what_to_do(project, complaint, 
     assert len(progress) == 2, progress
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "delta-jars.conf"])
+@pytest.mark.parametrize("name", ["requirements.lock", "delta-jars.conf", "delta-jars.sha256"])
 def test_step_whose_file_has_changed_is_taken_again(project, name):
     script(project.tools / "python3.11", FAILING_PYTHON.format(complaint="x"))
     with (project.root / "conf" / name).open("a") as file:
@@ -298,8 +300,63 @@ def test_step_whose_file_has_changed_is_taken_again(project, name):
 
     started = project.start("job.py")
 
-    step = {"requirements.lock": "Installing the packages", "delta-jars.conf": "Fetching Delta's"}
-    assert step[name] in started.error
+    step = "Installing the packages" if name == "requirements.lock" else "Fetching Delta's jars"
+    assert step in started.error
+
+
+# Stands for .venv's Python: what the launcher hands it on standard input is run.
+PYTHON = f"""#!/usr/bin/env bash
+[ "$1" != - ] || exec {sys.executable} "$@"
+echo started
+"""
+# Stands for spark-submit, which fetches jars into the folder that it is told.
+FETCHER = """#!/usr/bin/env bash
+for argument in "$@"; do
+  case $argument in
+    spark.jars.ivy=*) jars=${argument#*=}/jars ;;
+  esac
+done
+mkdir -p "$jars"
+{fetched}
+"""
+
+
+# fmt: off
+FETCHED = [
+    pytest.param({"a.jar": "one", "b.jar": "two"},                    None,     id="what is listed"),
+    pytest.param({"a.jar": "one", "b.jar": "twi"},                    "b.jar",  id="another"),
+    pytest.param({"a.jar": "one"},                                    "b.jar",  id="one too few"),
+    pytest.param({"a.jar": "one", "b.jar": "two", "evil.jar": "x"},   "evil.jar", id="one too many"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("fetched, wrong", FETCHED)
+def test_jars_that_are_not_the_listed_ones_are_not_taken(project, fetched, wrong):
+    listed = {"a.jar": "one", "b.jar": "two"}
+    lines = [f"{sha256(text.encode()).hexdigest()}  {name}\n" for name, text in listed.items()]
+    (project.root / "conf" / "delta-jars.sha256").write_text("".join(lines))
+    written = "\n".join(f'printf %s {text} >"$jars/{name}"' for name, text in fetched.items())
+    script(project.spark_home / "bin" / "spark-submit", FETCHER.replace("{fetched}", written))
+    script(project.venv / "bin" / "python", PYTHON)
+
+    started = project.start("python")
+    again = project.start("python")
+
+    if wrong is None:
+        assert (started.code, started.lines[-1], again.error) == (0, "started", "")
+        return
+    assert started.code == again.code == 1
+    sentence = started.error.splitlines()[-1]
+    assert f"not the jars that conf/delta-jars.sha256 lists ({wrong})" in sentence
+    assert not (project.venv / "ivy").exists()
+
+
+def test_all_jars_that_the_checkout_runs_with_are_listed():
+    listed = (ROOT / "conf" / "delta-jars.sha256").read_text().splitlines()
+    jars = sorted((ROOT / ".venv" / "ivy" / "jars").glob("*.jar"))
+
+    assert [f"{sha256(jar.read_bytes()).hexdigest()}  {jar.name}" for jar in jars] == listed
 
 
 def test_finished_set_up_says_nothing(project):

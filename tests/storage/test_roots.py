@@ -39,6 +39,17 @@ def prepare(root, cluster_id="a-cluster", broker_id=1):
     return prepare_root(str(root), cluster_id, BrokerId(broker_id), OPTIONS)
 
 
+def test_a_tilde_is_a_home(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+
+    assert normalize("~") == "/home/me"
+    assert normalize("~/a") == normalize(Path("~/a")) == "/home/me/a"
+    assert normalize("~root/a") == os.path.expanduser("~root/a")
+    assert normalize("/data/~a") == "/data/~a"
+    with pytest.raises(InvalidRootError, match="nobody's home is known for ~nobody-of-this-name"):
+        normalize("~nobody-of-this-name/a")
+
+
 # fmt: off
 @pytest.mark.parametrize("given, stored", [
     ("/data/a",                 "/data/a"),

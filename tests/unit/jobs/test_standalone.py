@@ -33,6 +33,50 @@ def test_only_what_was_started_is_ended(tmp_path, sleeper):
     assert not tmp_path.exists()
 
 
+def open_to_all(folder, elsewhere):
+    folder.mkdir()
+    folder.chmod(0o777)
+
+
+def a_link(folder, elsewhere):
+    folder.symlink_to(elsewhere)
+
+
+def of_another_user(folder, elsewhere):
+    folder.mkdir(mode=0o700)
+    os.chown(folder, 12345, 12345)
+
+
+@pytest.mark.parametrize("make", [open_to_all, a_link, of_another_user])
+@pytest.mark.parametrize("verb", ["start", "stop"])
+def test_what_a_folder_says_that_another_user_could_write_is_not_done(
+    tmp_path, monkeypatch, capsys, sleeper, make, verb
+):
+    if make is of_another_user and os.getuid() != 0:
+        pytest.skip("only root can give a folder to another user")
+    folder, elsewhere = tmp_path / "folder", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    make(folder, elsewhere)
+    (folder / "master.pid").write_text(f"{sleeper.pid} {MASTER}")
+    monkeypatch.setattr(standalone, "folder_of", lambda port: folder)
+    monkeypatch.setattr(standalone, "_is_taken", lambda port: False)
+
+    assert main([verb]) == 1
+
+    assert "is not a folder that only you can write to" in capsys.readouterr().err
+    assert sleeper.poll() is None
+    assert (folder / "master.pid").exists()
+
+
+@pytest.mark.parametrize("content", ["{pid} python", "{pid} ", "-1 " + MASTER, "0 " + MASTER, ""])
+def test_a_file_that_names_no_process_of_a_cluster_ends_none(tmp_path, sleeper, content):
+    (tmp_path / "master.pid").write_text(content.format(pid=sleeper.pid))
+
+    assert stop(tmp_path) == 0
+
+    assert sleeper.poll() is None
+
+
 def test_nothing_runs_where_nothing_was_started(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(standalone, "folder_of", lambda port: tmp_path / "none")
 

@@ -1,0 +1,97 @@
+"""Making a cluster: what modes its folders get, and what becomes of two makers at once."""
+
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.cli.options import mode_of
+from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError
+from tests.cluster.disks import FAST
+from tests.cluster.folders import quick_folder
+
+MAKERS = 4
+
+
+@pytest.fixture
+def folder():
+    with quick_folder() as folder:
+        yield folder
+
+
+def modes(*folders):
+    return {stat.S_IMODE(os.stat(each).st_mode) for each in folders}
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
+def test_all_roots_that_are_made_have_one_mode(folder, mask):
+    before = os.umask(mask)
+    try:
+        with Cluster.create(folder / "meta", {1: folder / "one"}, configs=FAST) as cluster:
+            cluster.register_broker(2, folder / "deep" / "two")
+        with Cluster.create(
+            folder / "shared", {1: folder / "three"}, configs=FAST, root_mode=0o770
+        ) as cluster:
+            cluster.register_broker(2, folder / "four", root_mode=0o750)
+    finally:
+        os.umask(before)
+
+    assert modes(folder / "meta", folder / "one", folder / "deep" / "two") == {0o700}
+    assert modes(folder / "shared", folder / "three") == {0o770}
+    assert modes(folder / "four") == {0o750}
+
+
+def test_a_folder_that_is_there_keeps_its_mode(folder):
+    (folder / "one").mkdir()
+    (folder / "one").chmod(0o755)
+
+    Cluster.create(folder / "meta", {1: folder / "one"}, configs=FAST).close()
+
+    assert modes(folder / "one") == {0o755}
+
+
+@pytest.mark.parametrize("mode", [0, 0o077, 0o1700, "700", None, True, 0o600])
+def test_a_mode_that_its_owner_could_not_use_is_refused_before_anything_is_made(folder, mode):
+    with pytest.raises(InvalidRequestError, match="root_mode can't be"):
+        Cluster.create(folder / "meta", {1: folder / "one"}, root_mode=mode)
+
+    assert list(folder.iterdir()) == []
+
+
+def test_the_command_line_takes_modes_as_chmod_does():
+    assert [mode_of(each) for each in (None, "770", "0750")] == [0o700, 0o770, 0o750]
+    with pytest.raises(InvalidRequestError, match="--root-mode can't be '0o700'"):
+        mode_of("0o700")
+
+
+@pytest.mark.parametrize("roots", ["the same", "others"])
+@pytest.mark.parametrize("turn", range(3))
+def test_of_two_that_make_a_cluster_at_once_one_is_told_that_there_is_one(folder, roots, turn):
+    start = Barrier(MAKERS)
+
+    def roots_of(number):
+        if roots == "others":
+            return {1: folder / f"one-{number}", 2: folder / f"two-{number}"}
+        return {1: folder / "one", 2: folder / "two"}
+
+    def make(number):
+        start.wait()
+        try:
+            return Cluster.create(folder / "meta", roots_of(number), configs=FAST)
+        except KafkaOnSparkError as error:
+            return error
+
+    with ThreadPoolExecutor(MAKERS) as makers:
+        answers = list(makers.map(make, range(MAKERS)))
+
+    made = [each for each in answers if isinstance(each, Cluster)]
+    told = [str(each) for each in answers if not isinstance(each, Cluster)]
+    for each in made:
+        each.close()
+    assert len(made) == 1
+    assert set(told) == {
+        f"there is a cluster at {folder / 'meta'} already: open it, or give an empty root"
+    }
