@@ -16,7 +16,8 @@ from tests.fakes import (
     folder,
 )
 
-FETCH_BYTES_MAX = 2**40
+FETCH_BYTES_MAX = 1
+"""A commit a batch: a vector may say what is between two."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,6 +110,8 @@ class BrokerHeartbeats(Adapter):
         state = image.brokers[broker].state
         if state is BrokerState.DRAINING:
             return self.drained(image, broker, has_leaderships)
+        if broker in self.failed_draining:
+            return Answer(None, {"": PROCESS})  # its draining is over once its root fails
         is_behind = state is BrokerState.FENCED and metadata_offset < self.register_offset
         if is_behind and not (want_fence or want_shutdown):
             return Answer(None, {"": PROCESS})  # it does not know that it is registered

@@ -55,6 +55,8 @@ class PartitionChanges(Adapter):
         # At a minimum of one nobody is eligible beside the ISR, as in Kafka without ELRs.
         self.min_isr = min_isr if elr_enabled else 1
         self.is_old = is_before(metadata_version, (3, 6))
+        self.knows_no_recovery = is_before(metadata_version, (3, 2))
+        self.forgets_known = bool(partition["last_known_elr"]) and not use_last_known_leader
         self.commits = self.leaderships = 0
         self.recovery = partition["recovery"]
         self.left_out = {} if not elr_enabled and not partition["last_known_elr"] else dict(UNKNOWN)
@@ -95,7 +97,7 @@ class PartitionChanges(Adapter):
         target_recovery=None,
         set_directories=None,
     ):
-        if "RECOVERING" in (self.recovery, target_recovery):
+        if "RECOVERING" in (self.recovery, target_recovery) or self.knows_no_recovery:
             self.leave_out("no-recovery-state", "recovery")  # of a leadership before this one
         self.is_recovering = target_recovery not in (None, self.recovery)
         self.check_ground(target_isr, election)
@@ -238,6 +240,8 @@ class PartitionChanges(Adapter):
     def expected(self):
         if self.is_recovering and not self.commits:
             self.leave_out("no-recovery-state", "record", "partition_epoch")
+        if self.forgets_known and not self.commits:  # Kafka's change says that, and no more
+            self.leave_out("no-last-known-leader", "record", "partition_epoch")
         if self.commits > 1:
             self.leave_out("decisions-make-their-changes", "partition_epoch")
         if self.leaderships > 1:
@@ -286,6 +290,8 @@ class LeaderEpochBumps(Adapter):
         self.left_out = {}
 
     def op_leader_epoch_bump_needed(self, target_isr=None, target_replicas=None):
+        if target_replicas == []:
+            raise CutOffError("moves-have-a-target")
         isr = self.given["isr"] if target_isr is None else target_isr
         replicas = self.given["replicas"] if target_replicas is None else target_replicas
         self.change_isr(isr)
@@ -328,5 +334,5 @@ class LeaderEpochBumps(Adapter):
 
 
 def is_before(metadata_version, version):
-    """Return whether a metadata version ("3.5-IV2") is older than (3, 6)."""
+    """Return whether a metadata version ("3.5-IV2") is older than a `version` such as (3, 6)."""
     return tuple(map(int, metadata_version.split("-")[0].split("."))) < version

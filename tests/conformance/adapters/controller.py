@@ -1,5 +1,7 @@
 """The kind "controller" of file 02: the life of a cluster, decided on images and nothing else."""
 
+from dataclasses import replace
+
 from kafka_on_spark.controller import topics
 from kafka_on_spark.controller.assignment import check_assignment
 from kafka_on_spark.controller.brokers import (
@@ -14,7 +16,8 @@ from kafka_on_spark.controller.reassignment import (
     start_reassignments,
 )
 from kafka_on_spark.controller.recovery import leaderless
-from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.errors import InvalidReplicaAssignmentError, KafkaOnSparkError
+from kafka_on_spark.metadata.broker import BrokerState
 from tests.conformance.adapters.controller_brokers import ControllerBrokers
 from tests.conformance.adapters.controller_world import EPOCHS
 from tests.conformance.adapters.partitions import state_of
@@ -31,6 +34,7 @@ STALE = frozenset(
         "STALE_BROKER_EPOCH",
     }
 )
+REORDERED = "isr-is-a-set"
 UNMOVED = ("PREFERRED_LEADER_NOT_AVAILABLE", "ELIGIBLE_LEADERS_NOT_AVAILABLE")
 
 
@@ -57,7 +61,11 @@ class Controller(ControllerBrokers):
         return {"records": records}
 
     def op_create_partitions(self, topic, total, assignment=None):
-        first = len(self.image.topic(topic).partitions)
+        known = self.image.topic(topic).partitions
+        factors = {len(each.replicas) for each in known.values()}
+        if assignment and len(factors) > 1:
+            raise CutOffError("as-many-as-the-first-partition")
+        first = len(known)
         self.decide(
             topics.add_partitions(
                 self.image,
@@ -72,14 +80,25 @@ class Controller(ControllerBrokers):
         self.append_everywhere()
 
     def op_validate_assignment(self, replicas, required_replication_factor=None):
-        assignment = {0: replicas}
-        if required_replication_factor is not None:
-            everyone = sorted(self.image.brokers)
-            assignment[1] = everyone[:required_replication_factor]
-        check_assignment(self.image, assignment)
+        def check(image):
+            factor = required_replication_factor
+            check_assignment(image, {0: replicas}, replication_factor=factor)
+
+        try:
+            check(self.image)
+        except InvalidReplicaAssignmentError:
+            brokers = self.image.brokers.items()
+            active = {each: replace(one, state=BrokerState.ACTIVE) for each, one in brokers}
+            check(replace(self.image, brokers=active))  # it was refused for who is away alone
+            return Answer({}, {"error": "nobody-active-is-refused-at-once"})
+        return {}
 
     def op_set_config(self, scope, key, value):
-        assert scope == "topic", scope
+        if scope == "node":
+            raise CutOffError("no-settings-of-a-node")
+        if scope == "cluster":
+            self.decide(topics.alter_cluster_configs(self.image, {key: value}, cause=""))
+            return
         for topic in list(self.image.topic_ids):
             self.op_set_topic_config(topic, key, value)
 
@@ -139,16 +158,20 @@ class Controller(ControllerBrokers):
         version=None,
     ):
         names = ("error", "level", "leader", "isr", *EPOCHS)
+        if version == 1:  # older than the names that Kafka's requests have now
+            return Answer({}, dict.fromkeys(names, "wire-detail"))
         if topic not in self.image.topic_ids:
             return Answer({}, dict.fromkeys(names, "wire-detail"))
         key = self.key(topic, partition)
         one = self.image.partition(key)
+        if partition_epoch is not None:  # Kafka has counted each reordering of the ISR
+            partition_epoch -= self.reorders[key]
         report = self.report(key, one, frozenset(isr), leader_epoch, partition_epoch)
         is_stale = leader_epoch not in (None, one.leader_epoch) or partition_epoch not in (
             None,
             one.partition_epoch,
         )
-        if key in self.left_out and is_stale:
+        if self.left_out.get(key, REORDERED) != REORDERED and is_stale:
             raise CutOffError(self.left_out[key])  # the epochs in it are Kafka's
         if is_stale and alter_isr(self.image, report) is None:
             # It leads to nothing, which nobody is told, since nobody asked.
@@ -174,7 +197,8 @@ class Controller(ControllerBrokers):
         known = [each for each in self.orders.get(key, one.replicas) if each in isr]
         self.orders[key] = list(isr)
         if change is None and known != list(isr):
-            self.left_out[key] = "isr-is-a-set"
+            self.reorders[key] += 1
+            self.left_out.setdefault(key, REORDERED)
         self.settle()
         is_over = one.is_reassigning and not self.image.partition(key).is_reassigning
         left_out = dict.fromkeys(("error", "leader", "isr"), "moved-in-rows") if is_over else {}
@@ -189,6 +213,7 @@ class Controller(ControllerBrokers):
             return refusal(error)
         one = self.image.partition(key)
         is_replaced = one.is_reassigning
+        self.orders.setdefault(key, list(one.replicas))
         # KRaft keeps who came, or went, for the old move where nobody does for the new one.
         kept = [one.adding_replicas, one.removing_replicas]
         roles = roles_of(one.replicas, target)
@@ -293,6 +318,8 @@ class Controller(ControllerBrokers):
             for key, name in names.items()
             for field, reason in self.epochs_left_out(key).items()
         }
+        if any(name.endswith(".elr") for name in left_out):
+            left_out["elr_index"] = "no-such-state"
         return Answer(answer, left_out)
 
     def index(self, name):

@@ -47,7 +47,7 @@ class ControllerBrokers(ControllerWorld):
             raise CutOffError("brokers-are-roots")  # its process is another, though it answers
         self.broker_epochs[broker] = broker_epoch
 
-    def op_heartbeat(self, broker, want_fence, want_shutdown):
+    def op_heartbeat(self, broker, want_fence=False, want_shutdown=False):
         state = self.image.brokers[broker].state
         if state is BrokerState.DRAINING:
             raise CutOffError("brokers-are-roots")  # when it may go rests on what others know

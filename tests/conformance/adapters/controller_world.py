@@ -4,6 +4,8 @@ What the vectors don't say of logs is made up: wherever a partition has a leader
 record more after each step than anybody else has.
 """
 
+import itertools
+from collections import Counter
 from dataclasses import replace
 from itertools import count
 
@@ -73,6 +75,7 @@ class ControllerWorld(Adapter):
         self.ends = {}
         self.left_out = {}
         self.orders = {}
+        self.reorders = Counter()
         self.last_count = 0
         self.topic_ids = {}
         self.broker_epochs = {}
@@ -81,8 +84,7 @@ class ControllerWorld(Adapter):
         self.register(brokers)
         self.configure(static_configs or {})
         self.create(topics, topic_configs or {})
-        for name, state in (partition_state or {}).items():
-            self.place(name, state)
+        self.place(partition_state or {})
         self.append_everywhere()
 
     # The world
@@ -121,30 +123,37 @@ class ControllerWorld(Adapter):
                     if word.isdigit() or word[:-1].isdigit()
                 )
                 self.create_topic(name, partitions, factor, configs=configs.get(name))
-            else:
+            elif any(self.image.is_eligible(each) for each in itertools.chain(*assignment)):
                 self.create_topic(name, assignment=assignment, configs=configs.get(name))
+            else:  # made while its brokers were active
+                self.place(
+                    {
+                        f"{name}-{number}": {"replicas": each, "isr": each, "leader_epoch": 0}
+                        for number, each in enumerate(assignment)
+                    }
+                )
 
-    def place(self, name, state):
-        """Put a partition in a state that the vector gives."""
-        topic, number = name.rsplit("-", 1)
-        topic_id = TopicId(self.new_uuid())
-        self.replay(
-            [
-                TopicRecord(topic=topic, topic_id=topic_id),
-                PartitionRecord(
-                    topic=topic,
-                    topic_id=topic_id,
-                    partition=int(number),
-                    registration=replace(
-                        registration(**state),
-                        high_watermark=1,
-                        high_watermark_epoch=state["leader_epoch"],
-                        log_end_offset=1,
-                    ),
-                ),
-            ]
-        )
-        self.ends[PartitionKey(topic_id, int(number))] = dict.fromkeys(state["isr"], 1)
+    def place(self, states):
+        """Put partitions in states that the vector gives."""
+        for name, state in states.items():
+            topic, number = name.rsplit("-", 1)
+            if topic not in self.image.topic_ids:
+                self.replay([TopicRecord(topic=topic, topic_id=TopicId(self.new_uuid()))])
+            topic_id = self.image.topic_ids[topic]
+            one = replace(
+                registration(**state),
+                high_watermark=1,
+                high_watermark_epoch=state["leader_epoch"],
+                log_end_offset=1,
+            )
+            self.replay(
+                [
+                    PartitionRecord(
+                        topic=topic, topic_id=topic_id, partition=int(number), registration=one
+                    )
+                ]
+            )
+            self.ends[PartitionKey(topic_id, int(number))] = dict.fromkeys(state["isr"], 1)
 
     def new_uuid(self):
         return f"{next(self.numbers):032x}"
@@ -217,8 +226,12 @@ class ControllerWorld(Adapter):
             if self.image.is_eligible(broker_id)
         ]
         _, elected = self.decide(recover(self.image, looks, forced=frozenset(forced)))
-        for key in elected:  # what the others have is not its log any more
-            self.ends[key] = {}
+        for key in elected:
+            one = self.image.partition(key)
+            first = next(each for each in one.replicas if self.image.is_eligible(each))
+            if one.leader != first and self.ends[key].get(one.leader, 0) > 0:
+                raise CutOffError("unclean-takes-the-longest-log")
+            self.ends[key] = {}  # what the others have is not its log any more
         return elected
 
     def look(self, key, broker_id):

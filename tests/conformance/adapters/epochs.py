@@ -5,7 +5,13 @@ from dataclasses import replace
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.epochs import EpochEnd, EpochEntry, end_offset_for, epoch_history
+from kafka_on_spark.log.epochs import (
+    EpochEnd,
+    EpochEntry,
+    end_offset_for,
+    epoch_history,
+    latest_epoch_with_records,
+)
 from kafka_on_spark.log.fetching import check_fetch
 from kafka_on_spark.log.leadership import check_request
 from kafka_on_spark.log.state import ReplicaState
@@ -18,7 +24,7 @@ from tests.conformance.logs import (
     log_with_history,
     staged_of,
 )
-from tests.conformance.runner import Adapter, IllegalArgumentError, kafka_names
+from tests.conformance.runner import Adapter, CutOffError, IllegalArgumentError, kafka_names
 
 LOCAL, OTHER = BrokerId(1), BrokerId(2)
 
@@ -139,12 +145,14 @@ class EpochLog(Adapter):
         self.state = self.state if change is None else self.state.apply(change)
 
     def op_truncate_to(self, offset):
-        latest = epoch_history(self.state).truncated_from_end(offset).latest_epoch
+        if any(each.base_offset < offset < each.end_offset for each in self.state.batches):
+            raise CutOffError("cut-at-borders")
         later = (self.state.leader_epoch or 0) + 1
         change = operations.adopt(
             self.state, leader_epoch=later, truncate_to=offset, floor=Offset(0)
         )
-        self.state = replace(self.state.apply(change), leader_epoch=latest)
+        cut = self.state.apply(change)
+        self.state = replace(cut, leader_epoch=latest_epoch_with_records(cut))
         return self._about()
 
     def op_assign_epoch_start(self, epoch, offset):
@@ -201,7 +209,8 @@ class OffsetsForLeaderEpoch(Adapter):
                 batch_of(each["base"], each["epoch"], each["count"]) for each in batches or ()
             ]
             self.state = log_of(listed, end=log_end_offset, fence=leader_epoch)
-        self.follower = log_of([])
+        mine = [batch_of(**each) for each in named(follower or {"batches": []})]
+        self.follower = log_of(mine, fence=mine[-1].leader_epoch if mine else None)
 
     def op_offsets_for_leader_epoch(self, current_leader_epoch, leader_epoch, only_leader):
         try:
@@ -255,6 +264,14 @@ class FetchDivergence(OffsetsForLeaderEpoch):
         self._check(current_leader_epoch, only_leader=True, fetched_by=OTHER)
         end = check_fetch(self.state, fetch_offset, last_fetched_epoch=given(last_fetched_epoch))
         return {"diverging": None if end is None else undefined_or(end)}
+
+
+def named(follower):
+    """Return a vector's batches as what `batch_of` takes."""
+    return [
+        {"base_offset": each["base"], "epoch": each["epoch"], "count": each["count"]}
+        for each in follower["batches"]
+    ]
 
 
 def adopted(state: ReplicaState, epoch: int) -> ReplicaState:

@@ -86,6 +86,9 @@ class OneReplica(Adapter):
             self.log_start_offset = UNKNOWN
         return self._about()
 
+    def op_snapshot(self):
+        return self._about()
+
     def op_is_caught_up(self, leader_end_offset, lag_ms):
         self._grow(leader_end_offset)
         self.leader.lag_ms_max = lag_ms

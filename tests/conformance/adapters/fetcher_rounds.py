@@ -75,7 +75,7 @@ class TwoLogs(Adapter):
             raise CutOffError(UNDEFINED if not epoch_lookup_supported else OLD_FORMAT)
         if during_epoch_lookup or fail or leader_replies:
             raise CutOffError(ORDERS)
-        if offset_lookup_raises:
+        if offset_lookup_raises or epoch_lookup_returns_extra_partition:
             raise CutOffError(WIRE)  # both tables are looked at in one task; nothing is looked up
         self.fetch_raises = fetch_raises
         self.is_corrupt = corrupt_first_response
@@ -92,7 +92,8 @@ class TwoLogs(Adapter):
         self.fetched = None
 
     def op_add_partition(self, fetch_offset, leader_epoch, force_truncation=False, partition=None):
-        self._plan(leader_epoch + self.shift)
+        if self.pair is None or leader_epoch + self.shift != self.epoch:
+            self._plan(leader_epoch + self.shift)
         return Answer({}, {"state": ADOPTS})
 
     def _plan(self, epoch):
@@ -290,8 +291,16 @@ class ManyPartitions(Adapter):
     """Several partitions of one fetcher: one's failure is not another's."""
 
     def __init__(
-        self, partitions, fetch_backoff_ms=None, fail=None, truncate_on_fetch=True, **unused
+        self,
+        partitions,
+        fetch_backoff_ms=None,
+        fail=None,
+        truncate_on_fetch=True,
+        during_epoch_lookup=None,
+        **unused,
     ):
+        if during_epoch_lookup is not None:
+            raise CutOffError(ORDERS)
         if isinstance(partitions, dict) and any(isinstance(e, dict) for e in partitions.values()):
             raise CutOffError(OLD_FORMAT)
         self.errors = partitions if isinstance(partitions, dict) else {}

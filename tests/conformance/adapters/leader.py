@@ -124,7 +124,8 @@ class Leader(Grounds):
             fetched_by=BrokerId(replica),
         )
         check_fetch(self.world.leader, offset)
-        self._see_incarnation(replica, broker_epoch)
+        # With a note: it was the registered one's when it came, and another's right after.
+        self._see_incarnation(replica, broker_epoch, was_valid=note is not None)
         before = self.memory[replica].log_end_offset
         self.world.see_follower(replica, offset)
         end_offset = self.world.followers[replica].log_end_offset

@@ -82,11 +82,11 @@ class Grounds(Adapter):
     def _registered_epoch(self, replica):
         return self.broker_epochs.get(replica, 100 + replica)
 
-    def _see_incarnation(self, replica, broker_epoch):
+    def _see_incarnation(self, replica, broker_epoch, *, was_valid=False):
         """A broker epoch is an incarnation of the broker: here another disk."""
         registered = self._registered_epoch(replica)
         epoch = registered if broker_epoch is None else broker_epoch
-        if -1 < epoch < registered:
+        if -1 < epoch < registered and not was_valid:
             open_as(disk(replica), DirectoryId(f"disk{replica}of{epoch}"), replica)
         self.fetched_epochs[replica] = epoch
         is_current = epoch in (-1, registered)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from kafka_on_spark.errors import UnknownTopicOrPartitionError
+from kafka_on_spark.errors import CorruptLogError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.epochs import EpochEntry, epoch_history
@@ -13,9 +13,10 @@ from kafka_on_spark.log.offsets import (
     offset_for_time,
     offset_of_latest_time,
 )
+from tests.builders import NOW_MS
 from tests.conformance.adapters.epochs import EpochLog
 from tests.conformance.logs import batch_of, entries_of, log_of
-from tests.conformance.runner import Adapter, CutOffError
+from tests.conformance.runner import Adapter, Answer, CutOffError, kafka_names
 from tests.conformance.world import World, adopted, extended
 
 LEADER_EPOCH = 1
@@ -58,8 +59,15 @@ class LogOffsets(Adapter):
 
     def op_append_follower(self, base_offset, count):
         batches = [batch_of(base_offset + each, LEADER_EPOCH) for each in range(count)]
-        self.world.leader = extended(self.world.leader, batches)
-        return {"first_offset": base_offset, "last_offset": base_offset + count - 1}
+        before = self.world.leader
+        try:
+            self.world.leader = extended(before, batches)
+        except CorruptLogError as error:
+            # Which offsets Kafka's error names is between its fetcher and its log.
+            left_out = dict.fromkeys(("first_offset", "last_offset"), "wire-detail")
+            return Answer({"error": kafka_names(error)}, left_out)
+        new = self.world.leader.batches[len(before.batches) :]
+        return {"first_offset": new[0].base_offset, "last_offset": new[-1].end_offset - 1}
 
     def op_append_follower_offsets(self, offsets):
         batches = [batch_of(each, LEADER_EPOCH) for each in offsets]
@@ -112,6 +120,8 @@ class ListOffsets(Adapter):
     """Offsets by time, of a log of single records."""
 
     def __init__(self, log=(), hosted=True, note=None):
+        if isinstance(log, str):
+            log = records_in_words(log)
         records = [batch_of(each[0], each[1], timestamp_ms=each[2]) for each in log]
         fence = records[-1].leader_epoch if records else None
         self.epochs = EpochLog(batches=[])
@@ -150,6 +160,13 @@ class ListOffsets(Adapter):
             "log_start_offset": self.state.log_start_offset,
             "entries": entries_of(epoch_history(self.state)),
         }
+
+
+def records_in_words(text):
+    """Read "20 records, timestamp == offset" as records [offset, epoch, timestamp]."""
+    times = {"records, timestamp == offset": 0, "records with current timestamps": NOW_MS}
+    count, _, words = text.partition(" ")
+    return [[offset, 0, times[words] + offset] for offset in range(int(count))]
 
 
 def find(state, timestamp):

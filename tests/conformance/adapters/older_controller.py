@@ -46,7 +46,7 @@ class ElectionAlgorithms(Adapter):
         kind = ALGORITHMS.get(algorithm)
         if kind is None:
             kind = Election.UNCLEAN if self.is_unclean_allowed else Election.ONLINE
-        if kind is Election.PREFERRED:  # somebody leads, or it would be another election
+        if kind is Election.PREFERRED and self.given[1]:  # or it would be another election
             one = registration(*self.given, leader=self.given[1][-1])
         result = elect_leader(one, eligible=self.live, election=kind)
         has_moved = one.leader is None or result.leader == one.replicas[0]

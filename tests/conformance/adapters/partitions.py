@@ -1,11 +1,17 @@
 """Kinds of files 02 and 08 about one partition: who may lead, what moves, how a record counts."""
 
 from kafka_on_spark.controller.election import Election, elect_leader
-from kafka_on_spark.controller.reassignment import cancellation, next_step, roles_of
+from kafka_on_spark.controller.reassignment import (
+    cancel_reassignments,
+    cancellation,
+    next_step,
+    roles_of,
+)
+from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import KEEP, BrokerId
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
-from tests.builders import partition
-from tests.conformance.runner import Adapter, Answer, CutOffError
+from tests.builders import KEY, image_of, partition
+from tests.conformance.runner import Adapter, Answer, CutOffError, kafka_names
 
 NOBODY = -1
 SETS = frozenset({"isr", "elr", "last_known_elr"})
@@ -228,7 +234,7 @@ class ReassignmentRevert(Adapter):
         change = cancellation(one, EVERYONE)
         if change is None:
             # Of those that stay nobody is in sync: refused, where Kafka elects uncleanly.
-            self.answer = {"unclean": True}
+            self.answer = {"unclean": True, "error": refused_with(one)}
             return
         self.answer = {"unclean": False, **state_of(one.merge(change))}
 
@@ -236,3 +242,12 @@ class ReassignmentRevert(Adapter):
         if self.answer["unclean"]:
             return Answer(self.answer, dict.fromkeys(("isr", "replicas"), "cancel-keeps-records"))
         return self.answer
+
+
+def refused_with(one):
+    """Return the names of the error with which the cancellation of a partition is refused."""
+    try:
+        cancel_reassignments(image_of(one, ids=words(EVERYONE)), [KEY], cause="")
+    except KafkaOnSparkError as error:
+        return kafka_names(error)
+    raise AssertionError("it was refused")
