@@ -16,8 +16,7 @@ from tests.fakes import (
     folder,
 )
 
-FETCH_BYTES_MAX = 1
-"""A commit a batch: a vector may say what is between two."""
+FETCH_BYTES_MAX = 2**40
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +68,8 @@ class Disks:
         )
         log.commit(log.load(), setup)
 
-    def fetch(self, broker_id: BrokerId) -> Fetched:
-        """Have a follower fetch from the partition's leader."""
+    def fetch(self, broker_id: BrokerId, *, copy_bytes_max: int | None = None) -> Fetched:
+        """Have a follower fetch from the partition's leader; a batch, if it is to copy a byte."""
         partition = self._world.partition
         assert partition.leader is not None
         order = FetchOrder(
@@ -79,6 +78,7 @@ class Disks:
             leader=self.addresses[partition.leader],
             follower=self.addresses[broker_id],
             fetch_bytes_max=FETCH_BYTES_MAX,
+            copy_bytes_max=copy_bytes_max,
         )
         table = self.roots[self.addresses[broker_id].root].tables[folder(order.follower)]
         before = len(table.changes)

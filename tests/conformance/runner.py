@@ -7,7 +7,7 @@ not apply to us is left out under a reason of `not_applicable.toml`, and counted
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from kafka_on_spark.errors import (
     KafkaOnSparkError,
     KafkaStorageError,
     OutOfOrderSequenceError,
+    ProducerFencedError,
     ReplicaLostError,
 )
 from tests.conformance.applicability import Applicability
@@ -35,6 +36,8 @@ KAFKA_NAMES: dict[type[KafkaOnSparkError], frozenset[str]] = {
     InvalidTopicError:       frozenset({"INVALID_TOPIC_EXCEPTION"}),
     KafkaStorageError:       frozenset({"KAFKA_STORAGE_ERROR"}),
     OutOfOrderSequenceError: frozenset({"OUT_OF_ORDER_SEQUENCE_NUMBER"}),
+    # Kafka's older name; a leader of Kafka's answers with it, its coordinator with the newer one.
+    ProducerFencedError:     frozenset({"INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"}),
 }
 # fmt: on
 
@@ -70,16 +73,12 @@ class Answer:
     Attributes:
         value: A bare value, or fields by name.
         left_out: Reasons by field; the key "" is the whole answer, "a.b" field b of field a.
-        alternatives: States gone through in this order; the first that meets what is expected
-            is the answer, the last if none does. `chosen` is told its place.
         facts: Fields left out that a vector states and `kafka_memory` must know as well.
     """
 
     value: Any = None
     left_out: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
-    alternatives: tuple[Mapping[str, Any], ...] = ()
-    chosen: Callable[[int], None] = lambda _: None
 
 
 @dataclass(slots=True)
@@ -266,7 +265,6 @@ def _compare_fields(
     rules: Applicability,
     outcome: Outcome,
 ) -> None:
-    _choose(vector, expect, answer, rules)
     for name, value in expect.items():
         reason = answer.left_out.get(name) or rules.reason_for_field(vector.kind, name)
         if name in answer.facts and answer.facts[name] != value:
@@ -313,24 +311,11 @@ def _without_left_out(
         if reason is not None:
             rules.check_reason(reason)
             outcome.left_out[reason] += 1
-    return {field: each for field, each in value.items() if reasons[field] is None}
-
-
-def _choose(
-    vector: Vector, expect: Mapping[str, Any], answer: Answer, rules: Applicability
-) -> None:
-    """Have `answer` be the first of its alternatives that meets what is expected."""
-    if not answer.alternatives:
-        return
-    asked = {
-        name: value
-        for name, value in expect.items()
-        if name not in answer.left_out and rules.reason_for_field(vector.kind, name) is None
+    return {
+        field: _without_left_out(field, each, answer, rules, outcome)
+        for field, each in value.items()
+        if reasons[field] is None
     }
-    met = [_is_met(asked, {"error": "NONE", **each}) for each in answer.alternatives]
-    place = met.index(True) if True in met else len(met) - 1
-    answer.value = {"error": "NONE", **answer.alternatives[place]}
-    answer.chosen(place)
 
 
 def _check(

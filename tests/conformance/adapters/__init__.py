@@ -38,6 +38,7 @@ from tests.conformance.adapters.partitions import (
     ReassignmentRevert,
 )
 from tests.conformance.adapters.placement import Ring, Striped
+from tests.conformance.adapters.producers import IdempotentLog, ProducerState
 
 ADAPTERS = {
     "leader_epoch_cache": LeaderEpochCache,
@@ -57,6 +58,8 @@ ADAPTERS = {
     "log_offsets": LogOffsets,
     "retention": Retention,
     "delete_records": DeleteRecords,
+    "idempotent_log": IdempotentLog,
+    "producer_state": ProducerState,
     "partitioner": Partitioner,
     "broker_ring": Ring,
     "striped": Striped,

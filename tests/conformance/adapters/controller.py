@@ -158,9 +158,7 @@ class Controller(ControllerBrokers):
         version=None,
     ):
         names = ("error", "level", "leader", "isr", *EPOCHS)
-        if version == 1:  # older than the names that Kafka's requests have now
-            return Answer({}, dict.fromkeys(names, "wire-detail"))
-        if topic not in self.image.topic_ids:
+        if version == 1 or topic not in self.image.topic_ids:  # 1: its errors have other names
             return Answer({}, dict.fromkeys(names, "wire-detail"))
         key = self.key(topic, partition)
         one = self.image.partition(key)
@@ -176,17 +174,8 @@ class Controller(ControllerBrokers):
         if is_stale and alter_isr(self.image, report) is None:
             # It leads to nothing, which nobody is told, since nobody asked.
             return Answer({"error": STALE}, {"level": "wire-detail"})
-        is_request = (
-            broker_epoch not in (None, self.epoch_of(broker))
-            or broker != one.leader
-            or broker not in isr
-            or not set(isr) <= set(one.replicas)
-            or recovery != "RECOVERED"
-            or any(
-                epoch != self.epoch_of(each) for each, epoch in (isr_broker_epochs or {}).items()
-            )
-        )
-        if is_request:
+        epochs = {broker: broker_epoch, **(isr_broker_epochs or {})}
+        if recovery != "RECOVERED" or self.is_bad_request(one, broker, isr, epochs):
             return Answer({}, dict.fromkeys(names, "wire-detail"))
         change = alter_isr(self.image, report)
         reached = one.isr if change is None else change.change.isr
@@ -203,6 +192,15 @@ class Controller(ControllerBrokers):
         is_over = one.is_reassigning and not self.image.partition(key).is_reassigning
         left_out = dict.fromkeys(("error", "leader", "isr"), "moved-in-rows") if is_over else {}
         return Answer(self.state(key), {**self.epochs_left_out(key), **left_out})
+
+    def is_bad_request(self, one, broker, isr, epochs):
+        """Return whether Kafka refuses a request for what it says of brokers."""
+        return (
+            broker != one.leader
+            or broker not in isr
+            or not set(isr) <= set(one.replicas)
+            or any(epoch not in (None, self.epoch_of(each)) for each, epoch in epochs.items())
+        )
 
     # Moves and elections
 

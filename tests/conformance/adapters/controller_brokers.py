@@ -4,7 +4,7 @@ from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
 from kafka_on_spark.controller.draining import continue_draining, drain_broker
 from kafka_on_spark.metadata.broker import BrokerState
 from tests.conformance.adapters.controller_world import ControllerWorld
-from tests.conformance.runner import CutOffError
+from tests.conformance.runner import CutOffError, MismatchError
 
 
 class ControllerBrokers(ControllerWorld):
@@ -12,15 +12,23 @@ class ControllerBrokers(ControllerWorld):
 
     def op_fence(self, broker):
         self.decide(fence_broker(self.image, broker, "fails"))
+        self.check_is(broker, eligible=False)
         self.check_eligible(())
         # Kafka elects uncleanly in the very record that fences, here that is the next step.
         self.left_out |= dict.fromkeys(self.recover(), "unclean-comes-after")
         self.settle()
 
     def op_unfence(self, broker):
+        was_draining = self.image.brokers[broker].state is BrokerState.DRAINING
         self.decide(unfence_broker(self.image, broker, "returns"))
+        self.check_is(broker, eligible=not was_draining)
         self.recover()
         self.settle()
+
+    def check_is(self, broker, *, eligible):
+        """Check that a step did what its name says, also where a vector asks for nothing after."""
+        if self.image.is_eligible(broker) != eligible:
+            raise MismatchError(f"broker {broker} is {self.image.brokers[broker].state}")
 
     def op_leaderships(self, broker):
         return sorted(

@@ -1,8 +1,6 @@
 """Kinds of file 05: a follower that fetches, is refused, cuts its log, or starts anew.
 
-A round of ours adopts the leadership, cuts, and takes all that the leader has, a commit at a
-time; Kafka's fetcher takes a round for each. So what a vector says after a round is looked for
-among the states that the follower's table goes through, in their order.
+Fetches go through the production fetch, on tables in memory.
 """
 
 from itertools import pairwise, takewhile
@@ -129,8 +127,8 @@ class Pair:
         self.disks.put(LEADER, leader)
         self.disks.put(FOLLOWER, follower)
 
-    def fetch(self):
-        return self.disks.fetch(FOLLOWER)
+    def fetch(self, *, copy_bytes_max=None):
+        return self.disks.fetch(FOLLOWER, copy_bytes_max=copy_bytes_max)
 
 
 def follower_report(fetched) -> ReplicaReport:

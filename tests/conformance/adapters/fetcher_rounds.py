@@ -1,17 +1,15 @@
 """The kind of file 05 about a fetcher's rounds.
 
-A round of ours adopts the leadership, cuts, and takes all that the leader has, a commit at a
-time; Kafka's fetcher takes a round for each. So what a vector says after a round is looked for
-among the states that the follower's table goes through, in their order.
+All of them go through the production fetch. A round of ours adopts the leadership, cuts, and takes
+all that the leader has, a commit at a time; Kafka's fetcher takes a round for each.
 """
 
 from dataclasses import replace
 
 from kafka_on_spark.errors import NO_ERROR
-from kafka_on_spark.ids import LeaderEpoch, Offset
-from kafka_on_spark.log.epochs import EpochEnd, latest_epoch_with_records
+from kafka_on_spark.ids import LeaderEpoch
+from kafka_on_spark.log.epochs import latest_epoch_with_records
 from kafka_on_spark.log.fetching import FetchAction, after_refusal
-from kafka_on_spark.log.truncation import truncation_step
 from tests.conformance.adapters.fetcher import (
     CODES,
     LEADER,
@@ -88,7 +86,6 @@ class TwoLogs(Adapter):
         latest = latest_epoch_with_records(mine)
         self.follower_log = replace(mine, leader_epoch=latest)
         self.pair = None
-        self.path = []
         self.fetched = None
 
     def op_add_partition(self, fetch_offset, leader_epoch, force_truncation=False, partition=None):
@@ -101,7 +98,6 @@ class TwoLogs(Adapter):
         if self.leader_log.leader_epoch < epoch:
             raise CutOffError(FENCES)
         self.pair = Pair(self.leader_log, self.follower_log, epoch=LeaderEpoch(epoch))
-        self.path, self.fetched = [], None
 
     def op_leader_set_epoch(self, epoch):
         self.leader_log = replace(self.leader_log, leader_epoch=LeaderEpoch(epoch + self.shift))
@@ -113,38 +109,31 @@ class TwoLogs(Adapter):
                 CODES[self.fetch_raises], asked_epoch=self.epoch, current_epoch=self.epoch
             )
             return {"delayed": action is FetchAction.RETRY}
-        if len(self.path) <= 1:
-            self._fetch()
+        self._fetch()
         left_out = dict.fromkeys(("high_watermark",), NO_LOCAL_MARK)
-        return Answer(
-            left_out=left_out,
-            alternatives=tuple(self._about(state) for state in self.path),
-            chosen=self._pass_to,
-        )
-
-    def _pass_to(self, place):
-        del self.path[:place]
+        return Answer(self._about(self.follower_log), left_out)
 
     def _fetch(self):
+        """Fetch as one of Kafka's rounds does: what cuts the log brings nothing yet, else a batch.
+
+        One of ours does all that at once; a throttle that deals nothing, or a byte, stops it.
+        """
         if self.is_corrupt:
             self._corrupt()
-        self.fetched = self.pair.fetch()
+        self.fetched = self.pair.fetch(copy_bytes_max=0)
+        if not self.fetched.result.truncated_records:
+            self.fetched = self.pair.fetch(copy_bytes_max=1)
         self.follower_log = self.fetched.follower
-        self.path = list(self.fetched.states) or [self.follower_log]
         if self.is_corrupt:
             self.is_corrupt = False
-            self._plan_again()
+            self.pair = None
+            self._plan(self.epoch)
 
     def _corrupt(self):
         """Have the leader's files read as other bytes than their names say."""
         address = self.pair.disks.addresses[LEADER]
         files = self.pair.disks.roots[address.root].files[folder(address)]
         files.update(dict.fromkeys(files, b"damaged"))
-
-    def _plan_again(self):
-        path, fetched = self.path, self.fetched
-        self._plan(self.epoch)
-        self.path, self.fetched = path, fetched
 
     def _about(self, state):
         action = self._action()
@@ -176,10 +165,9 @@ class TwoLogs(Adapter):
             if records_of(self.follower_log) == records_of(self.leader_log):
                 break
             self._fetch()
-        self.path = [self.follower_log]
 
     def op_last_fetched_epoch(self):
-        return latest_epoch_with_records(self.path[0] if self.path else self.follower_log)
+        return latest_epoch_with_records(self.follower_log)
 
     def op_lag(self):
         raise CutOffError(WIRE)
@@ -205,7 +193,7 @@ class TwoLogs(Adapter):
         raise CutOffError(ORDERS)
 
     def expected(self):
-        state = self.path[-1] if self.path else self.follower_log
+        state = self.follower_log
         value = {
             "log": records_of(state),
             "log_end_offset": state.log_end_offset,
@@ -217,6 +205,9 @@ class TwoLogs(Adapter):
 def _log(given, *, fence):
     records = given["log"]
     start = given.get("log_start_offset", records[0][0] if records else 0)
+    if given.get("batches") == "one batch of 2 records":
+        (base, epoch), (_, _) = records
+        return log_of([batch_of(base, epoch, 2)], start=start, fence=fence)
     batches = [batch_of(offset, epoch) for offset, epoch in records]
     return log_of(batches, start=start, fence=fence)
 
@@ -266,10 +257,8 @@ class BareAnswers(Adapter):
         mine = self.known.get(str(epoch))
         if mine is None:
             raise CutOffError(OLD_FORMAT)
-        answer = EpochEnd(LeaderEpoch(epoch), Offset(end_offset))
-        own = EpochEnd(LeaderEpoch(mine[0]), Offset(mine[1]))
-        self.end = truncation_step(answer, own, Offset(self.end)).truncate_to
-        self.truncated_to = self.end
+        fetched = _pair_that_answers((epoch, end_offset), mine, self.end).fetch(copy_bytes_max=0)
+        self.end = self.truncated_to = fetched.follower.log_end_offset
 
     def _about(self):
         value = {
@@ -285,6 +274,25 @@ class BareAnswers(Adapter):
 
     def op_last_fetched_epoch(self):
         raise CutOffError(ORDERS)
+
+
+def _pair_that_answers(answer, mine, end):
+    """Return a leader whose log gives `answer`, and a follower of which `mine` is its own.
+
+    Both are (epoch, end offset). The follower ends at `end`, with records of its own; so does the
+    leader above its answer. What they share is all that the follower has up to `mine`.
+    """
+    (epoch, end_offset), (own_epoch, own_end) = answer, mine
+    theirs, later = max(epoch, own_epoch) + 1, max(epoch, own_epoch) + 2
+    shared = min(own_end, end_offset)
+    leader = [batch_of(each, own_epoch) for each in range(shared)]
+    leader += [batch_of(each, epoch, name="leader") for each in range(shared, end_offset)]
+    leader += [batch_of(end_offset, later)]
+    follower = [batch_of(each, own_epoch) for each in range(own_end)]
+    follower += [batch_of(each, theirs) for each in range(own_end, end)]
+    return Pair(
+        log_of(leader, fence=later), log_of(follower, fence=theirs), epoch=LeaderEpoch(later)
+    )
 
 
 class ManyPartitions(Adapter):

@@ -9,14 +9,15 @@ from kafka_on_spark.ids import KEEP, BrokerId, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.fetching import check_fetch
 from kafka_on_spark.log.leadership import check_request
-from kafka_on_spark.log.offsets import FoundOffset
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, Stamp
 from kafka_on_spark.service.append_checks import check_min_isr, is_committed
+from kafka_on_spark.service.reading import plan_read
 from tests.builders import KEY, TOPIC_ID, image_of, partition
 from tests.conformance.adapters.epochs import given, undefined_or
 from tests.conformance.adapters.leader import Leader
 from tests.conformance.adapters.log_offsets import find, found_in_words
+from tests.conformance.fetching import fetch_once
 from tests.conformance.logs import batch_of, staged_of
 from tests.conformance.runner import Answer, CutOffError, kafka_names
 from tests.conformance.world import extended
@@ -72,15 +73,8 @@ class Gates(Leader):
         if isolation == COMMITTED:
             return Answer(left_out=dict.fromkeys(("offset", "timestamp", "error"), "transactions"))
         log = self.world.leader
-        fetchable = log.log_end_offset if isolation is None else self.world.high_watermark
         start = self.world.report().epoch_start_offset
-        found = find(log, timestamp)
-        if timestamp == "LATEST":
-            found = FoundOffset(
-                offset=fetchable, timestamp_us=None, leader_epoch=found.leader_epoch
-            )
-        elif timestamp not in FIRST_TIMES and found is not None and found.offset >= fetchable:
-            found = None
+        found = find(log if isolation is None else self._visible(), timestamp)
         lags = isolation is not None and start > self.world.high_watermark
         if lags and timestamp not in FIRST_TIMES and (timestamp == "LATEST" or found is None):
             return Answer(found_in_words(found), {"error": "high-watermark-never-falls"})
@@ -104,16 +98,36 @@ class Gates(Leader):
         """A consumer that says where it is may be served by a follower (KIP-392)."""
         self._check(current_leader_epoch, only_leader=not client_metadata)
         check_fetch(self.world.leader, offset)
+        self._order(offset)
 
     def op_fetch(self, replica, offset, current_leader_epoch=None):
         """A fetch by a follower sees the whole log; one by a consumer what is committed."""
         is_follower = isinstance(replica, int) and replica >= 0
         fetched_by = BrokerId(replica) if is_follower else None
         self._check(current_leader_epoch, only_leader=True, fetched_by=fetched_by)
-        check_fetch(self.world.leader, offset)
-        end = self.world.leader.log_end_offset if is_follower else self.world.high_watermark
-        self.seen_records = max(0, end - offset)
+        if is_follower:
+            check_fetch(self.world.leader, offset)
+            # Kafka's test has a broker fetch from itself: here another replica stands for it.
+            follower = max(self.world.partition.replicas, key=lambda each: each != self.world.local)
+            self.world.see_follower(follower, offset)
+            self.seen_records = fetch_once(self.world, follower).result.copied_records
+        else:
+            order = self._order(offset)
+            self.seen_records = order.end_offset - order.start_offset
         return {"records": self.seen_records}
+
+    def _order(self, offset):
+        """Return what a consumer that asks for all from `offset` on is given."""
+        end = self.world.leader.log_end_offset
+        self.world.register(replace(self.world.partition, log_end_offset=end))
+        return plan_read(self.world.image, KEY, start_offset=offset, end_offset=end)
+
+    def _visible(self):
+        """Return the leader's log as far as a consumer sees it."""
+        log = self.world.leader
+        end = self._order(log.log_start_offset).end_offset
+        seen = tuple(each for each in log.batches if each.end_offset <= end)
+        return replace(log, log_end_offset=end, batches=seen)
 
     def _check(self, leader_epoch, *, only_leader, fetched_by=None):
         check_request(

@@ -1,0 +1,284 @@
+"""Kinds of file 07 about idempotent producers, as far as Kafka's sequences are ours.
+
+Kafka numbers records, one after the other from 0 in each epoch of a producer; here an append is
+one sequence, which rises for ever and may skip. So Kafka's batch is an append whose sequence is
+that of its first record, and a vector is left at its first gap, at its first repeat that is out
+of Kafka's window, and where an epoch begins to count anew. Until then it runs.
+"""
+
+from dataclasses import dataclass, field
+
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.batch import Batch, ProducerStamp, StagedBatch
+from kafka_on_spark.log.producer_state import AppendedBefore, counters_of, known_producer
+from kafka_on_spark.log.state import LogChange
+from tests.conformance.logs import log_of, segment_of
+from tests.conformance.runner import Adapter, Answer, CutOffError, kafka_names
+
+EPOCH = LeaderEpoch(0)
+SEQUENCES, TRANSACTIONS = "sequences", "transactions"
+WINDOW = 5
+OF_TRANSACTIONS = ("txn_first_offset", "coordinator_epoch")
+OF_THE_WINDOW = ("first_seq", "first_offset")
+
+
+@dataclass(slots=True)
+class Known:
+    """What Kafka remembers of a producer: its epoch, and its last batches as (first, last)."""
+
+    epoch: int
+    batches: list[tuple[int, int]] = field(default_factory=list)
+
+
+class IdempotentLog(Adapter):
+    """A log to which producers append."""
+
+    def __init__(self, log="empty", log_start_offset=0):
+        assert log == "empty", log
+        self.state = log_of([], start=log_start_offset, fence=EPOCH)
+        self.known: dict[int, Known] = {}
+        self.count = 0
+
+    def op_append_leader(self, producer_id, epoch, first_seq, count):
+        return self.append(self.staged(count, producer_id, epoch, first_seq))
+
+    def op_append_plain(self, count):
+        self.append(self.staged(count))
+
+    def op_roll(self):
+        """Batches are files of their own already."""
+
+    def op_append_follower(self, producer_id, epoch, base_offset, first_seq, count):
+        self.fetch(base_offset, self.staged(count, producer_id, epoch, first_seq, is_checked=False))
+
+    def op_append_follower_batches(self, batches, note=None):
+        for offset, (producer_id, sequence) in enumerate(batches):
+            staged = self.staged(1, producer_id, 0, sequence, is_checked=False)
+            self.fetch(offset, staged)
+
+    def op_append_txn(self, producer_id, epoch, count):
+        raise CutOffError(TRANSACTIONS)
+
+    def op_end_txn(self, producer_id, epoch, marker, coordinator_epoch=0):
+        raise CutOffError(TRANSACTIONS)
+
+    def staged(self, count, producer_id=None, epoch=0, first_seq=0, *, is_checked=True):
+        """Return an append; one that Kafka would tell from ours leaves the vector."""
+        self.count += 1
+        stamp = None
+        if producer_id is not None:
+            if is_checked:
+                self.check_ground(producer_id, epoch, first_seq, count)
+            self.note(producer_id, epoch, first_seq, count)
+            stamp = ProducerStamp(
+                producer_id=str(producer_id),
+                producer_epoch=epoch,
+                sequence=first_seq,
+                payload_digest=count,
+            )
+        segment = segment_of(self.count, EPOCH, count)
+        return StagedBatch(segments=(segment,), partition_count=1, producer=stamp)
+
+    def check_ground(self, producer_id, epoch, first_seq, count):
+        known = self.known.get(producer_id)
+        if known is None or epoch < known.epoch:
+            return
+        _, last = known.batches[-1]
+        is_repeat = self.is_repeat(known, first_seq, count)
+        if epoch > known.epoch or not (first_seq == last + 1 or is_repeat):
+            raise CutOffError(SEQUENCES)
+
+    def is_repeat(self, known, first_seq, count):
+        return (first_seq, first_seq + count - 1) in known.batches[-WINDOW:]
+
+    def note(self, producer_id, epoch, first_seq, count):
+        known = self.known.get(producer_id)
+        if known is not None and epoch < known.epoch:
+            return
+        if known is None or epoch > known.epoch:
+            known = self.known[producer_id] = Known(epoch)
+        if not self.is_repeat(known, first_seq, count):
+            known.batches.append((first_seq, first_seq + count - 1))
+
+    def append(self, staged):
+        """Append as a leader does; return where the batch stands."""
+        try:
+            found = operations.append(self.state, staged, leader_epoch=EPOCH, now_ms=0)
+        except KafkaOnSparkError as error:
+            return {"error": kafka_names(error), "log_start_offset": self.state.log_start_offset}
+        if isinstance(found, LogChange):
+            self.state = self.state.apply(found)
+            batch = self.state.batches[-1]
+        else:
+            batch = found.batch
+        return {
+            "first_offset": batch.base_offset,
+            "last_offset": batch.end_offset - 1,
+            "duplicate": isinstance(found, AppendedBefore),
+        }
+
+    def fetch(self, base_offset, staged):
+        """Append as a follower does, which asks no producer."""
+        batch = Batch(
+            base_offset=Offset(base_offset),
+            record_count=staged.record_count,
+            leader_epoch=EPOCH,
+            partition_count=1,
+            producer=staged.producer,
+            appended_at_ms=0,
+            segments=staged.segments,
+        )
+        change = operations.append_fetched(self.state, [batch], leader_epoch=EPOCH)
+        self.state = self.state.apply(change)
+
+    def producers(self):
+        """Return the producers that the log knows."""
+        return sorted({*counters_of(self.state.batches), *self.state.producers})
+
+    def expected(self):
+        return {
+            "log_end_offset": self.state.log_end_offset,
+            "active_producers": len(self.producers()),
+        }
+
+
+class ProducerState(IdempotentLog):
+    """What a log knows of its producers. Appends name their offsets; other records fill gaps."""
+
+    def __init__(self, state="empty", topic=None):
+        super().__init__()
+        if topic is not None:
+            raise CutOffError(TRANSACTIONS)  # what a coordinator writes has no sequence
+        assert state == "empty", state
+        self.prepared = None
+        self.snapshots = set()
+
+    def op_append(
+        self,
+        producer_id,
+        epoch,
+        first_seq,
+        last_seq,
+        offset,
+        transactional,
+        origin,
+        note=None,
+        timestamp_ms=None,
+    ):
+        if transactional:
+            raise CutOffError(TRANSACTIONS)
+        known = self.known.get(producer_id)
+        count = last_seq - first_seq + 1
+        is_below = offset < self.state.log_end_offset
+        if count < 1 or is_below or (known is not None and self.is_repeat(known, first_seq, count)):
+            raise CutOffError(SEQUENCES)  # it wraps, or is looked at apart from any log
+        if origin == "CLIENT":
+            staged = self.staged(count, producer_id, epoch, first_seq)
+            self.fill(offset)
+            return self.append(staged)
+        assert origin == "REPLICATION", origin
+        if known is not None and epoch < known.epoch:
+            raise CutOffError(SEQUENCES)  # a leader of ours has fenced it before
+        staged = self.staged(count, producer_id, epoch, first_seq)
+        self.fill(offset)
+        self.fetch(offset, staged)
+        return {}
+
+    def fill(self, offset):
+        missing = offset - self.state.log_end_offset
+        if missing:
+            self.append(self.staged(missing))
+
+    def op_prepare(self, producer_id, epoch, first_seq, last_seq):
+        staged = self.staged(last_seq - first_seq + 1, producer_id, epoch, first_seq)
+        self.prepared = operations.append(self.state, staged, leader_epoch=EPOCH, now_ms=0)
+
+    def op_commit_prepared(self):
+        self.state = self.state.apply(self.prepared)
+
+    def op_last_entry(self, producer_id):
+        entry = self.entry(producer_id)
+        if entry is None:
+            return None
+        return Answer(entry, left_out_of_entries())
+
+    def entry(self, producer_id):
+        """Return what the log knows of a producer; None if it knows none of that id."""
+        if str(producer_id) not in self.producers():
+            return None
+        known = known_producer(self.state, str(producer_id))
+        batch = next(
+            each
+            for each in reversed(self.state.batches)
+            if each.producer is not None and each.producer.producer_id == str(producer_id)
+        )
+        return {
+            "epoch": known.producer_epoch,
+            "last_seq": known.sequence + batch.record_count - 1,
+            "last_offset": batch.end_offset - 1,
+        }
+
+    def op_snapshot(self):
+        self.snapshots.add(self.state.log_end_offset)
+
+    def op_truncate_and_reload(self, start, end):
+        """Cut the log; what was known there is known again, if Kafka has kept it, too."""
+        is_kept = end in self.snapshots or end == self.state.log_end_offset
+        if start > self.state.log_start_offset or not is_kept:
+            raise CutOffError(SEQUENCES)
+        change = operations.adopt(
+            self.state, leader_epoch=LeaderEpoch(EPOCH + 1), truncate_to=end, floor=Offset(0)
+        )
+        cut = self.state.apply(change)
+        self.state = log_of(cut.batches, start=cut.log_start_offset, fence=EPOCH)
+        for producer_id, known in list(self.known.items()):
+            stamps = [e.producer for e in cut.batches if e.producer is not None]
+            mine = [each for each in stamps if each.producer_id == str(producer_id)]
+            if not mine:
+                del self.known[producer_id]
+            elif len(mine) < len(known.batches):
+                del known.batches[len(mine) :]
+
+    def op_high_watermark(self, offset):
+        """Kafka tells by it which transactions are decided."""
+
+    def op_first_undecided_offset(self):
+        return Answer(None, {"": TRANSACTIONS})
+
+    def op_first_unstable_offset(self):
+        return Answer(None, {"": TRANSACTIONS})
+
+    def op_end_txn_marker(self, producer_id, epoch, marker, offset, coordinator_epoch):
+        raise CutOffError(TRANSACTIONS)
+
+    def op_snapshot_and_reload(self, now_ms, expired):
+        raise CutOffError(SEQUENCES)  # nobody expires
+
+    def op_sleep(self, ms):
+        raise CutOffError(SEQUENCES)
+
+    def op_expire(self):
+        raise CutOffError(SEQUENCES)
+
+    def op_reload_from_snapshot(self, end):
+        raise CutOffError(SEQUENCES)  # there is no state beside the log that could be loaded
+
+    def op_snapshot_offsets(self):
+        raise CutOffError(SEQUENCES)
+
+    def op_delete_snapshots_before(self, offset):
+        raise CutOffError(SEQUENCES)
+
+    def expected(self):
+        value = {
+            "producers": {each: self.entry(each) for each in self.producers()},
+            "map_end_offset": self.state.log_end_offset,
+        }
+        return Answer(value, left_out_of_entries())
+
+
+def left_out_of_entries():
+    """Return why parts of an entry are not compared."""
+    return dict.fromkeys(OF_TRANSACTIONS, TRANSACTIONS) | dict.fromkeys(OF_THE_WINDOW, SEQUENCES)
