@@ -10,7 +10,9 @@
     * InconsistentClusterError: the metadata contradicts the tables; stop everything
     * ClusterClosedError: this process has closed the cluster; open it again
 
-A broken assumption of our own is an ``assert``, not one of these: nobody can handle it.
+A broken assumption of our own is an ``assert``, not one of these: nobody can handle it. What a value
+may be is checked by `ensure`, also where Python is told to leave asserts out: values are made of
+stored bytes, too, and whoever reads these says that they are damaged.
 Codes below 1000 are Kafka's (protocol/Errors.java); from 1000 on they are ours.
 """
 
@@ -42,6 +44,20 @@ def _rebuild(
     kind: type[KafkaOnSparkError], message: str, context: dict[str, object]
 ) -> KafkaOnSparkError:
     return kind(message, **context)
+
+
+class ImpossibleValueError(AssertionError):
+    """A value was to be made that can't be: a bug of ours, or damage, if it came from a file."""
+
+
+def ensure(holds: bool, said: object) -> None:
+    """Check what must hold of a value, whoever makes it; `said` tells what does not.
+
+    Raises:
+        ImpossibleValueError: It does not hold.
+    """
+    if not holds:
+        raise ImpossibleValueError(said)
 
 
 class ProtocolError(KafkaOnSparkError):

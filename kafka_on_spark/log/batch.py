@@ -5,10 +5,15 @@ indivisible: committed, fetched and cut as a whole. Its header travels with it f
 follower, which is what makes an append idempotent across leaders.
 """
 
+import re
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
+from kafka_on_spark.errors import ensure
 from kafka_on_spark.ids import LeaderEpoch, Offset, ProducerEpoch
+
+
+_SEGMENT_NAME: Final = re.compile(r"[0-9]{1,10}-[0-9A-Za-z_]+-[0-9A-Za-z_]+\.parquet")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +35,8 @@ class Segment:
     timestamp_max_us: int
 
     def __post_init__(self) -> None:
-        assert self.record_count > 0, self
-        assert self.path.count("-") == 2, self.path
         # A plain name: what a commit names stands in the replica's own folder (FAULTS S3).
-        assert "/" not in self.path, self.path
+        ensure(self.record_count > 0 and _SEGMENT_NAME.fullmatch(self.path) is not None, self)
 
     @property
     def epoch_in_name(self) -> LeaderEpoch:
@@ -73,9 +76,12 @@ class ProducerStamp:
     payload_digest: int
 
     def __post_init__(self) -> None:
-        assert self.sequence >= 0, self
-        assert -(2**63) <= self.payload_digest < 2**63, self
+        ensure(self.sequence >= 0 and self.producer_epoch >= 0, self)
+        ensure(-(2**63) <= self.payload_digest < 2**63, self)
 
+
+TIME_MS_END: Final = 2**63 // 1000
+"""Exclusive: in microseconds it is a number of 64 bits."""
 
 WRITER_PREFIX: Final = "transaction/"
 """Of the names under which writers' epochs stand; no producer's begins so."""
@@ -125,9 +131,9 @@ class StagedBatch:
     renamed_from: LeaderEpoch | None = None
 
     def __post_init__(self) -> None:
-        assert self.segments, "an append without records has no batch"
+        ensure(bool(self.segments), "an append without records has no batch")
         uuids = {segment.uuid for segment in self.segments}
-        assert len(uuids) == len(self.segments), self.segments
+        ensure(len(uuids) == len(self.segments), self.segments)
 
     @property
     def record_count(self) -> int:
@@ -172,6 +178,16 @@ class Batch:
     producer: ProducerStamp | None
     appended_at_ms: int
     segments: tuple[Segment, ...]
+
+    def __post_init__(self) -> None:
+        ensure(
+            self.base_offset >= 0
+            and self.record_count > 0
+            and self.leader_epoch >= 0
+            and self.partition_count > 0
+            and 0 <= self.appended_at_ms < TIME_MS_END,
+            self,
+        )
 
     @property
     def end_offset(self) -> Offset:

@@ -8,6 +8,7 @@ ends epoch 6 where its log ends (KIP-101, KIP-279; Source: LeaderEpochFileCache)
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
+from kafka_on_spark.errors import ensure
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.state import ReplicaState
 
@@ -20,8 +21,8 @@ class EpochEntry:
     start_offset: Offset
 
     def __post_init__(self) -> None:
-        assert self.leader_epoch >= 0, self
-        assert self.start_offset >= 0, self
+        ensure(self.leader_epoch >= 0, self)
+        ensure(self.start_offset >= 0, self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from kafka_on_spark.config import Settings
-from kafka_on_spark.errors import InvalidTopicError, UnknownTopicOrPartitionError
+from kafka_on_spark.errors import InvalidTopicError, UnknownTopicOrPartitionError, ensure
 from kafka_on_spark.ids import (
     BrokerEpoch,
     BrokerId,
@@ -184,7 +184,7 @@ class MetadataImage:
         """Return the image with `batches` applied, which must continue it; none is refused."""
         draft = _Draft(self)
         for batch in batches:
-            assert batch.base_offset == draft.offset, (batch.base_offset, draft.offset)
+            ensure(batch.base_offset == draft.offset, (batch.base_offset, draft.offset))
             draft.time_ms, draft.offset = batch.stamp.time_ms, batch.end_offset
             for kind, run in groupby(batch.records, type):
                 if kind is PartitionChangeRecord:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from operator import attrgetter, le
 from typing import Any, Final, Self
 
+from kafka_on_spark.errors import ensure
 from kafka_on_spark.ids import (
     KEEP,
     LOST,
@@ -97,28 +98,33 @@ class PartitionRegistration:
 
     def __post_init__(self) -> None:
         everyone = set(self.replicas)
-        assert self.replicas, "a partition has at least one replica"
-        assert len(everyone) == len(self.replicas), self.replicas
-        assert len(self.replica_uuids) == len(self.replicas) == len(self.directories), self
-        assert self.isr <= everyone, (self.isr, self.replicas)
-        assert self.elr <= everyone - self.isr, (self.elr, self.isr, self.replicas)
-        assert self.leader is None or self.leader in self.isr, (self.leader, self.isr)
-        assert everyone.issuperset(self.adding_replicas), self
-        assert everyone.issuperset(self.removing_replicas), self
-        assert self.log_start_offset <= self.high_watermark, self
+        ensure(
+            0 < len(everyone) == len(self.replicas)
+            and len(self.replica_uuids) == len(self.replicas) == len(self.directories)
+            and self.isr <= everyone
+            and self.elr <= everyone - self.isr
+            and (self.leader is None or self.leader in self.isr)
+            and everyone.issuperset(self.adding_replicas)
+            and everyone.issuperset(self.removing_replicas)
+            and self.log_start_offset <= self.high_watermark,
+            self,
+        )
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Sequence[Any]], count: int) -> list[Self]:
         """Return `count` registrations, their fields from `columns`, one of each.
 
-        As the constructor makes them one by one, in a fifth of its time. Its asserts hold here,
+        As the constructor makes them one by one, in a fifth of its time. Its checks hold here,
         too: for a partition as most are, they come down to a few comparisons.
         """
         made = fill(cls, columns, count)
         sizes = list(map(len, columns["replicas"]))
-        assert sizes == list(map(len, columns["replica_uuids"]))
-        assert sizes == list(map(len, columns["directories"]))
-        assert all(map(le, columns["log_start_offset"], columns["high_watermark"]))
+        ensure(
+            sizes == list(map(len, columns["replica_uuids"]))
+            and sizes == list(map(len, columns["directories"]))
+            and all(map(le, columns["log_start_offset"], columns["high_watermark"])),
+            "registrations whose columns do not fit together",
+        )
         names = ("replicas", "isr", "leader", "elr", "adding_replicas", "removing_replicas")
         rows = zip(made, *(columns[name] for name in names), strict=True)
         for registration, replicas, isr, leader, elr, adding, removing in rows:
