@@ -12,7 +12,6 @@ from typing import Final, Self
 from kafka_on_spark.errors import ensure
 from kafka_on_spark.ids import LeaderEpoch, Offset, ProducerEpoch
 
-
 _SEGMENT_NAME: Final = re.compile(r"[0-9]{1,10}-[0-9A-Za-z_]+-[0-9A-Za-z_]+\.parquet")
 
 
