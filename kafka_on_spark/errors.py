@@ -10,9 +10,9 @@
     * InconsistentClusterError: the metadata contradicts the tables; stop everything
     * ClusterClosedError: this process has closed the cluster; open it again
 
-A broken assumption of our own is an ``assert``, not one of these: nobody can handle it. What a value
-may be is checked by `ensure`, also where Python is told to leave asserts out: values are made of
-stored bytes, too, and whoever reads these says that they are damaged.
+A broken assumption of our own is an ``assert``, not one of these: nobody can handle it. What a
+value may be is checked by `ensure`, also where Python is told to leave asserts out: values are made
+of stored bytes, too, and whoever reads these says that they are damaged.
 Codes below 1000 are Kafka's (protocol/Errors.java); from 1000 on they are ours.
 """
 
