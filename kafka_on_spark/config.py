@@ -184,6 +184,8 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     # Ours: Kafka's back-off of a fetch does not grow. Well below replica.lag.time.max.ms, so that
     # nobody leaves the ISR for waiting.
     "replica.fetch.backoff.max.ms": Setting("10000", _integer(0)),
+    # Ours: how long after a replica was found bad the same process looks at it again.
+    "replica.verdict.delay.ms": Setting("2000", _integer(0, _INT_MAX)),
     # Ours: how long a controller's lease lasts without a renewal. For liveness only.
     "controller.lease.ms": Setting("10000", _integer(1)),
 }

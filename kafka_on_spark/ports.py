@@ -99,6 +99,14 @@ class ReplicaStore(Protocol):
         """Return the log at `address`; nothing is read yet."""
         ...
 
+    def open_anew(self, address: ReplicaAddress) -> ReplicaLog:
+        """Return the log at `address` without anything that this process knows of it.
+
+        Its first `load` raises KafkaStorageError unless the root was the disk of the address
+        before and after.
+        """
+        ...
+
     def make(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
         """Make an empty table fenced at `leader_epoch`, or find what an earlier try has made.
 
@@ -129,6 +137,15 @@ class SegmentStore(Protocol):
         Raises:
             CorruptLogError: The source's bytes are not what the name says.
             KafkaStorageError: A root does not answer.
+        """
+        ...
+
+    def check(self, address: ReplicaAddress, segment: Segment) -> None:
+        """Check that a replica has a segment, with the bytes that its name says.
+
+        Raises:
+            CorruptLogError: It is missing or damaged.
+            KafkaStorageError: The root does not answer.
         """
         ...
 

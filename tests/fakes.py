@@ -148,11 +148,18 @@ class MemoryReplicaLog:
     """A ReplicaLog in memory.
 
     `checks_segments`: a commit may only name files that are there, as on a real disk.
+    `is_checked`: a load asks the root whether it is the disk of the address.
     """
 
     def __init__(
-        self, roots: MemoryRoots, address: ReplicaAddress, *, checks_segments: bool
+        self,
+        roots: MemoryRoots,
+        address: ReplicaAddress,
+        *,
+        checks_segments: bool,
+        is_checked: bool = False,
     ) -> None:
+        self._is_checked = is_checked
         self._roots = roots
         self._address = address
         self._checks_segments = checks_segments
@@ -160,6 +167,8 @@ class MemoryReplicaLog:
     def load(self) -> ReplicaState:
         root = self._roots[self._address.root]
         root.check_answers()
+        if self._is_checked:
+            root.check_directory(self._address)
         table = root.tables.get(folder(self._address))
         if table is None:
             root.check_directory(self._address)  # lost only if its disk is there
@@ -222,6 +231,11 @@ class MemoryReplicaStore:
     def open(self, address: ReplicaAddress) -> MemoryReplicaLog:
         return MemoryReplicaLog(self._roots, address, checks_segments=self._checks_segments)
 
+    def open_anew(self, address: ReplicaAddress) -> MemoryReplicaLog:
+        return MemoryReplicaLog(
+            self._roots, address, checks_segments=self._checks_segments, is_checked=True
+        )
+
     def make(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
         root = self._roots[address.root]
         root.check_directory(address)
@@ -263,6 +277,13 @@ class MemorySegmentStore:
                 raise CorruptLogError("a segment is missing or not what its name says")
             present[name] = found
             self.copied.append(name)
+
+    def check(self, address: ReplicaAddress, segment: Segment) -> None:
+        root = self._roots[address.root]
+        root.check_answers()
+        root.check_directory(address)
+        if root.files.get(folder(address), {}).get(segment.path) != _content(segment):
+            raise CorruptLogError("a segment is missing or not what its name says")
 
 
 def _content(segment: Segment) -> bytes:

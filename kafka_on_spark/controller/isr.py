@@ -27,7 +27,7 @@ def alter_isr(
     if partition is None or partition.partition_epoch != report.partition_epoch:
         return None
     for seen in (report.leader, *report.followers):
-        if seen.is_bad and _is_same_replica(partition, seen):
+        if seen.is_bad_twice and _is_same_replica(partition, seen):
             change = lost_change(image, partition, seen.broker_id)
             cause = f"broker {seen.broker_id}: replica is bad: {seen.error}"
             return change_record(image, report.key, partition, change, cause)

@@ -34,7 +34,9 @@ class ReplicaReport:
         missing_bytes: Size of the batches it lacks.
         error_code: Why nothing is known of it, or NO_ERROR.
         error: The same in words.
-        is_bad: The replica is lost, corrupt, or shorter than the high watermark.
+        is_bad: The replica is lost, corrupt, or shorter than the high watermark, by this look: a
+            finding, which changes nothing.
+        is_bad_twice: It is bad by a second look of the process that found it so: a verdict.
     """
 
     broker_id: BrokerId
@@ -49,6 +51,7 @@ class ReplicaReport:
     error_code: int = NO_ERROR
     error: str | None = None
     is_bad: bool = False
+    is_bad_twice: bool = False
 
     def counts_in(self, leader_epoch: LeaderEpoch) -> bool:
         """Return whether its log end says something about `leader_epoch`'s log (P*4)."""

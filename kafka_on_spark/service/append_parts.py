@@ -1,11 +1,20 @@
-"""One partition's part of an append: staged, and what became of it."""
+"""One partition's part of an append: staged, and what became of it; and who does it."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.log.batch import StagedBatch
 from kafka_on_spark.ports import ReplicaAddress
+
+
+@dataclass(frozen=True, slots=True)
+class AppendThreads:
+    """Two pools, so that none waits for itself: partitions wait for fetches, fetches for nobody."""
+
+    partitions: ThreadPoolExecutor
+    fetches: ThreadPoolExecutor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,6 +55,7 @@ class AppendService:
         replication_round: Callable[[], ReplicationRound],
         grown: GrownTopics,
         maintain: Maintain,
+        note_findings: Callable[[], None],
     ) -> None:
         self._metadata = metadata
         self._producers = producers
@@ -63,6 +64,7 @@ class AppendService:
         self._replication_round = replication_round
         self._grown = grown
         self._maintain = maintain
+        self._note_findings = note_findings
 
     def plan(
         self,
@@ -214,6 +216,7 @@ class AppendService:
                 " committed: open it again with Cluster.open; a retry with the same sequence is"
                 " safe"
             ) from error
+        self._note_findings()
         self._maintain(self._metadata.image, keys)
         results = append_results(names, outcomes, is_waited_for=acks != "0")
         for result in results:

@@ -10,7 +10,6 @@ acknowledges lost records (FAULTS b.5).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,8 +42,14 @@ from kafka_on_spark.service.append_checks import (
     check_replicas,
     is_committed,
 )
-from kafka_on_spark.service.append_parts import PartitionOutcome, StagedPartition
-from kafka_on_spark.service.fetch_reports import merge_reports, partition_report, state_report
+from kafka_on_spark.service.append_parts import AppendThreads, PartitionOutcome, StagedPartition
+from kafka_on_spark.service.fetch_reports import (
+    as_leaders_fault,
+    leader_finding,
+    merge_reports,
+    partition_report,
+    state_report,
+)
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.producers import check_not_fenced, check_writer_not_fenced
 from kafka_on_spark.service.replicas import (
@@ -54,6 +59,7 @@ from kafka_on_spark.service.replicas import (
     fence_older_writers,
 )
 from kafka_on_spark.service.replication import FetchOrder, fetch
+from kafka_on_spark.service.second_look import SecondLooks
 
 PAUSE_MS_MIN: Final = 10.0
 PAUSE_MS_MAX: Final = 1000.0
@@ -78,6 +84,7 @@ _METADATA_AWAY: Final = (CommitError, KafkaStorageError, ReplicaLostError, Reque
 class _Pending:
     """A partition that is not acknowledged yet, and what was seen of it last.
 
+    `finding`: its leader was found bad by the last look.
     `may_be_appended`: a commit of it had an unknown outcome, so nobody may say "not written".
     """
 
@@ -88,15 +95,8 @@ class _Pending:
     is_duplicate: bool = False
     seen_epoch: LeaderEpoch | None = None
     report: PartitionReport | None = None
+    finding: PartitionReport | None = None
     last_error: KafkaOnSparkError | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class AppendThreads:
-    """Two pools, so that none waits for itself: partitions wait for fetches, fetches for nobody."""
-
-    partitions: ThreadPoolExecutor
-    fetches: ThreadPoolExecutor
 
 
 class Appender:
@@ -111,7 +111,9 @@ class Appender:
         *,
         threads: AppendThreads,
         random: Callable[[], float],
+        looks: SecondLooks,
     ) -> None:
+        self._looks = looks
         self._metadata = metadata
         self._replicas = replicas
         self._segments = segments
@@ -155,6 +157,7 @@ class Appender:
             self._clock.sleep_ms(pause_ms * (0.5 + self._random()))
             pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
             try:
+                self._looks.settle()
                 self._metadata.catch_up()
             except _METADATA_AWAY as error:
                 for each in pending.values():
@@ -170,6 +173,7 @@ class Appender:
         """Try every pending partition once; move what is finished to `outcomes`."""
         image = self._metadata.image
         tries = self._each(lambda each: self._try(image, each, acks), list(pending.values()))
+        self._looks.note(each.finding for each in pending.values() if each.finding is not None)
         reports = []
         for each, attempt in zip(list(pending.values()), tries, strict=True):
             if isinstance(attempt, KafkaOnSparkError):
@@ -178,6 +182,7 @@ class Appender:
                 each.report = attempt
                 reports.append(attempt)
         if reports:
+            self._looks.note(reports)
             try:
                 self._conclude(reports)
             except _METADATA_AWAY as error:
@@ -217,12 +222,12 @@ class Appender:
             raise NotLeaderOrFollowerError(f"partition {image.name_of(key)} has no leader")
         leader = address_of(image, key, partition, partition.leader)
         replica = self._replicas.open(leader)
-        each.seen_epoch = None
+        each.seen_epoch = each.finding = None
         try:
             state = begin_leadership(replica, partition)
-        except CorruptLogError as error:
-            # The leader's fault and not the caller's: another may lead before the time is up.
-            raise ReplicaLostError(f"the leader's log can't be read: {error}") from error
+        except KafkaOnSparkError as error:
+            each.finding = leader_finding(key, partition, leader, error, self._clock.now_ms())
+            raise as_leaders_fault(error) from error
         stamp = each.part.staged.producer
         if not (each.is_appended and find_append(state, each.part.staged)):
             # It is written now, perhaps again; a leader that was elected after a newer run began

@@ -115,6 +115,28 @@ def failed_report(address: ReplicaAddress, error: KafkaOnSparkError) -> ReplicaR
     )
 
 
+def as_leaders_fault(error: KafkaOnSparkError) -> KafkaOnSparkError:
+    """Return what an append that met `error` in its leader's log is told: another may lead before
+    its time is up."""
+    if isinstance(error, CorruptLogError):
+        return ReplicaLostError(f"the leader's log can't be read: {error}")
+    return error
+
+
+def leader_finding(
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    leader: ReplicaAddress,
+    error: KafkaOnSparkError,
+    now_ms: int,
+) -> PartitionReport | None:
+    """Return that a leader was found bad, if `error` says so of what was read of it."""
+    failed = failed_report(leader, error)
+    if not failed.is_bad:
+        return None
+    return partition_report(key, partition, failed, None, (), now_ms=now_ms)
+
+
 def merge_reports(reports: Sequence[PartitionReport]) -> list[PartitionReport]:
     """Return one report a partition: each follower's, and the furthest look at the leader.
 

@@ -84,6 +84,14 @@ class RehearsedReplicas:
         """Return the log at `address`; nothing is read yet."""
         return _RehearsedLog(self, address)
 
+    def open_anew(self, address: ReplicaAddress) -> ReplicaLog:
+        """Return the log at `address`, opened anew unless this rehearsal has changed it."""
+        with self._lock:
+            is_known = address in self._states
+        if not is_known:
+            self._replicas.open_anew(address)
+        return _RehearsedLog(self, address)
+
     def make(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
         """Have an empty log at `address`, as one that was never made would be."""
         with self._lock:
@@ -142,3 +150,6 @@ class RehearsedSegments:
         names: Sequence[str] | None = None,
     ) -> None:
         """Do nothing: what would be copied is what would be committed."""
+
+    def check(self, address: ReplicaAddress, segment: Segment) -> None:
+        """Do nothing: every source is taken for sound."""

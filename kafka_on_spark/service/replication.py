@@ -52,6 +52,9 @@ class FetchOrder:
         fetch_bytes_max: Bytes a commit; one batch at least. Source: replica.fetch.max.bytes.
         copy_bytes_max: Bytes in all, of a throttle's; one batch at least, unless 0; None: all
             that there is.
+        is_anew: Both tables are opened without what this process knows of them: a second look.
+        suspect: A file of the follower's, or of the leader's where there is none, that was found
+            bad.
     """
 
     key: PartitionKey
@@ -60,6 +63,8 @@ class FetchOrder:
     follower: ReplicaAddress | None
     fetch_bytes_max: int
     copy_bytes_max: int | None = None
+    is_anew: bool = False
+    suspect: Segment | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +103,11 @@ def fetch(
 
     `leader_state`: what the caller has just seen of the leader, fenced at the order's epoch.
     """
-    leader_log = replicas.open(order.leader)
+    opened = replicas.open_anew if order.is_anew else replicas.open
+    leader_log = opened(order.leader)
     follower_state: ReplicaState | None = None
     fetcher = _Fetcher(order, segments)
-    follower_log = None if order.follower is None else replicas.open(order.follower)
+    follower_log = None if order.follower is None else opened(order.follower)
     follower_report = None
     try:
         if follower_log is not None:  # before its leader: what it has, the leader must have
@@ -142,6 +148,8 @@ class _Fetcher:
         assert self._order.follower is not None
         try:
             state = follower_log.load()
+            if self._order.suspect is not None:
+                self._segments.check(self._order.follower, self._order.suspect)
             if state.is_fenced_above(self._epoch):  # the plan is stale
                 check_leader_epoch(state.leader_epoch, self._epoch)
         except KafkaOnSparkError as error:
@@ -152,6 +160,8 @@ class _Fetcher:
         """Return the leader's state, fenced at the current epoch: else it can't be planned on."""
         try:
             state = begin_leadership(leader_log, self._order.partition)
+            if self._order.suspect is not None and self._order.follower is None:
+                self._segments.check(self._order.leader, self._order.suspect)
             return advance_to(leader_log, state, self._order.partition.log_start_offset)
         except KafkaOnSparkError as error:
             raise _RefusedError(failed_report(self._order.leader, error)) from error

@@ -26,6 +26,7 @@ from kafka_on_spark.service.making import (
 )
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.replication import FetchOrder, FetchResult
+from kafka_on_spark.service.second_look import SecondLooks
 
 RunFetches = Callable[[Sequence[FetchOrder]], list[FetchResult]]
 RunMakes = Callable[[Sequence[MakeOrder]], list[MakeResult]]
@@ -62,7 +63,8 @@ class ReplicationReport:
 class ReplicationRound:
     """Plans and concludes rounds; the fetches run wherever the caller has them run.
 
-    `pace` remembers back-offs and throttles from round to round; None: every round does all
+    `looks`: what this process has found bad, and looks at again before a round returns. `pace`
+    remembers back-offs and throttles from round to round; None: every round does all
     that there is. `call`: settings that win over the topics' and the cluster's.
     """
 
@@ -74,6 +76,7 @@ class ReplicationRound:
         run_makes: RunMakes,
         new_uuid: Callable[[], str],
         timeout_ms: int,
+        looks: SecondLooks,
         pace: FetchPace | None = None,
         call: Mapping[str, str] | None = None,
     ) -> None:
@@ -82,6 +85,7 @@ class ReplicationRound:
         self._run_makes = run_makes
         self._new_uuid = new_uuid
         self._timeout_ms = timeout_ms
+        self._looks = looks
         self._pace = pace
         self._call = call or {}
 
@@ -94,6 +98,7 @@ class ReplicationRound:
             InvalidRequestError: `topics` is no name and no list of them.
             UnknownTopicOrPartitionError: A topic does not exist.
         """
+        deadline_ms = self._looks.now_ms() + self._timeout_ms
         image = self._metadata.catch_up()
         names = None if topics is None else _topic_ids(image, topics)
         self._metadata.submit(
@@ -113,9 +118,14 @@ class ReplicationRound:
         if self._pace is not None:
             paced = self._pace.plan(image, planned, self._call, is_sweep=is_sweep)
         results = self._run_fetches(paced.orders) if paced.orders else []
-        changes = self.conclude(merge_reports([each.report for each in results]))
+        reports = merge_reports([each.report for each in results])
+        self._looks.note(reports)
+        changes = self.conclude(reports)
         if self._pace is not None:
             self._pace.settle(self._metadata.image, paced.orders, results, self._call)
+        changes += self._looks.finish(
+            self._run_fetches, deadline_ms=None if is_sweep else deadline_ms
+        )
         return self._report(keys, paced, results, changes)
 
     def make_replicas(self, keys: Iterable[PartitionKey]) -> list[MakeResult]:

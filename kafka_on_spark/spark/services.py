@@ -18,14 +18,16 @@ from uuid import uuid4
 from kafka_on_spark.config import check_settings
 from kafka_on_spark.controller.commands import Draws
 from kafka_on_spark.controller.recovery import ReplicaLook
+from kafka_on_spark.controller.reports import PartitionReport
 from kafka_on_spark.errors import ClusterClosedError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import ReplicaAddress, TaskRunner
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.admin import CommandRunner
+from kafka_on_spark.service.append_parts import AppendThreads
 from kafka_on_spark.service.append_service import AppendService
-from kafka_on_spark.service.appender import Appender, AppendThreads
+from kafka_on_spark.service.appender import Appender
 from kafka_on_spark.service.cleaning import Cleaner, ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeOrder, ProbeResult
 from kafka_on_spark.service.fetch_pace import FetchPace
@@ -43,6 +45,7 @@ from kafka_on_spark.service.rehearsed import (
 )
 from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.replication_round import ReplicationRound
+from kafka_on_spark.service.second_look import SecondLooks
 from kafka_on_spark.service.sizes import MoveProgress, move_progress, partition_sizes
 from kafka_on_spark.spark.opening import open_metadata, replica_store
 from kafka_on_spark.spark.task_runner import SparkTaskRunner, ThreadTaskRunner
@@ -127,6 +130,7 @@ class Services:
         runner: Where tasks run.
         controller_id: A name for this process that no other has.
         pace: Back-offs and throttles of this process's rounds.
+        looks: What this process has found bad once, and looks at again.
     """
 
     options: StorageOptions
@@ -137,6 +141,7 @@ class Services:
     runner: TaskRunner
     controller_id: str
     pace: FetchPace
+    looks: SecondLooks
     _pools: tuple[ThreadPoolExecutor, ...]
     _maintenance: ThreadPoolExecutor
     appends: AppendService = field(init=False)
@@ -174,6 +179,14 @@ class Services:
         producers = ProducerRuns(metadata, timeout_ms=timeout_ms)
         replicas = replica_store(options)
         segments = FileSegmentStore(options)
+        looks = SecondLooks(
+            metadata,
+            clock,
+            run=lambda orders: list(
+                fetches.map(lambda order: fetch(order, replicas, segments, clock), orders)
+            ),
+            timeout_ms=timeout_ms,
+        )
         appender = Appender(
             metadata,
             replicas,
@@ -181,6 +194,7 @@ class Services:
             clock,
             threads=AppendThreads(partitions, fetches),
             random=random.random,
+            looks=looks,
         )
         services = cls(
             options=options,
@@ -191,6 +205,7 @@ class Services:
             runner=runner,
             controller_id=f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}",
             pace=FetchPace(clock, random=random.random),
+            looks=looks,
             _pools=(tasks, partitions, fetches),
             _maintenance=maintenance,
         )
@@ -203,6 +218,7 @@ class Services:
             appender,
             clock,
             replication_round=services.replication_round,
+            note_findings=services.note_findings,
             grown=GrownTopics(
                 metadata,
                 replicas,
@@ -232,6 +248,7 @@ class Services:
             run_makes=self._run_makes,
             new_uuid=new_uuid,
             timeout_ms=self.timeout_ms,
+            looks=self.looks,
             pace=self.pace,
             call=check_settings(configs or {}, topic_only=False),
         )
@@ -243,14 +260,19 @@ class Services:
         """
         replicas = RehearsedReplicas(self.replicas)
         segments, threads = RehearsedSegments(), self._pools[0]
+
+        def run(orders: Sequence[FetchOrder]) -> list[FetchResult]:
+            return list(
+                threads.map(lambda order: fetch(order, replicas, segments, self.clock), orders)
+            )
+
         return ReplicationRound(
             rehearsed,
-            run_fetches=lambda orders: list(
-                threads.map(lambda order: fetch(order, replicas, segments, self.clock), orders)
-            ),
+            run_fetches=run,
             run_makes=lambda orders: [make_replica(each, replicas) for each in orders],
             new_uuid=new_uuid,
             timeout_ms=self.timeout_ms,
+            looks=SecondLooks(rehearsed, self.clock, run=run, timeout_ms=self.timeout_ms),
             pace=FetchPace(self.clock, random=random.random),
         )
 
@@ -284,7 +306,9 @@ class Services:
             KafkaStorageError: Spark has given the job up: they are lost, and no more than that.
         """
         try:
-            return self._run_fetches(orders)
+            results = self._run_fetches(orders)
+            self.note_findings(result.report for result in results)
+            return results
         except KafkaOnSparkError:
             raise
         except Exception as error:  # whatever Spark calls the loss of an executor
@@ -332,6 +356,18 @@ class Services:
         orders = plan_log_starts(self.metadata.image, keys)
         self.runner.run(partial(log_start_task, options=self.options), orders)
 
+    def note_findings(self, reports: Iterable[PartitionReport] = ()) -> None:
+        """Take note of what is bad by a first look; the second is made after the answer."""
+        self.looks.note(reports)
+        if self.looks.wait_ms() is not None:
+            run_later(self._maintenance, self._finish_looks)
+
+    def _finish_looks(self) -> None:
+        try:
+            self.looks.finish()
+        except KafkaOnSparkError as error:
+            log.warning("what was found bad is not reported yet: %s", error)
+
     def maintain(self, image: MetadataImage, keys: Iterable[PartitionKey]) -> None:
         """Have checkpoints made that are due, after the answer was given and not before."""
         addresses = [
@@ -353,6 +389,7 @@ class Services:
 
     def close(self) -> None:
         """Finish what is due and let the threads go; refuse what is asked for afterwards."""
+        self._finish_looks()
         self.metadata.close()
         self._maintenance.shutdown(wait=True)
         for pool in self._pools:

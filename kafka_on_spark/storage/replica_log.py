@@ -60,13 +60,19 @@ PRODUCER_COUNT: Final = "producer-count"  # left-over producers: 0 saves looking
 
 
 class DeltaReplicaLog:
-    """A ReplicaLog on the Delta table at `address`."""
+    """A ReplicaLog on the Delta table at `address`.
 
-    def __init__(self, address: ReplicaAddress, options: StorageOptions) -> None:
+    `is_checked`: the root must be the disk of the address before and after the first load.
+    """
+
+    def __init__(
+        self, address: ReplicaAddress, options: StorageOptions, *, is_checked: bool = False
+    ) -> None:
         self._address = address
         self._delta = DeltaLog(replica_folder(address), options, is_flushed=address.is_flushed)
         self._state: ReplicaState | None = None
         self._options = options
+        self._is_checked = is_checked
 
     @classmethod
     def make(
@@ -110,7 +116,12 @@ class DeltaReplicaLog:
             return state  # without the lock: nobody waits for a handle who does not need it
         with self._delta.lock:
             try:
-                return self._load()
+                if not self._is_checked:
+                    return self._load()
+                with look_at(self._address.root, self._address.directory_id, self._options):
+                    state = self._load()
+                self._is_checked = False
+                return state
             except EVIDENCE as claim:
                 raise self._flaw_or_failure(claim) from claim
             except KafkaOnSparkError:

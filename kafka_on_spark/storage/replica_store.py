@@ -28,6 +28,11 @@ class DeltaReplicaStore:
                 address, self._open.get(address) or DeltaReplicaLog(address, self._options)
             )
 
+    def open_anew(self, address: ReplicaAddress) -> DeltaReplicaLog:
+        """Return the log at `address`, opened without what this process knows of it."""
+        with self._lock:
+            return self._keep(address, DeltaReplicaLog(address, self._options, is_checked=True))
+
     def make(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
         """Make an empty table fenced at `leader_epoch`, or find what an earlier try has made.
 

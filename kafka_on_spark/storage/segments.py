@@ -286,6 +286,11 @@ class FileSegmentStore:
         targets.write_all(missing, is_flushed=target.is_flushed)
         flush_folder(target)
 
+    def check(self, address: ReplicaAddress, segment: Segment) -> None:
+        """Check that a replica has a segment, with the bytes that its name says."""
+        for _ in segment_pieces(address, segment, self._options):
+            pass
+
     @staticmethod
     def _is_there(targets: RootFiles, path: str, segment: Segment) -> bool:
         """Return whether a segment lies at `path`; what is not it, is to be copied again.

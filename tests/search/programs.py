@@ -17,12 +17,13 @@ from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.log.batch import ProducerStamp
 from kafka_on_spark.service.append_checks import check_replicas
-from kafka_on_spark.service.append_parts import PartitionOutcome, StagedPartition
-from kafka_on_spark.service.appender import Appender, AppendThreads, _Pending
+from kafka_on_spark.service.append_parts import AppendThreads, PartitionOutcome, StagedPartition
+from kafka_on_spark.service.appender import Appender, _Pending
 from kafka_on_spark.service.making import make_replica
 from kafka_on_spark.service.recovery import look_at, plan_looks
 from kafka_on_spark.service.replication import FetchResult, fetch
 from kafka_on_spark.service.replication_round import ReplicationRound
+from kafka_on_spark.service.second_look import SecondLooks
 from tests.builders import KEY, address, staged
 from tests.search.replaying import Process
 
@@ -103,6 +104,7 @@ class Appending:
             process.clock,
             threads=AppendThreads(process, process),  # type: ignore[arg-type]
             random=lambda: 0.0,
+            looks=_looks(process),
         )
         carried = self.carried
         each = _Pending(
@@ -155,11 +157,21 @@ class Replicating:
             ),
             new_uuid=lambda: "renewed",
             timeout_ms=1,
+            looks=_looks(process),
         )
         replication.run(is_sweep=True)
         if self.left is None:
             return self
         return replace(self, left=self.left - 1) if self.left else Over()
+
+
+def _looks(process: Process) -> SecondLooks:
+    return SecondLooks(
+        process.metadata,
+        process.clock,
+        run=lambda orders: process.map(_fetching(process), orders),
+        timeout_ms=1,
+    )
 
 
 def _fetching(process: Process) -> Callable[[Any], FetchResult]:

@@ -277,6 +277,9 @@ class _ReplicaStore:
     def open(self, address: ReplicaAddress) -> _ReplicaLog:
         return _ReplicaLog(self._process, address)
 
+    def open_anew(self, address: ReplicaAddress) -> _ReplicaLog:
+        return _ReplicaLog(self._process, address)
+
     def make(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
         self._process.ask(Call("make", address, content=leader_epoch))
 
@@ -292,6 +295,9 @@ class _SegmentStore:
         names: Sequence[str] | None = None,
     ) -> None:
         """A copy touches nothing that others see."""
+
+    def check(self, address: ReplicaAddress, segment: Segment) -> None:
+        """Every file is as its name says."""
 
 
 class _MetadataLog:

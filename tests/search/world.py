@@ -103,7 +103,10 @@ class World:
     def first_image(self) -> int:
         """Return the image of a partition that has been led by broker 1, with all in sync."""
         registration = partition("1 2 3", epoch=0, version=PARTITION_EPOCH)
-        settings = {"min.insync.replicas": str(self.scope.min_isr)}
+        settings = {
+            "min.insync.replicas": str(self.scope.min_isr),
+            "replica.verdict.delay.ms": "0",  # a step of a search takes no time
+        }
         return self.images.number(image_of(registration, configs=settings))
 
     def first_disk(self, broker_id: int) -> int:

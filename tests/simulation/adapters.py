@@ -92,10 +92,13 @@ def _commit(world: World, node: Node, fault: str | None, put: Callable[[], bool]
 class SimulatedReplicaLog:
     """A ReplicaLog; a handle that one process keeps."""
 
-    def __init__(self, world: World, node: Node, address: ReplicaAddress) -> None:
+    def __init__(
+        self, world: World, node: Node, address: ReplicaAddress, *, is_checked: bool = False
+    ) -> None:
         self._world = world
         self._node = node
         self._address = address
+        self._is_checked = is_checked
         self._seen_version = -1
         self._was_stale = False
 
@@ -105,6 +108,8 @@ class SimulatedReplicaLog:
         if fault == "failed":
             raise KafkaStorageError("EIO")
         root.check_reads()
+        if self._is_checked:
+            root.check_directory(self._address)
         table = self._table(root)
         if table.is_emptied:
             raise CorruptLogError("a commit is gone or empty")
@@ -175,6 +180,11 @@ class SimulatedReplicaStore:
             log = self._open[address] = SimulatedReplicaLog(self._world, self._node, address)
         return log
 
+    def open_anew(self, address: ReplicaAddress) -> SimulatedReplicaLog:
+        log = SimulatedReplicaLog(self._world, self._node, address, is_checked=True)
+        self._open[address] = log
+        return log
+
     def make(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
         root = self._world.disks.roots[address.root]
         fault = self._world.scheduler.call("make", root)
@@ -233,6 +243,10 @@ class SimulatedSegmentStore:
             if fault == "failed":
                 raise KafkaStorageError("EIO")
             present[name] = content
+
+    def check(self, address: ReplicaAddress, segment: Segment) -> None:
+        """Check a segment's bytes."""
+        self.read(address, segment)
 
     def read(self, address: ReplicaAddress, segment: Segment) -> str:
         """Return a segment's bytes, verified."""

@@ -20,8 +20,9 @@ from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.admin import CommandRunner
+from kafka_on_spark.service.append_parts import AppendThreads
 from kafka_on_spark.service.append_service import AppendService
-from kafka_on_spark.service.appender import Appender, AppendThreads
+from kafka_on_spark.service.appender import Appender
 from kafka_on_spark.service.cleaning import Cleaner, ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeOrder, ProbeResult
 from kafka_on_spark.service.fetch_pace import FetchPace
@@ -32,6 +33,7 @@ from kafka_on_spark.service.producers import ProducerRuns
 from kafka_on_spark.service.recovery import LookOrder, look_at
 from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.replication_round import ReplicationRound
+from kafka_on_spark.service.second_look import SecondLooks
 from kafka_on_spark.service.stage_plan import StagedSegment, StageOrder
 from tests.simulation.adapters import (
     Executors,
@@ -152,6 +154,14 @@ class Driver:
             run_lists=lambda orders: self.executors.run(list_task, orders),
             run_removes=lambda orders: self.executors.run(remove_task, orders),
         )
+        self.looks = SecondLooks(
+            self.metadata,
+            self.clock,
+            run=lambda orders: self.threads.map(
+                lambda order: fetch_task(self.worker, order), orders
+            ),
+            timeout_ms=TIMEOUT_MS,
+        )
         appender = Appender(
             self.metadata,
             self.worker.replicas,
@@ -159,6 +169,7 @@ class Driver:
             self.clock,
             threads=AppendThreads(self.threads, self.threads),  # type: ignore[arg-type]
             random=node.rng.random,
+            looks=self.looks,
         )
         self.appends = AppendService(
             self.metadata,
@@ -175,6 +186,7 @@ class Driver:
                 threads=self.threads,  # type: ignore[arg-type]
             ),
             maintain=lambda image, keys: None,
+            note_findings=lambda: None,
         )
 
     def replication_round(self) -> ReplicationRound:
@@ -185,6 +197,7 @@ class Driver:
             run_makes=self._run_makes,
             new_uuid=lambda: f"renewed{self.node.new_uuid()}",
             timeout_ms=TIMEOUT_MS,
+            looks=self.looks,
             pace=self.pace,
         )
 

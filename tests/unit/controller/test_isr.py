@@ -218,7 +218,7 @@ BAD = [  # who is bad                  isr after, leader after
 
 @pytest.mark.parametrize("before, who, isr, leader", BAD)
 def test_bad_replica_is_lost_whatever_else_was_seen(before, who, isr, leader):
-    bad = {"is_bad": True, **OFFLINE}
+    bad = {"is_bad": True, "is_bad_twice": True, **OFFLINE}
     rows = [
         seen(1, 20, **(bad if who == "leader" else {})),
         seen(2, 20, **(bad if who == "member" else {})),
@@ -235,7 +235,11 @@ def test_bad_replica_is_lost_whatever_else_was_seen(before, who, isr, leader):
 
 def test_bad_replica_of_another_making_is_nobodys():
     """It was renewed since: what the round saw was its old self."""
-    round_ = report(seen(1, 20), seen(2, 20), seen(3, replica_uuid="old", is_bad=True, **OFFLINE))
+    round_ = report(
+        seen(1, 20),
+        seen(2, 20),
+        seen(3, replica_uuid="old", is_bad=True, is_bad_twice=True, **OFFLINE),
+    )
 
     assert alter_isr(image_of(FULL), round_) is None
 

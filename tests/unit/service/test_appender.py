@@ -14,9 +14,10 @@ from kafka_on_spark.errors import (
     RequestTimedOutError,
 )
 from kafka_on_spark.ids import LeaderEpoch
-from kafka_on_spark.service.append_parts import StagedPartition
-from kafka_on_spark.service.appender import Appender, AppendThreads
+from kafka_on_spark.service.append_parts import AppendThreads, StagedPartition
+from kafka_on_spark.service.appender import Appender
 from kafka_on_spark.service.replicas import begin_leadership
+from kafka_on_spark.service.second_look import SecondLooks
 from tests.builders import KEY, address, disk, image_of, partition, staged, stamp
 from tests.fakes import (
     FakeClock,
@@ -70,6 +71,7 @@ def appender(roots):
             FakeClock(),
             threads=AppendThreads(threads, threads),
             random=lambda: 0.5,
+            looks=SecondLooks(images, FakeClock(), run=lambda orders: [], timeout_ms=1000),
         )
 
 

@@ -17,6 +17,7 @@ from kafka_on_spark.service.making import make_replica
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.replication import fetch
 from kafka_on_spark.service.replication_round import ReplicationRound
+from kafka_on_spark.service.second_look import SecondLooks
 from tests.builders import TOPIC_ID, address, disk, image_of, partition, staged
 from tests.fakes import (
     FakeClock,
@@ -50,6 +51,7 @@ class Rounds:
             for each in (1, 2, 3):
                 self.replicas.make(address(each, key=key))
         self.pace = FetchPace(self.clock, random=lambda: 0.5)
+        self.looks = SecondLooks(self.metadata, self.clock, run=self._run_fetches, timeout_ms=1000)
         self.orders = []
 
     def submit(self, records):
@@ -92,6 +94,7 @@ class Rounds:
             run_makes=lambda orders: [make_replica(each, self.replicas) for each in orders],
             new_uuid=lambda: "another",
             timeout_ms=1000,
+            looks=self.looks,
             pace=self.pace,
             call=settings,
         ).run(is_sweep=is_sweep)
