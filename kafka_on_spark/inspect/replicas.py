@@ -17,6 +17,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.addresses import address_of
+from kafka_on_spark.storage.deadlines import within
 from kafka_on_spark.storage.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import segment_pieces
@@ -136,5 +137,9 @@ def _read_files(address: ReplicaAddress, batches: Sequence[Batch], options: Stor
     Raises:
         CorruptLogError: A file is missing or not what its name says.
     """
-    segments = (segment for batch in batches for segment in batch.segments)
-    return sum(sum(map(len, segment_pieces(address, each, options))) for each in segments)
+
+    def read() -> int:
+        segments = (segment for batch in batches for segment in batch.segments)
+        return sum(sum(map(len, segment_pieces(address, each, options))) for each in segments)
+
+    return within(address.root, read)

@@ -1,6 +1,6 @@
 """One partition's part of an append: staged, and what became of it; and who does it."""
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from kafka_on_spark.errors import KafkaOnSparkError
@@ -13,8 +13,8 @@ from kafka_on_spark.ports import ReplicaAddress
 class AppendThreads:
     """Two pools, so that none waits for itself: partitions wait for fetches, fetches for nobody."""
 
-    partitions: ThreadPoolExecutor
-    fetches: ThreadPoolExecutor
+    partitions: Executor
+    fetches: Executor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ is one to check.
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +18,7 @@ from kafka_on_spark.service.fsck import Fsck
 from kafka_on_spark.spark.task_runner import SparkTaskRunner, ThreadTaskRunner
 from kafka_on_spark.spark.tasks import audit_task
 from kafka_on_spark.storage.archive import FileClusterArchive
+from kafka_on_spark.storage.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.roots import StorageOptions, normalize
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def check_cluster(
     options, root = StorageOptions(storage_options), normalize(metadata_root)
     if spark is not None:
         return check_tables(root, options, SparkTaskRunner(spark), is_deep=deep)
-    with ThreadPoolExecutor(THREADS, thread_name_prefix="fsck") as threads:
+    with DaemonThreads(THREADS, "fsck") as threads:
         runner = _CountedRunner(threads, after_replica or (lambda: None))
         return check_tables(root, options, runner, is_deep=deep)
 
@@ -72,7 +73,7 @@ def check_cluster(
 class _CountedRunner(ThreadTaskRunner):
     """A TaskRunner in threads that says when a task is done."""
 
-    def __init__(self, threads: ThreadPoolExecutor, after_task: Callable[[], None]) -> None:
+    def __init__(self, threads: Executor, after_task: Callable[[], None]) -> None:
         super().__init__(threads)
         self._after_task = after_task
 

@@ -9,7 +9,6 @@ or that can't be caught up with, is opened anew, and what is wrong with it is sa
 """
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import Final, Generic, TypeVar
 
@@ -18,6 +17,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.spark.opening import open_metadata
 from kafka_on_spark.spark.services import run_later
+from kafka_on_spark.storage.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.options import StorageOptions
 
 T = TypeVar("T")
@@ -79,9 +79,9 @@ def _open_metadata(root: str, options: StorageOptions) -> MetadataService:
 
 
 @lru_cache(maxsize=1)
-def _maintenance() -> ThreadPoolExecutor:
+def _maintenance() -> DaemonThreads:
     """Return the thread in which this process makes ready what it commits to next."""
-    return ThreadPoolExecutor(1, thread_name_prefix="maintenance")
+    return DaemonThreads(1, "maintenance")
 
 
 _METADATA: Final = Kept(_open_metadata, lambda metadata: metadata, MetadataService.close)

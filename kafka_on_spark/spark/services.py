@@ -8,18 +8,17 @@ import os
 import random
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import uuid4
 
 from kafka_on_spark.config import check_settings
 from kafka_on_spark.controller.commands import Draws
 from kafka_on_spark.controller.recovery import ReplicaLook
 from kafka_on_spark.controller.reports import PartitionReport
-from kafka_on_spark.errors import ClusterClosedError, KafkaOnSparkError, KafkaStorageError
+from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import ReplicaAddress, TaskRunner
@@ -60,6 +59,7 @@ from kafka_on_spark.spark.tasks import (
     size_task,
 )
 from kafka_on_spark.storage.clock import SystemClock
+from kafka_on_spark.storage.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import FileSegmentStore
@@ -70,7 +70,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Arguments = ParamSpec("Arguments")
 
 THREADS: Final = 8
 """Threads a pool: commits wait for disks and stores, not for the processor."""
@@ -85,7 +84,7 @@ DRAWS: Final = Draws(new_uuid=new_uuid, random_below=random.randrange)
 """What this process's decisions make up."""
 
 
-def run_later(threads: ThreadPoolExecutor, work: Callable[[], None]) -> None:
+def run_later(threads: Executor, work: Callable[[], None]) -> None:
     """Have `work` done after the answer was given; what it would do saves time only."""
 
     def run() -> None:
@@ -94,25 +93,10 @@ def run_later(threads: ThreadPoolExecutor, work: Callable[[], None]) -> None:
         except Exception:  # in a thread that nobody asks: unsaid, it would be lost
             log.warning("maintenance failed", exc_info=True)
 
-    with suppress(ClusterClosedError):
+    try:
         threads.submit(run)
-
-
-class _Threads(ThreadPoolExecutor):
-    """Threads that say in our words why they take nothing any more."""
-
-    def submit(
-        self, work: Callable[Arguments, T], /, *args: Arguments.args, **kwargs: Arguments.kwargs
-    ) -> Future[T]:
-        """Have `work` done.
-
-        Raises:
-            ClusterClosedError: This process has closed the cluster.
-        """
-        try:
-            return super().submit(work, *args, **kwargs)
-        except RuntimeError as error:
-            raise ClusterClosedError() from error
+    except KafkaOnSparkError as error:  # it was closed, or has no more threads
+        log.debug("no maintenance: %s", error)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -142,8 +126,8 @@ class Services:
     controller_id: str
     pace: FetchPace
     looks: SecondLooks
-    _pools: tuple[ThreadPoolExecutor, ...]
-    _maintenance: ThreadPoolExecutor
+    _pools: tuple[DaemonThreads, ...]
+    _maintenance: DaemonThreads
     appends: AppendService = field(init=False)
     cleaner: Cleaner = field(init=False)
 
@@ -161,11 +145,11 @@ class Services:
             ClusterNotFoundError: There is none.
             InvalidRequestError: `spark` is a Spark Connect session, or `as_of` names no past.
         """
-        tasks = _Threads(THREADS, thread_name_prefix="task")
-        partitions = _Threads(THREADS, thread_name_prefix="partition")
-        fetches = _Threads(THREADS, thread_name_prefix="fetch")
+        tasks = DaemonThreads(THREADS, "task")
+        partitions = DaemonThreads(THREADS, "partition")
+        fetches = DaemonThreads(THREADS, "fetch")
         runner = ThreadTaskRunner(tasks) if spark is None else SparkTaskRunner(spark)
-        maintenance = _Threads(1, thread_name_prefix="maintenance")
+        maintenance = DaemonThreads(1, "maintenance")
         metadata = open_metadata(
             metadata_root,
             options,

@@ -8,7 +8,6 @@ files are read: a query waits for the process that plans it.
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from typing import Any
 
@@ -42,6 +41,7 @@ from kafka_on_spark.service.task_ranges import split
 from kafka_on_spark.service.trigger_limits import is_delayed
 from kafka_on_spark.spark.executors import SentToExecutors
 from kafka_on_spark.spark.opening import open_metadata, replica_store
+from kafka_on_spark.storage.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.roots import StorageOptions, normalize
 
 log = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ class Reading:
                 read_timestamps=partial(read_timestamps, options=self.storage),
                 client_rack=self.options.client_rack,
             )
-            with ThreadPoolExecutor(_LOOK_UP_THREADS, thread_name_prefix="times") as threads:
+            with DaemonThreads(_LOOK_UP_THREADS, "times") as threads:
                 return list(threads.map(one, questions))
 
         return answer

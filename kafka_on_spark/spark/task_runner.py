@@ -1,11 +1,12 @@
 """Where tasks run: on a Spark session's executors, or in threads of this process."""
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.spark.executors import ExecutorTask, check_executors, clear_errors
+from kafka_on_spark.storage.daemon_threads import DaemonThreads
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,7 +20,7 @@ Result = TypeVar("Result")
 class ThreadTaskRunner:
     """A TaskRunner without Spark."""
 
-    def __init__(self, threads: ThreadPoolExecutor) -> None:
+    def __init__(self, threads: Executor) -> None:
         self._threads = threads
 
     def run(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
@@ -51,7 +52,7 @@ class SparkTaskRunner:
         slices = task_count(len(orders), self._context.defaultParallelism)
 
         def run_slice(part: Iterable[Order]) -> Iterable[Result]:
-            with ThreadPoolExecutor(THREADS_OF_A_TASK, thread_name_prefix="order") as threads:
+            with DaemonThreads(THREADS_OF_A_TASK, "order") as threads:
                 return list(threads.map(task, part))
 
         tasks = self._context.parallelize(orders, slices).mapPartitions(ExecutorTask(run_slice))

@@ -11,7 +11,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
 from functools import reduce
@@ -31,6 +30,7 @@ from kafka_on_spark.service.view_plan import (
 from kafka_on_spark.spark.hadoop import check_files, reader_settings
 from kafka_on_spark.spark.services import THREADS, Services
 from kafka_on_spark.spark.task_runner import check_session
+from kafka_on_spark.storage.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.reader import CREATE_TIME, LOG_APPEND_TIME
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions
 from kafka_on_spark.storage.view_table import (
@@ -82,7 +82,7 @@ def open_view(
     def plan(order: ReadOrder) -> list[ViewFile]:
         return files_of(order, services.replicas, find_size, times)
 
-    with ThreadPoolExecutor(THREADS, thread_name_prefix="view") as threads:
+    with DaemonThreads(THREADS, "view") as threads:
         files = [each for part in threads.map(plan, orders) for each in part]
     view = make_view(
         spark,

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from kafka_on_spark.audit.history import FileEntry, TableStep
 from kafka_on_spark.audit.metadata import MetadataRows
@@ -22,9 +21,12 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import BrokerId, DirectoryId
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.storage.history import table_steps
+from kafka_on_spark.storage.limits import METADATA_FILE_BYTES_MAX, SEGMENT_BYTES_MAX
+from kafka_on_spark.storage.local_files import OddFileError
 from kafka_on_spark.storage.metadata_files import decode_rows
 from kafka_on_spark.storage.metadata_root import check_replaced, identity_of
 from kafka_on_spark.storage.old_commits import OLD_COMMITS
+from kafka_on_spark.storage.parquet_files import read_parquet
 from kafka_on_spark.storage.replica_folders import tables_on
 from kafka_on_spark.storage.replica_log import configuration_of
 from kafka_on_spark.storage.root_identity import check_directory
@@ -62,7 +64,12 @@ class FileReplicaArchive:
     def segment_flaw(self, address: ReplicaAddress, file: FileEntry) -> str | None:
         """Return what is wrong with a segment's bytes, in a sentence; None if nothing is."""
         path = f"{replica_folder(address)}/{file.path}"
-        content = RootFiles(address.root, self._options).read(path)
+        try:
+            content = RootFiles(address.root, self._options).read(
+                path, min(file.size_bytes, SEGMENT_BYTES_MAX)
+            )
+        except OddFileError as error:
+            return f"the segment {file.path}: {error.message}"
         if content is None:
             return f"the segment {file.path} is missing"
         if len(content) != file.size_bytes:
@@ -72,9 +79,9 @@ class FileReplicaArchive:
         if digest_of(content) != file.path.rsplit("-", 1)[-1].removesuffix(".parquet"):
             return f"the bytes of the segment {file.path} have not the digest in its name"
         try:
-            table = pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
-        except (pa.ArrowException, OSError) as error:
-            return f"the segment {file.path} can't be read: {' '.join(str(error).split())}"
+            table = read_parquet(content, path, verifies_pages=True)
+        except CorruptLogError as error:
+            return f"the segment {file.path}: {error.message}"
         return _content_flaw(table, file)
 
 
@@ -127,7 +134,7 @@ class FileClusterArchive:
         path = f"{self._uri}/{name}"
         return [
             MetadataRows(base_offset=rows[0]["batch_base_offset"], rows=tuple(rows))
-            for rows in decode_rows(self._files.read(path), path)
+            for rows in decode_rows(self._files.read(path, METADATA_FILE_BYTES_MAX), path)
         ]
 
     def snapshot_names(self) -> list[str]:
@@ -138,7 +145,7 @@ class FileClusterArchive:
     def snapshot(self, name: str) -> MetadataRows:
         """Return a snapshot's rows, as a commit that ends at the offset in its name."""
         path = f"{self._root}/snapshots/{name}"
-        batches = decode_rows(self._files.read(path), path)
+        batches = decode_rows(self._files.read(path, METADATA_FILE_BYTES_MAX), path)
         rows = tuple(row for batch in batches for row in batch)
         end = name.split("-")[0]
         base = rows[0]["batch_base_offset"]

@@ -3,9 +3,6 @@
 import json
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.storage.delta_files import (
     checkpoint_path,
@@ -13,7 +10,9 @@ from kafka_on_spark.storage.delta_files import (
     commit_path,
     log_folder,
 )
+from kafka_on_spark.storage.limits import CHECKPOINT_BYTES_MAX
 from kafka_on_spark.storage.old_commits import read_commit
+from kafka_on_spark.storage.parquet_files import read_parquet
 from kafka_on_spark.storage.roots import RootFiles
 
 
@@ -47,8 +46,8 @@ def read_counters(files: RootFiles, uri: str, version: int) -> dict[str, int]:
     try:
         if newest >= 0:
             path = checkpoint_path(uri, newest)
-            content = pa.BufferReader(_there(files.read(path), path))
-            column = pq.read_table(content, columns=["txn"]).column("txn")
+            content = _there(files.read(path, CHECKPOINT_BYTES_MAX), path)
+            column = read_parquet(content, path, columns=["txn"]).column("txn")
             counters = {txn["appId"]: txn["version"] for txn in column.drop_null().to_pylist()}
         for each in range(newest + 1, version + 1):
             commit = _there(read_commit(files, uri, each), commit_path(uri, each))
@@ -56,7 +55,7 @@ def read_counters(files: RootFiles, uri: str, version: int) -> dict[str, int]:
                 txn = json.loads(line).get("txn")
                 if txn is not None:
                     counters[txn["appId"]] = txn["version"]
-    except (pa.ArrowException, ValueError, KeyError, AttributeError) as error:
+    except (ValueError, KeyError, AttributeError) as error:
         raise CorruptLogError(f"the log of {uri} can't be read: {error}") from error
     return counters
 

@@ -18,14 +18,24 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial, wraps
 from queue import SimpleQueue
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.forks import check_not_forked
 from kafka_on_spark.storage.options import is_local
 
 T = TypeVar("T")
+Arguments = ParamSpec("Arguments")
+
+
+class _OnRoot(Protocol):
+    @property
+    def root(self) -> str: ...
+
+
+S = TypeVar("S", bound=_OnRoot)
 
 LOOK_SECONDS: Final = 5.0
 """For what a sound disk of this machine answers in milliseconds: a look, a listing, a read."""
@@ -40,6 +50,9 @@ STORE_WORK_SECONDS: Final = 240.0
 FLUSH_BYTES_A_SECOND: Final = 4 * 2**20
 """What the slowest disk that is of use keeps of a flushed file."""
 
+READ_BYTES_A_SECOND: Final = 16 * 2**20
+"""What the slowest disk that is of use gives of a file that is read."""
+
 STUCK_MAX: Final = 4
 """Calls about one root that may hang at once before nothing more is begun there."""
 
@@ -52,6 +65,10 @@ EXIT_SECONDS: Final = 5.0
 _SLICE_SECONDS: Final = 0.25
 _FREEZE_SECONDS: Final = 1.0
 _FREEZES_MAX: Final = 5
+
+
+class RootHangsError(KafkaStorageError):
+    """A call was left behind: what it puts may still land."""
 
 
 class _Mine(threading.local):
@@ -107,7 +124,7 @@ class _Call(Generic[T]):
         """Wait for what it returns.
 
         Raises:
-            KafkaStorageError: The root that it touches does not answer.
+            RootHangsError: The root that it touches does not answer.
             And what it raises.
         """
         freezes = 0
@@ -122,7 +139,7 @@ class _Call(Generic[T]):
                 if self.until is not None:
                     self.until = now + LOOK_SECONDS
             elif self.until is not None and now >= self.until and self._leave(now):
-                raise KafkaStorageError(f"{self.root} does not answer: a call to it hangs")
+                raise RootHangsError(f"{self.root} does not answer: a call to it hangs")
         if self._error is not None:
             try:
                 raise self._error
@@ -211,8 +228,8 @@ def within(root: str, work: Callable[[], T], seconds: float | None = None) -> T:
     operation, whose touches have deadlines of their own.
 
     Raises:
-        KafkaStorageError: The root does not answer in time. The work may go on, and what it
-            puts may still land.
+        RootHangsError: The root does not answer in time. The work may go on.
+        KafkaStorageError: Too many calls hang there: nothing was begun.
         And what `work` raises.
     """
     call = _mine.call
@@ -239,6 +256,23 @@ def _touch(call: _Call[Any], root: str, work: Callable[[], T], seconds: float | 
         # What it is a part of has come on, too.
         call.root = before[0]
         call.until = None if until is None else max(until, time.monotonic() + LOOK_SECONDS)
+
+
+def on_root(
+    operation: "Callable[Concatenate[S, Arguments], T]",
+) -> "Callable[Concatenate[S, Arguments], T]":
+    """Return an operation of something that lies on a root, as `within` does it."""
+
+    @wraps(operation)
+    def run(self: S, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> T:
+        return within(self.root, partial(operation, self, *args, **kwargs))
+
+    return run
+
+
+def is_awaited() -> bool:
+    """Return whether somebody waits for what this thread does."""
+    return _mine.call is None or not _mine.call.is_left
 
 
 def gets_on(seconds: float = LOOK_SECONDS) -> None:

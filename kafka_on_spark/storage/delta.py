@@ -16,7 +16,6 @@ flushed is never trusted again, even if a later try succeeds (FAULTS 41).
 import errno
 import logging
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from uuid import uuid4
@@ -35,6 +34,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.storage.commit_properties import HOOKS_OFF, commit_properties, delta_schema
 from kafka_on_spark.storage.commits import read_counters
+from kafka_on_spark.storage.deadlines import RootLock, within, work_seconds
 from kafka_on_spark.storage.delta_files import (
     checkpoint_path,
     checkpoint_version,
@@ -45,6 +45,7 @@ from kafka_on_spark.storage.delta_files import (
     write_id_of,
 )
 from kafka_on_spark.storage.delta_handle import TableHandle
+from kafka_on_spark.storage.local_files import OddFileError
 from kafka_on_spark.storage.old_commits import (
     commit_size,
     has_moved,
@@ -53,6 +54,7 @@ from kafka_on_spark.storage.old_commits import (
     old_path,
     read_commit,
 )
+from kafka_on_spark.storage.retrying import until_found
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions, flush, is_local, reason
 
 log = logging.getLogger(__name__)
@@ -82,7 +84,7 @@ class DeltaLog:
 
     def __init__(self, uri: str, options: StorageOptions, *, is_flushed: bool = True) -> None:
         self.uri = uri
-        self.lock = threading.RLock()
+        self.lock = RootLock(uri)
         self.version = -1
         self._options = options
         self._files = RootFiles(uri, options)
@@ -130,7 +132,7 @@ class DeltaLog:
             )
             made._handle.keep(table)
 
-        made._commit(0, write_id, put)
+        within(uri, lambda: made._commit(0, write_id, put))
         if made._is_flushed:
             made._flush([uri, os.path.dirname(uri), os.path.dirname(os.path.dirname(uri))])
         return made
@@ -185,12 +187,14 @@ class DeltaLog:
         Raises:
             KafkaStorageError: The root does not answer.
         """
-        return (
-            self._lost is None
-            and self.version == version
-            and commit_size(self._files, self.uri, version + 1) is None
-            and self._has_commit(version)
-        )
+        if self._lost is not None or self.version != version:
+            return False
+        try:
+            return commit_size(self._files, self.uri, version + 1) is None and self._has_commit(
+                version
+            )
+        except OddFileError:
+            return False  # what it is, opening the table says
 
     def forget(self) -> None:
         """Open the table anew next time; what this process has seen of it stays known."""
@@ -262,7 +266,7 @@ class DeltaLog:
 
     def _commit(self, version: int, write_id: str, put: Callable[[], None]) -> None:
         try:
-            put()
+            within(self.uri, put, work_seconds(self.uri))
         except Exception as error:
             # Of whatever type: delta-rs raises most of those there are, for most causes.
             self._settle(version, write_id, put, error)
@@ -312,31 +316,14 @@ class DeltaLog:
             raise CommitConflictError("version is taken", version=version) from cause
 
     def _settle_unknown(self, version: int, put: Callable[[], None]) -> str | None:
-        # Its import brings asyncio's along, for which every process would wait.
-        from tenacity import (
-            RetryError,
-            Retrying,
-            retry_if_result,
-            stop_after_delay,
-            wait_random_exponential,
-        )
-
         def again() -> str | None:
             try:
-                put()
+                within(self.uri, put, work_seconds(self.uri))
             except Exception as error:
                 log.debug("commit %s of %s: %s", version, self.uri, reason(error, self._options))
             return self._write_id_at(version)
 
-        try:
-            found: str | None = Retrying(
-                retry=retry_if_result(lambda found: found is None),
-                stop=stop_after_delay(SETTLE_SECONDS_LOCAL if self.is_local else SETTLE_SECONDS),
-                wait=wait_random_exponential(multiplier=0.05, max=2.0),
-            )(again)
-        except RetryError:
-            return None
-        return found
+        return until_found(again, SETTLE_SECONDS_LOCAL if self.is_local else SETTLE_SECONDS)
 
     def _write_id_at(self, version: int) -> str | None:
         """Return the write id of the commit at `version`, "" for one without; None if there is
@@ -395,7 +382,7 @@ class DeltaLog:
             self._checkpoint_version = last_checkpoint(self._files, self.uri)
             if due > self._checkpoint_version:
                 self._check_commits(version)
-                self.handle.create_checkpoint()
+                within(self.uri, self.handle.create_checkpoint, work_seconds(self.uri))
                 self._checkpoint_version = version
             if self._is_flushed:
                 # A hint at a checkpoint that was not kept makes a table unreadable.

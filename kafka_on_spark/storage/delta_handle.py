@@ -5,6 +5,7 @@ What an error of delta-rs means for a reader is said here; what it means for a c
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -12,6 +13,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
+from kafka_on_spark.storage.deadlines import within, work_seconds
+from kafka_on_spark.storage.delta_files import check_log
 from kafka_on_spark.storage.failures import reason, storage_error
 from kafka_on_spark.storage.old_commits import is_old
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions
@@ -63,8 +66,9 @@ class TableHandle:
         with self.reading():
             if table is not None:
                 following = table.version() + 1
+                check_log(self._files, self._uri, following)
                 try:
-                    table.update_incremental()
+                    within(self._uri, table.update_incremental, work_seconds(self._uri))
                 except DeltaError:
                     table = None  # a handle can't follow a table that went back below it
                 # What lies in the place of an old commit is not what was committed.
@@ -90,14 +94,16 @@ class TableHandle:
         self._table = self._opened()
 
     def _opened(self) -> DeltaTable:
+        check_log(self._files, self._uri)
         given = self._options.for_url(self._uri)
+        open_table = partial(DeltaTable, self._uri, storage_options=given)
         try:
-            return DeltaTable(self._uri, storage_options=given)
+            return within(self._uri, open_table, work_seconds(self._uri))
         except DeltaError:
             if not is_old(self._files, self._uri, 0):
                 raise
             # What it was about to read may have become old meanwhile.
-            return DeltaTable(self._uri, storage_options=given)
+            return within(self._uri, open_table, work_seconds(self._uri))
 
     @contextmanager
     def reading(self) -> Iterator[None]:

@@ -8,10 +8,10 @@ before and after. What can't be read is a failure of the root, and nothing is co
 """
 
 import os
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, Protocol
+from functools import partial
+from typing import Final, Protocol, TypeVar
 
 from kafka_on_spark.audit.history import TableDamage, TableStep
 from kafka_on_spark.errors import (
@@ -22,12 +22,22 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.ids import DirectoryId
+from kafka_on_spark.storage.deadlines import look_seconds, within
 from kafka_on_spark.storage.delta_files import CHECKPOINT, checkpoint_version
 from kafka_on_spark.storage.failures import ABSENT, storage_error
 from kafka_on_spark.storage.history import checkpoint_step, commit_step, commit_version
+from kafka_on_spark.storage.limits import (
+    CHECKPOINT_BYTES_MAX,
+    COMMIT_BYTES_MAX,
+    SEGMENT_BYTES_MAX,
+    SMALL_FILE_BYTES_MAX,
+)
+from kafka_on_spark.storage.local_files import OddFileError, read_local
 from kafka_on_spark.storage.old_commits import OLD_COMMITS
 from kafka_on_spark.storage.root_identity import META_PROPERTIES, check_is_directory
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions, is_local
+
+T = TypeVar("T")
 
 EVIDENCE: Final = (ReplicaLostError, CorruptLogError, InconsistentTopicIdError)
 """The errors that say that a replica is wrong. All others say nothing about it."""
@@ -39,8 +49,12 @@ _LOG: Final = "_delta_log"
 class Look(Protocol):
     """One look at one root; paths are below it."""
 
-    def read(self, path: str) -> bytes | None:
-        """Return a file's bytes; None if there is no such file."""
+    def read(self, path: str, bytes_max: int) -> bytes | None:
+        """Return a file's bytes; None if there is no such file.
+
+        Raises:
+            OddFileError: It has more than `bytes_max`, or is no regular file.
+        """
         ...
 
     def size(self, path: str) -> int | None:
@@ -57,34 +71,37 @@ class _LocalLook:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
+        self._handle = self._within(lambda: os.open(root, flags))
+
+    def _within(self, look: Callable[[], T]) -> T:
+        return within(self._root, look, look_seconds(self._root))
 
     def close(self) -> None:
         os.close(self._handle)
 
-    def read(self, path: str) -> bytes | None:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+    def read(self, path: str, bytes_max: int) -> bytes | None:
         try:
-            descriptor = os.open(path, flags, dir_fd=self._handle)
+            return self._within(lambda: read_local(path, bytes_max, self._handle))
         except ABSENT:
             return None
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise KafkaStorageError(f"{self._root}/{path} is no regular file")
-            return file.read()
 
     def size(self, path: str) -> int | None:
+        stat = partial(os.stat, path, dir_fd=self._handle, follow_symlinks=False)
         try:
-            return os.stat(path, dir_fd=self._handle, follow_symlinks=False).st_size
+            return self._within(stat).st_size
         except ABSENT:
             return None
 
     def names(self, path: str) -> frozenset[str] | None:
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY
         try:
-            descriptor = os.open(path or ".", flags, dir_fd=self._handle)
+            return self._within(lambda: self._names(path))
         except ABSENT:
             return None
+
+    def _names(self, path: str) -> frozenset[str]:
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_NONBLOCK
+        descriptor = os.open(path or ".", flags, dir_fd=self._handle)
         try:
             return frozenset(os.listdir(descriptor))
         finally:
@@ -101,8 +118,8 @@ class _StoreLook:
     def close(self) -> None:
         """Close nothing: a store is asked anew each time."""
 
-    def read(self, path: str) -> bytes | None:
-        return self._files.read(f"{self._root}/{path}")
+    def read(self, path: str, bytes_max: int) -> bytes | None:
+        return self._files.read(f"{self._root}/{path}", bytes_max)
 
     def size(self, path: str) -> int | None:
         return self._files.size(f"{self._root}/{path}")
@@ -121,9 +138,9 @@ def look_at(root: str, directory_id: DirectoryId, options: StorageOptions) -> It
     look: _LocalLook | _StoreLook | None = None
     try:
         look = _LocalLook(root) if is_local(root) else _StoreLook(root, options)
-        check_is_directory(look.read(META_PROPERTIES), root, directory_id)
+        check_is_directory(look.read(META_PROPERTIES, SMALL_FILE_BYTES_MAX), root, directory_id)
         yield look
-        check_is_directory(look.read(META_PROPERTIES), root, directory_id)
+        check_is_directory(look.read(META_PROPERTIES, SMALL_FILE_BYTES_MAX), root, directory_id)
     except OSError as error:
         raise storage_error(error, f"look at {root}", options) from options.shown(error)
     finally:
@@ -158,7 +175,10 @@ def table_flaw(
     for name in files:
         if name not in names:
             return CorruptLogError(f"the commit {folder}/{_LOG}/{name} is missing")
-        step = _step(_read(look, folder, name, log), f"{folder}/{_LOG}/{name}")
+        try:
+            step = _step(_read(look, folder, name, log), f"{folder}/{_LOG}/{name}")
+        except OddFileError as error:
+            return CorruptLogError(error.message, **error.context)
         if isinstance(step, TableDamage):
             return CorruptLogError(step.sentence)
         found = dict(step.configuration or found)
@@ -188,7 +208,8 @@ def _read(look: Look, folder: str, name: str, log: frozenset[str] | None) -> byt
     """Return the bytes of a file of the log that was listed; it may have become old since."""
     places = [OLD_COMMITS, _LOG] if log is None or name not in log else [_LOG, OLD_COMMITS]
     for place in places:
-        content = look.read(f"{folder}/{place}/{name}")
+        bytes_max = CHECKPOINT_BYTES_MAX if name.endswith(CHECKPOINT) else COMMIT_BYTES_MAX
+        content = look.read(f"{folder}/{place}/{name}", bytes_max)
         if content is not None:
             return content
     raise KafkaStorageError(f"{folder}/{_LOG}/{name} went while it was looked at: try again")
@@ -231,7 +252,12 @@ def file_flaw(
         return CorruptLogError(f"the file {name} is missing from the folder {folder}")
     if size != size_bytes:
         return CorruptLogError(f"the file {path} has {size} bytes, the log says {size_bytes}")
-    content = look.read(path)
+    if size > SEGMENT_BYTES_MAX:
+        return CorruptLogError(f"the file {path} is larger than it can be", size_bytes=size)
+    try:
+        content = look.read(path, size)
+    except OddFileError as error:
+        return CorruptLogError(error.message, **error.context)
     if content is None:
         raise KafkaStorageError(f"{path} went while it was looked at: try again")
     flaw = flaw_of(content)

@@ -76,7 +76,7 @@ def read_notes(uri: str) -> list[tuple[str, bytes]]:
 
 def _read(path: str) -> bytes | None:
     """Return a note, or None if it has no owner any more; then it is removed."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

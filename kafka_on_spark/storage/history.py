@@ -10,9 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from kafka_on_spark.audit.history import (
     FileEntry,
     TableCheckpoint,
@@ -20,14 +17,17 @@ from kafka_on_spark.audit.history import (
     TableDamage,
     TableStep,
 )
-from kafka_on_spark.errors import ReplicaLostError
+from kafka_on_spark.errors import CorruptLogError, ReplicaLostError
 from kafka_on_spark.storage.delta_files import (
     checkpoint_path,
     checkpoint_version,
     commit_path,
     log_folder,
 )
+from kafka_on_spark.storage.limits import CHECKPOINT_BYTES_MAX, SMALL_FILE_BYTES_MAX
+from kafka_on_spark.storage.local_files import OddFileError
 from kafka_on_spark.storage.old_commits import old_folder, read_commit
+from kafka_on_spark.storage.parquet_files import read_parquet
 from kafka_on_spark.storage.roots import RootFiles
 
 T = TypeVar("T")
@@ -77,7 +77,10 @@ def commit_version(name: str) -> int | None:
 
 def _read_commit(files: RootFiles, uri: str, version: int, *, is_there: bool) -> TableStep:
     path = commit_path(uri, version)
-    content = read_commit(files, uri, version) if is_there else None
+    try:
+        content = read_commit(files, uri, version) if is_there else None
+    except OddFileError as error:
+        return TableDamage(version=version, sentence=error.message)
     if content is None:
         return TableDamage(version=version, sentence=f"the commit {path} is missing")
     return commit_step(content, version, path)
@@ -167,9 +170,13 @@ def _micros(values: Any) -> int | None:
 
 def _read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
     path = checkpoint_path(uri, version)
-    content = files.read(path)
-    if content is None:
-        content = files.read(f"{old_folder(uri)}/{path.rsplit('/', 1)[-1]}")
+    try:
+        content = files.read(path, CHECKPOINT_BYTES_MAX)
+        if content is None:
+            old_path = f"{old_folder(uri)}/{path.rsplit('/', 1)[-1]}"
+            content = files.read(old_path, CHECKPOINT_BYTES_MAX)
+    except OddFileError as error:
+        return TableDamage(version=version, sentence=error.message, is_checkpoint=True)
     return checkpoint_step(content, version, path)
 
 
@@ -178,7 +185,7 @@ def checkpoint_step(content: bytes | None, version: int, path: str) -> TableStep
     try:
         if not content:
             raise ValueError("it is empty" if content is not None else "it is gone")
-        table = pq.read_table(pa.BufferReader(content), columns=["add", "txn", "metaData"])
+        table = read_parquet(content, path, columns=["add", "txn", "metaData"])
         counters: dict[str, int] = {}
         for txn in table.column("txn").drop_null().to_pylist():
             counters |= _counter(txn)
@@ -189,9 +196,7 @@ def checkpoint_step(content: bytes | None, version: int, path: str) -> TableStep
             counters=counters,
             configuration=dict(configurations[0]["configuration"]),
         )
-    except MemoryError:  # Arrow's is one of its own errors, too
-        raise
-    except (pa.ArrowException, OSError, IndexError, *_BAD_JSON) as error:
+    except (IndexError, CorruptLogError, *_BAD_JSON) as error:
         text = " ".join(str(error).split())
         sentence = f"the checkpoint {path} can't be read: {text}"
         return TableDamage(version=version, sentence=sentence, is_checkpoint=True)
@@ -200,12 +205,12 @@ def checkpoint_step(content: bytes | None, version: int, path: str) -> TableStep
 def _check_hint(files: RootFiles, uri: str, checkpoints: set[int]) -> Iterator[TableDamage]:
     """Check the hint at the newest checkpoint: one at nothing makes a table unreadable."""
     path = f"{log_folder(uri)}/_last_checkpoint"
-    content = files.read(path)
-    if content is None:
-        return
     try:
+        content = files.read(path, SMALL_FILE_BYTES_MAX)
+        if content is None:
+            return
         version = int(json.loads(content)["version"])
-    except _BAD_JSON:
+    except (OddFileError, *_BAD_JSON):
         sentence = f"the hint {path} can't be read"
         yield TableDamage(
             version=max(checkpoints, default=0), sentence=sentence, is_checkpoint=True

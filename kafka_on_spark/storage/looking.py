@@ -3,8 +3,8 @@
 Opens tables anew and changes nothing. A replica that can't be read is an answer, not an end.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -21,6 +21,8 @@ from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.log_dirs import Found
 from kafka_on_spark.service.reading import readers_choice
 from kafka_on_spark.service.replicas import proves_complete
+from kafka_on_spark.storage.daemon_threads import DaemonThreads
+from kafka_on_spark.storage.deadlines import within
 from kafka_on_spark.storage.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import read_segment, segment_pieces
@@ -41,7 +43,7 @@ def load_replicas(
     addresses: Sequence[ReplicaAddress], options: StorageOptions
 ) -> Iterator[tuple[ReplicaAddress, Found]]:
     """Yield what each replica holds, in order, as they are read."""
-    with ThreadPoolExecutor(THREADS, thread_name_prefix="look") as threads:
+    with DaemonThreads(THREADS, "look") as threads:
         found = threads.map(partial(load_replica, options=options), addresses)
         yield from zip(addresses, found, strict=True)
 
@@ -53,9 +55,9 @@ def batch_flaw(address: ReplicaAddress, batch: Batch, options: StorageOptions) -
         KafkaStorageError: The root does not answer.
     """
     for segment in batch.segments:
+        pieces = segment_pieces(address, segment, options)
         try:
-            for _ in segment_pieces(address, segment, options):
-                pass
+            within(address.root, partial(deque, pieces, maxlen=0))
         except CorruptLogError as error:
             return error.message
     return None

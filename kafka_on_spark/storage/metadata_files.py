@@ -21,6 +21,7 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.codec import COLUMNS, Row, decode_stamp, encode
 from kafka_on_spark.metadata.column_codec import ColumnDecoder, rows_of
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from kafka_on_spark.storage.parquet_files import read_parquet
 
 _TYPES: Final[Mapping[str, pa.DataType]] = {
     "string": pa.string(),
@@ -165,15 +166,9 @@ def _read(content: bytes | None, path: str) -> pa.Table:
     """Return a file's rows in offset order."""
     if not content:
         raise CorruptLogError("a file of the metadata log is missing", path=path)
-    try:
-        # Without dictionaries for texts: those are read with fewer checks of what is damaged.
-        # Not by pq.read_table, which plans a scan: a file of one record takes four times as long.
-        file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
-        table = file.read(use_threads=len(content) > THREADS_BYTES_MIN)
-    except (pa.ArrowException, OSError) as error:
-        raise CorruptLogError(
-            f"a file of the metadata log can't be read: {error}", path=path
-        ) from error
+    # Without dictionaries for texts: those are read with fewer checks of what is damaged.
+    has_threads = len(content) > THREADS_BYTES_MIN
+    table = read_parquet(content, path, use_threads=has_threads, verifies_pages=True)
     # Only pages have checksums: a damaged name in the footer would read as a column left out.
     is_ours = all(_KINDS.get(each.name) == each.type for each in table.schema) and not any(
         table.column(name).null_count for name in _PLACES & set(table.column_names)

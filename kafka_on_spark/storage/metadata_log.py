@@ -15,6 +15,7 @@ from deltalake.transaction import AddAction
 
 from kafka_on_spark.errors import (
     CommitConflictError,
+    CommitOutcomeUnknownError,
     CorruptLogError,
     InconsistentClusterError,
     ReplicaLostError,
@@ -22,7 +23,9 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.storage.commits import commits_after
+from kafka_on_spark.storage.deadlines import RootHangsError, on_root
 from kafka_on_spark.storage.delta import DeltaLog
+from kafka_on_spark.storage.limits import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.storage.metadata_files import (
     FILE_SCHEMA,
     batch_times,
@@ -80,13 +83,14 @@ class DeltaMetadataLog:
     def __init__(self, metadata_root: str, options: StorageOptions) -> None:
         self.identity = identity_of(metadata_root, options)
         self.uri = self.identity.table_at(metadata_root)
-        self._root = metadata_root
+        self.root = metadata_root
         self._options = options
         self._files = RootFiles(metadata_root, options)
         self._delta = DeltaLog(self.uri, options)
         self._end: _End | None = None
         self._is_merge_due = False
 
+    @on_root
     def check(self) -> None:
         """Check that the table is the root's, and of a format that this version reads.
 
@@ -100,7 +104,7 @@ class DeltaMetadataLog:
         version = found.get("kos.format.version")
         if version != FORMAT_VERSION:
             raise CorruptLogError(
-                f"the cluster at {self._root} has format {version}, this version reads"
+                f"the cluster at {self.root} has format {version}, this version reads"
                 f" {FORMAT_VERSION}: use a newer kafka_on_spark"
             )
         for name, value in self.identity.configuration.items():
@@ -127,16 +131,17 @@ class DeltaMetadataLog:
         try:
             yield
         except ReplicaLostError as error:
-            check_replaced(self._root, self.identity, self._options)
+            check_replaced(self.root, self.identity, self._options)
             if commit_size(self._files, self.uri, 0) is None:
                 raise CorruptLogError(
                     f"the metadata table {self.uri} is gone from its root: restore it from a copy"
                 ) from error
             raise InconsistentClusterError(
-                f"the metadata log at {self._root} went back behind what this process has seen:"
+                f"the metadata log at {self.root} went back behind what this process has seen:"
                 " stop and restore it"
             ) from error
 
+    @on_root
     def read(self, *, from_offset: Offset, to_offset: Offset | None = None) -> list[MetadataBatch]:
         """Return the batches from `from_offset` on, oldest first; those up to `to_offset`.
 
@@ -157,7 +162,7 @@ class DeltaMetadataLog:
             end_offset = self._refresh().offset
             if from_offset > end_offset:
                 raise InconsistentClusterError(
-                    f"the metadata log at {self._root} ends at {end_offset}, but this"
+                    f"the metadata log at {self.root} ends at {end_offset}, but this"
                     f" process has seen {from_offset}: it went back; stop and restore it"
                 )
             if from_offset == end_offset:
@@ -204,7 +209,7 @@ class DeltaMetadataLog:
             if file.end_offset <= from_offset or file.base_offset >= end_offset:
                 continue
             path = f"{self.uri}/{file.path}"
-            for batch in decode_file(self._files.read(path), path):
+            for batch in decode_file(self._files.read(path, METADATA_FILE_BYTES_MAX), path):
                 if batch.base_offset < from_offset or batch.end_offset > end_offset:
                     continue
                 if batch.base_offset != expected:
@@ -227,10 +232,11 @@ class DeltaMetadataLog:
             if file.end_offset <= offset:
                 continue
             path = f"{self.uri}/{file.path}"
-            for batch in decode_file(self._files.read(path), path):
+            for batch in decode_file(self._files.read(path, METADATA_FILE_BYTES_MAX), path):
                 if batch.end_offset > offset:
                     yield batch
 
+    @on_root
     def offset_at(self, time_ms: int) -> Offset:
         """Return where the log ended at a moment: the base of the first batch of a later time.
 
@@ -240,7 +246,9 @@ class DeltaMetadataLog:
             end_offset, files = self._refresh().offset, self._delta.active_files()
         for file in placed(files):
             path = f"{self.uri}/{file.path}"
-            for base_offset, batch_time_ms in batch_times(self._files.read(path), path):
+            for base_offset, batch_time_ms in batch_times(
+                self._files.read(path, METADATA_FILE_BYTES_MAX), path
+            ):
                 if batch_time_ms > time_ms:
                     return base_offset
         return end_offset
@@ -249,6 +257,15 @@ class DeltaMetadataLog:
         self, records: Sequence[Record], stamp: Stamp, *, expected_offset: Offset
     ) -> MetadataBatch:
         """Append a batch if the log still ends at `expected_offset`; return it."""
+        try:
+            return self._append(records, stamp, expected_offset)
+        except RootHangsError as error:
+            raise CommitOutcomeUnknownError(error.message) from error
+
+    @on_root
+    def _append(
+        self, records: Sequence[Record], stamp: Stamp, expected_offset: Offset
+    ) -> MetadataBatch:
         assert records, "an empty batch would be a version without a decision"
         path = f"{expected_offset:020d}-{uuid4().hex}.parquet"
         with self._delta.lock:
@@ -289,6 +306,7 @@ class DeltaMetadataLog:
             self._is_merge_due |= self._end.version % MERGE_INTERVAL == 0
         return MetadataBatch(base_offset=expected_offset, stamp=stamp, records=tuple(records))
 
+    @on_root
     def maintain(self) -> None:
         """Make a checkpoint if one is due; merge small files when there are many.
 
@@ -338,6 +356,7 @@ class DeltaMetadataLog:
             raise
         self._end = _End(end.version + 1, end.offset)
 
+    @on_root
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         """Return the newest readable snapshot as a batch that ends at its end offset.
 
@@ -347,13 +366,14 @@ class DeltaMetadataLog:
         with self._delta.lock:
             end = self._end or self._refresh()
         bound = end.offset if to_offset is None else min(end.offset, to_offset)
-        return newest_snapshot(self._files, self._root, self.identity.cluster_id, Offset(bound))
+        return newest_snapshot(self._files, self.root, self.identity.cluster_id, Offset(bound))
 
+    @on_root
     def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
         """Write the records that rebuild the image at `end_offset`, unless they are there.
 
         Raises:
             ClusterNotFoundError: Another cluster was made in this one's place.
         """
-        check_replaced(self._root, self.identity, self._options)
-        write_snapshot(self._files, self._root, records, stamp, end_offset)
+        check_replaced(self.root, self.identity, self._options)
+        write_snapshot(self._files, self.root, records, stamp, end_offset)

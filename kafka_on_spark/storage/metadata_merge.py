@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from deltalake.transaction import AddAction
 
+from kafka_on_spark.storage.limits import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.storage.metadata_files import merge_files
 from kafka_on_spark.storage.metadata_placement import LogFile, add_action
 from kafka_on_spark.storage.roots import RootFiles, flush, is_local
@@ -51,7 +52,9 @@ def write_merged(files: RootFiles, uri: str, merged: Sequence[LogFile]) -> AddAc
         KafkaStorageError: The root does not answer.
     """
     paths = [f"{uri}/{file.path}" for file in merged]
-    content, count = merge_files([(files.read(path), path) for path in paths])
+    content, count = merge_files(
+        [(files.read(path, METADATA_FILE_BYTES_MAX), path) for path in paths]
+    )
     path = f"{merged[0].base_offset:020d}-{uuid4().hex}.parquet"
     files.write(f"{uri}/{path}", content)
     if is_local(uri):

@@ -19,7 +19,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.ids import DirectoryId
-from kafka_on_spark.storage.root_identity import META_PROPERTIES, properties_of
+from kafka_on_spark.storage.root_identity import META_PROPERTIES, properties_of, read_properties
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions, flush, is_local
 
 TABLE_PREFIX: Final = "__cluster_metadata-0-"
@@ -75,8 +75,7 @@ def read_identity(metadata_root: str, options: StorageOptions) -> MetadataIdenti
         KafkaStorageError: The root does not answer.
         InvalidRootError: The file is not one of a metadata root.
     """
-    path = f"{metadata_root}/{META_PROPERTIES}"
-    content = RootFiles(metadata_root, options).read(path)
+    content = read_properties(metadata_root, options)
     if content is None:
         return None
     try:
@@ -88,8 +87,8 @@ def read_identity(metadata_root: str, options: StorageOptions) -> MetadataIdenti
         found = None
     if found is None or _DIRECTORY_ID.fullmatch(found.directory_id) is None:
         raise InvalidRootError(
-            f"{path} is not a metadata root's: give the metadata root of a cluster, or an empty"
-            " folder to make one in"
+            f"{metadata_root}/{META_PROPERTIES} is not a metadata root's: give the metadata root of a"
+            " cluster, or an empty folder to make one in"
         )
     return found
 

@@ -11,6 +11,7 @@ from typing import Final
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import ClusterRecord, MetadataBatch, Record, Stamp
+from kafka_on_spark.storage.limits import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.storage.metadata_files import decode_file, encode_file
 from kafka_on_spark.storage.metadata_placement import EPOCH
 from kafka_on_spark.storage.roots import RootFiles
@@ -41,7 +42,7 @@ def newest_snapshot(
 
 
 def _read(files: RootFiles, path: str, cluster_id: str, end: int) -> MetadataBatch:
-    batches = decode_file(files.read(path), path)
+    batches = decode_file(files.read(path, METADATA_FILE_BYTES_MAX), path)
     if len(batches) != 1 or batches[0].end_offset != end:
         raise CorruptLogError("a snapshot is not what its name says", path=path)
     first, *_ = batches[0].records

@@ -14,11 +14,15 @@ Stores list from a version on: their logs are left as they are.
 """
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.storage.deadlines import within, work_seconds
 from kafka_on_spark.storage.delta_files import CHECKPOINT, commit_path, log_folder
+from kafka_on_spark.storage.limits import COMMIT_BYTES_MAX
 from kafka_on_spark.storage.roots import RootFiles, flush, is_local, reason
 
 OLD_COMMITS: Final = "_old_commits"
@@ -64,8 +68,8 @@ def read_commit(files: RootFiles, uri: str, version: int) -> bytes | None:
 
     First the log, then the old ones: what left the log in between is there.
     """
-    content = files.read(commit_path(uri, version))
-    old = files.read(old_path(uri, version)) if is_local(uri) else None
+    content = files.read(commit_path(uri, version), COMMIT_BYTES_MAX)
+    old = files.read(old_path(uri, version), COMMIT_BYTES_MAX) if is_local(uri) else None
     return content if old is None else old
 
 
@@ -78,8 +82,11 @@ def move_old_commits(files: RootFiles, uri: str, checkpoint_version: int) -> Non
     """
     below = checkpoint_version - KEPT_VERSIONS
     names = [name for name in files.names(log_folder(uri)) if _is_old_name(name, below)]
-    if sum(name.endswith(".json") for name in names) < MOVED_AT_ONCE:
-        return
+    if sum(name.endswith(".json") for name in names) >= MOVED_AT_ONCE:
+        within(uri, partial(_move, uri, names), work_seconds(uri))
+
+
+def _move(uri: str, names: Sequence[str]) -> None:
     log, old = log_folder(uri), old_folder(uri)
     try:
         # Only this folder: a table that was taken away must not be made anew.

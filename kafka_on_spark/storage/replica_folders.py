@@ -9,6 +9,7 @@ from typing import Final
 from kafka_on_spark.audit.orphans import FoundTable
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import BrokerId, DirectoryId, ReplicaUuid, TopicId
+from kafka_on_spark.storage.deadlines import look_seconds, within
 from kafka_on_spark.storage.root_identity import check_directory
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions, is_local
 
@@ -56,6 +57,12 @@ def remove_table(
         KafkaStorageError: The root is another disk or none, or does not answer; or the path is not
             what the table's ids say.
     """
+    within(root, lambda: _remove_table(root, directory_id, table, options))
+
+
+def _remove_table(
+    root: str, directory_id: DirectoryId, table: FoundTable, options: StorageOptions
+) -> None:
     check_directory(root, directory_id, options)
     topic_folder, name = table.path.rsplit("/", 2)[-2:]
     is_named = (
@@ -64,9 +71,10 @@ def remove_table(
         and name == f"{table.partition}-{table.replica_uuid}"
     )
     # A link could lead out of the root (FAULTS S2).
-    if not is_named or os.path.islink(f"{root}/{topic_folder}"):
+    is_link = within(root, lambda: os.path.islink(f"{root}/{topic_folder}"), look_seconds(root))
+    if not is_named or is_link:
         raise KafkaStorageError(f"{table.path} is not where a replica's folder would be")
     RootFiles(root, options).delete(table.path)
     if is_local(root):
         with suppress(OSError):  # it has others
-            os.rmdir(f"{root}/{topic_folder}")
+            within(root, lambda: os.rmdir(f"{root}/{topic_folder}"), look_seconds(root))

@@ -30,6 +30,7 @@ from kafka_on_spark.log.state import (
     check_dense,
 )
 from kafka_on_spark.ports import ReplicaAddress
+from kafka_on_spark.storage.deadlines import RootHangsError, within
 from kafka_on_spark.storage.delta import DeltaLog
 from kafka_on_spark.storage.evidence import EVIDENCE, identity_flaw, look_at, table_flaw
 from kafka_on_spark.storage.failures import storage_error
@@ -87,6 +88,12 @@ class DeltaReplicaLog:
         Raises:
             KafkaStorageError: The root is not the disk of the address, or does not answer.
         """
+        return within(address.root, lambda: cls._make(address, options, leader_epoch))
+
+    @classmethod
+    def _make(
+        cls, address: ReplicaAddress, options: StorageOptions, leader_epoch: LeaderEpoch | None
+    ) -> "DeltaReplicaLog":
         check_directory(address.root, address.directory_id, options)
         made = cls(address, options)
         try:
@@ -111,6 +118,9 @@ class DeltaReplicaLog:
 
     def load(self) -> ReplicaState:
         """Return the newest state; what it counts is durable."""
+        return within(self._address.root, self._loaded)
+
+    def _loaded(self) -> ReplicaState:
         state, delta = self._state, self._delta
         if state is not None and delta.is_local and delta.is_still_at(state.version):
             return state  # without the lock: nobody waits for a handle who does not need it
@@ -217,6 +227,12 @@ class DeltaReplicaLog:
 
     def commit(self, state: ReplicaState, change: LogChange) -> ReplicaState:
         """Commit `change` at the version after `state`; return the state that it leads to."""
+        try:
+            return within(self._address.root, lambda: self._commit(state, change))
+        except RootHangsError as error:
+            raise CommitOutcomeUnknownError(error.message, version=state.version + 1) from error
+
+    def _commit(self, state: ReplicaState, change: LogChange) -> ReplicaState:
         with self._delta.lock:
             after = state.apply(change)
             self._delta.commit(
@@ -237,8 +253,12 @@ class DeltaReplicaLog:
 
     def maintain(self) -> None:
         """Make a checkpoint if one is due."""
-        with self._delta.lock:
-            self._delta.checkpoint_if_due()
+
+        def maintain() -> None:
+            with self._delta.lock:
+                self._delta.checkpoint_if_due()
+
+        within(self._address.root, maintain)
 
 
 def _epoch(counter: int | None) -> LeaderEpoch | None:

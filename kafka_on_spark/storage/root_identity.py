@@ -7,10 +7,10 @@ code that commits.
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import ENOTDIR
+from functools import partial
 from threading import Barrier
 from typing import Final
 from uuid import uuid4
@@ -27,7 +27,11 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.ids import BrokerId, DirectoryId, check_whole_number
+from kafka_on_spark.storage.daemon_threads import DaemonThreads
+from kafka_on_spark.storage.deadlines import look_seconds, within
 from kafka_on_spark.storage.delta import DeltaLog
+from kafka_on_spark.storage.limits import SMALL_FILE_BYTES_MAX
+from kafka_on_spark.storage.local_files import OddFileError
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions, flush, is_local
 
 META_PROPERTIES: Final = "meta.properties"
@@ -64,7 +68,21 @@ def read_identity(root: str, options: StorageOptions) -> RootIdentity | None:
         KafkaStorageError: The root does not answer.
         InvalidRootError: The file is not one of ours.
     """
-    return _identity_of(RootFiles(root, options).read(f"{root}/{META_PROPERTIES}"), root)
+    return _identity_of(read_properties(root, options), root)
+
+
+def read_properties(root: str, options: StorageOptions) -> bytes | None:
+    """Return the bytes of a root's ``meta.properties``, or None if it has none.
+
+    Raises:
+        KafkaStorageError: The root does not answer.
+        InvalidRootError: There is something else than a small file.
+    """
+    path = f"{root}/{META_PROPERTIES}"
+    try:
+        return RootFiles(root, options).read(path, SMALL_FILE_BYTES_MAX)
+    except OddFileError as error:
+        raise InvalidRootError(f"{error.message}: give a root of this cluster") from error
 
 
 def _identity_of(content: bytes | None, root: str) -> RootIdentity | None:
@@ -102,7 +120,7 @@ def check_directory(root: str, directory_id: DirectoryId, options: StorageOption
     Raises:
         KafkaStorageError: It is another disk or none, or it does not answer.
     """
-    content = RootFiles(root, options).read(f"{root}/{META_PROPERTIES}")
+    content = RootFiles(root, options).read(f"{root}/{META_PROPERTIES}", SMALL_FILE_BYTES_MAX)
     check_is_directory(content, root, directory_id)
 
 
@@ -182,15 +200,19 @@ def answering(root: str) -> Iterator[None]:
     Raises:
         InvalidRootError: It does not answer, or is a file.
     """
-    if is_local(root) and os.path.exists(root) and not os.path.isdir(root):
-        raise InvalidRootError(f"{root} can't be a root: it is a file; give a folder")
     try:
+        if is_local(root) and within(root, partial(_is_file, root), look_seconds(root)):
+            raise InvalidRootError(f"{root} can't be a root: it is a file; give a folder")
         yield
     except KafkaStorageError as error:
         raise InvalidRootError(
             f"the root {root} can't be used: {error.message}; give a folder or bucket that"
             " exists and can be written"
         ) from error
+
+
+def _is_file(root: str) -> bool:
+    return os.path.exists(root) and not os.path.isdir(root)
 
 
 def check_reachable(root: str, options: StorageOptions) -> RootIdentity | None:
@@ -241,17 +263,21 @@ def make_root(root: str, mode: int = ROOT_MODE) -> None:
     if not is_local(root):
         return
     try:
-        os.makedirs(os.path.dirname(root), exist_ok=True)
-        with suppress(FileExistsError):
-            os.mkdir(root, mode=ROOT_MODE)
-            os.chmod(root, mode)  # whatever mask this process has
-        if not os.path.isdir(root):
-            raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR))
+        within(root, partial(_make_root, root, mode), look_seconds(root))
         flush([os.path.dirname(root)])
     except OSError as error:
         raise InvalidRootError(
             f"{root} can't be a root: {error.strerror}; give a folder that exists or can be made"
         ) from None
+
+
+def _make_root(root: str, mode: int) -> None:
+    os.makedirs(os.path.dirname(root), exist_ok=True)
+    with suppress(FileExistsError):
+        os.mkdir(root, mode=ROOT_MODE)
+        os.chmod(root, mode)  # whatever mask this process has
+    if not os.path.isdir(root):
+        raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR))
 
 
 def test_conditional_puts(root: str, options: StorageOptions) -> None:
@@ -274,7 +300,7 @@ def test_conditional_puts(root: str, options: StorageOptions) -> None:
                 " honours conditional puts"
             )
         start = Barrier(RACERS)
-        with ThreadPoolExecutor(RACERS) as racers:
+        with DaemonThreads(RACERS, "race") as racers:
             for version in range(RACES):
                 logs = [DeltaLog(scratch, options) for _ in range(RACERS)]
                 for log in logs:
@@ -302,7 +328,7 @@ def _is_second_put_refused(scratch: str, options: StorageOptions) -> bool:
     path = f"{scratch}/put-twice"
     # A lost answer may make the first look refused: what stands there tells.
     files.write_if_absent(path, b"first")
-    return not files.write_if_absent(path, b"second") and files.read(path) == b"first"
+    return not files.write_if_absent(path, b"second") and files.read(path, 5) == b"first"
 
 
 def _racer(version: int, schema: pa.Schema, start: Barrier) -> Callable[[DeltaLog], bool]:

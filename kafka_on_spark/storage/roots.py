@@ -6,19 +6,33 @@ into what fsspec's file systems want.
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from kafka_on_spark.errors import InvalidRootError, KafkaStorageError
+from kafka_on_spark.storage.deadlines import gets_on, look_seconds, within, work_seconds
 from kafka_on_spark.storage.failures import ABSENT, storage_error
 from kafka_on_spark.storage.failures import reason as reason
-from kafka_on_spark.storage.local_files import local_pieces, read_local, write_temporary
+from kafka_on_spark.storage.local_files import (
+    check_size,
+    local_pieces,
+    read_local,
+    size_of,
+    sizes_in,
+    write_temporary,
+)
 from kafka_on_spark.storage.options import StorageOptions as StorageOptions
 from kafka_on_spark.storage.options import is_local as is_local
 from kafka_on_spark.storage.store_clients import PACKAGES, client_options
+
+T = TypeVar("T")
+
+DELETE_SECONDS: Final = 600.0
+"""A replica's folder may hold a hundred thousand files."""
 
 # Letters that a store's client or a URL's reader takes for something else than themselves.
 _ODD: Final = re.compile(r"[*?\[\]\\\s]")
@@ -130,28 +144,43 @@ class RootFiles:
                 error
             )
 
-    def read(self, path: str) -> bytes | None:
-        """Return a file's bytes, or None if there is no such file."""
+    def read(self, path: str, bytes_max: int) -> bytes | None:
+        """Return a file's bytes, or None if there is no such file.
+
+        Raises:
+            OddFileError: It has more than `bytes_max`, or is no regular file.
+        """
         try:
-            with self._answering("read", path):
-                if is_local(path):
-                    return read_local(path)
-                content: bytes = filesystem(path, self.options).cat_file(path)
-                return content
+            return self._look(path, lambda: self._read(path, bytes_max))
         except ABSENT:
             return None
 
-    def pieces(self, path: str) -> Iterator[Any]:
+    def _look(self, path: str, look: Callable[[], T]) -> T:
+        return within(self.url, look, look_seconds(path))
+
+    def _work(self, path: str, work: Callable[[], T]) -> T:
+        return within(self.url, work, work_seconds(path))
+
+    def _read(self, path: str, bytes_max: int) -> bytes:
+        with self._answering("read", path):
+            if is_local(path):
+                return read_local(path, bytes_max)
+            return read_object(filesystem(path, self.options), path, bytes_max)
+
+    def pieces(self, path: str, bytes_max: int) -> Iterator[Any]:
         """Yield a file's bytes in order, the next in place of the last; whole if not local.
 
         Raises:
             FileNotFoundError: There is no such file.
+            OddFileError: It has more than `bytes_max`, or is no regular file.
         """
+        if not is_local(path):
+            yield self._look(path, lambda: self._read(path, bytes_max))
+            return
         with self._answering("read", path):
-            if is_local(path):
-                yield from local_pieces(path)
-            else:
-                yield filesystem(path, self.options).cat_file(path)
+            pieces = local_pieces(path, bytes_max)
+            while (piece := self._look(path, lambda: next(pieces, None))) is not None:
+                yield piece
 
     def write(self, path: str, content: Any, *, is_flushed: bool = True) -> None:
         """Write a file that nobody else writes; it is there as a whole or not at all."""
@@ -165,19 +194,23 @@ class RootFiles:
         Local ones are flushed when all are written: the first flush then pays for most of what
         the others would. If one fails, none of the local ones is there.
         """
+        within(self.url, lambda: self._write_all(files, is_flushed=is_flushed))
+
+    def _write_all(self, files: Iterable[tuple[str, Iterable[Any]]], *, is_flushed: bool) -> None:
         written: list[tuple[str, str]] = []
         try:
             for path, pieces in files:
-                self._write(path, pieces, written)
+                self._work(path, partial(self._write, path, pieces, written))
             if is_flushed:
                 flush(temporary for temporary, _ in written)
             while written:
-                self._name(*written[-1])
+                self._work(written[-1][1], partial(self._name, *written[-1]))
                 written.pop()
         finally:
             for temporary, _ in written:  # on a full disk their space is needed
-                with suppress(OSError):  # the disk may be gone; what failed is raised already
-                    os.unlink(temporary)
+                # The disk may be gone or hang; what failed is raised already.
+                with suppress(OSError, KafkaStorageError):
+                    self._look(temporary, partial(os.unlink, temporary))
 
     def _name(self, temporary: str, path: str) -> None:
         try:
@@ -201,6 +234,9 @@ class RootFiles:
 
         On a local disk its folder is made, but not the folder's parent.
         """
+        return self._work(path, lambda: self._write_if_absent(path, content))
+
+    def _write_if_absent(self, path: str, content: bytes) -> bool:
         try:
             with self._answering("write", path):
                 if is_local(path):
@@ -208,42 +244,68 @@ class RootFiles:
                 filesystem(path, self.options).pipe_file(path, content, mode="create")
         except FileExistsError:
             # Its own first try, if the answer to that was lost: what stands there tells.
-            return not is_local(path) and self.read(path) == content
+            return not is_local(path) and self._has(path, content)
         except KafkaStorageError:
             # Not every store says that it refused for the condition.
-            found = None if is_local(path) else self.read(path)
-            if found is None:
+            if is_local(path) or self.size(path) is None:
                 raise
-            return found == content
+            return self._has(path, content)
         except ABSENT as error:
             raise storage_error(error, f"write {path}") from error
         return True
 
+    def _has(self, path: str, content: bytes) -> bool:
+        return self.size(path) == len(content) and self.read(path, len(content)) == content
+
     def size(self, path: str) -> int | None:
-        """Return a file's size, or None if there is no such file."""
+        """Return a file's size, or None if there is no such file.
+
+        Raises:
+            OddFileError: It is no regular file.
+        """
         try:
-            with self._answering("look at", path):
-                if is_local(path):
-                    return os.stat(path, follow_symlinks=False).st_size
-                found: int = filesystem(path, self.options).info(path)["size"]
-                return found
+            return self._look(path, lambda: self._size(path))
         except ABSENT:
             return None
+
+    def _size(self, path: str) -> int:
+        with self._answering("look at", path):
+            if is_local(path):
+                return size_of(path)
+            found: int = filesystem(path, self.options).info(path)["size"]
+            return found
+
+    def sizes(self, path: str) -> dict[str, int]:
+        """Return the sizes of the files in a folder of this machine; none if there is none.
+
+        Raises:
+            OddFileError: One is neither a folder nor a regular file.
+        """
+        try:
+            with self._answering("list", path):
+                return self._look(path, lambda: sizes_in(path))
+        except ABSENT:
+            return {}
 
     def delete(self, path: str) -> None:
         """Delete a file or folder of ours, such as a probe's; no error if it is gone."""
         with suppress(FileNotFoundError), self._answering("delete", path):
-            filesystem(path, self.options).rm(path, recursive=True)
+            # A folder of many files takes its time: how long, nobody knows before.
+            delete = partial(filesystem(path, self.options).rm, path, recursive=True)
+            within(self.url, delete, DELETE_SECONDS)
 
     def names(self, path: str) -> list[str]:
         """Return the names in a folder, sorted; none if there is no such folder."""
         try:
-            with self._answering("list", path):
-                if is_local(path):  # A long Delta log has ten thousand.
-                    return sorted(os.listdir(path))
-                found = filesystem(path, self.options).ls(path, detail=False)
+            return self._look(path, lambda: self._names(path))
         except ABSENT:
             return []
+
+    def _names(self, path: str) -> list[str]:
+        with self._answering("list", path):
+            if is_local(path):  # A long Delta log has ten thousand.
+                return sorted(os.listdir(path))
+            found = filesystem(path, self.options).ls(path, detail=False)
         return sorted(each.rstrip("/").rsplit("/", 1)[-1] for each in found)
 
 
@@ -269,13 +331,36 @@ def flush(paths: Iterable[str]) -> None:
         KafkaStorageError: The disk failed. The file is lost: never flushed again and trusted.
     """
     for path in paths:
-        if not is_local(path):
-            continue
+        if is_local(path):
+            within(path, partial(_flush, path), work_seconds(path))
+
+
+def _flush(path: str) -> None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         try:
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            raise storage_error(error, f"flush {path}") from error
+            gets_on(work_seconds(path, os.fstat(descriptor).st_size))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise storage_error(error, f"flush {path}") from error
+
+
+def read_object(store: Any, path: str, bytes_max: int) -> bytes:
+    """Return an object's bytes.
+
+    Raises:
+        OddFileError: They are more than `bytes_max`, of which no more is fetched.
+    """
+    try:
+        content: bytes = store.cat_file(path, start=0, end=bytes_max + 1)
+    except ABSENT:
+        raise
+    except Exception:
+        # No store gives a range of what is empty.
+        if store.info(path)["size"] != 0:
+            raise
+        return b""
+    check_size(len(content), bytes_max, path)
+    return content

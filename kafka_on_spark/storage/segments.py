@@ -7,9 +7,8 @@ and two replicas are compared, without opening a table.
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
@@ -19,12 +18,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
-from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
+from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.ports import ReplicaAddress
+from kafka_on_spark.storage.deadlines import begin, look_seconds, within
 from kafka_on_spark.storage.evidence import file_flaw, look_at
-from kafka_on_spark.storage.failures import ABSENT, reason, storage_error
+from kafka_on_spark.storage.failures import ABSENT, storage_error
+from kafka_on_spark.storage.limits import SEGMENT_BYTES_MAX
+from kafka_on_spark.storage.local_files import OddFileError
+from kafka_on_spark.storage.parquet_files import read_parquet
 from kafka_on_spark.storage.root_identity import check_directory
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions, flush, is_local
 
@@ -112,8 +115,10 @@ def segment_pieces(
     """
     path = f"{replica_folder(address)}/{segment.path}"
     try:
-        yield from _checked(segment, RootFiles(address.root, options).pieces(path))
-    except (_NotTheSegmentError, *ABSENT) as claim:
+        yield from _checked(
+            segment, RootFiles(address.root, options).pieces(path, bytes_max_of(segment))
+        )
+    except (_NotTheSegmentError, OddFileError, *ABSENT) as claim:
         raise _segment_error(address, segment, options) from claim
 
 
@@ -160,12 +165,15 @@ def _flaw_of(content: bytes, segment: Segment) -> str | None:
     if digest_of(content) != segment.digest:
         return "its bytes are not what its name says"
     try:
-        rows = pq.read_table(pa.BufferReader(content)).num_rows
-    except MemoryError:  # Arrow's is one of its own errors, too
-        raise
-    except (pa.ArrowException, OSError) as error:
-        return f"it can't be read: {reason(error)}"
-    return None if rows == segment.record_count else "it has lost records"
+        read_parquet(content, segment.path, row_count=segment.record_count)
+    except CorruptLogError as error:
+        return error.message
+    return None
+
+
+def bytes_max_of(segment: Segment) -> int:
+    """Return how much may be read of a segment's file."""
+    return min(segment.size_bytes, SEGMENT_BYTES_MAX)
 
 
 def read_segment(
@@ -184,50 +192,55 @@ def read_segment(
         KafkaStorageError: The root is another disk or none, or does not answer.
     """
     path = f"{replica_folder(address)}/{segment.path}"
-    content = RootFiles(address.root, options).read(path)
+    try:
+        content = RootFiles(address.root, options).read(path, bytes_max_of(segment))
+    except OddFileError as claim:
+        raise _segment_error(address, segment, options) from claim
     if content is None or len(content) != segment.size_bytes:
         raise _segment_error(address, segment, options)
     if digest_of(content) != segment.digest:
         raise _segment_error(address, segment, options)
     try:
-        table = pq.read_table(
-            pa.BufferReader(content), columns=None if columns is None else list(columns)
-        )
-    except (pa.ArrowException, OSError) as error:
-        raise _segment_error(address, segment, options) from error
-    if table.num_rows != segment.record_count:
-        raise _segment_error(address, segment, options)
-    return table
-
-
-@lru_cache(maxsize=1)
-def _shippers() -> ThreadPoolExecutor:
-    """Return the threads of this process that put files on several roots at once."""
-    return ThreadPoolExecutor(8, thread_name_prefix="segment")
+        return read_parquet(content, path, columns=columns, row_count=segment.record_count)
+    except CorruptLogError as claim:
+        raise _segment_error(address, segment, options) from claim
 
 
 def put_segment(
     addresses: Iterable[ReplicaAddress], segment: Segment, content: Any, options: StorageOptions
 ) -> dict[int, KafkaOnSparkError | None]:
     """Write a new segment to several replicas at once, flushed; return what failed, by broker."""
-    futures = {
-        address.broker_id: _shippers().submit(_put, address, segment.path, content, options)
+    puts = {
+        address.broker_id: _begun(partial(_put, address, segment.path, content, options), address)
         for address in addresses
     }
-    return {broker_id: future.result() for broker_id, future in futures.items()}
+    return {broker_id: wait() for broker_id, wait in puts.items()}
 
 
-def _put(
-    address: ReplicaAddress, name: str, content: Any, options: StorageOptions
-) -> KafkaOnSparkError | None:
-    path = f"{replica_folder(address)}/{name}"
-    files = RootFiles(address.root, options)
+def _begun(
+    put: Callable[[], None], address: ReplicaAddress
+) -> Callable[[], KafkaOnSparkError | None]:
+    """Begin a put; return what waits for it and says what failed."""
     try:
-        make_folder(address, options)
-        files.write(path, content, is_flushed=address.is_flushed)
-    except KafkaOnSparkError as error:
-        return error
-    return None
+        call = begin(address.root, put)
+    except KafkaStorageError as error:
+        failure = error  # the name of an exception is gone after its clause
+        return lambda: failure
+
+    def wait() -> KafkaOnSparkError | None:
+        try:
+            call.result()
+        except KafkaOnSparkError as error:
+            return error
+        return None
+
+    return wait
+
+
+def _put(address: ReplicaAddress, name: str, content: Any, options: StorageOptions) -> None:
+    make_folder(address, options)
+    path = f"{replica_folder(address)}/{name}"
+    RootFiles(address.root, options).write(path, content, is_flushed=address.is_flushed)
 
 
 def make_folder(address: ReplicaAddress, options: StorageOptions) -> None:
@@ -237,22 +250,27 @@ def make_folder(address: ReplicaAddress, options: StorageOptions) -> None:
         KafkaStorageError: The root is another disk or none, where nothing is written, or it
             does not answer.
     """
-    folder = replica_folder(address)
-    if not is_local(address.root) or os.path.isdir(folder):
+    if is_local(address.root):
+        within(address.root, partial(_make_folder, address, options))
+
+
+def _make_folder(address: ReplicaAddress, options: StorageOptions) -> None:
+    root, folder = address.root, replica_folder(address)
+    if within(root, lambda: os.path.isdir(folder), look_seconds(root)):
         return
-    check_directory(address.root, address.directory_id, options)
+    check_directory(root, address.directory_id, options)
     try:
-        os.makedirs(folder, exist_ok=True)
+        within(root, lambda: os.makedirs(folder, exist_ok=True), look_seconds(root))
     except OSError as error:
         raise storage_error(error, f"make {folder}") from error
     if address.is_flushed:
-        flush([address.root, os.path.dirname(folder)])
+        flush([root, os.path.dirname(folder)])
 
 
 def flush_folder(address: ReplicaAddress) -> None:
     """Flush a replica's folder, so that the names of new files in it are durable."""
     if address.is_flushed and is_local(address.root):
-        flush([replica_folder(address)])
+        within(address.root, lambda: flush([replica_folder(address)]))
 
 
 class FileSegmentStore:
@@ -269,8 +287,16 @@ class FileSegmentStore:
         names: Sequence[str] | None = None,
     ) -> None:
         """Have `segments` in `target`, verified by size and digest, and durable."""
-        if not segments:
-            return
+        if segments:
+            within(target.root, partial(self._copy, source, target, segments, names))
+
+    def _copy(
+        self,
+        source: ReplicaAddress,
+        target: ReplicaAddress,
+        segments: Sequence[Segment],
+        names: Sequence[str] | None,
+    ) -> None:
         make_folder(target, self._options)
         targets = RootFiles(target.root, self._options)
         folder = replica_folder(target)
@@ -303,8 +329,8 @@ class FileSegmentStore:
         if not is_local(path):
             return True
         try:
-            for _ in _checked(segment, targets.pieces(path)):
+            for _ in _checked(segment, targets.pieces(path, bytes_max_of(segment))):
                 pass
-        except (_NotTheSegmentError, *ABSENT):
+        except (_NotTheSegmentError, OddFileError, *ABSENT):
             return False
         return True

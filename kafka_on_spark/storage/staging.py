@@ -7,7 +7,7 @@ orphans and nothing else, because every file has a name of its own.
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
@@ -28,6 +28,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.stage_plan import StagedSegment, StageOrder
+from kafka_on_spark.storage.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.hashing import (
     add_digests,
     partitions_of_keys,
@@ -241,9 +242,9 @@ def _with_durable_holders(
 
 
 @lru_cache(maxsize=1)
-def _folder_threads() -> ThreadPoolExecutor:
+def _folder_threads() -> DaemonThreads:
     """Return this process's threads for whole puts; each waits for the shippers only."""
-    return ThreadPoolExecutor(4, thread_name_prefix="stage")
+    return DaemonThreads(4, "stage")
 
 
 def _is_valid(column: pa.Array) -> npt.NDArray[np.bool_]:

@@ -99,7 +99,7 @@ def test_store_that_forgets_everything_is_away_and_not_empty(stores, cluster):
     cluster.append("emptied", [("k", "0")])
     root = stores.roots("shared")[3]
     south = RootFiles(root, StorageOptions(stores.options))
-    kept = south.read(f"{root}/meta.properties")
+    kept = south.read(f"{root}/meta.properties", 10**6)
 
     south.delete(root)
     cluster.run_controller()

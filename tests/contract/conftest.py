@@ -113,7 +113,9 @@ def real_disks(prepared, topic):
         reopened=lambda: DeltaReplicaStore(OPTIONS),
         put=put,
         damage=damage,
-        content=lambda address, name: RootFiles(address.root, OPTIONS).read(path(address, name)),
+        content=lambda address, name: RootFiles(address.root, OPTIONS).read(
+            path(address, name), 2**20
+        ),
         write=lambda address, name, content: RootFiles(address.root, OPTIONS).write(
             path(address, name), content
         ),

@@ -136,7 +136,7 @@ def test_missing_credentials_are_one_sentence_with_root_and_name(monkeypatch, na
     files = RootFiles(URL, StorageOptions({"s3://bucket": name}))
 
     with pytest.raises(KafkaStorageError) as refusal:
-        files.read(f"{URL}/file")
+        files.read(f"{URL}/file", 100)
 
     said = refusal.value.message
     assert "\n" not in said

@@ -174,7 +174,7 @@ def test_file_written_if_absent_is_flushed_with_its_folder(root, flushed):
     assert flushed[0].endswith(".tmp")
     assert flushed[1:] == [f"{root}/snapshots"]
     assert not files.write_if_absent(f"{root}/snapshots/1", b"other")
-    assert files.read(f"{root}/snapshots/1") == b"bytes"
+    assert files.read(f"{root}/snapshots/1", 100) == b"bytes"
     assert os.listdir(root / "snapshots") == ["1"]
 
 

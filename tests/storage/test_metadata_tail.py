@@ -254,6 +254,6 @@ def test_who_knows_where_the_log_ends_does_not_wait_for_its_table(log, follower)
 
 
 def follower_of(log):
-    other = DeltaMetadataLog(log._root, OPTIONS)
+    other = DeltaMetadataLog(log.root, OPTIONS)
     other.read(from_offset=0)
     return other

@@ -340,7 +340,7 @@ def test_link_is_never_followed(root):
     (root / "link").symlink_to(root / "secret")
 
     with pytest.raises(KafkaStorageError):
-        RootFiles(str(root), OPTIONS).read(f"{root}/link")
+        RootFiles(str(root), OPTIONS).read(f"{root}/link", 100)
 
 
 def test_bytes_of_any_kind_are_written_whole(root):
@@ -354,4 +354,4 @@ def test_bytes_of_any_kind_are_written_whole(root):
     ):
         files.write(f"{root}/file", content)
 
-        assert files.read(f"{root}/file") == bytes(content)
+        assert files.read(f"{root}/file", 2**23) == bytes(content)

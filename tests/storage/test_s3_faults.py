@@ -83,7 +83,7 @@ def outcome(act):
 
 
 def id_at(uri, version, options):
-    content = RootFiles(uri, options).read(commit_path(uri, version))
+    content = RootFiles(uri, options).read(commit_path(uri, version), 10**6)
     return None if content is None else write_id_of(content)
 
 
@@ -247,7 +247,7 @@ def test_server_that_is_gone_is_told_in_one_sentence(uri):
     assert outcome(log.refresh) is KafkaStorageError
     assert outcome(lambda: opened(uri, options)) is KafkaStorageError
     for act in (
-        lambda: files.read(path),
+        lambda: files.read(path, 100),
         lambda: files.write(path, b""),
         lambda: files.write_if_absent(path, b""),
         lambda: files.size(path),

@@ -125,24 +125,24 @@ def test_store_that_takes_no_writes_is_refused(root, options, store):
 
 def test_files_are_read_written_listed_and_deleted(root, files):
     path = f"{root}/folder/file"
-    assert files.read(path) is None
+    assert files.read(path, 100) is None
     assert files.size(path) is None
     assert files.names(f"{root}/folder") == []
 
     files.write(path, pa.py_buffer(b"bytes"))
 
-    assert files.read(path) == b"bytes"
+    assert files.read(path, 100) == b"bytes"
     assert files.size(path) == 5
     assert files.names(f"{root}/folder") == ["file"]
     files.delete(path)
-    assert files.read(path) is None
+    assert files.read(path, 100) is None
     files.delete(path)
 
 
 def test_file_is_written_only_if_it_is_absent(root, files):
     assert files.write_if_absent(f"{root}/file", b"first")
     assert not files.write_if_absent(f"{root}/file", b"second")
-    assert files.read(f"{root}/file") == b"first"
+    assert files.read(f"{root}/file", 100) == b"first"
 
 
 @pytest.mark.parametrize("kind", [Kind.ERROR_AFTER, Kind.DROP_AFTER, Kind.CONFLICT_AFTER])
@@ -152,7 +152,7 @@ def test_file_whose_answer_was_lost_was_written(root, files, store, kind):
     assert files.write_if_absent(f"{root}/file", b"first")
 
     assert store.struck.pop() is kind
-    assert files.read(f"{root}/file") == b"first"
+    assert files.read(f"{root}/file", 100) == b"first"
 
 
 def test_replica_is_made_appended_to_copied_and_read(root, options):
