@@ -86,9 +86,10 @@ def read_identity(metadata_root: str, options: StorageOptions) -> MetadataIdenti
     except (KeyError, ValueError):
         found = None
     if found is None or _DIRECTORY_ID.fullmatch(found.directory_id) is None:
+        path = f"{metadata_root}/{META_PROPERTIES}"
         raise InvalidRootError(
-            f"{metadata_root}/{META_PROPERTIES} is not a metadata root's: give the metadata root of a"
-            " cluster, or an empty folder to make one in"
+            f"{path} is not a metadata root's: give the metadata root of a cluster, or an empty"
+            " folder to make one in"
         )
     return found
 
