@@ -155,10 +155,12 @@ class Cluster(Reassigning):
     def run_controller(self, seconds: float | None = None) -> ControllerReport:
         """Control the cluster for `seconds`, or for one pass.
 
-        A pass keeps probing a root that fails until it answers or its session is over.
+        A pass keeps probing a root that fails until it answers or its session is over. A root that
+        refuses this process (no permission, no credentials) tells nothing, and is reported.
 
         Raises:
             NotControllerError: Another controller has taken over meanwhile.
+            RootAccessDeniedError: This process may write to no broker's root.
         """
         return self._services.controller_loop().run(duration_ms(seconds))
 

@@ -166,6 +166,8 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "segment.jitter.ms": Setting("0", _integer(0), True, _NOT_ENFORCED),
     "segment.ms": Setting(str(7 * _DAY_MS), _integer(1), True, _NOT_ENFORCED),
     # The cluster (Kafka's broker and controller settings).
+    # Ours: whether an append that waits may decide for itself where nobody controls the cluster.
+    "auto.controller": Setting("true", _boolean),
     "broker.session.timeout.ms": Setting("9000", _integer(1, _INT_MAX)),
     "broker.heartbeat.interval.ms": Setting("2000", _integer(1, _INT_MAX)),
     "default.replication.factor": Setting("1", _integer(1, _INT_MAX)),

@@ -32,8 +32,9 @@ from kafka_on_spark.metadata.records import (
     HighWatermarkRecord,
     PartitionChangeRecord,
 )
-from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeResult
+from kafka_on_spark.service.controller_loop import ControllerLoop
 from kafka_on_spark.service.metadata_service import MetadataService
+from kafka_on_spark.service.probes import ProbeResult
 from kafka_on_spark.spark.opening import open_metadata
 from kafka_on_spark.storage.clock import SystemClock
 from kafka_on_spark.storage.metadata_creation import begin_metadata_log

@@ -22,6 +22,7 @@ class AppendPlan:
         writer: Under which transactional id, or None.
         expected_offsets: Log ends by partition, for a conditional append.
         timeout_ms: Source: delivery.timeout.ms.
+        may_decide: The call has not switched auto.controller off.
     """
 
     topic_id: TopicId
@@ -31,6 +32,7 @@ class AppendPlan:
     writer: WriterFence | None = None
     expected_offsets: Mapping[int, int] = field(default_factory=dict)
     timeout_ms: int
+    may_decide: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

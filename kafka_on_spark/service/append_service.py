@@ -16,6 +16,7 @@ from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.append_parts import StagedPartition
 from kafka_on_spark.service.append_results import AppendPlan, AppendResult, append_results
+from kafka_on_spark.service.append_watch import AppendWatch, WatchPorts
 from kafka_on_spark.service.appender import Appender
 from kafka_on_spark.service.grown_topics import GrownTopics
 from kafka_on_spark.service.metadata_service import MetadataService
@@ -56,6 +57,7 @@ class AppendService:
         grown: GrownTopics,
         maintain: Maintain,
         note_findings: Callable[[], None],
+        watch_ports: WatchPorts,
     ) -> None:
         self._metadata = metadata
         self._producers = producers
@@ -65,6 +67,7 @@ class AppendService:
         self._grown = grown
         self._maintain = maintain
         self._note_findings = note_findings
+        self._watch_ports = watch_ports
 
     def plan(
         self,
@@ -208,6 +211,9 @@ class AppendService:
                 parts,
                 acks=acks,
                 timeout_ms=min(plan.timeout_ms for plan, _ in appends),
+                watch=AppendWatch(
+                    self._watch_ports, is_allowed=all(plan.may_decide for plan, _ in appends)
+                ),
                 other_ends=_other_ends([plan for plan, _ in appends], keys),
             )
         except ClusterClosedError as error:

@@ -15,9 +15,10 @@ from typing import Final
 
 from kafka_on_spark.controller.reports import PartitionReport
 from kafka_on_spark.errors import (
+    NO_ERROR,
+    CommitConflictError,
     CommitError,
     CommitOutcomeUnknownError,
-    CorruptLogError,
     FencedLeaderEpochError,
     InconsistentTopicIdError,
     KafkaOnSparkError,
@@ -29,7 +30,7 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
-from kafka_on_spark.log.batch import Batch, Segment, StagedBatch
+from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.producer_state import find_append
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
@@ -43,6 +44,7 @@ from kafka_on_spark.service.append_checks import (
     is_committed,
 )
 from kafka_on_spark.service.append_parts import AppendThreads, PartitionOutcome, StagedPartition
+from kafka_on_spark.service.append_watch import AppendWatch, Wait
 from kafka_on_spark.service.fetch_reports import (
     as_leaders_fault,
     leader_finding,
@@ -59,6 +61,7 @@ from kafka_on_spark.service.replicas import (
     fence_older_writers,
 )
 from kafka_on_spark.service.replication import FetchOrder, fetch
+from kafka_on_spark.service.restaging import restage
 from kafka_on_spark.service.second_look import SecondLooks
 
 PAUSE_MS_MIN: Final = 10.0
@@ -75,6 +78,9 @@ _TRY_AGAIN: Final = (
     UnknownLeaderEpochError,
 )
 
+# After these, the next try is of a newer image or state: nobody is waited for.
+_OVERTAKEN: Final = (CommitConflictError, FencedLeaderEpochError, UnknownLeaderEpochError)
+
 # After these from the metadata log, what stands in the leaders' logs may still be committed: an
 # append waits for the log's root, and if that is too long, nobody may say "not written".
 _METADATA_AWAY: Final = (CommitError, KafkaStorageError, ReplicaLostError, RequestTimedOutError)
@@ -86,6 +92,7 @@ class _Pending:
 
     `finding`: its leader was found bad by the last look.
     `may_be_appended`: a commit of it had an unknown outcome, so nobody may say "not written".
+    `tried`: the partition as it was at the last try; `is_stuck`: that met what may last.
     """
 
     part: StagedPartition
@@ -97,6 +104,16 @@ class _Pending:
     report: PartitionReport | None = None
     finding: PartitionReport | None = None
     last_error: KafkaOnSparkError | None = None
+    tried: PartitionRegistration | None = None
+    is_stuck: bool = False
+
+    @property
+    def wait(self) -> Wait | None:
+        """What is waited for; None where the next try may well succeed."""
+        if self.tried is None or not self.is_stuck:
+            return None
+        why = self.last_error or "the in-sync replicas did not catch up"
+        return Wait(key=self.part.key, partition=self.tried, error=str(why))
 
 
 class Appender:
@@ -127,11 +144,13 @@ class Appender:
         *,
         acks: str,
         timeout_ms: int,
+        watch: AppendWatch,
         other_ends: Mapping[PartitionKey, Offset] | None = None,
     ) -> list[PartitionOutcome]:
         """Commit `parts` and wait for what `acks` asks; return an outcome for each, in order.
 
-        What is ready is committed; a partition that waits goes into a later commit.
+        What is ready is committed; a partition that waits goes into a later commit, and `watch`
+        is told of it.
         `other_ends`: where partitions that get no record must end, of a conditional append.
 
         Raises:
@@ -146,15 +165,17 @@ class Appender:
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         pause_ms = PAUSE_MS_MIN
         while pending:
-            self._round(pending, outcomes, acks)
+            ready = [each for key, each in pending.items() if not watch.is_blocked(key)]
+            self._round(pending, outcomes, acks, ready)
             if acks == "0":
-                self._give_up(pending, outcomes)
+                self._give_up(pending, outcomes, watch)
             if not pending:
                 break
             if self._clock.monotonic_ms() > deadline_ms:
-                self._give_up(pending, outcomes)
+                self._give_up(pending, outcomes, watch)
                 break
-            self._clock.sleep_ms(pause_ms * (0.5 + self._random()))
+            watch.look([wait for each in pending.values() if (wait := each.wait) is not None])
+            self._clock.sleep_ms(watch.pause_ms(pause_ms * (0.5 + self._random())))
             pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
             try:
                 self._looks.settle()
@@ -169,17 +190,22 @@ class Appender:
         pending: dict[PartitionKey, _Pending],
         outcomes: dict[PartitionKey, PartitionOutcome],
         acks: str,
+        ready: Sequence[_Pending] | None = None,
     ) -> None:
-        """Try every pending partition once; move what is finished to `outcomes`."""
+        """Try the ready ones of the pending partitions once (None: all); move what is finished to
+        `outcomes`."""
         image = self._metadata.image
-        tries = self._each(lambda each: self._try(image, each, acks), list(pending.values()))
-        self._looks.note(each.finding for each in pending.values() if each.finding is not None)
+        ready = list(pending.values()) if ready is None else ready
+        tries = self._each(lambda each: self._try(image, each, acks), ready)
+        self._looks.note(each.finding for each in ready if each.finding is not None)
         reports = []
-        for each, attempt in zip(list(pending.values()), tries, strict=True):
+        for each, attempt in zip(ready, tries, strict=True):
             if isinstance(attempt, KafkaOnSparkError):
+                each.is_stuck = not isinstance(attempt, _OVERTAKEN)
                 self._failed(each, attempt, pending, outcomes)
             elif attempt is not None:
                 each.report = attempt
+                each.is_stuck = _has_failed(each.tried, attempt)
                 reports.append(attempt)
         if reports:
             self._looks.note(reports)
@@ -215,6 +241,7 @@ class Appender:
         partition = image.partition(key)
         if partition is None:
             raise UnknownTopicOrPartitionError(f"partition {key.partition} is gone: it was deleted")
+        each.tried = partition
         if acks == "all":
             is_appended = each.is_appended or each.may_be_appended
             check_min_isr(image, key, partition, is_appended=is_appended)
@@ -236,7 +263,7 @@ class Appender:
                 check_not_fenced(image.producers, stamp.producer_id, stamp.producer_epoch)
             check_writer_not_fenced(image.producers, each.part.staged.writer)
             state = fence_older_writers(replica, state, each.part.staged.writer)
-        staged = self._restage(each.part, leader, partition.leader_epoch)
+        staged = restage(self._segments, each.part, leader, partition.leader_epoch)
         appended = append(
             replica,
             staged,
@@ -249,37 +276,6 @@ class Appender:
         each.is_appended, each.batch = True, appended.batch
         each.seen_epoch = partition.leader_epoch
         return self._replicate(image, key, partition, leader, appended, acks)
-
-    def _restage(
-        self, part: StagedPartition, leader: ReplicaAddress, leader_epoch: LeaderEpoch
-    ) -> StagedBatch:
-        """Have the files in the leader's folder, under names of its epoch (DESIGN §2)."""
-        is_there = any(each.replica_uuid == leader.replica_uuid for each in part.holders)
-        segments = part.staged.segments
-        if is_there and all(each.epoch_in_name == leader_epoch for each in segments):
-            return part.staged
-        renamed = part.staged.renamed(leader_epoch)
-        self._copy_from_any(
-            part.holders, leader, segments, [each.path for each in renamed.segments]
-        )
-        return renamed
-
-    def _copy_from_any(
-        self,
-        holders: Sequence[ReplicaAddress],
-        leader: ReplicaAddress,
-        segments: Sequence[Segment],
-        names: Sequence[str],
-    ) -> None:
-        failure: KafkaOnSparkError = KafkaStorageError("no root has the files of this append")
-        for holder in holders:
-            try:
-                self._segments.copy(holder, leader, segments, names)
-            except (KafkaStorageError, CorruptLogError) as error:
-                failure = error
-            else:
-                return
-        raise KafkaStorageError(str(failure)) from failure
 
     def _replicate(
         self,
@@ -384,13 +380,20 @@ class Appender:
         self,
         pending: dict[PartitionKey, _Pending],
         outcomes: dict[PartitionKey, PartitionOutcome],
+        watch: AppendWatch,
     ) -> None:
         """Answer "unknown" for what is left: a retry with the same sequence is safe."""
         for key, each in pending.items():
+            why = watch.why(key) or each.last_error or "the in-sync replicas did not catch up"
             error = RequestTimedOutError(
-                f"partition {key.partition}: not acknowledged in time"
-                f" ({each.last_error or 'the in-sync replicas did not catch up'}); whether it"
+                f"partition {key.partition}: not acknowledged in time ({why}); whether it"
                 " will be committed is unknown, a retry with the same sequence is safe"
             )
             outcomes[key] = PartitionOutcome(key=key, base_offset=None, record_count=0, error=error)
         pending.clear()
+
+
+def _has_failed(tried: PartitionRegistration | None, report: PartitionReport) -> bool:
+    """Return whether a member of the ISR was not reached in a round."""
+    seen = [report.replica(broker_id) for broker_id in (() if tried is None else tried.isr)]
+    return any(each is None or each.error_code != NO_ERROR for each in seen)

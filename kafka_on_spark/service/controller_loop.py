@@ -5,7 +5,7 @@ which ends when a higher controller epoch is seen.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -22,8 +22,9 @@ from kafka_on_spark.controller.draining import continue_draining
 from kafka_on_spark.controller.reassignment import advance_reassignments
 from kafka_on_spark.controller.recovery import recover
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.errors import NO_ERROR, NotControllerError
-from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey, check_number
+from kafka_on_spark.controller.silence import Silence
+from kafka_on_spark.errors import NotControllerError, RootAccessDeniedError
+from kafka_on_spark.ids import BrokerId, PartitionKey, check_number
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
@@ -31,6 +32,13 @@ from kafka_on_spark.service.cleaning import CheckControls
 from kafka_on_spark.service.leadership_commands import LeadershipCommands, RunCommands
 from kafka_on_spark.service.making import renew_lost
 from kafka_on_spark.service.metadata_service import MetadataService
+from kafka_on_spark.service.probes import (
+    FailedProbes,
+    ProbeOrder,
+    ProbeResult,
+    RunProbes,
+    probe_orders,
+)
 from kafka_on_spark.service.recovery import RunLooks, plan_looks
 from kafka_on_spark.service.term import LeaseWatch, Term
 
@@ -39,40 +47,15 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 PROBE_PAUSE_MS_MIN = 50.0
+UNJUDGED_MS_MIN = 10_000
+"""So long at least, and three sessions, a pass waits for brokers that fail and can't be judged."""
+
 POLL_MS = 200.0
 """Between two looks for requests, and at a lease: one listing of the log each."""
 ROWS_MAX = 3  # of a reassignment whose target is in sync: leader, ISR, replicas (DESIGN §7)
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeOrder:
-    """Which root to probe, and which disk it must be."""
-
-    broker_id: BrokerId
-    root: str
-    directory_id: DirectoryId
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeResult:
-    """Whether a root answered; NO_ERROR, or why not."""
-
-    broker_id: BrokerId
-    error_code: int
-    error: str | None = None
-
-
 Clean = Callable[[CheckControls], int]
-RunProbes = Callable[[Sequence[ProbeOrder]], list[ProbeResult]]
-
-
-@dataclass(slots=True)
-class _Failing:
-    """Probes of one broker that have failed in a row."""
-
-    since_ms: int
-    count: int = 0
-    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +68,7 @@ class ControllerReport:
         leaders_moved: Partitions that got another leader.
         passes: How many passes were made.
         tables_removed: Tables that were removed: of deleted topics and of replicas moved away.
+        denied: Brokers whose roots refuse this process: it can't say whether they answer.
     """
 
     fenced: tuple[BrokerId, ...] = ()
@@ -92,6 +76,7 @@ class ControllerReport:
     leaders_moved: int = 0
     passes: int = 0
     tables_removed: int = 0
+    denied: tuple[BrokerId, ...] = ()
 
 
 @dataclass(slots=True)
@@ -101,6 +86,7 @@ class _Tally:
     moved: set[PartitionKey] = field(default_factory=set)
     passes: int = 0
     removed: int = 0
+    denied: list[BrokerId] = field(default_factory=list)
 
 
 def duration_ms(seconds: float | None) -> int | None:
@@ -141,7 +127,7 @@ class ControllerLoop:
         self._claimed: Term | None = None
         self._clean = clean
         self._commands = LeadershipCommands(clock, run_commands=run_commands)
-        self._failing: dict[BrokerId, _Failing] = {}
+        self._failed = FailedProbes(clock)
         self._tally = _Tally()
 
     def run(self, duration_ms: int | None) -> ControllerReport:
@@ -152,6 +138,7 @@ class ControllerLoop:
 
         Raises:
             NotControllerError: Another controls the cluster, or has taken over meanwhile.
+            RootAccessDeniedError: This process may write to no broker's root.
         """
         self._claimed = self._claim(self._timeout_ms if duration_ms is None else duration_ms)
         started_ms = self._clock.monotonic_ms()
@@ -174,6 +161,7 @@ class ControllerLoop:
             leaders_moved=len(self._tally.moved),
             passes=self._tally.passes,
             tables_removed=self._tally.removed,
+            denied=tuple(self._tally.denied),
         )
 
     @property
@@ -273,59 +261,76 @@ class ControllerLoop:
         self._tally.moved.update(moved)
 
     def _look_after_brokers(self) -> None:
-        """Probe until each broker has answered or its session is over."""
-        brokers = self._metadata.image.brokers
-        pending = {
-            broker_id: ProbeOrder(broker_id, broker.root, broker.directory_id)
-            for broker_id, broker in brokers.items()
-        }
+        """Probe until each broker has answered or its session is over.
+
+        Where probes keep coming too late to count, the pass goes on without a judgement.
+        """
+        pending = set(self._metadata.image.brokers)
+        started_ms = self._clock.monotonic_ms()
         pause_ms = PROBE_PAUSE_MS_MIN
         while pending:
-            results = self._run_probes(list(pending.values()))
-            for result in results:
-                if self._is_settled(result):
-                    del pending[result.broker_id]
+            began_ms = self._clock.monotonic_ms()
+            for result in self._run_probes(self._orders(pending)):
+                if self._is_settled(result, began_ms):
+                    pending.discard(result.broker_id)
+            pending &= self._metadata.image.brokers.keys()
+            elapsed_ms = self._clock.monotonic_ms() - started_ms
+            if pending and elapsed_ms > max(3 * self._session_ms(), UNJUDGED_MS_MIN):
+                log.warning("brokers %s fail, but were probed too seldom to say", sorted(pending))
+                break
             if pending:
-                self._clock.sleep_ms(pause_ms)
-                self._attend()
-                pause_ms = min(2 * pause_ms, self._session_ms() / 10)
+                next_ms = began_ms + self._failed.next_in_ms(self._session_ms())
+                self._wait(min(pause_ms, max(next_ms - self._clock.monotonic_ms(), 1.0)))
+                pause_ms *= 2
+
+    def _orders(self, broker_ids: set[BrokerId]) -> list[ProbeOrder]:
+        brokers = self._metadata.image.brokers
+        known = (brokers[each] for each in sorted(broker_ids) if each in brokers)
+        return probe_orders(known, self._session_ms())
 
     def _session_ms(self) -> int:
         return self._metadata.image.settings().integer("broker.session.timeout.ms")
 
-    def _is_settled(self, result: ProbeResult) -> bool:
+    def _is_settled(self, result: ProbeResult, began_ms: int) -> bool:
         """Act on one probe; return False if the broker must be probed again."""
         broker_id = result.broker_id
         broker = self._metadata.image.brokers.get(broker_id)
         if broker is None:  # unregistered since the pass began
             return True
         is_fenced = broker.state is BrokerState.FENCED
-        if result.error_code == NO_ERROR:
-            self._failing.pop(broker_id, None)
-            if is_fenced:
-                self._unfence(broker_id)
+        if result.is_denied:
+            self._tell_denied(broker_id, result.error or "access is denied")
+        elif result.is_answer and is_fenced:
+            self._unfence(broker_id)
+        failed = self._failed.take(result, began_ms, self._session_ms())
+        if result.is_answer or result.is_denied or is_fenced:
             return True
-        if is_fenced:
-            return True
-        now_ms = self._clock.monotonic_ms()
-        failing = self._failing.setdefault(broker_id, _Failing(now_ms))
-        failing.count += 1
-        failing.error = result.error
-        if now_ms - failing.since_ms < self._session_ms():
+        if failed is None or not failed.is_over(self._session_ms()):
             return False
-        self._fence(broker_id, failing, now_ms)
+        self._fence(broker_id, failed)
         return True
 
-    def _fence(self, broker_id: BrokerId, failing: _Failing, now_ms: int) -> None:
-        seconds = (now_ms - failing.since_ms) / 1000
-        cause = (
-            f"broker {broker_id}: probe failed {failing.count} times in {seconds:.1f} s"
-            f" ({failing.error})"
-        )
+    def _tell_denied(self, broker_id: BrokerId, error: str) -> None:
+        """Say what this process may not do. It has learnt nothing about the broker.
+
+        Raises:
+            RootAccessDeniedError: It may write to no broker at all, so that it can control nothing.
+        """
+        if broker_id not in self._tally.denied:
+            self._tally.denied.append(broker_id)
+            log.warning("broker %d can't be judged by this process: %s", broker_id, error)
+        if len(self._tally.denied) == len(self._metadata.image.brokers):
+            raise RootAccessDeniedError(
+                f"this process may write to no broker's root and can't tell who answers ({error}):"
+                " control the cluster as a user who may, or with other credentials"
+            )
+
+    def _fence(self, broker_id: BrokerId, failed: Silence) -> None:
+        cause = f"broker {broker_id}: {failed}"
         moved = self._submit(lambda image: fence_broker(image, broker_id, cause))
         self._tally.fenced.append(broker_id)
         self._tally.moved.update(moved)
-        self._failing.pop(broker_id, None)
+        self._failed.forget(broker_id)
         log.warning("%s; it led %d partitions", cause, len(moved))
 
     def _unfence(self, broker_id: BrokerId) -> None:

@@ -6,6 +6,7 @@ winner wrote, so it must be pure.
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -28,6 +29,7 @@ from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
     AdminResultRecord,
     MetadataBatch,
+    PartitionChangeRecord,
     Stamp,
 )
 from kafka_on_spark.metadata.snapshot import snapshot_records
@@ -41,6 +43,9 @@ T = TypeVar("T")
 SNAPSHOT_RECORDS_MIN: Final = 1000
 """A snapshot is made when the tail has grown to the image's size, and to this at least, so that
 snapshots cost a constant share of the writes."""
+
+OWN_CHANGES_MAX: Final = 1000
+"""Of so many of its own commits that change partitions a process knows that they are its own."""
 
 TakeTurn = Callable[[Callable[[], bytes] | None], AbstractContextManager[Turn]]
 """Waits for a turn; given is what tells what whoever has it may decide meanwhile, or None."""
@@ -82,6 +87,7 @@ class MetadataService:
         self._snapshot_offset = 0
         self._snapshot_size = 0
         self._watched: dict[str, AdminResultRecord | None] = {}
+        self._changes: deque[Offset] = deque(maxlen=OWN_CHANGES_MAX)
         self._is_closed = False
 
     def close(self) -> None:
@@ -139,6 +145,15 @@ class MetadataService:
             for record in batch.records:
                 if isinstance(record, AdminResultRecord) and record.request in self._watched:
                     self._watched[record.request] = record
+
+    def _keep_changes(self, batch: MetadataBatch) -> None:
+        if any(isinstance(record, PartitionChangeRecord) for record in batch.records):
+            self._changes.append(batch.base_offset)
+
+    def is_own_change(self, base_offset: Offset) -> bool:
+        """Return whether this process has committed the changes of partitions at an offset; of
+        its last ones."""
+        return base_offset in self._changes
 
     def image_at(self, offset: Offset, after: MetadataImage | None = None) -> MetadataImage:
         """Return the image that the log gave up to `offset`; a decision is in it as a whole.
@@ -235,6 +250,7 @@ class MetadataService:
                 else:
                     self._image = image.replay(batch)
                     self._keep_results(batch)
+                    self._keep_changes(batch)
                     turn.done()
                     break
             if self._clock.monotonic_ms() > deadline_ms:

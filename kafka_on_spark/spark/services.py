@@ -28,13 +28,14 @@ from kafka_on_spark.service.append_parts import AppendThreads
 from kafka_on_spark.service.append_service import AppendService
 from kafka_on_spark.service.appender import Appender
 from kafka_on_spark.service.cleaning import Cleaner, ListOrder, ListResult, RemoveOrder
-from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeOrder, ProbeResult
+from kafka_on_spark.service.controller_loop import ControllerLoop
 from kafka_on_spark.service.fetch_pace import FetchPace
 from kafka_on_spark.service.grown_topics import GrownTopics
 from kafka_on_spark.service.log_starts import plan_log_starts
 from kafka_on_spark.service.making import MakeOrder, MakeResult, make_replica
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.past import go_back
+from kafka_on_spark.service.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.service.producers import ProducerRuns
 from kafka_on_spark.service.recovery import LookOrder, plan_looks
 from kafka_on_spark.service.rehearsed import (
@@ -47,6 +48,7 @@ from kafka_on_spark.service.replication_round import ReplicationRound
 from kafka_on_spark.service.second_look import SecondLooks
 from kafka_on_spark.service.sizes import MoveProgress, move_progress, partition_sizes
 from kafka_on_spark.spark.opening import open_metadata, replica_store
+from kafka_on_spark.spark.probing import watch_ports
 from kafka_on_spark.spark.task_runner import SparkTaskRunner, ThreadTaskRunner
 from kafka_on_spark.spark.tasks import (
     fetch_task,
@@ -212,6 +214,7 @@ class Services:
                 threads=partitions,
             ),
             maintain=services.maintain,
+            watch_ports=watch_ports(services, tasks),
         )
         return services
 

@@ -5,7 +5,13 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.spark.executors import ExecutorTask, check_executors, clear_errors
+from kafka_on_spark.spark.executors import (
+    PROBES_MAX,
+    ExecutorTask,
+    check_executors,
+    clear_errors,
+    is_local,
+)
 from kafka_on_spark.storage.daemon_threads import DaemonThreads
 
 if TYPE_CHECKING:
@@ -40,6 +46,28 @@ class SparkTaskRunner:
         self.session = spark
         self._context = spark.sparkContext
         check_executors(self._context)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the executors are in the driver's own process."""
+        return is_local(self._context.master)
+
+    def run_on_each(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
+        """Return the results of every order on each of several executors: on all, as a rule.
+
+        A task a core, so that Spark gives each executor one, up to a bound.
+        """
+        if not orders:
+            return []
+        slices = min(self._context.defaultParallelism, PROBES_MAX)
+
+        def run_all(_: Iterable[int]) -> Iterable[Result]:
+            return [task(each) for each in orders]
+
+        tasks = self._context.parallelize(range(slices), slices)
+        with clear_errors():
+            results: list[Result] = tasks.mapPartitions(ExecutorTask(run_all)).collect()
+        return results
 
     def run(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
         """Return one result an order, in order.

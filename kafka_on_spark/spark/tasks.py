@@ -18,15 +18,16 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.audit import AuditOrder, audit_replica
 from kafka_on_spark.service.cleaning import ListOrder, ListResult, RemoveOrder
-from kafka_on_spark.service.controller_loop import ProbeOrder, ProbeResult
 from kafka_on_spark.service.log_starts import LogStartOrder, run_log_start
 from kafka_on_spark.service.making import MakeOrder, MakeResult, make_replica
+from kafka_on_spark.service.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.service.recovery import LookOrder, look_at
 from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.sizes import size_of
 from kafka_on_spark.spark.opening import replica_store
 from kafka_on_spark.storage.archive import FileReplicaArchive
 from kafka_on_spark.storage.clock import SystemClock
+from kafka_on_spark.storage.deadlines import within
 from kafka_on_spark.storage.replica_folders import remove_table, tables_on
 from kafka_on_spark.storage.root_identity import check_directory, probe_root
 from kafka_on_spark.storage.roots import StorageOptions
@@ -63,7 +64,11 @@ def look_task(order: LookOrder, options: StorageOptions) -> ReplicaLook | None:
 def probe_task(order: ProbeOrder, options: StorageOptions) -> ProbeResult:
     """Ask one root whether it answers, is its disk, and takes writes."""
     try:
-        probe_root(order.root, order.directory_id, options)
+        within(
+            order.root,
+            lambda: probe_root(order.root, order.directory_id, options),
+            order.timeout_ms / 1000,
+        )
     except KafkaOnSparkError as error:
         code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
         return ProbeResult(order.broker_id, code, error.message)

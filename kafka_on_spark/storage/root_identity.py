@@ -365,5 +365,5 @@ def probe_root(root: str, expected: DirectoryId, options: StorageOptions) -> Non
 def _put_and_delete(root: str, options: StorageOptions) -> None:
     files = RootFiles(root, options)
     path = f"{root}/_probe-{uuid4().hex}"
-    files.write(path, b"probe")
+    files.write(path, b"probe", is_flushed=False)  # a flush waits for whatever else is written
     files.delete(path)

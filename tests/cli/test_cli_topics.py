@@ -231,4 +231,6 @@ def test_all_settings_that_hold_are_shown_with_where_they_come_from(call, new_to
     assert sources["min.insync.replicas"] == "topic"
     assert sources["retention.ms"] == "default"
     assert "broker.session.timeout.ms" not in sources
-    assert {each["name"]: each["value"] for each in of_cluster}["broker.session.timeout.ms"] == "60"
+    assert {each["name"]: each["value"] for each in of_cluster}[
+        "broker.session.timeout.ms"
+    ] == "240"

@@ -15,7 +15,7 @@ from tests.cluster.folders import quick_folder
 
 FAST = {
     # One pass of the controller fences a broker whose root is away.
-    "broker.session.timeout.ms": "60",
+    "broker.session.timeout.ms": "240",
     # A test waits for what it expects, not for a default of minutes.
     "delivery.timeout.ms": "5000",
     # Leaders move back when a test asks for it.

@@ -22,13 +22,15 @@ from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.admin import CommandRunner
 from kafka_on_spark.service.append_parts import AppendThreads
 from kafka_on_spark.service.append_service import AppendService
+from kafka_on_spark.service.append_watch import WatchPorts
 from kafka_on_spark.service.appender import Appender
 from kafka_on_spark.service.cleaning import Cleaner, ListOrder, ListResult, RemoveOrder
-from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeOrder, ProbeResult
+from kafka_on_spark.service.controller_loop import ControllerLoop
 from kafka_on_spark.service.fetch_pace import FetchPace
 from kafka_on_spark.service.grown_topics import GrownTopics
 from kafka_on_spark.service.making import MakeOrder, MakeResult, make_replica
 from kafka_on_spark.service.metadata_service import MetadataService
+from kafka_on_spark.service.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.service.producers import ProducerRuns
 from kafka_on_spark.service.recovery import LookOrder, look_at
 from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
@@ -187,6 +189,15 @@ class Driver:
             ),
             maintain=lambda image, keys: None,
             note_findings=lambda: None,
+            watch_ports=WatchPorts(
+                metadata=self.metadata,
+                clock=self.clock,
+                run_probes=lambda orders: self.threads.map(
+                    lambda order: probe_task(self.worker, order), orders
+                ),
+                controller_id=node.name,
+                caller=node.name,
+            ),
         )
 
     def replication_round(self) -> ReplicationRound:

@@ -16,8 +16,9 @@ from kafka_on_spark.metadata.records import (
     BrokerRecord,
 )
 from kafka_on_spark.service.admin import CommandRunner
-from kafka_on_spark.service.controller_loop import ControllerLoop, ProbeResult
+from kafka_on_spark.service.controller_loop import ControllerLoop
 from kafka_on_spark.service.metadata_service import MetadataService
+from kafka_on_spark.service.probes import ProbeResult
 from kafka_on_spark.service.term import Term
 from tests.fakes import FakeClock, MemoryMetadataLog
 

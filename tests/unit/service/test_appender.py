@@ -7,6 +7,7 @@ import pytest
 
 from kafka_on_spark.controller.replication import conclude
 from kafka_on_spark.errors import (
+    NO_ERROR,
     KafkaStorageError,
     NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
@@ -15,7 +16,9 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.service.append_parts import AppendThreads, StagedPartition
+from kafka_on_spark.service.append_watch import AppendWatch, WatchPorts
 from kafka_on_spark.service.appender import Appender
+from kafka_on_spark.service.probes import ProbeResult
 from kafka_on_spark.service.replicas import begin_leadership
 from kafka_on_spark.service.second_look import SecondLooks
 from tests.builders import KEY, address, disk, image_of, partition, staged, stamp
@@ -52,6 +55,21 @@ class Images:
         return conclude(self.image, reports).response
 
 
+class Unwatched(Appender):
+    """Its appends make no small passes."""
+
+    def commit(self, parts, *, acks, timeout_ms):
+        ports = WatchPorts(
+            metadata=self._metadata,
+            clock=self._clock,
+            run_probes=lambda orders: [ProbeResult(each.broker_id, NO_ERROR) for each in orders],
+            controller_id="me",
+            caller="process 1 on here",
+        )
+        watch = AppendWatch(ports, is_allowed=False)
+        return super().commit(parts, acks=acks, timeout_ms=timeout_ms, watch=watch)
+
+
 @pytest.fixture
 def roots():
     return MemoryRoots({address(each).root: disk(each) for each in (1, 2)})
@@ -64,7 +82,7 @@ def appender(roots):
         replicas.make(address(each))
     begin_leadership(replicas.open(address(1)), partition("1 2"))
     with ThreadPoolExecutor(2) as threads:
-        yield lambda images: Appender(
+        yield lambda images: Unwatched(
             images,
             replicas,
             MemorySegmentStore(roots),

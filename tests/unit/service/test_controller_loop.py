@@ -24,8 +24,8 @@ from kafka_on_spark.metadata.records import (
     ControllerRecord,
 )
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.service.controller_loop import ProbeResult
 from kafka_on_spark.service.leadership_commands import LeadershipCommands
+from kafka_on_spark.service.probes import ProbeResult
 from tests.builders import image_of, partition
 from tests.unit.service.controlled import LEASE_MS, World, create, pending, run
 
