@@ -49,6 +49,13 @@ LOST: Final = DirectoryId("lost")
 """A replica that had a directory and has it no more. Never made anew under its uuid."""
 
 
+ChainDigest = NewType("ChainDigest", str)
+"""32 hexadecimal digits: of a log up to an offset, whoever holds it (see log/chain.py)."""
+
+NO_CHAIN: Final = ChainDigest("0" * 32)
+"""The chain digest before a log's first record."""
+
+
 class Keep(Enum):
     """The value of a change's field that leaves the field as it was."""
 

@@ -6,14 +6,17 @@ in whichever log it stands.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
 from kafka_on_spark.controller.reports import PartitionReport, ReplicaReport
 from kafka_on_spark.ids import (
     LOST,
+    NO_CHAIN,
     BrokerEpoch,
     BrokerId,
+    ChainDigest,
     DirectoryId,
     LeaderEpoch,
     Offset,
@@ -52,6 +55,11 @@ def uuid_on(broker_id: int) -> ReplicaUuid:
     return ReplicaUuid(f"uuid{broker_id}")
 
 
+def digest_at(offset: int) -> ChainDigest:
+    """Return the chain digest that the builders' registers and looks have at an offset."""
+    return ChainDigest(f"{int(offset):032x}")
+
+
 def partition(
     replicas: str,
     isr: str | None = None,
@@ -66,6 +74,7 @@ def partition(
     version: int = 9,
     hw: int = 0,
     hw_epoch: int | None = None,
+    hw_chain: ChainDigest | None = None,
     leo: int | None = None,
     start: int = 0,
     unclean_generation: int = 0,
@@ -91,6 +100,7 @@ def partition(
         removing_replicas=brokers(removing),
         high_watermark=Offset(hw),
         high_watermark_epoch=hw_epoch,
+        high_watermark_chain=digest_at(hw) if hw_chain is None else hw_chain,
         log_end_offset=Offset(hw if leo is None else leo),
         log_start_offset=Offset(start),
         unclean_generation=unclean_generation,
@@ -216,10 +226,14 @@ def batch(
     *,
     epoch: int = 0,
     producer: ProducerStamp | None = None,
+    after: ReplicaState | None = None,
 ) -> Batch:
-    """Return the batch that `staged(name, counts)` becomes at offset `base`."""
+    """Return the batch that `staged(name, counts)` becomes at offset `base`.
+
+    `after`: the log that it continues, from which its chain is computed.
+    """
     before = staged(name, counts, epoch=epoch)
-    return Batch(
+    made = Batch(
         base_offset=Offset(base),
         record_count=before.record_count,
         leader_epoch=LeaderEpoch(epoch),
@@ -228,6 +242,7 @@ def batch(
         appended_at_ms=NOW_MS,
         segments=before.segments,
     )
+    return made if after is None else after.chained(made)
 
 
 def log(
@@ -239,6 +254,7 @@ def log(
     stamps: Mapping[str, ProducerStamp] | None = None,
     producers: Mapping[str, ProducerCounter] | None = None,
     version: int = 0,
+    chain_before: ChainDigest = NO_CHAIN,
 ) -> ReplicaState:
     """Read "0:aab 1:c" as a replica's log that begins at `base`.
 
@@ -246,6 +262,7 @@ def log(
     the producers of batches, by letter.
     """
     batches: list[Batch] = []
+    before = ReplicaState(identity=identity(), chain_before=chain_before)
     end, epoch = base, 0
     for word in text.split():
         epoch = int(word.split(":")[0])
@@ -257,7 +274,8 @@ def log(
                 epoch=epoch,
                 producer=(stamps or {}).get(letter),
             )
-            batches.append(made)
+            batches.append(before.chained(made))
+            before = replace(before, batches=tuple(batches))
             end = made.end_offset
     return ReplicaState(
         identity=identity(),
@@ -267,6 +285,7 @@ def log(
         leader_epoch=epoch if fence == FIRST else fence,
         batches=tuple(batches),
         producers=producers or {},
+        chain_before=chain_before,
     )
 
 
@@ -296,6 +315,7 @@ def seen(
         "fence": fence,
         "log_end_offset": Offset(leo),
         "last_epoch": last_epoch,
+        "chain_digest": digest_at(leo),
         "is_matched": is_matched,
     }
     return ReplicaReport(**(given | fields))
@@ -320,6 +340,9 @@ def report(
         uncommitted_since_ms=uncommitted_since_ms,
         followers=followers,
         now_ms=NOW_MS,
+        borders=tuple(
+            (Offset(each), digest_at(each)) for each in range(int(leader.log_end_offset) + 1)
+        ),
     )
 
 

@@ -20,7 +20,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Segment
-from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState, check_dense
+from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState, check_log
 from kafka_on_spark.metadata.records import ClusterRecord, MetadataBatch, Record, Stamp
 from kafka_on_spark.ports import Order, ReplicaAddress, Result
 
@@ -180,7 +180,7 @@ class MemoryReplicaLog:
         if table.identity != self._address.identity:
             raise ReplicaLostError("the table is another replica's")
         state = table.state()
-        check_dense(state)
+        check_log(state)
         return state
 
     def commit(self, state: ReplicaState, change: LogChange) -> ReplicaState:

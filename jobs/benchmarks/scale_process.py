@@ -138,6 +138,7 @@ def _append(image: MetadataImage, keys: list[PartitionKey]) -> ControllerResult[
                 partition_epoch=partition.partition_epoch,
                 high_watermark=Offset(partition.high_watermark + 1000),
                 high_watermark_epoch=partition.leader_epoch,
+                high_watermark_chain=partition.high_watermark_chain,
                 log_end_offset=Offset(partition.log_end_offset + 1000),
             )
         )

@@ -5,7 +5,7 @@ metadata log and is the true one, so a replica that has the record below it has 
 """
 
 from kafka_on_spark.controller.reports import PartitionReport, ReplicaReport
-from kafka_on_spark.ids import LeaderEpoch, Offset, TopicId
+from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset, TopicId
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import HighWatermarkRecord
@@ -38,24 +38,27 @@ def advance_high_watermark(
 
     It moves only while the ISR has its minimum (I9), never down (I8), and not past a member
     that has not adopted the leadership: its log end says nothing about this log. Where it
-    can't move, the leader's log end is recorded, so that replication knows of the work.
+    can't move, the leader's log end is recorded, so that replication knows of the work. It moves
+    from what is committed on: a look at a log that has another chain there moves nothing.
     """
     partition = image.partition(report.key)
     if partition is None or not _is_current(report, partition):
         return None
     end = None
-    if not is_under_min_isr(image, report.key.topic_id, partition):
+    if not is_under_min_isr(image, report.key.topic_id, partition) and report.continues(partition):
         end = _smallest_end(partition, report)
-    raises = end is not None and end.log_end_offset > partition.high_watermark
-    if not raises and report.leader.log_end_offset == partition.log_end_offset:
+    if end is not None and end.log_end_offset <= partition.high_watermark:
+        end = None
+    if end is None and report.leader.log_end_offset == partition.log_end_offset:
         return None
     return HighWatermarkRecord(
         topic_id=report.key.topic_id,
         partition=report.key.partition,
         leader_epoch=report.leader_epoch,
         partition_epoch=report.partition_epoch,
-        high_watermark=end.log_end_offset if raises and end else None,
-        high_watermark_epoch=end.last_epoch if raises and end else None,
+        high_watermark=end.log_end_offset if end else None,
+        high_watermark_epoch=end.last_epoch if end else None,
+        high_watermark_chain=end.chain_digest if end else None,
         log_end_offset=report.leader.log_end_offset,
     )
 
@@ -87,14 +90,17 @@ def has_all_committed(
     log_start_offset: Offset,
     log_end_offset: Offset,
     epoch_below_high_watermark: LeaderEpoch | None,
+    chain_at_high_watermark: ChainDigest | None,
 ) -> bool:
     """Return whether a log proves to hold every committed record (P*8, DESIGN §7).
 
-    Since the register's high watermark is the true one, the epoch of the record below it is
-    proof for all before it. Also where none of them is kept any more: what another log has down
-    there would answer retries of appends that were never committed.
+    Since the register's high watermark is the true one, the chain digest at it is proof for all
+    before it, if the log's chain computes. Also where none of it is kept any more: what another
+    log has down there would answer retries of appends that were never committed.
     """
     if log_start_offset > partition.log_start_offset or log_end_offset < partition.high_watermark:
+        return False
+    if chain_at_high_watermark != partition.high_watermark_chain:
         return False
     if log_start_offset >= partition.high_watermark:
         return True

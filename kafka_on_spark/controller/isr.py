@@ -38,7 +38,8 @@ def alter_isr(
     joining = {
         seen.broker_id
         for seen in report.followers
-        if seen.log_end_offset >= committed
+        if report.continues(partition)
+        and seen.log_end_offset >= committed
         and may_join(image, partition, report, seen)
         and would_stay(image, report, seen)
     }

@@ -80,6 +80,7 @@ def raise_log_start(
         partition_epoch=partition.partition_epoch,
         high_watermark=None,
         high_watermark_epoch=None,
+        high_watermark_chain=None,
         log_end_offset=partition.log_end_offset,
         log_start_offset=offset,
     )

@@ -13,7 +13,15 @@ from kafka_on_spark.controller.brokers import change_record
 from kafka_on_spark.controller.election import Election, elect_leader, eligible_replicas
 from kafka_on_spark.controller.high_watermark import has_all_committed
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch, PartitionKey
+from kafka_on_spark.ids import (
+    NO_CHAIN,
+    BrokerId,
+    ChainDigest,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    PartitionKey,
+)
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import Record
@@ -34,6 +42,8 @@ class ReplicaLook:
         log_end_offset: Of the log.
         last_epoch: Of its last record; None without any.
         epoch_below_high_watermark: Of the record below that high watermark; None: not here.
+        chain_digest: Of the log at its end, computed.
+        chain_at_high_watermark: The same at that high watermark; None: no batch ends there.
     """
 
     key: PartitionKey
@@ -44,6 +54,8 @@ class ReplicaLook:
     log_end_offset: Offset
     last_epoch: LeaderEpoch | None
     epoch_below_high_watermark: LeaderEpoch | None
+    chain_digest: ChainDigest
+    chain_at_high_watermark: ChainDigest | None
 
 
 def leaderless(
@@ -118,6 +130,7 @@ def _proven(
             log_start_offset=look.log_start_offset,
             log_end_offset=look.log_end_offset,
             epoch_below_high_watermark=look.epoch_below_high_watermark,
+            chain_at_high_watermark=look.chain_at_high_watermark,
         )
     ]
     if not complete:
@@ -140,7 +153,7 @@ def _unclean(
     """The longest log leads; its end is what is committed from now on.
 
     One that ends below the log start begins there, with nothing: no record below the high
-    watermark has an epoch then.
+    watermark has an epoch then, and the chain begins anew.
     """
     if not looks:
         return None
@@ -157,6 +170,7 @@ def _unclean(
         elr=NO_BROKERS,
         high_watermark=end,
         high_watermark_epoch=None if begins_empty else best.last_epoch,
+        high_watermark_chain=NO_CHAIN if begins_empty else best.chain_digest,
         unclean_generation=partition.unclean_generation + 1,
     )
     return change, f"broker {best.broker_id}: unclean election, {lost}"

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from kafka_on_spark.controller.high_watermark import advance_high_watermark
 from kafka_on_spark.controller.isr import alter_isr
+from kafka_on_spark.controller.parted import raise_epoch
 from kafka_on_spark.controller.reports import PartitionReport
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.metadata.image import MetadataImage
@@ -26,7 +27,7 @@ def conclude(image: MetadataImage, reports: Sequence[PartitionReport]) -> Contro
         if watermark is not None:
             records.append(watermark)
         raised = None if watermark is None else watermark.high_watermark
-        change = alter_isr(image, report, high_watermark=raised)
+        change = raise_epoch(image, report) or alter_isr(image, report, high_watermark=raised)
         if change is not None:
             records.append(change)
     changes = sum(isinstance(record, PartitionChangeRecord) for record in records)

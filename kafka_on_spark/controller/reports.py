@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from kafka_on_spark.errors import NO_ERROR
 from kafka_on_spark.ids import (
     BrokerId,
+    ChainDigest,
     DirectoryId,
     LeaderEpoch,
     Offset,
@@ -16,6 +17,7 @@ from kafka_on_spark.ids import (
     PartitionKey,
     ReplicaUuid,
 )
+from kafka_on_spark.metadata.partition import PartitionRegistration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +31,10 @@ class ReplicaReport:
         fence: The leadership it has adopted; None: none, or not seen.
         log_end_offset: Its end.
         last_epoch: Epoch of its last record; None if it has no records.
-        is_matched: Its last batch is the leader's at the same place: same offset, epoch, files.
+        chain_digest: Of its log at its end; None: not seen.
+        is_matched: The chain digest at its end is the leader's there, both computed.
+        is_parted: It is not, though both logs compute and have the register's digest at the high
+            watermark, so nobody is known to be guilty. Only said of a member of the ISR.
         missing_since_ms: Append time of the first batch it lacks; None if it lacks none.
         missing_bytes: Size of the batches it lacks.
         error_code: Why nothing is known of it, or NO_ERROR.
@@ -45,7 +50,9 @@ class ReplicaReport:
     fence: LeaderEpoch | None = None
     log_end_offset: Offset = Offset(0)
     last_epoch: LeaderEpoch | None = None
+    chain_digest: ChainDigest | None = None
     is_matched: bool = False
+    is_parted: bool = False
     missing_since_ms: int | None = None
     missing_bytes: int = 0
     error_code: int = NO_ERROR
@@ -72,6 +79,8 @@ class PartitionReport:
             high watermark; None if there is none.
         followers: What was seen of the others, by broker.
         now_ms: When it was seen.
+        borders: Offset and chain digest of the image's high watermark, and of the ends of batches
+            above it, in the leader's log. Of many, the newest.
     """
 
     key: PartitionKey
@@ -82,6 +91,17 @@ class PartitionReport:
     uncommitted_since_ms: int | None
     followers: tuple[ReplicaReport, ...]
     now_ms: int
+    borders: tuple[tuple[Offset, ChainDigest], ...]
+
+    def continues(self, partition: PartitionRegistration) -> bool:
+        """Return whether the leader's log, as it was seen, has what `partition` has committed.
+
+        The register's high watermark may have moved since the look. Another chain digest there,
+        or none that was seen, and the look says nothing: the next one, planned on the newer
+        image, shows who is wrong.
+        """
+        committed = (partition.high_watermark, partition.high_watermark_chain)
+        return any(border == committed for border in self.borders)
 
     def replica(self, broker_id: BrokerId) -> ReplicaReport | None:
         """Return what was seen of the replica on `broker_id`, or None."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from kafka_on_spark.errors import ensure
-from kafka_on_spark.ids import LeaderEpoch, Offset, ProducerEpoch
+from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset, ProducerEpoch
 
 _SEGMENT_NAME: Final = re.compile(r"[0-9]{1,10}-[0-9A-Za-z_]+-[0-9A-Za-z_]+\.parquet")
 
@@ -168,6 +168,10 @@ class Batch:
         appended_at_ms: Time of the leader's commit; copied by followers
             (AddFile.modificationTime).
         segments: In offset order.
+        has_append_time: The records' timestamps are the append time (LogAppendTime), not the
+            file's.
+        chain_digests: Of the log up to the end of each segment, in order, as the headers claim
+            them; empty before they are computed (see `log.chain`).
     """
 
     base_offset: Offset
@@ -177,6 +181,8 @@ class Batch:
     producer: ProducerStamp | None
     appended_at_ms: int
     segments: tuple[Segment, ...]
+    has_append_time: bool = False
+    chain_digests: tuple[ChainDigest, ...] = ()
 
     def __post_init__(self) -> None:
         ensure(
@@ -199,25 +205,9 @@ class Batch:
         return sum(segment.size_bytes for segment in self.segments)
 
     @property
-    def has_append_time(self) -> bool:
-        """Whether the records' timestamps are the append time (LogAppendTime), not the file's.
-
-        The stats say so: smallest and largest are the time of the commit. Records that were
-        made at just that moment have the same timestamp either way.
-        """
-        moment_us = self.appended_at_ms * 1000
-        return all(
-            segment.timestamp_min_us == segment.timestamp_max_us == moment_us
-            for segment in self.segments
-        )
-
-    def is_same_as(self, other: "Batch") -> bool:
-        """Return whether both are copies of one append: offset, epoch and files agree."""
-        return (
-            self.base_offset == other.base_offset
-            and self.leader_epoch == other.leader_epoch
-            and [each.uuid for each in self.segments] == [each.uuid for each in other.segments]
-        )
+    def chain_digest(self) -> ChainDigest:
+        """Chain digest of the log up to the end of this batch."""
+        return self.chain_digests[-1]
 
 
 def with_offsets(
@@ -235,6 +225,7 @@ def with_offsets(
         producer=staged.producer,
         appended_at_ms=now_ms,
         segments=segments,
+        has_append_time=staged.is_log_append_time,
     )
 
 

@@ -14,8 +14,9 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
     UnexpectedOffsetError,
 )
-from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Batch, StagedBatch, WriterFence, with_offsets
+from kafka_on_spark.log.chain import check_chain
 from kafka_on_spark.log.leadership import check_leader_epoch
 from kafka_on_spark.log.producer_state import (
     AppendedBefore,
@@ -53,8 +54,10 @@ def append(
     check_writer(state, staged.writer)
     if expected_offset is not None:
         check_end(state, expected_offset)
-    batch = with_offsets(
-        staged, base_offset=state.log_end_offset, leader_epoch=leader_epoch, now_ms=now_ms
+    batch = state.chained(
+        with_offsets(
+            staged, base_offset=state.log_end_offset, leader_epoch=leader_epoch, now_ms=now_ms
+        )
     )
     return LogChange(
         operation="append",
@@ -70,11 +73,13 @@ def append_fetched(
 ) -> LogChange:
     """Decide a follower's append of whole `batches` taken from its leader.
 
-    An empty log may begin with a batch that starts below its log start.
+    An empty log may begin with a batch that starts below its log start. The chain of the batches
+    is computed from the log's own end: what does not compute is not taken, and is the leader's
+    error.
 
     Raises:
         FencedLeaderEpochError, UnknownLeaderEpochError: The table is not fenced at this epoch.
-        CorruptLogError: The batches do not continue the log.
+        CorruptLogError: The batches do not continue the log, or their chain does not.
     """
     check_fence(state, leader_epoch)
     assert batches
@@ -88,6 +93,8 @@ def append_fetched(
                 "fetched batches do not continue the log", end=expected, found=batch.base_offset
             )
         expected, last_epoch = batch.end_offset, batch.leader_epoch
+    identity = state.identity
+    check_chain(state.chain_digest, identity.topic_id, identity.partition, batches)
     return LogChange(
         operation="append_fetched",
         log_start_offset=state.log_start_offset,
@@ -151,10 +158,12 @@ def truncate_fully_and_start_at(
     *,
     leader_epoch: LeaderEpoch,
     producers: dict[str, ProducerCounter],
+    chain_before: ChainDigest,
 ) -> LogChange:
     """Decide a new start at `offset` for a follower whose next records the leader has no more.
 
     `producers` are the leader's counters: retention took the batches they stood in.
+    `chain_before` is the leader's chain digest where its batch at `offset` begins.
 
     Raises:
         FencedLeaderEpochError: The table is fenced above `leader_epoch`.
@@ -168,6 +177,7 @@ def truncate_fully_and_start_at(
         leader_epoch=leader_epoch,
         cut_from=state.batches[0].base_offset if state.batches else None,
         producers=producers,
+        chain_before=chain_before,
     )
 
 
@@ -193,7 +203,16 @@ def advance_log_start(state: ReplicaState, offset: Offset) -> LogChange | None:
         leader_epoch=state.leader_epoch,
         drop_below=offset,
         producers=surviving_counters(state, offset),
+        chain_before=_chain_kept_from(state, offset),
     )
+
+
+def _chain_kept_from(state: ReplicaState, offset: Offset) -> ChainDigest:
+    """Return the chain digest before the first batch that ends above `offset`."""
+    place = state.batch_index_at(offset)
+    if place is None:
+        return state.chain_digest
+    return state.batches[place - 1].chain_digest if place else state.chain_before
 
 
 def fence_producer(

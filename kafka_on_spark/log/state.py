@@ -6,13 +6,23 @@ the fake and beside the real table alike, so what a commit means is written down
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
 from kafka_on_spark.errors import CorruptLogError
-from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset, ReplicaUuid, TopicId
+from kafka_on_spark.ids import (
+    NO_CHAIN,
+    BrokerId,
+    ChainDigest,
+    DirectoryId,
+    LeaderEpoch,
+    Offset,
+    ReplicaUuid,
+    TopicId,
+)
 from kafka_on_spark.log.batch import Batch
+from kafka_on_spark.log.chain import chained, check_chain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +76,8 @@ class ReplicaState:
             before the first.
         batches: In offset order, dense.
         producers: What retention left of producers, by producer id.
+        chain_before: Chain digest before the first batch that is kept; of an emptied log, at
+            its end.
     """
 
     identity: ReplicaIdentity
@@ -75,6 +87,7 @@ class ReplicaState:
     leader_epoch: LeaderEpoch | None = None
     batches: tuple[Batch, ...] = ()
     producers: Mapping[str, ProducerCounter] = field(default_factory=dict)
+    chain_before: ChainDigest = NO_CHAIN
 
     def is_fenced_above(self, leader_epoch: LeaderEpoch) -> bool:
         """Return whether the replica has seen a later leadership than `leader_epoch`."""
@@ -111,6 +124,45 @@ class ReplicaState:
             raise CorruptLogError("offset is not where a batch begins", offset=offset)
         return self.batches[place:]
 
+    @property
+    def chain_digest(self) -> ChainDigest:
+        """Chain digest at the log end."""
+        return self.batches[-1].chain_digest if self.batches else self.chain_before
+
+    def chain_at(self, offset: Offset) -> ChainDigest | None:
+        """Return the chain digest at `offset`, or None where no batch begins or ends."""
+        if not self.batches:
+            return self.chain_before if offset == self.log_end_offset else None
+        place = bisect_right(self.batches, offset, key=lambda batch: batch.end_offset) - 1
+        if place < 0:
+            return self.chain_before if offset == self.batches[0].base_offset else None
+        found = self.batches[place]
+        return found.chain_digest if found.end_offset == offset else None
+
+    def chain_at_batch_of(self, offset: Offset) -> ChainDigest | None:
+        """Return the chain digest where the batch that holds `offset` begins, or as `chain_at`.
+
+        An emptied log may begin inside a batch, which it lacks as a whole.
+        """
+        place = self.batch_index_at(offset)
+        return self.chain_at(offset if place is None else self.batches[place].base_offset)
+
+    def borders_down_from(self, offset: Offset) -> Iterator[tuple[Offset, ChainDigest]]:
+        """Yield offset and chain digest of each border at or below `offset`, falling.
+
+        A border is where a batch begins or ends; of an emptied log, its end.
+        """
+        place = bisect_right(self.batches, offset, key=lambda batch: batch.end_offset)
+        for batch in reversed(self.batches[:place]):
+            yield batch.end_offset, batch.chain_digest
+        first = self.batches[0].base_offset if self.batches else self.log_end_offset
+        if first <= offset:
+            yield first, self.chain_before
+
+    def chained(self, batch: Batch) -> Batch:
+        """Return `batch`, which continues this log, with its chain digests."""
+        return chained(self.chain_digest, self.identity.topic_id, self.identity.partition, batch)
+
     def apply(self, change: "LogChange") -> Self:
         """Return the state after `change` was committed at the next version."""
         kept = self.batches
@@ -128,6 +180,7 @@ class ReplicaState:
             leader_epoch=change.leader_epoch,
             batches=(*kept, *change.adds),
             producers={**self.producers, **change.producers},
+            chain_before=self.chain_before if change.chain_before is None else change.chain_before,
         )
 
     def removed_by(self, change: "LogChange") -> tuple[Batch, ...]:
@@ -151,6 +204,8 @@ class LogChange:
         cut_from: Batches that begin at or after it are removed (truncation); None: no cut.
         drop_below: Batches that end at or below it are removed (retention); None: no drop.
         producers: Producer counters written in the same commit.
+        chain_before: Chain digest before the first batch that is kept after it; None: what it
+            was. What takes from the front or starts anew gives it.
     """
 
     operation: str
@@ -161,6 +216,22 @@ class LogChange:
     cut_from: Offset | None = None
     drop_below: Offset | None = None
     producers: Mapping[str, ProducerCounter] = field(default_factory=dict)
+    chain_before: ChainDigest | None = None
+
+
+def check_log(state: ReplicaState, *, checked: int = 0) -> None:
+    """Check a log that was read against itself: it is dense, and its chain computes.
+
+    `checked`: how many of its first batches were, behind the same digest.
+
+    Raises:
+        CorruptLogError: It is not, or does not. The replica is bad.
+    """
+    check_dense(state)
+    place = min(checked, len(state.batches))
+    before = state.batches[place - 1].chain_digest if place else state.chain_before
+    identity = state.identity
+    check_chain(before, identity.topic_id, identity.partition, state.batches[place:])
 
 
 def check_dense(state: ReplicaState) -> None:
@@ -172,6 +243,7 @@ def check_dense(state: ReplicaState) -> None:
         CorruptLogError: They do not. The replica is bad.
     """
     expected = state.batches[0].base_offset if state.batches else state.log_start_offset
+    last_epoch = 0
     if state.batches and expected > state.log_start_offset:
         raise CorruptLogError(
             "the log begins after its start", start=state.log_start_offset, first=expected
@@ -185,6 +257,16 @@ def check_dense(state: ReplicaState) -> None:
     for batch in state.batches:
         if batch.base_offset != expected:
             raise CorruptLogError("a gap between batches", at=expected, found=batch.base_offset)
+        fence = -1 if state.leader_epoch is None else state.leader_epoch
+        if not last_epoch <= batch.leader_epoch <= fence:
+            raise CorruptLogError(
+                "a batch of a leadership that the log has not adopted, or of one before the last",
+                base_offset=batch.base_offset,
+                leader_epoch=batch.leader_epoch,
+                last_epoch=last_epoch,
+                fence=state.leader_epoch,
+            )
+        last_epoch = batch.leader_epoch
         in_segments = sum(segment.record_count for segment in batch.segments)
         if in_segments != batch.record_count:
             raise CorruptLogError(

@@ -1,14 +1,16 @@
-"""Where a follower's log parts from its leader's: the only rule by which a log is ever cut.
+"""Where a follower's log parts from its leader's: the only rules by which a log is ever cut.
 
 Never by high watermark. Cutting to a stale one lost committed records, and cutting to the true
 one keeps records that the leader does not share (FAULTS b.1, b.2). One question is not enough
-after two fast failovers (KIP-279), so the follower asks until both name the same epoch.
+after two fast failovers (KIP-279), so the follower asks until both name the same epoch. Then by
+chain: where a table was set back, two logs may part inside an epoch, and epochs alone would keep
+them apart for ever.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kafka_on_spark.errors import UnknownLeaderEpochError
+from kafka_on_spark.errors import ReplicaLostError, UnknownLeaderEpochError
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.epochs import EpochEnd, end_offset_for, latest_epoch_with_records
@@ -81,15 +83,32 @@ def divergence_offset(follower: ReplicaState, ask_leader: AskLeader) -> Offset:
     return max(steps[-1].truncate_to, follower.log_start_offset)
 
 
+def shared_border(
+    follower: ReplicaState, leader: ReplicaState, end_offset: Offset
+) -> Offset | None:
+    """Return the highest border, at or below `end_offset`, up to which both are the same log.
+
+    None if the chains show none that both still have: nothing is known to be shared.
+    """
+    if not follower.batches:
+        end = follower.log_end_offset  # may lie inside a batch of the leader's
+        is_shared = leader.chain_at_batch_of(end) == follower.chain_before
+        return end if is_shared and end <= leader.log_end_offset else None
+    for offset, digest in follower.borders_down_from(end_offset):
+        if leader.chain_at(offset) == digest:
+            return offset
+    return None
+
+
 def follow(
     follower: ReplicaState, leader: ReplicaState, *, leader_epoch: LeaderEpoch, floor: Offset
 ) -> LogChange | None:
     """Decide, in one commit, how a follower's log moves to the leadership that `leader` has begun.
 
-    It keeps what it shares with the leader. What lies below the leader's log start can't be
-    compared any more: if nothing above it is shared, the follower starts where the leader does,
-    with the leader's counters. Kept, a deposed leader's batch down there would answer a retry of
-    an append that was never committed. None if it follows already, and lacks nothing that is gone.
+    It keeps what it shares with the leader, by epochs and by chain. If that ends below the
+    leader's log start, the follower starts where the leader does, with the leader's counters and
+    chain. Kept, a deposed leader's batch down there would answer a retry of an append that was
+    never committed. None if it follows already, and lacks nothing that is gone.
 
     Raises:
         FencedLeaderEpochError: The table is fenced above `leader_epoch`.
@@ -97,15 +116,21 @@ def follow(
         UnknownLeaderEpochError: The leader has not heard of the follower's epoch.
     """
     start = leader.log_start_offset
-    if follower.is_fenced_at(leader_epoch):
-        shared_end = follower.log_end_offset
-        has_unknown = False  # it was compared when it began to follow
-    else:
-        shared_end = divergence_offset(follower, lambda epoch: end_offset_for(leader, epoch))
-        has_unknown = follower.log_start_offset < shared_end == start
-    if shared_end >= floor and (shared_end < start or has_unknown):
+    shared_end: Offset | None = follower.log_end_offset
+    if not follower.is_fenced_at(leader_epoch):  # else it was compared when it began to follow
+        by_epochs = divergence_offset(follower, lambda epoch: end_offset_for(leader, epoch))
+        shared_end = shared_border(follower, leader, by_epochs)
+    if shared_end is None and floor > 0:
+        raise ReplicaLostError(
+            "the replica shares nothing with its leader's log", high_watermark=floor
+        )
+    if shared_end is None or floor <= shared_end < start:
         return operations.truncate_fully_and_start_at(
-            follower, start, leader_epoch=leader_epoch, producers=dict(leader.producers)
+            follower,
+            start,
+            leader_epoch=leader_epoch,
+            producers=dict(leader.producers),
+            chain_before=leader.chain_at_batch_of(start) or leader.chain_before,
         )
     return operations.adopt(
         follower, leader_epoch=leader_epoch, truncate_to=shared_end, floor=floor

@@ -62,6 +62,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "partition_epoch": "long",
     "high_watermark": "long",
     "high_watermark_epoch": "long",
+    "high_watermark_chain": "string",
     "log_end_offset": "long",
     "log_start_offset": "long",
     "broker_id": "integer",

@@ -328,6 +328,7 @@ def _high_watermark(draft: _Draft, record: HighWatermarkRecord) -> None:
     if record.high_watermark is not None and record.high_watermark > partition.high_watermark:
         changed["high_watermark"] = record.high_watermark
         changed["high_watermark_epoch"] = record.high_watermark_epoch
+        changed["high_watermark_chain"] = record.high_watermark_chain
     if record.log_start_offset is not None:
         changed["log_start_offset"] = max(record.log_start_offset, partition.log_start_offset)
     partitions.put(record.partition, replace(partition, **changed))

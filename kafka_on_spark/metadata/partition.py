@@ -9,7 +9,9 @@ from kafka_on_spark.errors import ensure
 from kafka_on_spark.ids import (
     KEEP,
     LOST,
+    NO_CHAIN,
     BrokerId,
+    ChainDigest,
     DirectoryId,
     Keep,
     LeaderEpoch,
@@ -25,7 +27,8 @@ class PartitionChange:
     """A change to one partition's registration; a field left at KEEP does not change.
 
     Source: Kafka's PartitionChangeRecord, where -2 stands for KEEP and -1 for None.
-    `high_watermark` and `high_watermark_epoch` change here only by an unclean election.
+    `high_watermark`, `high_watermark_epoch` and `high_watermark_chain` change here only by an
+    unclean election, and together.
     """
 
     isr: frozenset[BrokerId] | Keep = KEEP
@@ -39,6 +42,7 @@ class PartitionChange:
     throttle_bytes_per_s: int | Keep | None = KEEP
     high_watermark: Offset | Keep = KEEP
     high_watermark_epoch: LeaderEpoch | Keep | None = KEEP
+    high_watermark_chain: ChainDigest | Keep = KEEP
     unclean_generation: int | Keep = KEEP
 
 
@@ -72,6 +76,7 @@ class PartitionRegistration:
         high_watermark: First offset not committed.
         high_watermark_epoch: Epoch of the record below the high watermark; None while
             nothing is committed.
+        high_watermark_chain: Chain digest of the log at the high watermark.
         log_end_offset: The leader's log end as last recorded; work for replication if it is
             above the high watermark. An unclean election sets it with the high watermark: both
             are where the new leader's log ends.
@@ -92,6 +97,7 @@ class PartitionRegistration:
     throttle_bytes_per_s: int | None = None
     high_watermark: Offset = Offset(0)
     high_watermark_epoch: LeaderEpoch | None = None
+    high_watermark_chain: ChainDigest = NO_CHAIN
     log_end_offset: Offset = Offset(0)
     log_start_offset: Offset = Offset(0)
     unclean_generation: int = 0
@@ -234,6 +240,7 @@ class PartitionRegistration:
         leader_epoch, partition_epoch = self.epochs_after(change)
         uuids, generation = change.replica_uuids, change.unclean_generation
         mark, mark_epoch = change.high_watermark, change.high_watermark_epoch
+        chain = change.high_watermark_chain
         adding, removing = change.adding_replicas, change.removing_replicas
         throttle = change.throttle_bytes_per_s
         return type(self)(
@@ -250,6 +257,7 @@ class PartitionRegistration:
             throttle_bytes_per_s=self.throttle_bytes_per_s if throttle is KEEP else throttle,
             high_watermark=self.high_watermark if mark is KEEP else mark,
             high_watermark_epoch=self.high_watermark_epoch if mark_epoch is KEEP else mark_epoch,
+            high_watermark_chain=self.high_watermark_chain if chain is KEEP else chain,
             log_end_offset=self.log_end_offset if mark is KEEP else mark,
             log_start_offset=self.log_start_offset,
             unclean_generation=self.unclean_generation if generation is KEEP else generation,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from kafka_on_spark.ids import (
     BrokerEpoch,
     BrokerId,
+    ChainDigest,
     ControllerEpoch,
     DirectoryId,
     LeaderEpoch,
@@ -179,7 +180,8 @@ class HighWatermarkRecord:
     """The high watermark moves, or (with None) only the leader's log end is recorded.
 
     Valid only if the partition's leader epoch and partition epoch are still the ones its
-    author saw; replay ignores one that is not.
+    author saw; replay ignores one that is not. The high watermark, the epoch of the record
+    below it and the chain digest at it are given together, or none of them.
     """
 
     topic_id: TopicId
@@ -188,6 +190,7 @@ class HighWatermarkRecord:
     partition_epoch: PartitionEpoch
     high_watermark: Offset | None
     high_watermark_epoch: LeaderEpoch | None
+    high_watermark_chain: ChainDigest | None
     log_end_offset: Offset
     log_start_offset: Offset | None = None
     cause: str | None = None

@@ -18,7 +18,7 @@ from kafka_on_spark.errors import (
     ProtocolError,
     ReplicaLostError,
 )
-from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.ids import ChainDigest, Offset, PartitionKey
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.epochs import epoch_entries
 from kafka_on_spark.log.state import ReplicaState
@@ -37,10 +37,12 @@ def partition_report(
 ) -> PartitionReport:
     """Return one report of a partition from what was seen of its replicas."""
     since_ms = None
+    borders: list[tuple[Offset, ChainDigest]] = []
     epoch_start = leader.log_end_offset
     if leader_state is not None:
         above = leader_state.batches_between(partition.high_watermark, leader_state.log_end_offset)
         since_ms = above[0].appended_at_ms if above else None
+        borders = _borders(leader_state, partition.high_watermark)
         leaderships = epoch_entries(leader_state)
         epoch_start = leaderships[-1].start_offset if leaderships else leader_state.log_end_offset
     return PartitionReport(
@@ -52,22 +54,29 @@ def partition_report(
         uncommitted_since_ms=since_ms,
         followers=tuple(followers),
         now_ms=now_ms,
+        borders=tuple(borders),
     )
 
 
-def ends_alike(follower: ReplicaState, leader: ReplicaState) -> bool:
-    """Return whether the follower's last batch is the leader's at the same place.
+def _borders(leader: ReplicaState, high_watermark: Offset) -> list[tuple[Offset, ChainDigest]]:
+    """Return offset and chain digest of the borders of a leader's log from `high_watermark` on."""
+    above = leader.batches_between(high_watermark, leader.log_end_offset)
+    found = [(each.end_offset, each.chain_digest) for each in above[-BORDERS_MAX:]]
+    digest = leader.chain_at(high_watermark)
+    return found if digest is None else [(high_watermark, digest), *found]
 
-    What lies below the leader's log start can't be compared any more, and needs not.
+
+def ends_alike(follower: ReplicaState, leader: ReplicaState) -> bool:
+    """Return whether the leader's chain digest at the follower's end is the follower's.
+
+    Both were computed when the tables were read. So all below it is the same log.
     """
     end = follower.log_end_offset
-    if end > leader.log_end_offset:
+    if not leader.log_start_offset <= end <= leader.log_end_offset:
         return False
-    if not follower.batches or end <= leader.log_start_offset:
-        return end >= leader.log_start_offset
-    last = follower.batches[-1]
-    place = leader.batch_index_at(last.base_offset)
-    return place is not None and leader.batches[place].is_same_as(last)
+    if follower.batches:
+        return leader.chain_at(end) == follower.chain_digest
+    return leader.chain_at_batch_of(end) == follower.chain_before
 
 
 def state_report(
@@ -75,10 +84,11 @@ def state_report(
     state: ReplicaState,
     *,
     is_matched: bool,
+    is_parted: bool = False,
     missing: Sequence[Batch],
 ) -> ReplicaReport:
     """Return the report of a replica whose table was read."""
-    error = None if is_matched else CorruptLogError("its last batch differs from the leader's")
+    error = None if is_matched else CorruptLogError("its log differs from the leader's at its end")
     return ReplicaReport(
         broker_id=address.broker_id,
         replica_uuid=address.replica_uuid,
@@ -86,13 +96,18 @@ def state_report(
         fence=state.leader_epoch,
         log_end_offset=state.log_end_offset,
         last_epoch=state.batches[-1].leader_epoch if state.batches else None,
+        chain_digest=state.chain_digest,
         is_matched=is_matched,
+        is_parted=is_parted,
         missing_since_ms=missing[0].appended_at_ms if missing else None,
         missing_bytes=sum(batch.size_bytes for batch in missing),
         error_code=NO_ERROR if error is None else error.code,
         error=None if error is None else str(error),
     )
 
+
+BORDERS_MAX: Final = 1024
+"""How many borders of a leader's log go into a report: the newest."""
 
 _BAD: Final = (ReplicaLostError, InconsistentTopicIdError, CorruptLogError)
 
@@ -163,6 +178,7 @@ def _merged(reports: list[PartitionReport]) -> PartitionReport:
         uncommitted_since_ms=min(since, default=None),
         followers=tuple(follower for report in reports for follower in report.followers),
         now_ms=furthest.now_ms,
+        borders=furthest.borders,
     )
 
 

@@ -56,12 +56,14 @@ def _report(
     key: tuple[Any, int],
     leader: Mapping[str, Any],
     followers: Sequence[Mapping[str, Any]],
+    borders: Sequence[tuple[Any, Any]],
     **plain: Any,
 ) -> PartitionReport:
     return PartitionReport(
         key=PartitionKey(*key),
         leader=_replica(leader),
         followers=tuple(map(_replica, followers)),
+        borders=tuple((offset, digest) for offset, digest in borders),
         **plain,
     )
 

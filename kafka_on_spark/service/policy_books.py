@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey, TopicPartition
+from kafka_on_spark.ids import (
+    NO_CHAIN,
+    BrokerId,
+    ChainDigest,
+    LeaderEpoch,
+    Offset,
+    PartitionKey,
+    TopicPartition,
+)
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.visible import visible
@@ -83,6 +91,7 @@ class Reach(NamedTuple):
 
     offset: Offset
     leader_epoch: LeaderEpoch | None
+    chain_digest: ChainDigest
 
 
 class _Pair(NamedTuple):
@@ -149,7 +158,7 @@ class PolicyBooks:
 
     def reach(self, key: PartitionKey, broker_id: BrokerId) -> Reach:
         """Return how far a replica is known to go."""
-        return self._reach.get((key, broker_id), Reach(Offset(0), None))
+        return self._reach.get((key, broker_id), Reach(Offset(0), None, NO_CHAIN))
 
     def undetected(self, recorded_seconds: float, instead_seconds: float) -> None:
         """Add time in which leaders did not answer and nobody knew."""
@@ -172,7 +181,9 @@ class PolicyBooks:
             self.instead.note(key, would, time_ms, is_dead=is_dead)
             if would is not None:
                 self._names[key] = instead.name_of(key)
-                reach = Reach(would.high_watermark, would.high_watermark_epoch)
+                reach = Reach(
+                    would.high_watermark, would.high_watermark_epoch, would.high_watermark_chain
+                )
                 for broker_id in would.isr:
                     self._reach[key, broker_id] = reach
             if was is None or would is None:

@@ -162,6 +162,8 @@ def known_looks(
                     log_end_offset=max(reach.offset, mine.log_start_offset),
                     last_epoch=reach.leader_epoch,
                     epoch_below_high_watermark=reach.leader_epoch if has_all else None,
+                    chain_digest=reach.chain_digest,
+                    chain_at_high_watermark=mine.high_watermark_chain if has_all else None,
                 )
             )
     return looks

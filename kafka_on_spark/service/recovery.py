@@ -44,6 +44,8 @@ def look_at(order: LookOrder, replicas: ReplicaStore) -> ReplicaLook | None:
         log_end_offset=state.log_end_offset,
         last_epoch=state.batches[-1].leader_epoch if state.batches else None,
         epoch_below_high_watermark=state.epoch_at(Offset(order.high_watermark - 1)),
+        chain_digest=state.chain_digest,
+        chain_at_high_watermark=state.chain_at(order.high_watermark),
     )
 
 

@@ -11,7 +11,7 @@ from kafka_on_spark.errors import (
     NotLeaderOrFollowerError,
     ReplicaLostError,
 )
-from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.ids import NO_CHAIN, LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch, StagedBatch, WriterFence
 from kafka_on_spark.log.state import LogChange, ReplicaState
@@ -77,6 +77,7 @@ def begin_leadership(replica: ReplicaLog, partition: PartitionRegistration) -> R
                 partition.log_start_offset,
                 leader_epoch=partition.leader_epoch,
                 producers=dict(state.producers),
+                chain_before=NO_CHAIN,
             )
         change = operations.adopt(
             state,
@@ -135,6 +136,7 @@ def proves_complete(state: ReplicaState, partition: PartitionRegistration) -> bo
         log_start_offset=state.log_start_offset,
         log_end_offset=state.log_end_offset,
         epoch_below_high_watermark=state.epoch_at(below),
+        chain_at_high_watermark=state.chain_at(partition.high_watermark),
     )
 
 

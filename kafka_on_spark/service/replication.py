@@ -23,7 +23,7 @@ from kafka_on_spark.log.batch import Batch, Segment
 from kafka_on_spark.log.epochs import latest_epoch_with_records
 from kafka_on_spark.log.fetching import OffsetPlace, check_fetch, place_of
 from kafka_on_spark.log.leadership import check_leader_epoch
-from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.log.truncation import follow
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaLog, ReplicaStore, SegmentStore
@@ -179,20 +179,15 @@ class _Fetcher:
         """Return a look at the leader that is not older than the follower's log.
 
         A follower under the same fence with the larger end means a stale look; if it stands,
-        the leader lost commits, and the *leader* is bad.
+        one of both lost or changed commits.
         """
         if not follower.is_fenced_at(self._epoch):
             return leader
-        if place_of(leader, follower.log_end_offset) is not OffsetPlace.ABOVE_END:
+        if not _is_above(follower, leader):
             return leader
         leader = self.load_leader(leader_log)
-        if place_of(leader, follower.log_end_offset) is OffsetPlace.ABOVE_END:
-            error = ReplicaLostError(
-                "the leader has lost commits that its follower has",
-                leader_end=leader.log_end_offset,
-                follower_end=follower.log_end_offset,
-            )
-            raise _RefusedError(failed_report(self._order.leader, error))
+        if _is_above(follower, leader):
+            raise self._parted(follower)
         return leader
 
     def catch_up(
@@ -201,15 +196,12 @@ class _Fetcher:
         """Adopt the leadership and take what the leader has up to its end as seen."""
         assert self._order.follower is not None
         try:
-            if follower.log_end_offset < self._floor():
+            if self._lacks(follower) is not None:
                 follower = self.load_follower(follower_log)  # a stale look is no loss
             for _ in range(ATTEMPTS_MAX):
-                if follower.log_end_offset < self._floor():
-                    raise ReplicaLostError(
-                        "the replica is shorter than what is committed",
-                        end=follower.log_end_offset,
-                        high_watermark=self._floor(),
-                    )
+                lacks = self._lacks(follower)
+                if lacks is not None:
+                    raise lacks
                 try:
                     follower = self._adopt(follower_log, follower, leader)
                     return self._take_all(follower_log, follower, leader)
@@ -230,6 +222,29 @@ class _Fetcher:
         follower = follower_log.commit(follower, change)
         self.truncated_records += cut_records
         return follower
+
+    def _lacks(self, follower: ReplicaState) -> ReplicaLostError | None:
+        """Return what a log that must be complete lacks of what the register has as committed.
+
+        Who is in sync or eligible ends at the high watermark or above it and has its chain
+        digest; both hold of a later register, too. Nothing is known of what lies below the log
+        start.
+        """
+        partition = self._order.partition
+        end, mark = follower.log_end_offset, partition.high_watermark
+        if not self._must_be_complete():
+            return None
+        if end < mark:
+            return ReplicaLostError(
+                "the replica is shorter than what is committed", end=end, high_watermark=mark
+            )
+        if follower.log_start_offset > mark:
+            return None
+        if follower.chain_at(mark) != partition.high_watermark_chain:
+            return ReplicaLostError(
+                "the replica has other records than those that are committed", high_watermark=mark
+            )
+        return None
 
     def _floor(self) -> Offset:
         """Return the end below which this follower must not fall (I14).
@@ -255,7 +270,7 @@ class _Fetcher:
         while missing and (bytes_max := self._bytes_max()):
             taken = first_batches(missing, bytes_max)
             self._copy([segment for batch in taken for segment in batch.segments])
-            change = operations.append_fetched(follower, taken, leader_epoch=self._epoch)
+            change = self._continued(follower, taken)
             follower = follower_log.commit(follower, change)
             self.copied_bytes += sum(batch.size_bytes for batch in taken)
             self.copied_records += sum(batch.record_count for batch in taken)
@@ -272,8 +287,8 @@ class _Fetcher:
     def _is_one_log(self, follower: ReplicaState, leader: ReplicaState) -> bool:
         """Return whether the leader's log continues the follower's, so that more can be taken.
 
-        Kafka's check of a fetch first, by epochs; then the batches themselves, which tell logs
-        apart that were written twice under one epoch.
+        Kafka's check of a fetch first, by epochs; then the chain, which tells logs apart that
+        were written twice under one epoch.
         """
         if _is_above(follower, leader):  # a twin has taken more than was seen of the leader
             return False
@@ -281,32 +296,37 @@ class _Fetcher:
         parted = check_fetch(leader, follower.log_end_offset, last_fetched_epoch=last_epoch)
         if parted is None and ends_alike(follower, leader):
             return True
-        self._check_difference(follower)
-        return False
+        raise self._parted(follower)
 
-    def _check_difference(self, follower: ReplicaState) -> None:
-        """Say whose fault it is that a log differs from its leader's under the leader's epoch.
+    def _parted(self, follower: ReplicaState) -> _RefusedError:
+        """Return the report of a follower whose log is not its leader's under the leader's epoch.
 
-        A follower takes all it has from its leaders, so a difference means that a leader lost
-        commits and wrote others in their place. In its own epoch that is this leader. In an
-        older one, a follower that need not have all committed records is fetched anew; of two
-        that must, nobody knows which is right: nothing is cut or counted (DESIGN §6).
-
-        Raises:
-            _RefusedError: The leader is bad.
-            ReplicaLostError: The follower is bad.
+        A follower takes all it has from its leaders, so one of both lost or changed commits. Both
+        logs compute, or they would not have been read, and the leader has proved to have what
+        the register has. A follower that has not is bad; so is one outside the ISR, on which
+        nothing rests: it is fetched anew. Of two that have, nobody knows which is right: it is
+        not guessed (DESIGN §6).
         """
         assert self._order.follower is not None
-        if follower.batches and follower.batches[-1].leader_epoch == self._epoch:
+        error = self._lacks(follower)
+        if error is None and self._order.follower.broker_id not in self._order.partition.isr:
             error = ReplicaLostError(
-                "the leader has lost commits that its follower has, and written others",
-                follower_end=follower.log_end_offset,
+                "the replica has another log than its leader", end=follower.log_end_offset
             )
-            raise _RefusedError(failed_report(self._order.leader, error))
-        if not self._must_be_complete():
-            raise ReplicaLostError(
-                "the replica differs from its leader", end=follower.log_end_offset
+        if error is not None:
+            return _RefusedError(failed_report(self._order.follower, error))
+        return _RefusedError(
+            state_report(
+                self._order.follower, follower, is_matched=False, is_parted=True, missing=()
             )
+        )
+
+    def _continued(self, follower: ReplicaState, batches: Sequence[Batch]) -> LogChange:
+        """Decide to take `batches`; what does not compute is the leader's fault."""
+        try:
+            return operations.append_fetched(follower, batches, leader_epoch=self._epoch)
+        except CorruptLogError as error:
+            raise _RefusedError(failed_report(self._order.leader, error)) from error
 
     def _copy(self, segments: Sequence[Segment]) -> None:
         """Have the files in the follower's folder; a damaged source is the leader's fault."""

@@ -5,59 +5,58 @@ Kafka keeps in checkpoint files: log start, log end, the fence and left-over pro
 a commit is atomic over data and counters, and a plain Delta reader sees an ordinary table.
 """
 
-import json
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
-from typing import Any, Final
-
-import pyarrow as pa
-from deltalake.transaction import AddAction, RemoveAction
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
-    CorruptLogError,
     KafkaOnSparkError,
     KafkaStorageError,
 )
-from kafka_on_spark.ids import LeaderEpoch, Offset
-from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment
+from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset
+from kafka_on_spark.log import chain
+from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.state import (
     LogChange,
     ProducerCounter,
     ReplicaIdentity,
     ReplicaState,
-    check_dense,
+    check_log,
 )
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.storage.deadlines import RootHangsError, within
 from kafka_on_spark.storage.delta import DeltaLog
 from kafka_on_spark.storage.evidence import EVIDENCE, identity_flaw, look_at, table_flaw
 from kafka_on_spark.storage.failures import storage_error
+from kafka_on_spark.storage.replica_headers import (
+    HEADER_SCHEMA,
+    TABLE_SCHEMA,
+    Row,
+    add_actions,
+    batches_of,
+    remove_actions,
+    rows_of,
+)
 from kafka_on_spark.storage.root_identity import check_directory
 from kafka_on_spark.storage.roots import StorageOptions
-from kafka_on_spark.storage.segments import SEGMENT_SCHEMA, TIMESTAMP, replica_folder
+from kafka_on_spark.storage.segments import replica_folder
 
-FORMAT_VERSION: Final = "1"
-HEADER_SCHEMA: Final = pa.schema(
-    [
-        ("base_offset", pa.int64()),
-        ("batch_base_offset", pa.int64()),
-        ("batch_record_count", pa.int64()),
-        ("partition_count", pa.int32()),
-        ("leader_epoch", pa.int32()),
-        ("producer_id", pa.string()),
-        ("producer_epoch", pa.int32()),
-        ("sequence", pa.int64()),
-        ("payload_digest", pa.int64()),
-    ]
-)
-TABLE_SCHEMA: Final = pa.schema([*HEADER_SCHEMA, *SEGMENT_SCHEMA])
-
+FORMAT_VERSION: Final = "2"
 LOG_START_OFFSET: Final = "log-start-offset"
 LOG_END_OFFSET: Final = "log-end-offset"
 LEADER_EPOCH: Final = "leader-epoch"
+CHAIN_HIGH: Final = "chain-high"  # the digest before the first segment that is kept, in
+CHAIN_LOW: Final = "chain-low"  # two halves; absent: that of the beginning
 PRODUCER_COUNT: Final = "producer-count"  # left-over producers: 0 saves looking for them
+
+
+class _Checked(NamedTuple):
+    """A table as it was read and checked last."""
+
+    rows: Sequence[Row]
+    chain_before: ChainDigest
+    batches: tuple[Batch, ...]
 
 
 class DeltaReplicaLog:
@@ -72,6 +71,7 @@ class DeltaReplicaLog:
         self._address = address
         self._delta = DeltaLog(replica_folder(address), options, is_flushed=address.is_flushed)
         self._state: ReplicaState | None = None
+        self._checked: _Checked | None = None
         self._options = options
         self._is_checked = is_checked
 
@@ -170,7 +170,7 @@ class DeltaReplicaLog:
                 f" to be wrong with it: {claim.message}"
             )
         self._delta.forget()
-        self._state = None
+        self._state, self._checked = None, None
         return flaw
 
     def _flaw_anew(self) -> KafkaOnSparkError | None:
@@ -193,9 +193,10 @@ class DeltaReplicaLog:
         expected = configuration_of(self._address.identity)
         version = found.get("kos.format.version", FORMAT_VERSION)
         if version != FORMAT_VERSION:
+            advice = "use a newer kafka_on_spark" if version > FORMAT_VERSION else "make it anew"
             raise KafkaStorageError(
                 f"the table at {self._delta.uri} has format {version}, this version reads"
-                f" {FORMAT_VERSION}: use a newer kafka_on_spark"
+                f" {FORMAT_VERSION}: {advice}"
             )
         flaw = identity_flaw(found, expected, self._delta.uri)
         if flaw is not None:
@@ -203,17 +204,40 @@ class DeltaReplicaLog:
 
     def _read_state(self, version: int) -> ReplicaState:
         counter = self._delta.counter
+        rows = rows_of(self._delta.active_files())
+        before = chain.from_halves(counter(CHAIN_HIGH), counter(CHAIN_LOW))
+        same, kept = self._unchanged(rows, before)
         state = ReplicaState(
             identity=self._address.identity,
             version=version,
             log_start_offset=Offset(counter(LOG_START_OFFSET) or 0),
             log_end_offset=Offset(counter(LOG_END_OFFSET) or 0),
             leader_epoch=_epoch(counter(LEADER_EPOCH)),
-            batches=tuple(batches_of(self._delta.active_files())),
+            batches=(*kept, *batches_of(rows[same:])),
             producers=self._producers() if counter(PRODUCER_COUNT) else {},
+            chain_before=before,
         )
-        check_dense(state)
+        check_log(state, checked=len(kept))
+        self._checked = _Checked(rows, before, state.batches)
         return state
+
+    def _unchanged(self, rows: Sequence[Row], before: ChainDigest) -> tuple[int, tuple[Batch, ...]]:
+        """Return how many of the first rows are those of the last look, and their batches.
+
+        What they say was checked then. A log that grew costs what it grew by.
+        """
+        known = self._checked
+        if known is None or known.chain_before != before:
+            return 0, ()
+        pairs = zip(rows, known.rows, strict=False)
+        same = next((place for place, (now, was) in enumerate(pairs) if now != was), None)
+        same = min(len(rows), len(known.rows)) if same is None else same
+        place = 0
+        for count, batch in enumerate(known.batches):
+            if place + len(batch.segments) > same:
+                return place, known.batches[:count]
+            place += len(batch.segments)
+        return place, known.batches
 
     def _producers(self) -> Mapping[str, ProducerCounter]:
         counters = self._delta.counters()
@@ -240,11 +264,9 @@ class DeltaReplicaLog:
                 operation=change.operation,
                 schema=TABLE_SCHEMA,
                 partition_by=HEADER_SCHEMA.names,
-                adds=[action for batch in change.adds for action in _add_actions(batch)],
+                adds=[action for batch in change.adds for action in add_actions(batch)],
                 removes=[
-                    action
-                    for batch in state.removed_by(change)
-                    for action in _remove_actions(batch)
+                    action for batch in state.removed_by(change) for action in remove_actions(batch)
                 ],
                 counters=_counters(state, after, change),
             )
@@ -288,153 +310,11 @@ def _counters(before: ReplicaState, after: ReplicaState, change: LogChange) -> d
         counters[LOG_START_OFFSET] = after.log_start_offset
     if after.leader_epoch is not None and after.leader_epoch != before.leader_epoch:
         counters[LEADER_EPOCH] = after.leader_epoch
+    if change.chain_before is not None:
+        counters[CHAIN_HIGH], counters[CHAIN_LOW] = chain.halves(change.chain_before)
     for producer_id, counter in change.producers.items():
         counters[f"producer/{producer_id}"] = counter.sequence
         counters[f"producer-epoch/{producer_id}"] = counter.producer_epoch
     if change.producers:
         counters[PRODUCER_COUNT] = len(after.producers)
     return counters
-
-
-def _header(batch: Batch, segment_base: int) -> dict[str, str | None]:
-    stamp = batch.producer
-    return {
-        "base_offset": str(segment_base),
-        "batch_base_offset": str(batch.base_offset),
-        "batch_record_count": str(batch.record_count),
-        "partition_count": str(batch.partition_count),
-        "leader_epoch": str(batch.leader_epoch),
-        "producer_id": None if stamp is None else stamp.producer_id,
-        "producer_epoch": None if stamp is None else str(stamp.producer_epoch),
-        "sequence": None if stamp is None else str(stamp.sequence),
-        "payload_digest": None if stamp is None else str(stamp.payload_digest),
-    }
-
-
-def _placed(batch: Batch) -> Iterable[tuple[int, Segment]]:
-    base = int(batch.base_offset)
-    for segment in batch.segments:
-        yield base, segment
-        base += segment.record_count
-
-
-def _add_actions(batch: Batch) -> Iterable[AddAction]:
-    for base, segment in _placed(batch):
-        yield AddAction(
-            path=segment.path,
-            size=segment.size_bytes,
-            partition_values=_header(batch, base),
-            modification_time=batch.appended_at_ms,
-            data_change=True,
-            stats=_stats(segment),
-        )
-
-
-def _remove_actions(batch: Batch) -> Iterable[RemoveAction]:
-    for base, segment in _placed(batch):
-        yield RemoveAction(
-            segment.path, True, batch.appended_at_ms, segment.size_bytes, _header(batch, base)
-        )
-
-
-def _stats(segment: Segment) -> str:
-    return json.dumps(
-        {
-            "numRecords": segment.record_count,
-            "minValues": {"timestamp": iso(segment.timestamp_min_us)},
-            "maxValues": {"timestamp": iso(segment.timestamp_max_us)},
-            "nullCount": {"timestamp": 0},
-        }
-    )
-
-
-def iso(time_us: int) -> str:
-    """Return µs since 1970 UTC as Delta's stats have it."""
-    seconds, micros = divmod(time_us, 1_000_000)
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return f"{moment.year:04}-{moment:%m-%dT%H:%M:%S}.{micros:06d}Z"
-
-
-_FILE_COLUMNS: Final = (
-    "path",
-    "size_bytes",
-    "modification_time",
-    "num_records",
-    "min.timestamp",
-    "max.timestamp",
-    *(f"partition.{name}" for name in HEADER_SCHEMA.names),
-)
-
-
-def batches_of(files: pa.Table) -> Iterable[Batch]:
-    """Yield the batches that a table's files make, in offset order.
-
-    Raises:
-        CorruptLogError: A file has no header, or a batch's files disagree.
-    """
-    if files.num_rows == 0:
-        return
-    rows = _rows(files)
-    start = 0
-    for end in range(1, len(rows) + 1):
-        if end == len(rows) or rows[end][7] != rows[start][7]:
-            yield _batch(rows[start:end])
-            start = end
-
-
-def _rows(files: pa.Table) -> list[tuple[Any, ...]]:
-    try:
-        columns = [
-            _plain(files.column(name)) if name in files.column_names else [None] * files.num_rows
-            for name in _FILE_COLUMNS
-        ]
-        return sorted(zip(*columns, strict=True), key=lambda row: row[6])
-    except (TypeError, KeyError, pa.ArrowException) as error:
-        raise CorruptLogError(f"a file has no batch header: {error}") from error
-
-
-def _plain(column: pa.ChunkedArray) -> list[Any]:
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(TIMESTAMP).cast(pa.int64())
-    values: list[Any] = column.to_pylist()
-    return values
-
-
-def _batch(rows: list[tuple[Any, ...]]) -> Batch:
-    first = rows[0]
-    header = first[7:]
-    if any(row[7:] != header for row in rows):
-        raise CorruptLogError("the segments of a batch disagree", base_offset=first[7])
-    base, count, partition_count, leader_epoch, producer_id, producer_epoch, seq, digest = header
-    try:
-        producer = None
-        if producer_id is not None:
-            producer = ProducerStamp(
-                producer_id=producer_id,
-                producer_epoch=producer_epoch,
-                sequence=seq,
-                payload_digest=digest,
-            )
-        segments = tuple(
-            Segment(
-                path=row[0],
-                size_bytes=row[1],
-                record_count=row[3],
-                timestamp_min_us=row[4],
-                timestamp_max_us=row[5],
-            )
-            for row in rows
-        )
-    except (AssertionError, TypeError) as error:
-        raise CorruptLogError("not a segment of a batch", base_offset=first[6]) from error
-    if first[6] != base:
-        raise CorruptLogError("a batch has lost its first segment", base_offset=base)
-    return Batch(
-        base_offset=base,
-        record_count=count,
-        leader_epoch=leader_epoch,
-        partition_count=partition_count,
-        producer=producer,
-        appended_at_ms=first[2],
-        segments=segments,
-    )

@@ -17,7 +17,7 @@ from uuid import uuid4
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.view_plan import FindSize, ViewFile
-from kafka_on_spark.storage.replica_log import iso
+from kafka_on_spark.storage.replica_headers import iso
 from kafka_on_spark.storage.roots import (
     RootFiles,
     StorageOptions,

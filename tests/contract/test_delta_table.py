@@ -149,7 +149,7 @@ def test_configuration_says_which_replica_it_is(replica, uri, delta_disks):
         "kos.broker.id": "1",
         "kos.directory.id": identity.directory_id,
         "kos.replica.uuid": identity.replica_uuid,
-        "kos.format.version": "1",
+        "kos.format.version": "2",
     }
 
 

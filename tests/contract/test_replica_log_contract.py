@@ -9,7 +9,9 @@ from kafka_on_spark.ids import DirectoryId, Offset, PartitionKey
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.producer_state import AppendedBefore
 from kafka_on_spark.log.state import ProducerCounter
-from tests.builders import NOW_MS, batch, disk, staged, stamp, text_of, uuid_on
+from tests.builders import NOW_MS, batch, disk, log, staged, stamp, text_of, uuid_on
+
+CHAIN = log("0:xyz").chain_digest
 
 
 @pytest.fixture
@@ -72,17 +74,19 @@ def test_making_twice_is_fine_and_keeps_what_is_there(disks, replica, address):
 
 
 def test_every_operation_is_read_back_as_it_was_committed(disks, replica, address):
-    fetched = [batch("f", 7, "2 1", epoch=2), batch("g", 10, epoch=2, producer=stamp(6))]
+    def fetch(state):
+        first = batch("f", 7, "2 1", epoch=2, after=state)
+        state = replace(state, batches=(*state.batches, first))
+        second = batch("g", 10, epoch=2, producer=stamp(6), after=state)
+        return operations.append_fetched(state, [first, second], leader_epoch=2)
+
     steps = [
         ("", lead(0)),
         ("0:a", write("a")),
         ("0:abbb", write("b", "2 1", stamp(4, epoch=1, digest=-(2**63)))),
         ("0:abbbccc", write("c", "1 1 1")),
         ("0:abbbccc", lead(2)),
-        (
-            "0:abbbccc 2:fffg",
-            lambda state: operations.append_fetched(state, fetched, leader_epoch=2),
-        ),
+        ("0:abbbccc 2:fffg", fetch),
         ("0:abbb", lambda state: adopt(state, 3, cut=Offset(4))),
         ("0:bbb", lambda state: operations.advance_log_start(state, Offset(2))),
         ("0:bbb", lambda state: operations.fence_producer(state, "q", 5, leader_epoch=3)),
@@ -104,13 +108,14 @@ def test_new_start_is_one_commit_with_the_leaders_producers(disks, replica, addr
     after = run(
         replica,
         lambda state: operations.truncate_fully_and_start_at(
-            state, Offset(40), leader_epoch=2, producers=counters
+            state, Offset(40), leader_epoch=2, producers=counters, chain_before=CHAIN
         ),
     )
 
     assert after.version == before.version + 1
     assert (after.log_start_offset, after.log_end_offset, after.batches) == (40, 40, ())
     assert (after.leader_epoch, dict(after.producers)) == (2, counters)
+    assert after.chain_digest == CHAIN
     assert_reopens_as(disks, address, after)
 
 
@@ -120,9 +125,11 @@ def test_emptied_log_may_go_on_with_a_batch_from_below_its_start(disks, replica,
     after = run(
         replica,
         lambda state: operations.truncate_fully_and_start_at(
-            state, start_at, leader_epoch=0, producers={}
+            state, start_at, leader_epoch=0, producers={}, chain_before=CHAIN
         ),
-        lambda state: operations.append_fetched(state, [batch("a", 38, "3 1")], leader_epoch=0),
+        lambda state: operations.append_fetched(
+            state, [batch("a", 38, "3 1", after=state)], leader_epoch=0
+        ),
     )
 
     assert (after.log_start_offset, after.log_end_offset) == (40, 42)

@@ -90,6 +90,7 @@ def advance_log_start(cluster: Cluster, offset: int) -> None:
         partition_epoch=partition.partition_epoch,
         high_watermark=None,
         high_watermark_epoch=None,
+        high_watermark_chain=None,
         log_end_offset=partition.log_end_offset,
         log_start_offset=Offset(offset),
     )

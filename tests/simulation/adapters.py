@@ -21,7 +21,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Segment
-from kafka_on_spark.log.state import LogChange, ReplicaState, check_dense
+from kafka_on_spark.log.state import LogChange, ReplicaState, check_log
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.ports import ReplicaAddress
 from tests.simulation.disks import Disks, Root, Table, folder
@@ -121,7 +121,7 @@ class SimulatedReplicaLog:
         if state.version < self._seen_version:
             raise ReplicaLostError("the table is gone or went back")
         self._seen_version = state.version
-        check_dense(state)
+        check_log(state)
         return state
 
     def _older(self, table: Table) -> ReplicaState:

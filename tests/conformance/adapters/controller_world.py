@@ -31,7 +31,7 @@ from kafka_on_spark.metadata.records import (
     Stamp,
     TopicRecord,
 )
-from tests.builders import disk
+from tests.builders import digest_at, disk
 from tests.conformance.adapters.partitions import SETS, registration
 from tests.conformance.runner import Adapter, CutOffError
 
@@ -195,6 +195,7 @@ class ControllerWorld(Adapter):
                     partition_epoch=partition.partition_epoch,
                     high_watermark=end,
                     high_watermark_epoch=partition.leader_epoch,
+                    high_watermark_chain=digest_at(end),
                     log_end_offset=end,
                 )
             )

@@ -21,13 +21,14 @@ from kafka_on_spark.controller.reports import PartitionReport, ReplicaReport
 from kafka_on_spark.controller.requests import Request, answer, request_record, response_of
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import ProtocolError
+from kafka_on_spark.ids import NO_CHAIN, Offset
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.codec import COLUMNS, decode, encode
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import AdminResultRecord, MetadataBatch, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.making import record_made, renew_lost
-from tests.builders import NOW_MS, address, cluster_of
+from tests.builders import NOW_MS, address, cluster_of, digest_at
 
 BROKERS = (1, 2, 3, 4)
 TOPICS = ("orders", "payments")
@@ -205,6 +206,7 @@ def report_of(key, partition, appended, lagging):
             fence=partition.leader_epoch,
             log_end_offset=end,
             last_epoch=partition.leader_epoch if end else None,
+            chain_digest=digest_at(end),
             is_matched=True,
             missing_since_ms=NOW_MS - LONG_MS if is_behind else None,
         )
@@ -224,6 +226,7 @@ def report_of(key, partition, appended, lagging):
         uncommitted_since_ms=NOW_MS - LONG_MS if is_behind else None,
         followers=tuple(followers),
         now_ms=NOW_MS,
+        borders=tuple((Offset(each), digest_at(each)) for each in range(end + 1)),
     )
 
 
@@ -239,6 +242,8 @@ def looks_of(image):
             log_end_offset=max(partition.log_start_offset, partition.high_watermark - 1),
             last_epoch=partition.high_watermark_epoch,
             epoch_below_high_watermark=None,
+            chain_digest=NO_CHAIN,
+            chain_at_high_watermark=None,
         )
         for key in leaderless(image)
         if (partition := image.partition(key)) is not None

@@ -12,7 +12,7 @@ from kafka_on_spark.controller.high_watermark import (
 )
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import PartitionKey
-from tests.builders import KEY, TOPIC_ID, image_of, partition, report, seen
+from tests.builders import KEY, TOPIC_ID, digest_at, image_of, partition, report, seen
 
 OFFLINE = {"error_code": KafkaStorageError.code}
 BEFORE = partition("1 2 3", hw=10, hw_epoch=4, leo=12)
@@ -111,32 +111,44 @@ def test_under_the_minimum(isr, minimum, expected):
 
 
 # fmt: off
-PROOFS = [  # log start, end, epoch below     proves  against start 3, high watermark 10 of epoch 4
-    pytest.param(3, 10, 4,    True,  id="exactly-what-is-committed"),
-    pytest.param(0, 99, 4,    True,  id="more"),
-    pytest.param(4, 10, 4,    False, id="starts-too-late"),
-    pytest.param(3, 9,  4,    False, id="ends-too-early"),
-    pytest.param(3, 10, 3,    False, id="another-epoch-below-the-high-watermark"),
-    pytest.param(3, 10, None, False, id="no-record-below-the-high-watermark"),
+PROOFS = [  # log start, end, epoch below, chain     proves  against start 3, high watermark 10 of epoch 4
+    pytest.param(3, 10, 4,    digest_at(10), True,  id="exactly-what-is-committed"),
+    pytest.param(0, 99, 4,    digest_at(10), True,  id="more"),
+    pytest.param(4, 10, 4,    digest_at(10), False, id="starts-too-late"),
+    pytest.param(3, 9,  4,    digest_at(10), False, id="ends-too-early"),
+    pytest.param(3, 10, 3,    digest_at(10), False, id="another-epoch-below-the-high-watermark"),
+    pytest.param(3, 10, None, digest_at(10), False, id="no-record-below-the-high-watermark"),
+    pytest.param(3, 10, 4,    digest_at(9),  False, id="another-log-of-the-same-epochs"),
+    pytest.param(3, 10, 4,    None,          False, id="no-batch-ends-there"),
 ]
 # fmt: on
 
 
-@pytest.mark.parametrize("start, end, epoch, proves", PROOFS)
-def test_proof_of_having_all_committed_records(start, end, epoch, proves):
+@pytest.mark.parametrize("start, end, epoch, chain, proves", PROOFS)
+def test_proof_of_having_all_committed_records(start, end, epoch, chain, proves):
     before = partition("1", hw=10, hw_epoch=4, start=3)
 
     assert proves is has_all_committed(
-        before, log_start_offset=start, log_end_offset=end, epoch_below_high_watermark=epoch
+        before,
+        log_start_offset=start,
+        log_end_offset=end,
+        epoch_below_high_watermark=epoch,
+        chain_at_high_watermark=chain,
     )
 
 
 @pytest.mark.parametrize("start", [0, 7])
-def test_a_log_that_keeps_nothing_either_needs_no_proof(start):
+@pytest.mark.parametrize("is_same", [True, False])
+def test_a_log_that_keeps_nothing_either_proves_itself_by_its_counters(start, is_same):
     before = partition("1", hw=start, start=start)
+    chain = digest_at(start if is_same else start + 1)
 
-    assert has_all_committed(
-        before, log_start_offset=start, log_end_offset=start, epoch_below_high_watermark=None
+    assert is_same is has_all_committed(
+        before,
+        log_start_offset=start,
+        log_end_offset=start,
+        epoch_below_high_watermark=None,
+        chain_at_high_watermark=chain,
     )
 
 
@@ -146,7 +158,11 @@ def test_what_a_log_has_below_the_log_start_must_be_what_was_committed(epoch, pr
     before = partition("1", hw=7, hw_epoch=4, start=7)
 
     assert proves is has_all_committed(
-        before, log_start_offset=2, log_end_offset=9, epoch_below_high_watermark=epoch
+        before,
+        log_start_offset=2,
+        log_end_offset=9,
+        epoch_below_high_watermark=epoch,
+        chain_at_high_watermark=digest_at(7),
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.controller.recovery import ReplicaLook, leaderless, recover
 from kafka_on_spark.ids import BrokerId, Offset, PartitionEpoch
-from tests.builders import KEY, image_of, partition
+from tests.builders import KEY, digest_at, image_of, partition
 
 UNCLEAN = {"unclean.leader.election.enable": "true"}
 
@@ -25,6 +25,8 @@ def look(
         "log_end_offset": Offset(end),
         "last_epoch": epoch if end > start else None,
         "epoch_below_high_watermark": epoch if has_it else None,
+        "chain_digest": digest_at(end),
+        "chain_at_high_watermark": digest_at(hw) if start <= hw <= end else None,
     }
     return ReplicaLook(**(given | fields))
 

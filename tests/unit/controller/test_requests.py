@@ -30,6 +30,8 @@ LOOK = ReplicaLook(
     log_end_offset=9,
     last_epoch=None,
     epoch_below_high_watermark=2,
+    chain_digest="c" * 32,
+    chain_at_high_watermark=None,
 )
 keys = st.builds(PartitionKey, st.text(max_size=4), st.integers(0, 9))
 atoms = st.none() | st.booleans() | st.integers() | st.text(max_size=5) | keys | st.just(LOOK)

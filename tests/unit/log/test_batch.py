@@ -1,4 +1,4 @@
-"""Segments and batches: what their names and headers say, and when two are the same append."""
+"""Segments and batches: what their names and headers say."""
 
 from dataclasses import replace
 
@@ -8,29 +8,6 @@ from kafka_on_spark.log.batch import Segment, StagedBatch, segment_name
 from tests.builders import batch, segment, staged, stamp
 
 ONE = batch("a", 4, "2 1", epoch=3, producer=stamp(1))
-
-# fmt: off
-SAME = [  # other batch                                       same
-    pytest.param(ONE,                                         True,  id="itself"),
-    pytest.param(replace(ONE, producer=None),                 True,  id="what-follows-from-the-files-is-not-asked"),
-    pytest.param(replace(ONE, base_offset=5),                 False, id="another-offset"),
-    pytest.param(replace(ONE, leader_epoch=4),                False, id="another-epoch"),
-    pytest.param(batch("b", 4, "2 1", epoch=3),               False, id="other-files"),
-    pytest.param(replace(ONE, segments=ONE.segments[:1]),     False, id="fewer-files"),
-    pytest.param(replace(ONE, segments=ONE.segments[::-1]),   False, id="files-in-another-order"),
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("other, expected", SAME)
-def test_copies_of_one_append_are_the_same(other, expected):
-    assert ONE.is_same_as(other) is expected
-
-
-def test_same_file_under_another_epochs_name_is_the_same_append():
-    renamed = [replace(each, path=segment_name(7, each.uuid, each.digest)) for each in ONE.segments]
-
-    assert ONE.is_same_as(replace(ONE, segments=tuple(renamed)))
 
 
 def test_batch_ends_after_its_records_and_is_as_large_as_its_segments():

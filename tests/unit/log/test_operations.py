@@ -1,5 +1,6 @@
 """Each operation on a replica's log: what it commits, and what it refuses."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -16,8 +17,10 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.producer_state import AppendedBefore
-from kafka_on_spark.log.state import ProducerCounter, check_dense
+from kafka_on_spark.log.state import ProducerCounter, check_log
 from tests.builders import NOW_MS, batch, log, staged, stamp, text_of
+
+ELSEWHERE = log("0:xyz").chain_digest
 
 
 def append(state, batch_, *, epoch=0, **fields):
@@ -31,8 +34,8 @@ def test_append_begins_at_the_log_end_and_runs_through_its_segments():
 
     assert text_of(after) == "0:aabccc"
     assert (after.log_end_offset, after.version) == (6, 1)
-    assert after.batches[-1] == batch("c", 3, "2 1")
-    check_dense(after)
+    assert after.batches[-1] == batch("c", 3, "2 1", after=before)
+    check_log(after)
 
 
 def test_append_with_log_append_time_has_the_time_of_its_commit_in_every_segment():
@@ -53,7 +56,7 @@ FENCES = [  # fence epoch expected
 ]
 OPERATIONS = [
     pytest.param(lambda state, epoch: append(state, staged("c"), epoch=epoch), id="append"),
-    pytest.param(lambda state, epoch: operations.append_fetched(state, [batch("c", 1, epoch=3)], leader_epoch=epoch), id="append_fetched"),
+    pytest.param(lambda state, epoch: operations.append_fetched(state, [batch("c", 1, epoch=3, after=state)], leader_epoch=epoch), id="append_fetched"),
     pytest.param(lambda state, epoch: operations.fence_producer(state, "p", 1, leader_epoch=epoch), id="fence_producer"),
 ]
 # fmt: on
@@ -93,6 +96,14 @@ def test_retry_with_an_expected_offset_finds_its_first_append():
     assert found == AppendedBefore(state.batches[1])
 
 
+def chained(state, batches):
+    """Return a leader's batches with the chain of a log that they continue."""
+    made = []
+    for each in batches:
+        made.append(replace(state, batches=(*state.batches, *made)).chained(each))
+    return made
+
+
 # fmt: off
 FETCHED = [  # log              fence fetched                                           expected
     pytest.param({"text": "0:a"},  2, [batch("b", 1), batch("c", 2, "2", epoch=2)],     "0:ab 2:cc", id="continues"),
@@ -113,6 +124,7 @@ FETCHED = [  # log              fence fetched                                   
 @pytest.mark.parametrize("given, fence, fetched, expected", FETCHED)
 def test_fetched_batches_continue_the_log_exactly(given, fence, fetched, expected):
     state = log(**given, fence=fence)
+    fetched = chained(state, fetched)
 
     if expected is None:
         with pytest.raises(CorruptLogError):
@@ -122,7 +134,7 @@ def test_fetched_batches_continue_the_log_exactly(given, fence, fetched, expecte
 
     assert text_of(after) == expected
     assert (after.log_start_offset, after.leader_epoch) == (state.log_start_offset, fence)
-    check_dense(after)
+    check_log(after)
 
 
 # fmt: off
@@ -162,7 +174,7 @@ def test_adopting_a_leadership(text, epoch, cut, floor, expected):
     assert {each.base_offset for each in state.removed_by(change)} == {
         each.base_offset for each in state.batches if each.base_offset >= after.log_end_offset
     }
-    check_dense(after)
+    check_log(after)
 
 
 @pytest.mark.parametrize("text, start", [("1:ab 2:c", 5), ("1:aaa", 6), ("", 5)])
@@ -173,7 +185,7 @@ def test_cut_below_the_log_start_leaves_an_empty_log_there(text, start):
     after = state.apply(change)
 
     assert (text_of(after), after.log_start_offset, after.log_end_offset) == ("", 3, 3)
-    check_dense(after)
+    check_log(after)
 
 
 def test_new_start_forgets_the_log_and_takes_the_leaders_producers():
@@ -181,20 +193,23 @@ def test_new_start_forgets_the_log_and_takes_the_leaders_producers():
     counters = {"p": ProducerCounter(8, 2)}
 
     change = operations.truncate_fully_and_start_at(
-        state, Offset(40), leader_epoch=3, producers=counters
+        state, Offset(40), leader_epoch=3, producers=counters, chain_before=ELSEWHERE
     )
     after = state.apply(change)
 
     assert (after.log_start_offset, after.log_end_offset, after.batches) == (40, 40, ())
     assert after.leader_epoch == 3
     assert after.producers["p"] == ProducerCounter(8, 2)
+    assert after.chain_digest == ELSEWHERE
     assert state.removed_by(change) == state.batches
-    check_dense(after)
+    check_log(after)
 
 
 def test_new_start_is_refused_by_a_later_fence():
     with pytest.raises(FencedLeaderEpochError):
-        operations.truncate_fully_and_start_at(log("4:a"), Offset(9), leader_epoch=3, producers={})
+        operations.truncate_fully_and_start_at(
+            log("4:a"), Offset(9), leader_epoch=3, producers={}, chain_before=ELSEWHERE
+        )
 
 
 # fmt: off
@@ -224,7 +239,7 @@ def test_log_start_advances(to, expected, start):
     after = state.apply(change)
     assert (text_of(after), after.log_start_offset) == (expected, start)
     assert (after.log_end_offset, after.leader_epoch) == (5, 1)
-    check_dense(after)
+    check_log(after)
 
 
 def test_producers_fence_is_written_again_and_never_goes_back():
@@ -247,7 +262,7 @@ def test_every_short_run_of_operations_leaves_a_dense_log():
         for place, name in enumerate(names):
             change = OPERATED[name](state, "wxyz"[place])
             after = state if change is None else state.apply(change)
-            check_dense(after)
+            check_log(after)
             assert after.log_start_offset >= state.log_start_offset
             assert after.leader_epoch >= state.leader_epoch
             state = after
@@ -261,7 +276,7 @@ OPERATED = {
     ),
     "fetch": lambda state, name: operations.append_fetched(
         state,
-        [batch(name, state.log_end_offset, "1 2", epoch=state.leader_epoch)],
+        [batch(name, state.log_end_offset, "1 2", epoch=state.leader_epoch, after=state)],
         leader_epoch=state.leader_epoch,
     ),
     "lead": lambda state, name: operations.adopt(

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.log.state import check_dense
+from kafka_on_spark.log.state import check_log
 from tests.builders import batch, log
 from tests.fakes import with_batches_changed
 
@@ -19,6 +19,7 @@ CASES = [
     pytest.param(with_batches_changed(GOOD, 1, base_offset=1),                  id="overlap"),
     pytest.param(replace(GOOD, batches=GOOD.batches[::2]),                      id="gap"),
     pytest.param(replace(GOOD, batches=GOOD.batches[1:]),                       id="first-batch-missing"),
+    pytest.param(replace(GOOD, leader_epoch=0),                                 id="batch-of-a-leadership-that-was-not-adopted"),
     pytest.param(replace(GOOD, batches=GOOD.batches[:-1]),                      id="last-batch-missing"),
     pytest.param(replace(GOOD, batches=()),                                     id="all-batches-missing"),
     pytest.param(replace(GOOD, log_end_offset=Offset(6)),                       id="end-above"),
@@ -32,14 +33,14 @@ CASES = [
 @pytest.mark.parametrize("state", CASES)
 def test_log_that_does_not_add_up_is_corrupt(state):
     with pytest.raises(CorruptLogError):
-        check_dense(state)
+        check_log(state)
 
 
 @pytest.mark.parametrize(
     "given", [{}, {"base": 9}, {"text": "0:aab 1:cc"}, {"text": "0:aab", "start": 1}]
 )
 def test_log_that_adds_up_is_not(given):
-    check_dense(log(**given))
+    check_log(log(**given))
 
 
 def test_epoch_at_every_offset():

@@ -18,7 +18,7 @@ from kafka_on_spark.metadata.image import (
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from tests.builders import KEY, TOPIC, TOPIC_ID, broker, disk, image_of, partition
+from tests.builders import KEY, TOPIC, TOPIC_ID, broker, digest_at, disk, image_of, partition
 
 STAMP = Stamp(time_ms=77)
 OTHER_ID = "2" * 32
@@ -36,7 +36,9 @@ def replay(image, *records):
 def high_watermark(hw, *, leo=9, epoch=5, version=9, hw_epoch=5, start=None, key=KEY):
     return kinds.HighWatermarkRecord(
         topic_id=key.topic_id, partition=key.partition, leader_epoch=epoch, partition_epoch=version,
-        high_watermark=hw, high_watermark_epoch=hw_epoch, log_end_offset=leo, log_start_offset=start,
+        high_watermark=hw, high_watermark_epoch=hw_epoch,
+        high_watermark_chain=None if hw is None else digest_at(hw),
+        log_end_offset=leo, log_start_offset=start,
     )  # fmt: skip
 
 
@@ -114,14 +116,14 @@ CASES = [  # record                                              fields that dif
     pytest.param([change(GONE, leader=2)],                       {},                                                           id="change-of-an-unknown-topic"),
     pytest.param([change(PartitionKey(TOPIC_ID, 7), leader=2)],  {},                                                           id="change-of-an-unknown-partition"),
     # High watermarks: valid only if nothing changed since their author looked.
-    pytest.param([high_watermark(8)],                            with_partition(replace(ONE, high_watermark=8, high_watermark_epoch=5, log_end_offset=9)), id="high-watermark-moves"),
+    pytest.param([high_watermark(8)],                            with_partition(replace(ONE, high_watermark=8, high_watermark_epoch=5, high_watermark_chain=digest_at(8), log_end_offset=9)), id="high-watermark-moves"),
     pytest.param([high_watermark(None, hw_epoch=None)],          with_partition(replace(ONE, log_end_offset=9)),               id="only-the-log-end"),
     pytest.param([high_watermark(3)],                            with_partition(replace(ONE, log_end_offset=9)),               id="high-watermark-never-falls"),
     pytest.param([high_watermark(4, hw_epoch=9)],                with_partition(replace(ONE, log_end_offset=9)),               id="equal-keeps-its-epoch"),
     pytest.param([high_watermark(8, epoch=4)],                   {},                                                           id="high-watermark-of-an-older-leadership"),
     pytest.param([high_watermark(8, version=8)],                 {},                                                           id="high-watermark-decided-on-an-older-isr"),
     pytest.param([change(isr=frozenset({1})), high_watermark(8)], with_partition(ONE.merge(PartitionChange(isr=frozenset({1})))), id="isr-changed-just-before"),
-    pytest.param([high_watermark(8, start=2)],                   with_partition(replace(ONE, high_watermark=8, high_watermark_epoch=5, log_end_offset=9, log_start_offset=2)), id="log-start-moves"),
+    pytest.param([high_watermark(8, start=2)],                   with_partition(replace(ONE, high_watermark=8, high_watermark_epoch=5, high_watermark_chain=digest_at(8), log_end_offset=9, log_start_offset=2)), id="log-start-moves"),
     pytest.param([high_watermark(8, key=GONE)],                  {},                                                           id="high-watermark-of-an-unknown-topic"),
     pytest.param([config("min.insync.replicas", "2")],           {"configs": {"min.insync.replicas": "2"}},                    id="cluster-setting"),
     pytest.param([config("a", "2"), config("a", None)],          {},                                                           id="setting-removed"),

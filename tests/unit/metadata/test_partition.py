@@ -7,7 +7,7 @@ import pytest
 
 from kafka_on_spark.ids import KEEP, LOST, Offset
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
-from tests.builders import brokers, disk, partition, subsets, uuid_on
+from tests.builders import brokers, digest_at, disk, partition, subsets, uuid_on
 
 BEFORE = partition("2 1 3", isr="1 2", leader=1, elr="3")
 
@@ -23,7 +23,7 @@ CASES = [  # change                                                   after
     pytest.param(PartitionChange(elr=frozenset()),                    partition("2 1 3", "1 2", 1, version=10),                      id="elr-emptied"),
     pytest.param(PartitionChange(directories=(LOST, disk(1), None)),  partition("2 1 3", "1 2", 1, elr="3", version=10, lost="2", unmade="3"), id="directories"),
     pytest.param(PartitionChange(adding_replicas=(3,), removing_replicas=(2,)), partition("2 1 3", "1 2", 1, elr="3", version=10, adding="3", removing="2"), id="reassignment-begins"),
-    pytest.param(PartitionChange(high_watermark=4, high_watermark_epoch=5, unclean_generation=1), partition("2 1 3", "1 2", 1, elr="3", version=10, hw=4, hw_epoch=5, unclean_generation=1), id="unclean"),
+    pytest.param(PartitionChange(high_watermark=4, high_watermark_epoch=5, high_watermark_chain=digest_at(4), unclean_generation=1), partition("2 1 3", "1 2", 1, elr="3", version=10, hw=4, hw_epoch=5, unclean_generation=1), id="unclean"),
 ]
 # fmt: on
 

@@ -21,7 +21,7 @@ from kafka_on_spark.metadata.records import (
     Stamp,
     TopicRecord,
 )
-from tests.builders import TOPIC, TOPIC_ID, brokers, cluster_of, partition
+from tests.builders import TOPIC, TOPIC_ID, brokers, cluster_of, digest_at, partition
 
 BEGIN_MS = 1_767_268_800_000  # 2026-01-01 12:00 UTC
 
@@ -87,6 +87,7 @@ class Life:
                 partition_epoch=now.partition_epoch,
                 high_watermark=end,
                 high_watermark_epoch=now.leader_epoch,
+                high_watermark_chain=digest_at(end),
                 log_end_offset=end,
             )
         )
@@ -123,6 +124,10 @@ class Life:
                 last_epoch=LeaderEpoch(0),
                 epoch_below_high_watermark=(
                     now.high_watermark_epoch if end >= now.high_watermark else None
+                ),
+                chain_digest=digest_at(end),
+                chain_at_high_watermark=(
+                    now.high_watermark_chain if end >= now.high_watermark else None
                 ),
             )
             for broker_id, end in ends

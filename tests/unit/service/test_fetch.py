@@ -82,33 +82,46 @@ def test_a_follower_takes_what_it_lacks():
     assert report.followers[0].counts_in(5)
 
 
-@pytest.mark.parametrize("isr", ["1 2", "1"])
-def test_a_difference_under_the_leaders_own_epoch_is_the_leaders_loss(isr):
-    """All that a follower has it took from its leader: what the leader has not, it lost."""
-    two = Two("5:axc", "5:ab")
-
-    report = two.fetch(partition("1 2", isr=isr))
-
-    assert report.leader.is_bad
-    assert report.followers == ()
-
-
-def test_a_follower_of_no_account_that_differs_under_an_older_epoch_is_fetched_anew():
+@pytest.mark.parametrize("epoch", [4, 5])
+@pytest.mark.parametrize("follower", ["ab", "abcd", "abcdefg"])
+def test_a_follower_of_no_account_that_differs_is_fetched_anew(epoch, follower):
     """It was neither counted nor healed, for ever (found by simulation)."""
-    two = Two("4:axc", "4:ab")
+    two = Two(f"{epoch}:axc", f"{epoch}:{follower}")
 
     report = two.fetch(partition("1 2", isr="1"))
 
     assert (report.leader.is_bad, report.followers[0].is_bad) == (False, True)
+    assert not report.followers[0].is_parted
 
 
-def test_of_two_in_sync_that_differ_under_an_older_epoch_nobody_is_accused():
-    two = Two("4:axc", "4:ab")
+@pytest.mark.parametrize("epoch", [4, 5])
+@pytest.mark.parametrize("follower", ["ab", "abcd", "abcdefg"])
+def test_of_two_in_sync_that_differ_above_what_is_committed_nobody_is_accused(epoch, follower):
+    """One of them was set back and went on, or changed: which one, nobody can tell."""
+    two = Two(f"{epoch}:axc", f"{epoch}:{follower}")
 
-    report = two.fetch(partition("1 2"))
+    report = two.fetch(
+        partition("1 2", hw=1, hw_epoch=epoch, hw_chain=log(f"{epoch}:a").chain_digest)
+    )
 
     assert (report.leader.is_bad, report.followers[0].is_bad) == (False, False)
+    assert report.followers[0].is_parted
     assert not report.followers[0].counts_in(5)
+
+
+@pytest.mark.parametrize("isr, elr", [("1 2", ""), ("1", "2")])
+@pytest.mark.parametrize("right", [1, 2])
+def test_of_two_that_differ_the_one_without_what_is_committed_is_bad(isr, elr, right):
+    """The register's chain digest tells, whoever leads."""
+    logs = ["5:abc", "5:axc"]
+    two = Two(*(logs if right == 1 else reversed(logs)))
+    committed = log("5:ab").chain_digest
+
+    report = two.fetch(partition("1 2", isr, elr=elr, hw=2, hw_epoch=5, hw_chain=committed))
+
+    wrong = {1: 2, 2: 1}[right]
+    assert {each.broker_id for each in (report.leader, *report.followers) if each.is_bad} == {wrong}
+    assert not any(each.is_parted for each in report.followers)
 
 
 def test_a_follower_that_is_ahead_of_an_old_look_at_its_leader_accuses_nobody():
@@ -141,33 +154,34 @@ def test_a_stale_look_at_a_follower_is_no_loss():
     follower.load = lambda: next(looks, None) or newest()
     two.replicas.open = {LEADER: two.replicas.open(LEADER), FOLLOWER: follower}.__getitem__
 
-    report = two.fetch(partition("1 2", hw=3, hw_epoch=5))
+    committed = log("5:abc").chain_digest
+    report = two.fetch(partition("1 2", hw=3, hw_epoch=5, hw_chain=committed))
 
     assert report.followers[0].error_code == NO_ERROR
     assert report.followers[0].log_end_offset == 3
 
 
 # fmt: off
-DIFFERENCES = [  # epoch  ISR    ELR  bad
-    pytest.param(0, "1",   "",  {1},   id="in-the-leaders-own-epoch-the-leader-has-lost-what-it-wrote"),
-    pytest.param(0, "1 2", "",  {1},   id="the-same-whoever-the-follower-is"),
-    pytest.param(1, "1",   "",  {2},   id="in-an-older-epoch-a-follower-on-whom-nothing-rests"),
-    pytest.param(1, "1 2", "",  set(), id="of-two-in-sync-nobody-knows-which-is-right"),
-    pytest.param(1, "1",   "2", set(), id="nor-with-an-eligible-one"),
+DIFFERENCES = [  # epoch  ISR    bad    parted
+    pytest.param(0, "1",   {2},   set(), id="a-follower-on-whom-nothing-rests-is-made-again"),
+    pytest.param(0, "1 2", set(), {2},   id="of-two-in-sync-nobody-knows-which-is-right"),
+    pytest.param(1, "1",   set(), set(), id="who-moves-to-a-new-leadership-is-cut"),
+    pytest.param(1, "1 2", set(), set(), id="also-in-sync"),
 ]
 # fmt: on
 
 
-@pytest.mark.parametrize("epoch, isr, elr, bad", DIFFERENCES)
-def test_a_difference_under_one_epoch_names_who_lost_commits(epoch, isr, elr, bad):
+@pytest.mark.parametrize("epoch, isr, bad, parted", DIFFERENCES)
+def test_two_logs_that_part_inside_one_epoch(epoch, isr, bad, parted):
     """The same offset, the same epoch, another batch: one of the two was set back and went on."""
     two = Two("0:axc", "0:ab", fence=0)
 
-    report = two.fetch(partition("1 2", isr, elr=elr, epoch=epoch))
+    report = two.fetch(partition("1 2", isr, epoch=epoch))
 
     seen = [report.leader, *report.followers]
     assert {each.broker_id for each in seen if each.is_bad} == bad
-    assert not any(each.is_matched for each in report.followers)
+    assert {each.broker_id for each in seen if each.is_parted} == parted
+    assert [each.is_matched for each in report.followers] == [not (bad or parted)]
 
 
 # What a fetch meets, in Kafka's words. The answers are in the decisions: who is bad is taken out
@@ -218,7 +232,7 @@ REFUSALS = [  # what happened                              refused, why         
     pytest.param(leaders_segment_is_damaged,               1, CorruptLogError,                True,  id="corrupt-source-is-the-leaders"),
     pytest.param(follower_is_gone,                         2, ReplicaLostError,               True,  id="lost"),
     pytest.param(leaders_table_is_another_topics,          1, InconsistentTopicIdError,       True,  id="inconsistent-topic-id"),
-    pytest.param(leader_was_set_back_behind_its_follower,  1, ReplicaLostError,               True,  id="out-of-range-above-and-it-stands"),
+    pytest.param(leader_was_set_back_behind_its_follower,  2, CorruptLogError,                False, id="out-of-range-above-and-it-stands"),
 ]
 # fmt: on
 
@@ -257,8 +271,9 @@ def test_out_of_range_below_the_leaders_start_begins_there_anew():
     leader = two.replicas.open(LEADER)
     state = leader.load()
     leader.commit(state, operations.advance_log_start(state, Offset(3)))
+    committed = log("5:abc").chain_digest
 
-    report = two.fetch(partition("1 2", hw=3, hw_epoch=5, start=3, isr="1"))
+    report = two.fetch(partition("1 2", hw=3, hw_epoch=5, hw_chain=committed, start=3, isr="1"))
 
     after = two.replicas.open(FOLLOWER).load()
     assert report.followers[0].error_code == NO_ERROR
@@ -271,8 +286,9 @@ def test_at_the_leaders_start_nothing_is_begun_anew():
     leader = two.replicas.open(LEADER)
     state = leader.load()
     leader.commit(state, operations.advance_log_start(state, Offset(3)))
+    committed = log("5:abc").chain_digest
 
-    two.fetch(partition("1 2", hw=3, hw_epoch=5, start=3, isr="1"))
+    two.fetch(partition("1 2", hw=3, hw_epoch=5, hw_chain=committed, start=3, isr="1"))
 
     [table] = two.roots[FOLLOWER.root].tables.values()
     done = [each.operation for each in table.changes]

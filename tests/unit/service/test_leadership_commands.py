@@ -89,6 +89,9 @@ class World:
         return LeadershipCommands(self.clock, run_commands=self.run)
 
 
+COMMITTED = {"hw": 1, "hw_epoch": 5, "hw_chain": log("5:a").chain_digest}
+
+
 def led_by(leader: int, epoch: int, **fields) -> PartitionRegistration:
     return partition("1 2 3", leader=leader, epoch=epoch, **fields)
 
@@ -143,7 +146,7 @@ def test_what_only_the_deposed_leader_has_is_cut_with_its_fence():
     """I4, and I14: its tail is above the high watermark."""
     world = World("5:a", "5:ab", "5:a")
 
-    send(world, image_of(led_by(2, 5, hw=1, hw_epoch=5, leo=2)))
+    send(world, image_of(led_by(2, 5, **COMMITTED, leo=2)))
 
     assert world.tables() == {1: (6, "5:a"), 2: (6, "5:a"), 3: (5, "5:a")}
 
@@ -234,7 +237,7 @@ LED = {6: (2, 1), 7: (3, 2), 8: (1, 3)}
 
 def command_at(epoch: int) -> FetchOrder:
     leader, deposed = LED[epoch]
-    order = plan_command(image_of(led_by(leader, epoch, hw=1, hw_epoch=5)), KEY, BrokerId(deposed))
+    order = plan_command(image_of(led_by(leader, epoch, **COMMITTED)), KEY, BrokerId(deposed))
     assert order is not None
     return order
 
@@ -255,7 +258,7 @@ def test_commands_that_are_lost_repeated_or_late_never_harm():
             for broker_id, (fence, text) in world.tables().items():
                 assert before[broker_id][0] <= fence <= max(course), course
                 assert text.startswith("5:a"), course
-        newest = image_of(led_by(1, 8, hw=1, hw_epoch=5))
+        newest = image_of(led_by(1, 8, **COMMITTED))
         for follower in (2, 3):
             order = plan_command(newest, KEY, BrokerId(follower))
             assert order is not None

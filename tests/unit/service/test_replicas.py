@@ -10,10 +10,10 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
     UnexpectedOffsetError,
 )
-from kafka_on_spark.ids import Offset
+from kafka_on_spark.ids import NO_CHAIN, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.service import replicas
-from tests.builders import NOW_MS, address, batch, disk, partition, staged, stamp, text_of
+from tests.builders import NOW_MS, address, batch, disk, log, partition, staged, stamp, text_of
 from tests.fakes import Fault, MemoryReplicaStore, MemoryRoots
 
 HERE = address(1)
@@ -32,6 +32,10 @@ def replica(roots):
 
 
 def lead(replica, epoch=0, **fields):
+    """Begin to lead; what the table has at the high watermark is what is committed."""
+    is_known = "hw" not in fields or "hw_chain" in fields
+    if not is_known:
+        fields["hw_chain"] = replica.load().chain_at(Offset(fields["hw"]))
     return replicas.begin_leadership(replica, partition("1", epoch=epoch, **fields))
 
 
@@ -65,6 +69,7 @@ def test_older_leadership_is_refused(replica):
 UNPROVEN = [  # register that a log of "0:ab" can't prove
     pytest.param({"hw": 3, "hw_epoch": 0},             id="shorter-than-the-high-watermark"),
     pytest.param({"hw": 2, "hw_epoch": 1},             id="another-epoch-below-it"),
+    pytest.param({"hw": 2, "hw_epoch": 0, "hw_chain": log("0:ac").chain_digest}, id="another-log-of-the-same-epoch"),
 ]
 # fmt: on
 
@@ -88,8 +93,8 @@ def test_append_says_where_it_stands(replica):
     first = append(replica, staged("a", "2"))
     second = append(replica, staged("b"))
 
-    assert (first.batch, first.is_duplicate) == (batch("a", 0, "2"), False)
-    assert (second.batch, second.is_duplicate) == (batch("b", 2), False)
+    assert (first.batch, first.is_duplicate) == (batch("a", 0, "2", after=log()), False)
+    assert (second.batch, second.is_duplicate) == (batch("b", 2, after=log("0:aa")), False)
     assert second.state == replica.load()
 
 
@@ -99,7 +104,7 @@ def test_loser_of_a_race_takes_the_new_end_with_the_same_files(replica):
 
     late = append(replica, staged("b"), old)
 
-    assert late.batch == batch("b", 2)
+    assert late.batch == batch("b", 2, after=log("0:aa"))
     assert text_of(replica.load()) == "0:aab"
 
 
@@ -152,7 +157,7 @@ def test_conflicts_are_tried_again(roots, replica, count):
     lead(replica)
     roots[HERE.root].faults.extend([Fault.CONFLICT] * count)
 
-    assert append(replica, staged("a")).batch == batch("a", 0)
+    assert append(replica, staged("a")).batch == batch("a", 0, after=log())
 
 
 def test_endless_conflict_is_bounded(roots, replica):
@@ -213,7 +218,7 @@ def test_a_stale_look_at_a_leader_is_no_loss(replica):
     stale = lead(replica)
     newest = append(replica, staged("a", "2")).state
 
-    state = lead(StaleOnce(replica, stale), hw=2, hw_epoch=0)
+    state = lead(StaleOnce(replica, stale), hw=2, hw_epoch=0, hw_chain=newest.chain_digest)
 
     assert state == newest
 
@@ -233,7 +238,8 @@ def test_an_unclean_leader_that_has_nothing_begins_at_the_log_start(replica):
     lead(replica)
     append(replica, staged("ab"))
 
-    state = lead(replica, 4, hw=9, hw_epoch=None, start=9)
+    anew = {"hw": 9, "hw_epoch": None, "hw_chain": NO_CHAIN, "start": 9}
+    state = lead(replica, 4, **anew)
 
     assert (state.log_start_offset, state.log_end_offset, state.leader_epoch) == (9, 9, 4)
-    assert lead(replica, 4, hw=9, hw_epoch=None, start=9) == state
+    assert lead(replica, 4, **anew) == state

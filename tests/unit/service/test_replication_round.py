@@ -80,6 +80,7 @@ class Rounds:
             partition_epoch=registration.partition_epoch,
             high_watermark=None,
             high_watermark_epoch=None,
+            high_watermark_chain=None,
             log_end_offset=state.log_end_offset,
         )
         self.submit([record])

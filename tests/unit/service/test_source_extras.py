@@ -252,13 +252,14 @@ TIMES = [  # hw, start, second asked for, offset
 
 @pytest.mark.parametrize("hw, start, second, expected", TIMES)
 def test_the_first_committed_record_that_is_not_older_is_found(hw, start, second, expected):
-    registration = partition("1", hw=hw, start=start, hw_epoch=0 if hw else None)
+    chain = log(FOUR).chain_at(Offset(hw))
+    registration = partition("1", hw=hw, start=start, hw_epoch=0 if hw else None, hw_chain=chain)
 
     assert found(registration, second, b1=timed(FOUR, 10, 20, 15, 30)) == expected
 
 
 def test_another_replica_answers_for_one_that_is_away_or_lacks_records():
-    registration = partition("1 2 3", hw=4, hw_epoch=0)
+    registration = partition("1 2 3", hw=4, hw_epoch=0, hw_chain=log(FOUR).chain_digest)
     complete = timed(FOUR, 10, 20, 15, 30)
 
     assert found(registration, 11, b1=AWAY, b2=timed("0:ab", 10, 20), b3=complete) == 1
@@ -283,7 +284,7 @@ def test_segments_with_several_times_are_read_from_the_replica_that_was_asked():
     state = log("0:aaaa")
     segment = replace(state.batches[0].segments[0], timestamp_min_us=10, timestamp_max_us=30_000)
     state = replace(state, batches=(replace(state.batches[0], segments=(segment,)),))
-    image = image_of(partition("1", hw=4, hw_epoch=0))
+    image = image_of(partition("1", hw=4, hw_epoch=0, hw_chain=state.chain_digest))
 
     answer = look_up_offset(
         image, image, TimeQuestion(KEY, 0), replicas=Replicas(b1=state), read_timestamps=read
@@ -294,8 +295,10 @@ def test_segments_with_several_times_are_read_from_the_replica_that_was_asked():
 
 
 def test_of_the_past_only_what_was_committed_then_is_found():
-    then = image_of(partition("1", hw=2, hw_epoch=0))
-    now = image_of(partition("1", hw=4, hw_epoch=0))
+    then, now = (
+        image_of(partition("1", hw=hw, hw_epoch=0, hw_chain=log(FOUR).chain_at(Offset(hw))))
+        for hw in (2, 4)
+    )
     replicas = Replicas(b1=timed(FOUR, 10, 20, 15, 30))
 
     answers = [

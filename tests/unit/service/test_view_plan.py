@@ -35,7 +35,11 @@ def order(start, end, *brokers):
         name=TopicPartition("orders", 0),
         key=PartitionKey(TopicId("t"), 0),
         partition=replace(
-            partition("1 2 3"), high_watermark=Offset(9), high_watermark_epoch=0, log_end_offset=9
+            partition("1 2 3"),
+            high_watermark=Offset(9),
+            high_watermark_epoch=0,
+            high_watermark_chain=LOG.chain_digest,
+            log_end_offset=9,
         ),
         start_offset=Offset(start),
         end_offset=Offset(end),
