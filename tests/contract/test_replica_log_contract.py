@@ -76,8 +76,8 @@ def test_making_twice_is_fine_and_keeps_what_is_there(disks, replica, address):
 def test_every_operation_is_read_back_as_it_was_committed(disks, replica, address):
     def fetch(state):
         first = batch("f", 7, "2 1", epoch=2, after=state)
-        state = replace(state, batches=(*state.batches, first))
-        second = batch("g", 10, epoch=2, producer=stamp(6), after=state)
+        longer = replace(state, batches=(*state.batches, first))
+        second = batch("g", 10, epoch=2, producer=stamp(6), after=longer)
         return operations.append_fetched(state, [first, second], leader_epoch=2)
 
     steps = [
