@@ -235,6 +235,8 @@ class PartitionChanges(Adapter):
             log_end_offset=0,
             last_epoch=None,
             epoch_below_high_watermark=None,
+            chain_digest=NO_CHAIN,
+            chain_at_high_watermark=None,
         )
 
     def expected(self):

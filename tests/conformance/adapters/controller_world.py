@@ -248,6 +248,8 @@ class ControllerWorld(Adapter):
             log_end_offset=end,
             last_epoch=partition.high_watermark_epoch if end else None,
             epoch_below_high_watermark=partition.high_watermark_epoch if has_mark else None,
+            chain_digest=digest_at(end),
+            chain_at_high_watermark=partition.high_watermark_chain if has_mark else None,
         )
 
     def key(self, topic, partition):
@@ -307,6 +309,7 @@ class ControllerWorld(Adapter):
                 fence=leader_epoch,
                 log_end_offset=one.high_watermark if has_all else 0,
                 last_epoch=leader_epoch,
+                chain_digest=one.high_watermark_chain if has_all else digest_at(0),
                 is_matched=True,
                 missing_since_ms=None if has_all else NOW_MS - LAG_MS,
             )
@@ -321,6 +324,7 @@ class ControllerWorld(Adapter):
             uncommitted_since_ms=None,
             followers=tuple(seen(each) for each in one.replicas if each != leader),
             now_ms=NOW_MS,
+            borders=((one.high_watermark, one.high_watermark_chain),),
         )
 
 

@@ -87,6 +87,7 @@ class LogOffsets(Adapter):
             Offset(offset),
             leader_epoch=self.world.leader.leader_epoch,
             producers={},
+            chain_before=NO_CHAIN,
         )
         self.world.leader = self.world.leader.apply(change)
         return self._about()

@@ -13,7 +13,9 @@ from kafka_on_spark.service.reading import plan_reads, read_pieces
 from tests.builders import KEY, TOPIC, address, image_of, log, partition
 from tests.fakes import MemoryReplicaStore, MemoryRoots
 
-COMMITTED = partition("1 2", epoch=0, hw=3, hw_epoch=0, leo=5, start=1)
+COMMITTED = partition(
+    "1 2", epoch=0, hw=3, hw_epoch=0, hw_chain=log("0:abc").chain_digest, leo=5, start=1
+)
 
 
 def planned(start=None, end=None, image=None):
