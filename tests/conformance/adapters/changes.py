@@ -14,7 +14,7 @@ from kafka_on_spark.controller.reassignment import (
     start_reassignments,
 )
 from kafka_on_spark.controller.recovery import ReplicaLook, recover
-from kafka_on_spark.ids import KEEP, LOST, DirectoryId, Offset
+from kafka_on_spark.ids import KEEP, LOST, NO_CHAIN, DirectoryId, Offset
 from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import KEY, image_of
 from tests.conformance.adapters.partitions import (

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from kafka_on_spark.errors import CorruptLogError, UnknownTopicOrPartitionError
-from kafka_on_spark.ids import Offset
+from kafka_on_spark.ids import NO_CHAIN, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.epochs import EpochEntry, epoch_history
 from kafka_on_spark.log.fetching import check_fetch

@@ -18,6 +18,7 @@ from kafka_on_spark.controller.reassignment import (
 )
 from kafka_on_spark.controller.recovery import ReplicaLook, recover
 from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.ids import NO_CHAIN
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord, Stamp
 from tests.builders import KEY, TOPIC, disk, image_of
@@ -285,6 +286,8 @@ class ControllerIntegration(_Moving):
                 log_end_offset=0,
                 last_epoch=None,
                 epoch_below_high_watermark=None,
+                chain_digest=NO_CHAIN,
+                chain_at_high_watermark=None,
             )
             for each in self.one.replicas
             if self.image.is_eligible(each)
