@@ -291,8 +291,13 @@ class Cluster(Reassigning):
         return plan_reads(self.image, topic, start, end)
 
     def _read_batches(self, orders: Sequence[ReadOrder]) -> Iterator[pa.RecordBatch]:
-        for order in orders:
-            yield from read_rows(order, self._services.replicas, self._services.options)
+        services = self._services
+        note = services.looks.note_unread
+        try:
+            for order in orders:
+                yield from read_rows(order, services.replicas, services.options, note=note)
+        finally:
+            services.note_findings()
 
     # What was, and what would be
 

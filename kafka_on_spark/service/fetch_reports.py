@@ -112,6 +112,11 @@ BORDERS_MAX: Final = 1024
 _BAD: Final = (ReplicaLostError, InconsistentTopicIdError, CorruptLogError)
 
 
+def is_evidence(error: KafkaOnSparkError) -> bool:
+    """Return whether `error` says that a replica is wrong; all others say nothing about it."""
+    return isinstance(error, _BAD)
+
+
 def failed_report(address: ReplicaAddress, error: KafkaOnSparkError) -> ReplicaReport:
     """Return the report of a replica that could not be read or written.
 
@@ -126,7 +131,7 @@ def failed_report(address: ReplicaAddress, error: KafkaOnSparkError) -> ReplicaR
         directory_id=address.directory_id,
         error_code=code,
         error=str(error),
-        is_bad=isinstance(error, _BAD),
+        is_bad=is_evidence(error),
     )
 
 

@@ -33,6 +33,9 @@ from kafka_on_spark.service.replicas import proves_complete
 
 Rows = TypeVar("Rows")
 
+NoteFailure = Callable[[ReplicaAddress, Segment | None, KafkaOnSparkError], None]
+"""Told of a replica that could not be read: of its log, or of one segment."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOrder:
@@ -208,11 +211,12 @@ def read_pieces(
     order: ReadOrder,
     replicas: ReplicaStore,
     read: Callable[[Piece, Offset], Iterable[Rows]],
+    note: NoteFailure = lambda address, segment, error: None,
 ) -> Iterator[Rows]:
     """Yield what `read` makes of the range's segments, in offset order.
 
     `read` is given a segment and the first offset that is wanted of it. If a replica fails in
-    the middle, another goes on at the next offset.
+    the middle, another goes on at the next offset, and `note` is told.
 
     Raises:
         KafkaStorageError: No replica can serve the rest of the range; says why, each.
@@ -222,12 +226,14 @@ def read_pieces(
     for address in order.candidates:
         if position >= order.end_offset:
             return
+        piece = None
         try:
             for piece in _pieces(order, address, replicas, position):
                 yield from read(piece, position)
                 position = Offset(min(piece.end_offset, order.end_offset))
         except KafkaOnSparkError as error:
             reasons.append(f"broker {address.broker_id}: {error}")
+            note(address, None if piece is None else piece.segment, error)
     if position < order.end_offset:
         raise nobody_can_serve(order, reasons)
 

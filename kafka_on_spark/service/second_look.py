@@ -13,19 +13,22 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kafka_on_spark.controller.reports import PartitionReport, ReplicaReport
-from kafka_on_spark.errors import RootAccessDeniedError
+from kafka_on_spark.errors import ClusterClosedError, KafkaOnSparkError, RootAccessDeniedError
 from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports import Clock
+from kafka_on_spark.ports import Clock, ReplicaAddress
 from kafka_on_spark.service.addresses import address_of
-from kafka_on_spark.service.fetch_reports import merge_reports
+from kafka_on_spark.service.fetch_reports import is_evidence, merge_reports
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.replication import FetchOrder, FetchResult
 
 log = logging.getLogger(__name__)
 
 RunFetches = Callable[[Sequence[FetchOrder]], list[FetchResult]]
+
+UNDER_WAY_MS: Final = 10.0
+"""Between two looks at whether another thread has made its second looks."""
 
 TRIES_MAX: Final = 3
 """Second looks at one finding: what was decided on may have changed while it was looked at."""
@@ -52,18 +55,27 @@ class _Found:
 class SecondLooks:
     """The findings of one process. Threads may share it.
 
-    `run` makes fetches in this process.
+    `run` makes fetches in this process. `may_report`: what is found may be committed; whoever
+    looks at the past finds nothing about now.
     """
 
     def __init__(
-        self, metadata: MetadataService, clock: Clock, *, run: RunFetches, timeout_ms: int
+        self,
+        metadata: MetadataService,
+        clock: Clock,
+        *,
+        run: RunFetches,
+        timeout_ms: int,
+        may_report: bool = True,
     ) -> None:
+        self._may_report = may_report
         self._metadata = metadata
         self._clock = clock
         self._run = run
         self._timeout_ms = timeout_ms
         self._lock = threading.Lock()
         self._found: dict[Finding, _Found] = {}
+        self._under_way = 0
 
     def now_ms(self) -> float:
         """Return the clock by which looks are timed."""
@@ -76,8 +88,17 @@ class SecondLooks:
                 if seen.is_bad and not seen.is_bad_twice:
                     self.note_one(Finding(report.key, seen.broker_id, seen.replica_uuid))
 
+    def note_unread(
+        self, address: ReplicaAddress, segment: Segment | None, error: KafkaOnSparkError
+    ) -> None:
+        """Take note of a replica that a read could not read, if `error` says that it is wrong."""
+        if is_evidence(error):
+            self.note_one(Finding(address.key, address.broker_id, address.replica_uuid, segment))
+
     def note_one(self, finding: Finding) -> None:
         """Take note of one finding; the first look at it counts."""
+        if not self._may_report:
+            return
         with self._lock:
             self._found.setdefault(finding, _Found(self._clock.monotonic_ms()))
 
@@ -96,7 +117,7 @@ class SecondLooks:
         Raises: as `MetadataService.conclude`. The findings stay.
         """
         changes = 0
-        while (wait_ms := self.wait_ms()) is not None:
+        while (wait_ms := self._due_in_ms()) is not None:
             due_ms = self._clock.monotonic_ms() + wait_ms
             if deadline_ms is not None and due_ms > deadline_ms:
                 break
@@ -104,6 +125,12 @@ class SecondLooks:
                 self._clock.sleep_ms(wait_ms)
             changes += self.settle(run)
         return changes
+
+    def _due_in_ms(self) -> float | None:
+        """Return `wait_ms`, or a moment if another thread makes the last looks just now."""
+        wait_ms = self.wait_ms()
+        with self._lock:
+            return UNDER_WAY_MS if wait_ms is None and self._under_way else wait_ms
 
     def settle(self, run: RunFetches | None = None) -> int:
         """Have the second looks that are due made by `run`, or in this process; commit what is bad
@@ -116,12 +143,17 @@ class SecondLooks:
             return 0
         try:
             return self._look_again(due, run or self._run)
+        except ClusterClosedError:
+            raise
         except RootAccessDeniedError as error:
             log.info("%d bad replicas can't be reported by this process: %s", len(due), error)
             return 0
         except BaseException:
             self._put_back(due)
             raise
+        finally:
+            with self._lock:
+                self._under_way -= 1
 
     def _delay_ms(self) -> int:
         return self._metadata.image.settings().integer("replica.verdict.delay.ms")
@@ -132,6 +164,7 @@ class SecondLooks:
             due = {key: each for key, each in self._found.items() if each.at_ms <= latest_ms}
             for finding in due:
                 del self._found[finding]
+            self._under_way += bool(due)
         return due
 
     def _put_back(self, due: dict[Finding, _Found]) -> None:

@@ -168,6 +168,7 @@ class Services:
         looks = SecondLooks(
             metadata,
             clock,
+            may_report=as_of is None,
             run=lambda orders: list(
                 fetches.map(lambda order: fetch(order, replicas, segments, clock), orders)
             ),

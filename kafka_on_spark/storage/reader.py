@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.batch import Batch, Segment
 from kafka_on_spark.ports import ReplicaAddress, ReplicaStore
-from kafka_on_spark.service.reading import Piece, ReadOrder, read_pieces
+from kafka_on_spark.service.reading import NoteFailure, Piece, ReadOrder, read_pieces
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import HEADERS, TIMESTAMP, read_segment
 
@@ -47,8 +47,9 @@ def read_rows(
     options: StorageOptions,
     *,
     has_headers: bool = True,
+    note: NoteFailure = lambda address, segment, error: None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of `order`'s range in offset order.
+    """Yield the records of `order`'s range in offset order; `note` is told of who can't serve.
 
     Raises:
         KafkaStorageError: No replica can serve the rest of the range; says why, each.
@@ -62,7 +63,7 @@ def read_rows(
         batches: list[pa.RecordBatch] = rows.to_batches(max_chunksize=BATCH_ROWS_MAX)
         return batches
 
-    yield from read_pieces(order, replicas, rows_of)
+    yield from read_pieces(order, replicas, rows_of, note)
 
 
 def _columns(has_headers: bool) -> tuple[str, ...]:

@@ -18,6 +18,8 @@ FAST = {
     "broker.session.timeout.ms": "240",
     # A test waits for what it expects, not for a default of minutes.
     "delivery.timeout.ms": "5000",
+    # Nothing that goes away here comes back within moments.
+    "replica.verdict.delay.ms": "100",
     # Leaders move back when a test asks for it.
     "leader.imbalance.per.broker.percentage": "100",
 }

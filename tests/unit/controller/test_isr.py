@@ -327,3 +327,11 @@ def test_who_was_eligible_stays_so_while_the_isr_is_below_its_minimum():
 
     after = before.merge(record.change)
     assert (after.isr, after.elr) == ({1, 2}, {3})
+
+
+def test_what_one_look_finds_bad_changes_nothing():
+    """An error of the system may have made it look so: a second look decides."""
+    once = {"is_bad": True, **OFFLINE}
+
+    assert alter_isr(image_of(FULL), report(seen(1, 20, **once), seen(2, 20), seen(3, 20))) is None
+    assert alter_isr(image_of(FULL), report(seen(1, 20), seen(2, 20), seen(3, 20, **once))) is None
