@@ -81,8 +81,8 @@ def _check(
         raise InvalidRequestError(
             "output mode complete is not allowed: a log is only appended to; use mode append"
             if is_stream
-            else "Save mode Overwrite not allowed for Kafka. Allowed save modes are Append and"
-            " ErrorIfExists (default): a log is only appended to; use mode append"
+            else "save mode overwrite is not allowed: a log is only appended to, and the one save"
+            ' mode is .mode("append"), which Spark wants to be named'
         )
     options = parse_sink(given, is_stream=is_stream)
     kinds = {field.name: kind_of(field.dataType) for field in schema.fields}

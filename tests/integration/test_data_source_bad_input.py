@@ -131,9 +131,8 @@ def test_a_log_is_not_overwritten(spark, disks):
     check_refused(
         disks,
         writer.save,
-        "Save mode Overwrite not allowed for Kafka. Allowed save modes are Append and"
-        " ErrorIfExists (default)",
-        "use mode append",
+        "save mode overwrite is not allowed",
+        'the one save mode is .mode("append")',
     )
 
 

@@ -111,3 +111,12 @@ def test_every_small_split_covers_each_record_once():
                     assert covered == [*range(first), *range(100, 100 + second)]
                     largest = max(p.end_offset - p.start_offset for p in parts)
                     assert records_max is None or largest <= records_max
+                    assert len(parts) >= min(tasks_min or 1, first + second)
+
+
+def test_there_are_as_many_tasks_as_were_asked_for_however_many_partitions_there_are():
+    for sizes in ([10, 10, 10], [7] * 5, [1, 1, 1000], [3, 5, 8, 13], [100] * 7):
+        for tasks_min in range(1, sum(sizes[:2]) + 5):
+            orders = [order(10_000 * place, size) for place, size in enumerate(sizes)]
+            parts = split(orders, tasks_min=tasks_min, records_max=None)
+            assert len(parts) >= min(tasks_min, sum(sizes)), (sizes, tasks_min)
