@@ -9,7 +9,7 @@ answer any more.
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -21,16 +21,19 @@ from kafka_on_spark.cli.controller import controller
 from kafka_on_spark.cli.dump_log import dump_log
 from kafka_on_spark.cli.fsck import fsck
 from kafka_on_spark.cli.groups import consumer_groups
+from kafka_on_spark.cli.kafka_spellings import with_command_config, with_optional_values
 from kafka_on_spark.cli.leaders import leader_election
 from kafka_on_spark.cli.metadata import metadata
 from kafka_on_spark.cli.offsets import delete_records, get_offsets
 from kafka_on_spark.cli.options import FAILED, INTERRUPTED, UNREAD
+from kafka_on_spark.cli.output import say
 from kafka_on_spark.cli.reassignment import reassign_partitions
 from kafka_on_spark.cli.replicas import log_dirs, replica_verification
 from kafka_on_spark.cli.replication import replicate
 from kafka_on_spark.cli.topics import topics
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import whole_number
+from kafka_on_spark.version import __version__
 from kafka_on_spark.visible import visible
 
 NAME: Final = "kafka-on-spark"
@@ -79,7 +82,11 @@ class Verb(TyperCommand):
 
         Raises:
             typer.BadParameter: One can't be what is given.
+            InvalidRequestError: A file of options can't be read.
         """
+        if "--version" in args:
+            _say_version(True)
+        args = with_command_config(with_optional_values(args))
         given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
         options: list[Any] = self.params
         for option in options:
@@ -114,10 +121,26 @@ app = typer.Typer(
         "A partitioned, replicated, ordered log on Spark and Delta Lake.\n\n"
         "Exit codes: 0 done, 1 something was found or is not complete, 2 it could not be done."
     ),
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def _say_version(is_asked: bool) -> None:
+    if is_asked:
+        say(f"{NAME} {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Show the version.", is_eager=True, callback=_say_version),
+    ] = False,
+) -> None:
+    pass
+
 
 VERBS: Final = (
     cluster,

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -17,7 +16,9 @@ from kafka_on_spark.cli.options import (
     StorageOption,
     Yes,
     chosen_action,
+    needed,
     pairs,
+    properties_of,
 )
 from kafka_on_spark.cli.output import Output, plural, write_rows
 from kafka_on_spark.cli.session import Change, Session, opened
@@ -25,9 +26,10 @@ from kafka_on_spark.config import SETTINGS
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.image import MetadataImage
 
+_ENTITY: Final = ("topic", "entity_type", "entity_default")
 ACTIONS: Final[Mapping[str, Sequence[str]]] = {
-    "describe": ("topic", "all_", "as_of"),
-    "alter": ("topic", "add_config", "add_config_file", "delete_config", *CHANGING),
+    "describe": (*_ENTITY, "all_", "as_of"),
+    "alter": (*_ENTITY, "add_config", "add_config_file", "delete_config", *CHANGING),
 }
 COLUMNS: Final = {
     "entity": "of",
@@ -55,6 +57,21 @@ def configs(
             help="A topic, or a regular expression of names; without it, the cluster.",
         ),
     ] = None,
+    entity_type: Annotated[
+        str | None,
+        typer.Option(
+            "--entity-type",
+            metavar="topics|brokers",
+            help="Whose settings, as Kafka's tool says it: topics', or brokers', which all have the"
+            " cluster's.",
+        ),
+    ] = None,
+    entity_default: Annotated[
+        bool,
+        typer.Option(
+            "--entity-default", "--broker-defaults", help="Those of all brokers: the cluster's."
+        ),
+    ] = False,
     all_: Annotated[
         bool, typer.Option("--all", help="All settings that hold, defaults as well.")
     ] = False,
@@ -84,11 +101,35 @@ def configs(
     with opened(cluster, storage_option, output, dry_run=dry_run, yes=yes, as_of=as_of) as session:
         if action == "describe":
             image = session.cluster.image
-            names = [None] if topic is None else matching_topics(image, topic)
+            names = [None] if _is_of_cluster(given) else matching_topics(image, topic)
             rows = [row for name in names for row in setting_rows(image, name, is_all=all_)]
             write_rows(output, COLUMNS, rows)
         else:
             _alter(session, given)
+
+
+def _is_of_cluster(given: Mapping[str, Any]) -> bool:
+    """Return whether the cluster's settings are meant, and not topics'.
+
+    Raises:
+        InvalidRequestError: It is said in two ways, or of what has no settings here.
+    """
+    kind, name, is_default = given["entity_type"], given["topic"], given["entity_default"]
+    if kind not in (None, "topics", "brokers"):
+        raise InvalidRequestError(
+            f"--entity-type can't be {kind!r}: there are settings of 'topics', and of 'brokers',"
+            " which all have the cluster's"
+        )
+    if name is not None and (kind == "brokers" or is_default):
+        raise InvalidRequestError(
+            f"no single broker has settings, so {name!r} can't be one's: leave the name out for"
+            " those of all, which are the cluster's"
+        )
+    if kind == "topics" and is_default:
+        raise InvalidRequestError(
+            "what topics have by default are the cluster's settings: say --entity-type brokers"
+        )
+    return name is None and kind != "topics"
 
 
 def setting_rows(
@@ -116,6 +157,8 @@ def setting_rows(
 
 def _alter(session: Session, given: Mapping[str, Any]) -> None:
     pattern = given["topic"]
+    if not _is_of_cluster(given):
+        needed(pattern, "--entity-name", "name the topic whose settings to alter")
     changes = changed_settings(
         given["add_config"], given["add_config_file"], given["delete_config"]
     )
@@ -149,7 +192,7 @@ def changed_settings(
     lines = [part for each in added or () for part in _BETWEEN_SETTINGS.split(each)]
     changes: dict[str, str | None] = {}
     if file is not None:
-        changes.update(pairs(_lines_of(file), "--add-config-file"))
+        changes.update(pairs(properties_of(file, "--add-config-file"), "--add-config-file"))
     for name, value in pairs(lines, "--add-config").items():
         changes[name] = value.removeprefix("[").removesuffix("]")
     for name in deleted.split(",") if deleted else ():
@@ -158,12 +201,3 @@ def changed_settings(
                 f"setting {name.strip()!r} can't be set and deleted at once: choose one"
             )
     return changes
-
-
-def _lines_of(file: str) -> list[str]:
-    try:
-        text = Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRequestError(f"--add-config-file {file!r} can't be read: {error}") from None
-    stripped = (line.strip() for line in text.splitlines())
-    return [line for line in stripped if line and not line.startswith("#")]

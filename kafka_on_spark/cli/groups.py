@@ -1,7 +1,7 @@
 """`consumer-groups`: where groups stand, how far they are behind, and setting them elsewhere.
 
 A group is its offsets: nobody joins one, so Kafka's columns about members say nothing here, and
-are left out.
+are left out; it has no members, and is in Kafka's state for that.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from kafka_on_spark.cli.group_resets import TARGETS, chosen_groups, reset_offsets_of
+from kafka_on_spark.cli.kafka_spellings import OPTIONAL_VALUES
 from kafka_on_spark.cli.names import named_partitions_of
 from kafka_on_spark.cli.options import (
     CHANGING,
@@ -22,15 +23,27 @@ from kafka_on_spark.cli.options import (
     chosen_action,
     needed,
 )
-from kafka_on_spark.cli.output import Output, plural, write_rows
+from kafka_on_spark.cli.output import Output, note, plural, write_rows
 from kafka_on_spark.cli.session import Session, opened
 from kafka_on_spark.controller.groups import committed_by
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.service.group_offsets import describe_group, groups_of
 
+VIEWS: Final = ("offsets", "state", "members")
+"""What --describe shows, one of them; the first if none is named."""
+
+EMPTY: Final = "Empty"
+"""The state of a group with offsets and without members, as all are here."""
+
+STATES: Final = (
+    *("Unknown", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead", EMPTY),
+    *("Assigning", "Reconciling", "NotReady"),
+)
+"""Source: GroupState."""
+
 ACTIONS: Final[Mapping[str, Sequence[str]]] = {
-    "list_": (),
-    "describe": ("group", "all_groups"),
+    "list_": ("state",),
+    "describe": ("group", "all_groups", *VIEWS, "verbose"),
     "delete": ("group", "all_groups", *CHANGING),
     "delete_offsets": ("group", "topic", *CHANGING),
     "reset_offsets": (
@@ -39,6 +52,15 @@ ACTIONS: Final[Mapping[str, Sequence[str]]] = {
     ),
 }
 LIST_COLUMNS: Final = {"group": "group"}
+STATE_COLUMNS: Final = {"group": "group", "state": "state"}
+DESCRIBED_STATE_COLUMNS: Final = {**STATE_COLUMNS, "member_count": "#members"}
+MEMBER_COLUMNS: Final = {
+    "group": "group",
+    "consumer_id": "consumer-id",
+    "host": "host",
+    "client_id": "client-id",
+    "partition_count": "#partitions",
+}
 COLUMNS: Final = {
     "group": "group",
     "topic": "topic",
@@ -59,6 +81,23 @@ def consumer_groups(
             "--describe",
             help="Show where groups stand; the log end is the high watermark.",
         ),
+    ] = False,
+    offsets: Annotated[
+        bool, typer.Option("--offsets", help="Of groups, where they stand: what is shown.")
+    ] = False,
+    state: Annotated[
+        str | None,
+        typer.Option(
+            "--state",
+            metavar="[STATES]",
+            help="Of groups, their states; with --list only those in some, with commas between.",
+        ),
+    ] = None,
+    members: Annotated[
+        bool, typer.Option("--members", help="Of groups, their members: there are none.")
+    ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="With --describe: all that is known; it is always.")
     ] = False,
     delete: Annotated[bool, typer.Option("--delete", help="Remove groups.")] = False,
     delete_offsets: Annotated[
@@ -144,11 +183,65 @@ def consumer_groups(
 
 
 def _list(session: Session, given: Mapping[str, Any]) -> None:
-    rows = ({"group": name} for name in groups_of(session.cluster.image))
-    write_rows(session.output, LIST_COLUMNS, rows)
+    wanted = _states(given["state"])
+    names = groups_of(session.cluster.image)
+    if wanted is None:
+        write_rows(session.output, LIST_COLUMNS, ({"group": name} for name in names))
+    else:
+        rows = ({"group": name, "state": EMPTY} for name in names if EMPTY in wanted)
+        write_rows(session.output, STATE_COLUMNS, rows)
+
+
+def _states(text: str | None) -> tuple[str, ...] | None:
+    """Return the states that --state names; None if it was not given.
+
+    Raises:
+        InvalidRequestError: A group is in no such state ever.
+    """
+    if text is None:
+        return None
+    if text == OPTIONAL_VALUES["--state"]:
+        return STATES
+    known = {each.lower(): each for each in STATES}
+    words = [word.strip() for word in text.split(",")]
+    unknown = [word for word in words if word.lower() not in known]
+    if unknown:
+        raise InvalidRequestError(
+            f"--state can't be {unknown[0]!r}: give some of {', '.join(STATES)}, or no value for"
+            " all"
+        )
+    return tuple(known[word.lower()] for word in words)
 
 
 def _describe(session: Session, given: Mapping[str, Any]) -> None:
+    views = [name for name in VIEWS if given[name]]
+    if len(views) > 1:
+        raise InvalidRequestError(
+            "--describe shows one thing: give one of --offsets, --state and --members"
+        )
+    _DESCRIBE[views[0] if views else VIEWS[0]](session, given)
+
+
+def _existing_groups(session: Session, given: Mapping[str, Any]) -> list[str]:
+    image = session.cluster.image
+    return [group for group in chosen_groups(image, given) if committed_by(image, group)]
+
+
+def _describe_state(session: Session, given: Mapping[str, Any]) -> None:
+    rows = [
+        {"group": group, "state": EMPTY, "member_count": 0}
+        for group in _existing_groups(session, given)
+    ]
+    write_rows(session.output, DESCRIBED_STATE_COLUMNS, rows)
+
+
+def _describe_members(session: Session, given: Mapping[str, Any]) -> None:
+    for group in _existing_groups(session, given):
+        note(f"Group {group} has no members: it is what queries commit, and nobody joins it.")
+    write_rows(session.output, MEMBER_COLUMNS, [])
+
+
+def _describe_offsets(session: Session, given: Mapping[str, Any]) -> None:
     image = session.cluster.image
     rows = [
         {
@@ -158,8 +251,7 @@ def _describe(session: Session, given: Mapping[str, Any]) -> None:
             "log_end_offset": lag.high_watermark,
             "lag": lag.lag,
         }
-        for group in chosen_groups(image, given)
-        if committed_by(image, group)
+        for group in _existing_groups(session, given)
         for lag in describe_group(image, group)
     ]
     write_rows(session.output, COLUMNS, rows)
@@ -169,10 +261,12 @@ def _delete(session: Session, given: Mapping[str, Any]) -> None:
     image = session.cluster.image
     groups = chosen_groups(image, given)
     count = sum(len(committed_by(image, group)) for group in groups)
+    deletions = [partial(_delete_group, group) for group in groups]
     session.confirm(
-        f"deleting {plural(len(groups), 'group')} with offsets of {plural(count, 'partition')}"
+        f"deleting {plural(len(groups), 'group')} with offsets of {plural(count, 'partition')}",
+        *deletions,
     )
-    session.do_all([partial(_delete_group, group) for group in groups])
+    session.do_all(deletions)
     session.conclude(f"{plural(len(groups), 'group')} deleted.", {"deleted": groups})
 
 
@@ -188,7 +282,10 @@ def _delete_offsets(session: Session, given: Mapping[str, Any]) -> None:
     [group] = groups
     topics = needed(given["topic"], "--topic", "name the topics whose offsets to delete")
     names = named_partitions_of(image, topics)
-    session.confirm(f"deleting offsets of group {group} in up to {plural(len(names), 'partition')}")
+    session.confirm(
+        f"deleting offsets of group {group} in up to {plural(len(names), 'partition')}",
+        lambda cluster: cluster.delete_group(group, names),
+    )
     left = session.do(lambda: session.cluster.delete_group(group, names)) or []
     session.conclude(
         f"{plural(len(left), 'offset')} of group {group} deleted.",
@@ -196,6 +293,11 @@ def _delete_offsets(session: Session, given: Mapping[str, Any]) -> None:
     )
 
 
+_DESCRIBE: Final = {
+    "offsets": _describe_offsets,
+    "state": _describe_state,
+    "members": _describe_members,
+}
 _DO: Final = {
     "list_": _list,
     "describe": _describe,

@@ -52,9 +52,11 @@ def leader_election(
     storage_option: StorageOption = None,
 ) -> None:
     """Have leaders elected: the preferred ones, or unclean ones where nobody else can lead."""
+    given = election_type
+    election_type = given.lower()  # Kafka's tool takes its words in capitals, too
     if election_type not in KINDS:
         raise InvalidRequestError(
-            f"can't hold a {election_type!r} election: --election-type is 'preferred' or 'unclean'"
+            f"can't hold a {given!r} election: --election-type is 'preferred' or 'unclean'"
         )
     with opened(cluster, storage_option, output, dry_run=dry_run, yes=yes) as session:
         names = _partitions(session, context.params)

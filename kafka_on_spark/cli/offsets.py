@@ -14,7 +14,7 @@ from kafka_on_spark.cli.output import Output, plural, progress, write_rows
 from kafka_on_spark.cli.record_rows import time_text
 from kafka_on_spark.cli.session import Session, opened
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
-from kafka_on_spark.ids import PartitionKey, TopicPartition
+from kafka_on_spark.ids import INTERNAL_TOPICS, PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.descriptions import offsets_of
 from kafka_on_spark.service.partition_names import partition_key
@@ -52,6 +52,10 @@ def get_offsets(
             help="Partitions; ranges without their end.",
         ),
     ] = None,
+    exclude_internal_topics: Annotated[
+        bool,
+        typer.Option("--exclude-internal-topics", help="Leave out topics of the system's own."),
+    ] = False,
     time: Annotated[
         str | None,
         typer.Option(
@@ -69,6 +73,8 @@ def get_offsets(
     when = None if time is None else parsed_time(time)
     with opened(cluster, storage_option, output, as_of=as_of) as session:
         names = _named(session.cluster.image, context.params)
+        if exclude_internal_topics:
+            names = [name for name in names if name.topic not in INTERNAL_TOPICS]
         if when is None:
             rows = (_all_offsets(session.cluster.image, name) for name in names)
             write_rows(output, COLUMNS, rows)
@@ -186,7 +192,8 @@ def delete_records(
         }
         going = sum(max(0, offset - before[name]) for name, offset in offsets.items())
         session.confirm(
-            f"deleting {plural(going, 'record')} of {plural(len(offsets), 'partition')}"
+            f"deleting {plural(going, 'record')} of {plural(len(offsets), 'partition')}",
+            lambda cluster: cluster.delete_records(named(given)),
         )
         starts = session.do(lambda: session.cluster.delete_records(named(given))) or {}
         rows = [{**name._asdict(), "low_watermark": start} for name, start in starts.items()]

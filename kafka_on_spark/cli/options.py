@@ -7,6 +7,7 @@ does not go with it is refused rather than left unread.
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 import typer
@@ -30,7 +31,8 @@ StorageOption = Annotated[
     typer.Option(
         "--storage-option",
         metavar="NAME=VALUE",
-        help="A storage option, such as AWS_REGION=eu-west-1; may be given more than once.",
+        help="A storage option, such as AWS_REGION=eu-west-1; may be given more than once. Of the"
+        " lines of --command-config FILE those that begin with storage. are such options.",
     ),
 ]
 AsOf = Annotated[
@@ -147,6 +149,20 @@ def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
             raise InvalidRequestError(f"{option} can't be {each!r}: give NAME=VALUE")
         found[name.strip()] = value.strip()
     return found
+
+
+def properties_of(file: str, option: str) -> list[str]:
+    """Return the lines of a file of properties that say something.
+
+    Raises:
+        InvalidRequestError: It can't be read.
+    """
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InvalidRequestError(f"{option} {file!r} can't be read: {error}") from None
+    stripped = (line.strip() for line in text.splitlines())
+    return [line for line in stripped if line and not line.startswith("#")]
 
 
 def moment(text: str | None) -> datetime | int | None:

@@ -46,6 +46,9 @@ VERIFICATION_COLUMNS: Final = {
 
 def log_dirs(
     cluster: ClusterUrl,
+    describe: Annotated[
+        bool, typer.Option("--describe", help="What this verb does; Kafka's tool wants it said.")
+    ] = False,
     broker_list: Annotated[
         str | None, typer.Option("--broker-list", metavar="1,2", help="Only these brokers.")
     ] = None,

@@ -212,15 +212,26 @@ class Session:
     rehearsal: Rehearsal | None = None
     is_past: bool = False
 
-    def confirm(self, deed: str) -> None:
+    def confirm(self, deed: str, *changes: Change) -> None:
         """Ask before a deed that can't be undone ("deleting 2 topics"); not in a rehearsal.
+
+        `changes` are what the deed is: nobody is asked about what would be refused.
 
         Raises:
             InvalidRequestError: Nobody can be asked.
             typer.Abort: The answer was no.
+            And what a change is refused for.
         """
         if self.rehearsal is None:
+            self._rehearse(changes)
             confirm(deed, is_yes=self.is_yes)
+
+    def _rehearse(self, changes: Iterable[Change]) -> None:
+        """Decide changes, each on the cluster as it is; one that is refused raises."""
+        rehearsal = self.rehearsal or Rehearsal.of(self.cluster)
+        for change in changes:
+            with suppress(Rehearsed):
+                change(rehearsal)
 
     def do(self, change: Callable[[], T]) -> T | None:
         """Have something changed; in a rehearsal only decided, and the answer is None."""
@@ -232,10 +243,7 @@ class Session:
     def do_all(self, changes: Sequence[Change]) -> None:
         """Have several things changed: all are decided before the first is done, so that one that
         is refused leaves nothing half done."""
-        rehearsal = self.rehearsal or Rehearsal.of(self.cluster)
-        for change in changes:
-            with suppress(Rehearsed):
-                change(rehearsal)
+        self._rehearse(changes)
         if self.rehearsal is None:
             for change in changes:
                 change(self.cluster)

@@ -23,6 +23,7 @@ from kafka_on_spark.cli.output import Output, note, plural, say, text_of, write_
 from kafka_on_spark.cli.session import Change, Session, opened
 from kafka_on_spark.controller.partition_states import PartitionState, states_of
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
+from kafka_on_spark.ids import INTERNAL_TOPICS
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.service.descriptions import describe
@@ -43,8 +44,15 @@ ACTIONS: Final[Mapping[str, Sequence[str]]] = {
         *CHANGING,
     ),
     "delete": ("topic", "if_exists", *CHANGING),
-    "describe": ("topic", "if_exists", "topics_with_overrides", "as_of", *FILTERS),
-    "list_": ("topic", "topics_with_overrides", "as_of", *FILTERS),
+    "describe": (
+        "topic",
+        "if_exists",
+        "exclude_internal",
+        "topics_with_overrides",
+        "as_of",
+        *FILTERS,
+    ),
+    "list_": ("topic", "exclude_internal", "topics_with_overrides", "as_of", *FILTERS),
 }
 COLUMNS: Final = {
     "topic": "topic",
@@ -104,6 +112,9 @@ def topics(
     if_exists: Annotated[bool, typer.Option("--if-exists", help="No topic is no error.")] = False,
     if_not_exists: Annotated[
         bool, typer.Option("--if-not-exists", help="A topic that is there is no error.")
+    ] = False,
+    exclude_internal: Annotated[
+        bool, typer.Option("--exclude-internal", help="Leave out topics of the system's own.")
     ] = False,
     topics_with_overrides: Annotated[
         bool, typer.Option("--topics-with-overrides", help="Only topics with settings.")
@@ -193,7 +204,7 @@ def _alter(session: Session, given: Mapping[str, Any]) -> None:
 def _change_of(
     session: Session, name: str, count: int, to: int, given: Mapping[str, Any]
 ) -> Change:
-    """Return what gives a topic another number of partitions, confirmed if records go."""
+    """Return what gives a topic another number of partitions, confirmed if some go."""
     records, assignment = given["records"], given["replica_assignment"]
     if to < count:
         if assignment is not None:
@@ -201,9 +212,9 @@ def _change_of(
                 f"--replica-assignment says where new partitions go, and topic {name!r} with"
                 f" {count} is to have {to}: leave it out, or give more"
             )
-        if records == "drop":
-            _confirm_loss(session, name, count, to)
-        return lambda cluster: cluster.remove_partitions(name, to=to, records=records or "refuse")
+        change = _removal_of(name, to, records or "refuse")
+        _confirm_removal(session, name, count, to, change)
+        return change
     if records is not None:
         raise InvalidRequestError(
             f"--records says what becomes of partitions that go, and topic {name!r} with {count}"
@@ -214,14 +225,19 @@ def _change_of(
     )
 
 
-def _confirm_loss(session: Session, name: str, count: int, to: int) -> None:
+def _removal_of(name: str, to: int, records: str) -> Change:
+    return lambda cluster: cluster.remove_partitions(name, to=to, records=records)
+
+
+def _confirm_removal(session: Session, name: str, count: int, to: int, change: Change) -> None:
     lost = sum(
         each.log_end_offset - each.log_start_offset
         for number, each in session.cluster.offsets(name).items()
         if number >= to
     )
     session.confirm(
-        f"removing {plural(count - to, 'partition')} of topic {name} with {plural(lost, 'record')}"
+        f"removing {plural(count - to, 'partition')} of topic {name} with {plural(lost, 'record')}",
+        change,
     )
 
 
@@ -232,14 +248,16 @@ def _deletion_of(name: str) -> Change:
 def _delete(session: Session, given: Mapping[str, Any]) -> None:
     pattern = needed(given["topic"], "--topic", "name the topics to delete")
     names = _found(session, pattern, given["if_exists"])
+    deletions = [_deletion_of(name) for name in names]
     if names:
         offsets = [each for name in names for each in session.cluster.offsets(name).values()]
         held = sum(each.log_end_offset - each.log_start_offset for each in offsets)
         session.confirm(
             f"deleting {plural(len(names), 'topic')} ({', '.join(names)}) with"
-            f" {plural(len(offsets), 'partition')} and {plural(held, 'record')}"
+            f" {plural(len(offsets), 'partition')} and {plural(held, 'record')}",
+            *deletions,
         )
-    session.do_all([_deletion_of(name) for name in names])
+    session.do_all(deletions)
     words = f"Deleted {plural(len(names), 'topic')}: {', '.join(names)}."
     session.conclude(words if names else "There was nothing to delete.", {"deleted": names})
 
@@ -283,7 +301,8 @@ def _selected(session: Session, given: Mapping[str, Any], *, if_exists: bool) ->
     return [
         name
         for name in _found(session, given["topic"], if_exists)
-        if (not given["topics_with_overrides"] or image.topic(name).configs)
+        if not (given["exclude_internal"] and name in INTERNAL_TOPICS)
+        and (not given["topics_with_overrides"] or image.topic(name).configs)
         and (not wanted or next(partition_rows(image, image.topic(name), wanted), None))
     ]
 

@@ -104,7 +104,10 @@ def test_partitions_are_added_and_empty_ones_removed(call, new_topic, cluster):
     assert call.json("topics", "--alter", "--topic", name, "--partitions", 5)["altered"] == [
         {"topic": name, "partitions_before": 2, "partitions": 5}
     ]
-    call("topics", "--alter", "--topic", name, "--partitions", 1)
+    fewer = ("topics", "--alter", "--topic", name, "--partitions", 1)
+    assert "removing 4 partitions of topic" in call.refused(*fewer)
+    assert len(cluster.describe_topic(name).partitions) == 5
+    call(*fewer, "--yes")
 
     assert len(cluster.image.topic(name).partitions) == 1
 

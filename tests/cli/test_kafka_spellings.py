@@ -1,0 +1,162 @@
+"""What Kafka's tools take is taken, in their spelling; what can't be meant here is refused."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from kafka_on_spark import __version__
+from kafka_on_spark.cli.kafka_spellings import with_command_config, with_optional_values
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.service.group_offsets import describe_group
+from tests.cli.conftest import ROOT
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("topics", "--version")])
+def test_the_version_is_said(call, arguments):
+    assert call(*arguments) == f"kafka-on-spark {__version__}\n"
+
+
+# fmt: off
+WORDS = [
+    pytest.param("kafka-on-spark consumer-g", 1,           "consumer-groups",  id="a verb"),
+    pytest.param("kafka-on-spark topics --under-rep", 2,   "--under-replicated-partitions", id="an option"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("words, place, expected", WORDS)
+def test_a_shell_completes_verbs_and_options(words, place, expected):
+    variables = {
+        "_KAFKA_ON_SPARK_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(place),
+        "PYTHONPATH": str(ROOT),
+    }  # fmt: skip
+
+    done = subprocess.run(
+        [sys.executable, "-m", "kafka_on_spark.cli"],
+        env=os.environ | variables, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+
+    assert done.stdout.split() == [expected], done
+
+
+def test_settings_are_named_as_kafkas_tool_names_them(call, new_topic, cluster):
+    topic, other = new_topic(), new_topic()
+    of_topic = ("--entity-type", "topics", "--entity-name", topic)
+
+    call("configs", "--alter", *of_topic, "--add-config", "retention.ms=5")
+    call(
+        "configs",
+        "--alter",
+        "--entity-type",
+        "brokers",
+        "--entity-default",
+        "--add-config",
+        "num.partitions=7",
+    )
+    try:
+        shown = call.json("configs", "--describe", "--entity-type", "topics")
+        cluster_shown = call.json("configs", "--describe", "--entity-type", "brokers")
+        default = call.json("configs", "--describe", "--entity-default")
+    finally:
+        cluster.alter_cluster_configs({"num.partitions": None})
+
+    assert [each["value"] for each in call.json("configs", "--describe", *of_topic)] == ["5"]
+    entities = {each["entity"] for each in shown}
+    assert f"topic {topic}" in entities
+    assert f"topic {other}" not in entities  # it has no settings of its own
+    assert "cluster" not in entities
+    assert ("num.partitions", "7") in [(each["name"], each["value"]) for each in cluster_shown]
+    assert default == cluster_shown
+
+
+# fmt: off
+REFUSED = [
+    (("configs", "--describe", "--entity-type", "users", "--entity-name", "x"), "--entity-type can't be 'users'"),
+    (("configs", "--describe", "--entity-type", "brokers", "--entity-name", "1"), "no single broker has settings, so '1' can't be one's"),
+    (("configs", "--describe", "--entity-default", "--entity-name", "x"), "no single broker has settings"),
+    (("configs", "--describe", "--entity-type", "topics", "--entity-default"), "say --entity-type brokers"),
+    (("configs", "--alter", "--entity-type", "topics", "--add-config", "retention.ms=5"), "--entity-name is missing"),
+    (("consumer-groups", "--list", "--state", "Busy"), "--state can't be 'Busy': give some of Unknown, "),
+    (("consumer-groups", "--describe", "--all-groups", "--state", "--members"), "--describe shows one thing"),
+    (("consumer-groups", "--list", "--members"), "--members does not go with --list"),
+    (("topics", "--list", "--command-config"), "--command-config is missing a file"),
+    (("topics", "--list", "--command-config", "no-such-file"), "--command-config 'no-such-file' can't be read"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("arguments, words", REFUSED)
+def test_what_can_not_be_meant_here_is_refused(call, arguments, words):
+    assert words in call.refused(*arguments)
+
+
+def test_groups_have_kafkas_state_and_no_members(call, new_topic, cluster):
+    topic = new_topic(b"a", partitions=1)
+    cluster.alter_group_offsets("nightly", {(topic, 0): 1})
+    described = ("consumer-groups", "--describe", "--group", "nightly")
+
+    state = call.json(*described, "--state", "--verbose")
+    members = call._run(*described, "--members", "--output", "json")
+    offsets = call.json(*described, "--offsets", "--verbose")
+
+    assert state == [{"group": "nightly", "state": "Empty", "member_count": 0}]
+    assert (members.code, members.out) == (0, "[]\n")
+    assert "Group nightly has no members" in members.complaint
+    assert [each["current_offset"] for each in offsets] == [1]
+    assert offsets == call.json(*described)
+    assert {"group": "nightly", "state": "Empty"} in call.json(
+        "consumer-groups", "--list", "--state"
+    )
+    assert call.json("consumer-groups", "--list", "--state", "Stable,dead") == []
+    assert "state" not in call.json("consumer-groups", "--list")[0]
+    assert len(describe_group(cluster.image, "nightly")) == 1
+
+
+def test_what_lies_on_disks_may_be_asked_for_by_name(call, new_topic):
+    topic = new_topic(b"a", partitions=1)
+
+    assert call.json("log-dirs", "--describe", "--topic-list", topic) == call.json(
+        "log-dirs", "--topic", topic
+    )
+
+
+@pytest.mark.parametrize("kind", ["PREFERRED", "preferred", "UNCLEAN"])
+def test_kinds_of_elections_may_be_in_capitals(call, new_topic, kind):
+    topic = new_topic(partitions=1)
+
+    answer = call.json("leader-election", "--election-type", kind, "--topic", topic)
+
+    assert answer["elected"] == []
+
+
+def test_there_are_no_internal_topics_to_leave_out(call, new_topic):
+    topic = new_topic(partitions=1)
+
+    assert topic in call.json("topics", "--list", "--exclude-internal")
+    assert call.json("topics", "--describe", "--topic", topic, "--exclude-internal")
+    assert call.json("get-offsets", "--topic", topic, "--exclude-internal-topics")
+
+
+def test_a_file_of_a_clients_properties_says_how_roots_are_reached(call, tmp_path):
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "# a client's\nsecurity.protocol=SSL\nstorage.AWS_REGION = eu-west-1\n\nssl.truststore=/x\n"
+    )
+
+    assert with_command_config(["--command-config", str(file), "--list"]) == [
+        "--storage-option", "AWS_REGION=eu-west-1", "--list",
+    ]  # fmt: skip
+    result = call._run("topics", "--list", "--command-config", file, "--output", "json")
+    assert result.code == 0
+    assert "security.protocol, ssl.truststore is for a connection to a server" in result.complaint
+    (tmp_path / "bad").write_text("what is this")
+    with pytest.raises(InvalidRequestError, match="give NAME=VALUE"):
+        with_command_config([f"--command-config={tmp_path / 'bad'}"])
+
+
+def test_an_option_whose_value_may_be_left_out_has_one_then():
+    assert with_optional_values(["--state", "--list"]) == ["--state=all", "--list"]
+    assert with_optional_values(["--list", "--state"]) == ["--list", "--state=all"]
+    assert with_optional_values(["--state", "Empty"]) == ["--state", "Empty"]
