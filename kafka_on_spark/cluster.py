@@ -171,7 +171,9 @@ class Cluster(Reassigning):
         is_sweep: bool = False,
         configs: Mapping[str, object] | None = None,
     ) -> ReplicationReport:
-        """Replicate once where there is work, or (`is_sweep`) all; `configs` hold for it alone.
+        """Replicate once where there is work, and look at a slice of all replicas.
+
+        `is_sweep`: look at all of them now. `configs` hold for this round alone.
 
         Raises:
             UnknownTopicOrPartitionError, InvalidConfigError: A topic or setting does not exist.

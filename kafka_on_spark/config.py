@@ -188,6 +188,9 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "replica.fetch.backoff.max.ms": Setting("10000", _integer(0)),
     # Ours: how long after a replica was found bad the same process looks at it again.
     "replica.verdict.delay.ms": Setting("2000", _integer(0, _INT_MAX)),
+    # Ours: within which rounds look at every replica, and the part of a core that they take for it.
+    "replica.sweep.interval.ms": Setting("600000", _integer(1)),
+    "replica.sweep.share": Setting("0.1", _ratio),
     # Ours: how long a controller's lease lasts without a renewal. For liveness only.
     "controller.lease.ms": Setting("10000", _integer(1)),
 }
@@ -297,6 +300,12 @@ class Settings:
         """Return a whole number."""
         value = _parse(name, SETTINGS[name], self.text(name))
         assert isinstance(value, int), name
+        return value
+
+    def number(self, name: str) -> float:
+        """Return a number."""
+        value = _parse(name, SETTINGS[name], self.text(name))
+        assert isinstance(value, float), name
         return value
 
     def boolean(self, name: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from kafka_on_spark.controller.sweep import SweepCourse
 from kafka_on_spark.ids import (
     BrokerId,
     DirectoryId,
@@ -218,6 +219,26 @@ class _NoTurn(Turn):
 
 
 NO_TURN: Final[Turn] = _NoTurn()
+
+
+class SweepHints(Protocol):
+    """Where rounds that don't go on leave how far their sweep has come. Never trusted."""
+
+    def read(self, cluster_id: str) -> SweepCourse | None:
+        """Return the newest hint, by the wall clock; None if there is none that can be one.
+
+        Raises:
+            KafkaStorageError: The metadata root does not answer.
+        """
+        ...
+
+    def write(self, cluster_id: str, course: SweepCourse) -> None:
+        """Leave a hint in the place of the last one.
+
+        Raises:
+            KafkaStorageError: The metadata root does not answer, or takes no writes.
+        """
+        ...
 
 
 class ReplicaArchive(Protocol):

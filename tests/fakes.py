@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from kafka_on_spark.controller.sweep import SweepCourse
 from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
@@ -288,6 +289,30 @@ class MemorySegmentStore:
 
 def _content(segment: Segment) -> bytes:
     return (segment.digest.encode() * segment.size_bytes)[: segment.size_bytes]
+
+
+class MemorySweepHints:
+    """SweepHints in memory: the last one written, or what a test puts in its place."""
+
+    def __init__(self) -> None:
+        self.hint: tuple[str, SweepCourse] | None = None
+        self.is_offline = False
+        self.writes = 0
+
+    def read(self, cluster_id: str) -> SweepCourse | None:
+        self._check_answers()
+        if self.hint is None or self.hint[0] != cluster_id:
+            return None
+        return self.hint[1]
+
+    def write(self, cluster_id: str, course: SweepCourse) -> None:
+        self._check_answers()
+        self.hint = (cluster_id, course)
+        self.writes += 1
+
+    def _check_answers(self) -> None:
+        if self.is_offline:
+            raise KafkaStorageError("the metadata root does not answer")
 
 
 class MemoryMetadataLog:

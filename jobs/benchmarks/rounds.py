@@ -11,24 +11,33 @@ TABLES_OF_AN_APPEND = 4  # the leader's, two followers', and the metadata log
 
 
 def fetch_round(bench: Bench) -> list[Row]:
-    """Measure a round over 1,000 partitions, all with records, of which 5 have work."""
+    """Measure a round over 1,000 partitions, all with records, of which 5 have work.
+
+    All are looked at once before, so that the rounds owe what their own time brings, and no more.
+    """
     with bench.make_cluster("round") as cluster:
         cluster.create_topic("many", partitions=PARTITIONS, replication_factor=3)
         took = seconds(lambda: _append(cluster, range(PARTITIONS), acks="all"))
         say(f"  first append to {PARTITIONS} partitions: {took:.1f} s")
-        times, visited, committed = [], [], []
+        swept = seconds(lambda: cluster.replicate(is_sweep=True))
+        times, reports, committed = [], [], []
         for _ in range(bench.runs + 1):
             _append(cluster, range(0, PARTITIONS, PARTITIONS // WITH_WORK), acks="1")
             before = _versions(bench, "round")
-            times.append(seconds(lambda: visited.append(cluster.replicate().partition_count)))
+            times.append(seconds(lambda: reports.append(cluster.replicate())))
             committed.append(_commits(before, _versions(bench, "round")))
     name = f"a round over {PARTITIONS:,} partitions, {WITH_WORK} of them with work"
     return [
         row(
             f"{name}: partitions visited",
-            visited[1:],
+            [each.partition_count for each in reports[1:]],
             "",
             budget=Budget(bound=WITH_WORK, on="value"),
+        ),
+        row(
+            f"{name}: partitions looked at besides, as a slice",
+            [each.slice_count for each in reports[1:]],
+            "",
         ),
         row(
             f"{name}: commits",
@@ -38,6 +47,11 @@ def fetch_round(bench: Bench) -> list[Row]:
             budget=Budget(bound=2 * WITH_WORK + 1, on="value"),
         ),
         row(f"{name}: time", times[1:], "s"),
+        row(
+            f"a look at a partition of 3 replicas, in a sweep over {PARTITIONS:,}",
+            [1000 * swept / PARTITIONS],
+            "ms",
+        ),
     ]
 
 

@@ -35,8 +35,10 @@ def replicate(
 ) -> None:
     """Bring followers up to their leaders, once, and say who is in sync.
 
-    Exits with 1 while a follower is behind or out of sync: run it again, and a controller. A dry
-    run reads the tables, and says what would be copied, cut and decided.
+    Besides the partitions with work it looks at a part of all, so that rounds come to every replica
+    within ten minutes (replica.sweep.interval.ms). Exits with 1 while a follower is behind or out
+    of sync, or partitions were not looked at for longer: run it again, and a controller. A dry run
+    reads the tables, and says what would be copied, cut and decided.
     """
     with opened(cluster, storage_option, output, dry_run=dry_run) as session:
         topics = None if topic is None else matching_topics(session.cluster.image, topic)
@@ -61,6 +63,9 @@ def _conclude(session: Session, report: ReplicationReport) -> None:
 def _as_dict(report: ReplicationReport) -> dict[str, Any]:
     return {
         "partition_count": report.partition_count,
+        "slice_count": report.slice_count,
+        "not_looked_at": report.not_looked_at,
+        "once_round_ms": report.once_round_ms,
         "copied_records": report.copied_records,
         "copied_bytes": report.copied_bytes,
         "truncated_records": report.truncated_records,
@@ -75,9 +80,22 @@ def _show(report: ReplicationReport, *, is_done: bool) -> None:
         note(failure)
     cut = plural(report.truncated_records, "uncommitted record")
     visited = "Visited" if is_done else "A dry run: nothing was changed; it would have visited"
+    besides = f" and looked at {report.slice_count} besides" if report.slice_count else ""
     say(
-        f"{visited} {plural(report.partition_count, 'partition')}, copied"
+        f"{visited} {plural(report.partition_count, 'partition')}{besides}, copied"
         f" {plural(report.copied_records, 'record')} ({plural(report.copied_bytes, 'byte')}), cut"
         f" {cut}, changed {plural(report.isr_changes, 'ISR')}:"
         f" {'all are caught up' if report.is_caught_up else 'not all are caught up'}."
     )
+    if report.not_looked_at:
+        say(
+            f"Not looked at for longer than replica.sweep.interval.ms:"
+            f" {plural(report.not_looked_at, 'partition')}; {_once_round(report.once_round_ms)}."
+        )
+
+
+def _once_round(duration_ms: float | None) -> str:
+    if duration_ms is None:
+        return "rounds like this one never come to all (replica.sweep.share is 0)"
+    minutes = duration_ms / 60_000
+    return f"rounds like this one come to all in {minutes:,.1f} minutes; --sweep looks at all now"

@@ -269,7 +269,7 @@ def _limits_of(
     image: MetadataImage, order: FetchOrder, call: Mapping[str, str]
 ) -> tuple[_Limit, ...]:
     """Return which quotas a fetch draws on: its leader's, its follower's, its move's, or none."""
-    if order.follower is None:
+    if order.follower is None or order.copy_bytes_max == 0:
         return ()
     settings = image.settings(order.key.topic_id).over(call)
     ends = (order.leader.broker_id, order.follower.broker_id)

@@ -1,11 +1,11 @@
 """One round of replication: plan fetches, have them done, decide once for all partitions.
 
-Only partitions with work are visited: a high watermark below the recorded log end, a replica
-out of the ISR, a reassignment. A full sweep now and then finds what nobody recorded.
+Partitions with work are visited: a high watermark below the recorded log end, a replica out of
+the ISR, a reassignment. A slice of all is looked at besides, to find what nobody recorded.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from kafka_on_spark.controller.replication import conclude
 from kafka_on_spark.controller.reports import PartitionReport
@@ -13,6 +13,7 @@ from kafka_on_spark.errors import ERROR_NAME_BY_CODE, NO_ERROR
 from kafka_on_spark.ids import BrokerId, PartitionKey, TopicId, TopicPartition, listed
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.fetch_answers import refusal_of, refusals
 from kafka_on_spark.service.fetch_pace import FetchPace, PacedOrders
@@ -27,6 +28,7 @@ from kafka_on_spark.service.making import (
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.replication import FetchOrder, FetchResult
 from kafka_on_spark.service.second_look import SecondLooks
+from kafka_on_spark.service.sweeping import Scope, Sweep, SweepTurn
 
 RunFetches = Callable[[Sequence[FetchOrder]], list[FetchResult]]
 RunMakes = Callable[[Sequence[MakeOrder]], list[MakeResult]]
@@ -37,19 +39,29 @@ class ReplicationReport:
     """What one round did.
 
     Attributes:
-        partition_count: Partitions visited.
+        partition_count: Partitions visited because they had work; of a sweep, all.
+        slice_count: Partitions looked at besides, whether or not they had work.
+        not_looked_at: Partitions of which the round can't say how they are: they were looked at
+            neither by it, nor by a slice of it or others within `replica.sweep.interval.ms`; or
+            their last look failed; or they have no leader.
+        once_round_ms: How long rounds like this one take to look at every partition once. None:
+            as far as is known, they never have.
         copied_records: Records committed to followers.
         copied_bytes: The same in bytes of segments.
         truncated_records: Records cut from followers, all of them uncommitted.
         isr_changes: How many ISRs changed.
         failures: What went wrong, in words, by partition and broker.
-        is_caught_up: No partition has a follower behind, or one out of the ISR.
+        is_caught_up: No partition has a follower behind, or one out of the ISR: all were visited
+            in this round, or have no work by the metadata and were looked at within the interval.
         left_out: Fetches that wait: for the end of a back-off, or for a newer leadership.
         resume_after_ms: How long until a round can do more than one now: a back-off ends, or a
             throttle lets bytes through. None: nothing waits for time.
     """
 
     partition_count: int = 0
+    slice_count: int = 0
+    not_looked_at: int = 0
+    once_round_ms: float | None = None
     copied_records: int = 0
     copied_bytes: int = 0
     truncated_records: int = 0
@@ -60,18 +72,39 @@ class ReplicationReport:
     resume_after_ms: float | None = None
 
 
+@dataclass(slots=True)
+class _Done:
+    """What a round has done so far.
+
+    Attributes:
+        failures: In words, by partition and broker.
+        left_out: Fetches where there was work that were left out.
+        waits_ms: How long until more can be done than now, where something waits for time.
+    """
+
+    copied_records: int = 0
+    copied_bytes: int = 0
+    truncated_records: int = 0
+    isr_changes: int = 0
+    failures: dict[tuple[PartitionKey, BrokerId], str] = field(default_factory=dict)
+    left_out: int = 0
+    waits_ms: list[float | None] = field(default_factory=list)
+
+
 class ReplicationRound:
     """Plans and concludes rounds; the fetches run wherever the caller has them run.
 
-    `looks`: what this process has found bad, and looks at again before a round returns. `pace`
-    remembers back-offs and throttles from round to round; None: every round does all
+    `sweep` remembers which partitions were looked at, `looks` what was found bad, and is looked at
+    again before a round returns, `pace` back-offs and throttles; without it every round does all
     that there is. `call`: settings that win over the topics' and the cluster's.
     """
 
     def __init__(
         self,
         metadata: MetadataService,
+        clock: Clock,
         *,
+        sweep: Sweep,
         run_fetches: RunFetches,
         run_makes: RunMakes,
         new_uuid: Callable[[], str],
@@ -81,6 +114,8 @@ class ReplicationRound:
         call: Mapping[str, str] | None = None,
     ) -> None:
         self._metadata = metadata
+        self._clock = clock
+        self._sweep = sweep
         self._run_fetches = run_fetches
         self._run_makes = run_makes
         self._new_uuid = new_uuid
@@ -92,7 +127,7 @@ class ReplicationRound:
     def run(
         self, topics: str | Iterable[str] | None = None, *, is_sweep: bool = False
     ) -> ReplicationReport:
-        """Do one round over `topics`, or one, or all. `is_sweep`: over every partition.
+        """Do one round over `topics`, or one, or all. `is_sweep`: look at all of them now.
 
         Raises:
             InvalidRequestError: `topics` is no name and no list of them.
@@ -100,33 +135,79 @@ class ReplicationRound:
         """
         deadline_ms = self._looks.now_ms() + self._timeout_ms
         image = self._metadata.catch_up()
-        names = None if topics is None else _topic_ids(image, topics)
+        scope = None if topics is None else frozenset(_topic_ids(image, topics))
         self._metadata.submit(
             lambda newest: renew_lost(newest, self._new_uuid), timeout_ms=self._timeout_ms
         )
         image = self._metadata.image
-        partitions = image.partitions() if is_sweep else image.unsettled_partitions()
-        keys = [
-            key
-            for key, partition in partitions
-            if (names is None or key.topic_id in names) and (is_sweep or has_work(partition))
-        ]
+        settings = image.settings().over(self._call)
+        turn = self._sweep.begin(image, scope, settings, is_all=is_sweep)
+        done = _Done()
+        keys = turn.next_keys() if is_sweep else _with_work(image, scope)
         self.make_replicas(keys)
+        if is_sweep:
+            looked_at = set(keys)
+            self._look_at(turn, keys, done)
+        else:
+            _, paced = self._fetch(keys, done)
+            done.left_out = paced.left_out
+            done.waits_ms.append(paced.resume_after_ms)
+            looked_at = self._look_at_slice(turn, done)
+        done.isr_changes += self._looks.finish(
+            self._run_fetches, deadline_ms=None if is_sweep else deadline_ms
+        )
+        self._sweep.keep(image, scope, turn)
+        return self._report(keys, looked_at, turn, scope, done, is_sweep=is_sweep)
+
+    def _look_at_slice(self, turn: SweepTurn, done: _Done) -> set[PartitionKey]:
+        """Look at the round's slice; return which partitions that was."""
+        looked_at: set[PartitionKey] = set()
+        while keys := turn.next_keys():
+            self._look_at(turn, keys, done)
+            looked_at.update(keys)
+        return looked_at
+
+    def _look_at(self, turn: SweepTurn, keys: Sequence[PartitionKey], done: _Done) -> None:
+        started_ms = self._clock.monotonic_ms()
+        failed, paced = self._fetch(keys, done, is_look=True, is_sweep=turn.is_all)
+        done.left_out += paced.left_out if turn.is_all else 0
+        done.waits_ms.append(paced.resume_after_ms)
+        took_ms = self._clock.monotonic_ms() - started_ms
+        turn.looked_at(keys, failed=failed, took_ms=took_ms)
+
+    def _fetch(
+        self,
+        keys: Sequence[PartitionKey],
+        done: _Done,
+        *,
+        is_look: bool = False,
+        is_sweep: bool = False,
+    ) -> tuple[set[PartitionKey], PacedOrders]:
+        """Fetch what `keys` need and decide on it; return which of them were not seen whole."""
         image = self._metadata.image
-        planned = [order for key in keys for order in plan_fetches(image, key, is_sweep=is_sweep)]
+        planned = [order for key in keys for order in plan_fetches(image, key, is_look=is_look)]
+        if is_look and not is_sweep:  # what is to be copied is work, and the next round's
+            planned = [replace(order, copy_bytes_max=0) for order in planned]
         paced = PacedOrders(tuple(planned))
         if self._pace is not None:
             paced = self._pace.plan(image, planned, self._call, is_sweep=is_sweep)
         results = self._run_fetches(paced.orders) if paced.orders else []
         reports = merge_reports([each.report for each in results])
         self._looks.note(reports)
-        changes = self.conclude(reports)
+        done.isr_changes += self.conclude(reports)
+        image = self._metadata.image
         if self._pace is not None:
-            self._pace.settle(self._metadata.image, paced.orders, results, self._call)
-        changes += self._looks.finish(
-            self._run_fetches, deadline_ms=None if is_sweep else deadline_ms
-        )
-        return self._report(keys, paced, results, changes)
+            self._pace.settle(image, paced.orders, results, self._call)
+        done.copied_records += sum(each.copied_records for each in results)
+        done.copied_bytes += sum(each.copied_bytes for each in results)
+        done.truncated_records += sum(each.truncated_records for each in results)
+        done.failures.update(_failures(image, paced.orders, results, besides=done.failures))
+        seen = {
+            _fetcher(order)
+            for order, result in zip(paced.orders, results, strict=True)
+            if not refusals(result)
+        }
+        return {each.key for each in planned if _fetcher(each) not in seen}, paced
 
     def make_replicas(self, keys: Iterable[PartitionKey]) -> list[MakeResult]:
         """Make what was never made of `keys`' replicas; one commit for all."""
@@ -147,23 +228,44 @@ class ReplicationRound:
     def _report(
         self,
         keys: Sequence[PartitionKey],
-        paced: PacedOrders,
-        results: Sequence[FetchResult],
-        changes: int,
+        looked_at: Collection[PartitionKey],
+        turn: SweepTurn,
+        scope: Scope,
+        done: _Done,
+        *,
+        is_sweep: bool,
     ) -> ReplicationReport:
         image = self._metadata.image
-        partitions = [image.partition(key) for key in keys]
+        partitions = [image.partition(key) for key in {*keys, *looked_at}]
+        leaderless = [
+            key
+            for key, partition in image.unsettled_partitions()
+            if partition.leader is None and (scope is None or key.topic_id in scope)
+        ]
+        not_looked_at = turn.not_looked_at(visited=keys, leaderless=leaderless)
+        is_done = not any(each is not None and has_work(each) for each in partitions)
         return ReplicationReport(
-            partition_count=len({order.key for order in paced.orders}),
-            copied_records=sum(each.copied_records for each in results),
-            copied_bytes=sum(each.copied_bytes for each in results),
-            truncated_records=sum(each.truncated_records for each in results),
-            isr_changes=changes,
-            failures=tuple(_failures(image, paced.orders, results)),
-            is_caught_up=not any(each is not None and has_work(each) for each in partitions),
-            left_out=paced.left_out,
-            resume_after_ms=paced.resume_after_ms,
+            partition_count=len(keys),
+            slice_count=0 if is_sweep else len(looked_at),
+            not_looked_at=not_looked_at,
+            once_round_ms=turn.once_round_ms,
+            copied_records=done.copied_records,
+            copied_bytes=done.copied_bytes,
+            truncated_records=done.truncated_records,
+            isr_changes=done.isr_changes,
+            failures=tuple(done.failures.values()),
+            is_caught_up=is_done and not_looked_at == 0,
+            left_out=done.left_out,
+            resume_after_ms=min((each for each in done.waits_ms if each is not None), default=None),
         )
+
+
+def _with_work(image: MetadataImage, scope: Scope) -> list[PartitionKey]:
+    return [
+        key
+        for key, partition in image.unsettled_partitions()
+        if (scope is None or key.topic_id in scope) and has_work(partition)
+    ]
 
 
 def has_work(partition: PartitionRegistration) -> bool:
@@ -176,17 +278,18 @@ def has_work(partition: PartitionRegistration) -> bool:
 
 
 def plan_fetches(
-    image: MetadataImage, key: PartitionKey, *, is_sweep: bool = False
+    image: MetadataImage, key: PartitionKey, *, is_look: bool = False
 ) -> list[FetchOrder]:
     """Return the fetches that a partition needs: one a follower; at least a look at the leader.
 
-    A partition without a leader, or whose leader was never made, has nothing to fetch from.
+    `is_look`: whatever it needs, all its replicas are looked at, opened anew. A partition without
+    a leader, or whose leader was never made, has nothing to fetch from.
     """
     partition = image.partition(key)
     if partition is None or partition.leader is None or not partition.is_made(partition.leader):
         return []
     leader = address_of(image, key, partition, partition.leader)
-    is_behind = is_sweep or partition.high_watermark < partition.log_end_offset
+    is_behind = is_look or partition.high_watermark < partition.log_end_offset
     followers: list[BrokerId | None] = [
         broker_id
         for broker_id in partition.replicas
@@ -204,6 +307,7 @@ def plan_fetches(
             leader=leader,
             follower=None if each is None else address_of(image, key, partition, each),
             fetch_bytes_max=image.settings().integer("replica.fetch.max.bytes"),
+            is_anew=is_look,
         )
         for each in followers
     ]
@@ -214,10 +318,18 @@ def _topic_ids(image: MetadataImage, topics: str | Iterable[str]) -> set[TopicId
     return {image.topic(name).topic_id for name in names}
 
 
+def _fetcher(order: FetchOrder) -> tuple[PartitionKey, BrokerId | None]:
+    return order.key, None if order.follower is None else order.follower.broker_id
+
+
 def _failures(
-    image: MetadataImage, orders: Sequence[FetchOrder], results: Sequence[FetchResult]
-) -> Iterable[str]:
-    seen = set()
+    image: MetadataImage,
+    orders: Sequence[FetchOrder],
+    results: Sequence[FetchResult],
+    *,
+    besides: Collection[tuple[PartitionKey, BrokerId]],
+) -> Iterable[tuple[tuple[PartitionKey, BrokerId], str]]:
+    seen = set(besides)
     for order, result in zip(orders, results, strict=True):
         for refused in refusals(result):
             place = (order.key, refused.broker_id)
@@ -228,4 +340,4 @@ def _failures(
             name = TopicPartition("deleted" if topic is None else topic.name, order.key.partition)
             code, words = refusal_of(image, order, refused)
             error_name = ERROR_NAME_BY_CODE.get(code, "UNKNOWN")
-            yield f"{name} on broker {refused.broker_id}: {error_name}: {words}"
+            yield place, f"{name} on broker {refused.broker_id}: {error_name}: {words}"

@@ -47,6 +47,7 @@ from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.replication_round import ReplicationRound
 from kafka_on_spark.service.second_look import SecondLooks
 from kafka_on_spark.service.sizes import MoveProgress, move_progress, partition_sizes
+from kafka_on_spark.service.sweeping import Sweep
 from kafka_on_spark.spark.opening import open_metadata, replica_store
 from kafka_on_spark.spark.probing import watch_ports
 from kafka_on_spark.spark.task_runner import SparkTaskRunner, ThreadTaskRunner
@@ -65,6 +66,7 @@ from kafka_on_spark.storage.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import FileSegmentStore
+from kafka_on_spark.storage.sweep_hint import FileSweepHints
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,6 +119,8 @@ class Services:
         controller_id: A name for this process that no other has.
         pace: Back-offs and throttles of this process's rounds.
         looks: What this process has found bad once, and looks at again.
+        sweep: Which partitions this process's rounds have looked at.
+        sweep_hints: Where it leaves that for other processes.
     """
 
     options: StorageOptions
@@ -128,6 +132,8 @@ class Services:
     controller_id: str
     pace: FetchPace
     looks: SecondLooks
+    sweep: Sweep
+    sweep_hints: FileSweepHints
     _pools: tuple[DaemonThreads, ...]
     _maintenance: DaemonThreads
     appends: AppendService = field(init=False)
@@ -174,6 +180,7 @@ class Services:
             ),
             timeout_ms=timeout_ms,
         )
+        sweep_hints = FileSweepHints(metadata_root, options)
         appender = Appender(
             metadata,
             replicas,
@@ -193,6 +200,8 @@ class Services:
             controller_id=f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}",
             pace=FetchPace(clock, random=random.random),
             looks=looks,
+            sweep=Sweep(clock, sweep_hints, random_below=random.randrange),
+            sweep_hints=sweep_hints,
             _pools=(tasks, partitions, fetches),
             _maintenance=maintenance,
         )
@@ -232,6 +241,8 @@ class Services:
         """
         return ReplicationRound(
             self.metadata,
+            self.clock,
+            sweep=self.sweep,
             run_fetches=self._run_fetches,
             run_makes=self._run_makes,
             new_uuid=new_uuid,
@@ -256,6 +267,10 @@ class Services:
 
         return ReplicationRound(
             rehearsed,
+            self.clock,
+            sweep=Sweep(
+                self.clock, self.sweep_hints, random_below=random.randrange, is_rehearsed=True
+            ),
             run_fetches=run,
             run_makes=lambda orders: [make_replica(each, replicas) for each in orders],
             new_uuid=new_uuid,

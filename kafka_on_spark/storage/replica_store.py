@@ -29,9 +29,14 @@ class DeltaReplicaStore:
             )
 
     def open_anew(self, address: ReplicaAddress) -> DeltaReplicaLog:
-        """Return the log at `address`, opened without what this process knows of it."""
+        """Return the log at `address`, opened without what this process knows of it.
+
+        It takes no other's place: a sweep over many leaves those open that are worked with.
+        """
+        log = DeltaReplicaLog(address, self._options, is_checked=True)
         with self._lock:
-            return self._keep(address, DeltaReplicaLog(address, self._options, is_checked=True))
+            is_room = address in self._open or len(self._open) < HANDLES_MAX
+            return self._keep(address, log) if is_room else log
 
     def make(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
         """Make an empty table fenced at `leader_epoch`, or find what an earlier try has made.

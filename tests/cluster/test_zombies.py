@@ -66,7 +66,7 @@ def catch_up(cluster):
 def order_for(cluster, follower):
     image = cluster.image
     key = PartitionKey(image.topic("orders").topic_id, 0)
-    orders = plan_fetches(image, key, is_sweep=True)
+    orders = plan_fetches(image, key, is_look=True)
     return next(each for each in orders if each.follower.broker_id == follower)
 
 

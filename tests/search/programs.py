@@ -24,7 +24,9 @@ from kafka_on_spark.service.recovery import look_at, plan_looks
 from kafka_on_spark.service.replication import FetchResult, fetch
 from kafka_on_spark.service.replication_round import ReplicationRound
 from kafka_on_spark.service.second_look import SecondLooks
+from kafka_on_spark.service.sweeping import Sweep
 from tests.builders import KEY, address, staged
+from tests.fakes import MemorySweepHints
 from tests.search.replaying import Process
 
 LATE_MS = 1_000_000_000
@@ -151,6 +153,8 @@ class Replicating:
         """Do one round."""
         replication = ReplicationRound(
             process.metadata,
+            process.clock,
+            sweep=Sweep(process.clock, MemorySweepHints(), random_below=lambda below: 0),
             run_fetches=lambda orders: process.map(_fetching(process), orders),
             run_makes=lambda orders: process.map(
                 lambda order: make_replica(order, process.replicas), orders

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafka_on_spark.controller.sweep import SweepCourse
 from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
@@ -324,6 +325,29 @@ class SimulatedMetadataLog:
         batch = MetadataBatch(base_offset=base_offset, stamp=stamp, records=tuple(records))
         self._world.disks.snapshots.append(batch)
         self._world.seen["snapshot written"] += 1
+
+
+class SimulatedSweepHints:
+    """SweepHints on the metadata root, which may be away, lose one, or keep the one before."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def read(self, cluster_id: str) -> SweepCourse | None:
+        fault = self._world.scheduler.call("hint read")
+        if self._world.disks.is_metadata_away or fault == "failed":
+            raise KafkaStorageError("the metadata root does not answer")
+        if fault == "lost":
+            self._world.seen["hint of the sweep lost"] += 1
+            self._world.disks.sweep_hint = None
+        return self._world.disks.sweep_hint
+
+    def write(self, cluster_id: str, course: SweepCourse) -> None:
+        fault = self._world.scheduler.call("hint write")
+        if self._world.disks.is_metadata_away or fault == "failed":
+            raise KafkaStorageError("the metadata root does not answer")
+        if fault != "lost":
+            self._world.disks.sweep_hint = course
 
 
 class Executors:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from kafka_on_spark.controller.sweep import SweepCourse
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Batch, Segment
@@ -135,6 +136,7 @@ class Disks:
         self.snapshots: list[MetadataBatch] = []
         self.observer: Observer | None = None
         self.is_metadata_away = False
+        self.sweep_hint: SweepCourse | None = None
 
     def add(self, broker_id: int) -> Root:
         """Put a new disk where `broker_id`'s root is."""

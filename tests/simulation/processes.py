@@ -37,11 +37,13 @@ from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.replication_round import ReplicationRound
 from kafka_on_spark.service.second_look import SecondLooks
 from kafka_on_spark.service.stage_plan import StagedSegment, StageOrder
+from kafka_on_spark.service.sweeping import Sweep
 from tests.simulation.adapters import (
     Executors,
     SimulatedMetadataLog,
     SimulatedReplicaStore,
     SimulatedSegmentStore,
+    SimulatedSweepHints,
     World,
 )
 from tests.simulation.cleaning import list_folders, remove_folder
@@ -149,6 +151,7 @@ class Driver:
         self.threads = Threads(world.scheduler, node)
         # Without jitter: a draw for each fetch would give every seed another course.
         self.pace = FetchPace(self.clock, random=lambda: 0.5)
+        self.sweep = Sweep(self.clock, SimulatedSweepHints(world), random_below=node.rng.randrange)
         self.producers = ProducerRuns(self.metadata, timeout_ms=TIMEOUT_MS)
         self.cleaner = Cleaner(
             self.metadata,
@@ -204,6 +207,8 @@ class Driver:
         """Return what plans and concludes rounds."""
         return ReplicationRound(
             self.metadata,
+            self.clock,
+            sweep=self.sweep,
             run_fetches=lambda orders: self.executors.run(fetch_task, orders),
             run_makes=self._run_makes,
             new_uuid=lambda: f"renewed{self.node.new_uuid()}",

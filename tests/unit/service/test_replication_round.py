@@ -18,6 +18,7 @@ from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.replication import fetch
 from kafka_on_spark.service.replication_round import ReplicationRound
 from kafka_on_spark.service.second_look import SecondLooks
+from kafka_on_spark.service.sweeping import Sweep
 from tests.builders import TOPIC_ID, address, disk, image_of, partition, staged
 from tests.fakes import (
     FakeClock,
@@ -25,6 +26,7 @@ from tests.fakes import (
     MemoryReplicaStore,
     MemoryRoots,
     MemorySegmentStore,
+    MemorySweepHints,
 )
 
 EPOCH = LeaderEpoch(5)
@@ -52,6 +54,8 @@ class Rounds:
                 self.replicas.make(address(each, key=key))
         self.pace = FetchPace(self.clock, random=lambda: 0.5)
         self.looks = SecondLooks(self.metadata, self.clock, run=self._run_fetches, timeout_ms=1000)
+        self.hints = MemorySweepHints()
+        self.sweep = Sweep(self.clock, self.hints, random_below=lambda below: 0)
         self.orders = []
 
     def submit(self, records):
@@ -91,6 +95,8 @@ class Rounds:
         self.orders = []
         return ReplicationRound(
             self.metadata,
+            self.clock,
+            sweep=self.sweep,
             run_fetches=self._run_fetches,
             run_makes=lambda orders: [make_replica(each, self.replicas) for each in orders],
             new_uuid=lambda: "another",
@@ -101,12 +107,12 @@ class Rounds:
         ).run(is_sweep=is_sweep)
 
     def _run_fetches(self, orders):
-        self.orders = list(orders)
+        self.orders.extend(orders)
         return [fetch(each, self.replicas, self.segments, self.clock) for each in orders]
 
     def fetched(self):
         """Return what the last round fetched, as (partition, follower)."""
-        return sorted((each.key.partition, each.follower.broker_id) for each in self.orders)
+        return sorted({(each.key.partition, each.follower.broker_id) for each in self.orders})
 
     def end(self, broker_id, number=0):
         return self.replicas.open(address(broker_id, key=self.keys[number])).load().log_end_offset
