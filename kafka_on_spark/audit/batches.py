@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from kafka_on_spark.audit.history import FileEntry
+from kafka_on_spark.log.batch import is_segment_name
 
 
 class Flaw(NamedTuple):
@@ -87,9 +88,7 @@ class LoggedBatch:
 
 def epoch_in_name(name: str) -> int | None:
     """Return the leadership that a segment's name says it was staged under; None: no segment."""
-    parts = name.removesuffix(".parquet").split("-")
-    is_segment = name.endswith(".parquet") and len(parts) == 3 and parts[0].isdecimal()
-    return int(parts[0]) if is_segment else None
+    return int(name.split("-", 1)[0]) if is_segment_name(name) else None
 
 
 def batches_of(entries: Iterable[FileEntry]) -> tuple[list[LoggedBatch], list[Flaw]]:

@@ -4,6 +4,7 @@ Every commit either appends one file, which begins where the log ended, or merge
 that says the same; then the counter of the log's end stays.
 """
 
+import re
 from typing import Final
 
 from kafka_on_spark.audit.findings import FindingList
@@ -17,6 +18,7 @@ from kafka_on_spark.audit.history import (
 
 LOG_END_OFFSET: Final = "log-end-offset"
 MERGE: Final = "merge"
+_WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
 
 
 class MetadataTableReplay:
@@ -95,4 +97,4 @@ class MetadataTableReplay:
 
 def _base(file: FileEntry) -> int | None:
     text = file.values.get("base_offset")
-    return int(text) if text is not None and text.lstrip("-").isdecimal() else None
+    return int(text) if text is not None and _WHOLE.fullmatch(text) else None

@@ -15,6 +15,11 @@ from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset, ProducerEpoch
 _SEGMENT_NAME: Final = re.compile(r"[0-9]{1,10}-[0-9A-Za-z_]+-[0-9A-Za-z_]+\.parquet")
 
 
+def is_segment_name(path: str) -> bool:
+    """Return whether `path` is a segment's plain name, and no way to another folder."""
+    return _SEGMENT_NAME.fullmatch(path) is not None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
     """An immutable Parquet file of records.
@@ -35,7 +40,13 @@ class Segment:
 
     def __post_init__(self) -> None:
         # A plain name: what a commit names stands in the replica's own folder (FAULTS S3).
-        ensure(self.record_count > 0 and _SEGMENT_NAME.fullmatch(self.path) is not None, self)
+        ensure(
+            is_segment_name(self.path)
+            and self.record_count > 0
+            and self.size_bytes >= 0
+            and self.timestamp_min_us <= self.timestamp_max_us,
+            self,
+        )
 
     @property
     def epoch_in_name(self) -> LeaderEpoch:

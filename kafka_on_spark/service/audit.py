@@ -81,5 +81,6 @@ def _read_segments(
 
 def _add_flaw(findings: FindingList, entry: FileEntry, flaw: str) -> None:
     base = entry.values.get("base_offset")
-    offset = int(base) if base is not None and base.isdecimal() else None
+    is_offset = base is not None and base.isdecimal() and len(base) < 20
+    offset = int(base) if base is not None and is_offset else None
     findings.add("I15", flaw, path=entry.path, offset=offset)

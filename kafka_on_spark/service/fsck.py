@@ -73,7 +73,9 @@ class _MetadataReader:
         except CorruptLogError as error:
             self.replay.damage(error.message, path=file.path)
             for before in self.table.merged_into(file.path):
-                self._take(before, snapshots)
+                if before.path not in self._read_files:
+                    self._read_files.add(before.path)
+                    self._take(before, snapshots)
             return
         for batch in batches:
             if batch.base_offset + len(batch.rows) <= self.replay.end_offset:

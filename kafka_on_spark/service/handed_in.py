@@ -11,6 +11,7 @@ from typing import Any
 
 from kafka_on_spark.controller.reports import PartitionReport, ReplicaReport
 from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.stored_json import parse_json
 
 
 def encode_reports(reports: Sequence[PartitionReport]) -> bytes:
@@ -46,8 +47,13 @@ def _decode(note: bytes) -> list[PartitionReport]:
     if note[:16] != _digest(content):
         return []
     try:
-        return [_report(**fields) for fields in json.loads(content)]
-    except (TypeError, ValueError):  # of another version: it has fields that are not ours
+        return [_report(**fields) for fields in parse_json(content)]
+    except (
+        AttributeError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ):  # of another version: it has fields that are not ours
         return []
 
 

@@ -214,8 +214,8 @@ class MetadataService:
 
         def decide(image: MetadataImage, turn: Turn) -> ControllerResult[int]:
             own = conclude(image, reports)
-            others = handed_in(turn.handed_in(), besides=mine) if own.records else []
             try:
+                others = handed_in(turn.handed_in(), besides=mine) if own.records else []
                 return conclude(image, [*reports, *others]) if others else own
             except Exception:  # whoever handed it in decides on it, too, and fails for itself
                 log.warning("what others have handed in is left to them", exc_info=True)

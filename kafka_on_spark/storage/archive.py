@@ -19,11 +19,14 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.ids import BrokerId, DirectoryId
+from kafka_on_spark.log.batch import is_segment_name
 from kafka_on_spark.ports import ReplicaAddress
+from kafka_on_spark.storage.failures import failing, understanding
 from kafka_on_spark.storage.history import table_steps
 from kafka_on_spark.storage.limits import METADATA_FILE_BYTES_MAX, SEGMENT_BYTES_MAX
 from kafka_on_spark.storage.local_files import OddFileError
 from kafka_on_spark.storage.metadata_files import decode_rows
+from kafka_on_spark.storage.metadata_placement import is_file_name
 from kafka_on_spark.storage.metadata_root import check_replaced, identity_of
 from kafka_on_spark.storage.old_commits import OLD_COMMITS
 from kafka_on_spark.storage.parquet_files import read_parquet
@@ -31,7 +34,7 @@ from kafka_on_spark.storage.replica_folders import tables_on
 from kafka_on_spark.storage.replica_log import configuration_of
 from kafka_on_spark.storage.root_identity import check_directory
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions
-from kafka_on_spark.storage.segments import SEGMENT_SCHEMA, digest_of, replica_folder
+from kafka_on_spark.storage.segments import SEGMENT_SCHEMA, check_no_link, digest_of, replica_folder
 
 
 class FileReplicaArchive:
@@ -43,9 +46,11 @@ class FileReplicaArchive:
     def steps(self, address: ReplicaAddress, *, is_deep: bool) -> Iterator[TableStep]:
         """Yield the steps of a replica's table, oldest first; deep: with every checkpoint."""
         check_directory(address.root, address.directory_id, self._options)
-        files = RootFiles(address.root, self._options)
+        check_no_link(address)
+        files, folder = RootFiles(address.root, self._options), replica_folder(address)
         try:
-            yield from table_steps(files, replica_folder(address), has_all_checkpoints=is_deep)
+            with failing(f"read the table at {folder}", self._options):
+                yield from table_steps(files, folder, has_all_checkpoints=is_deep)
         except ReplicaLostError:
             check_directory(address.root, address.directory_id, self._options)
             raise
@@ -58,16 +63,21 @@ class FileReplicaArchive:
 
     def file_names(self, address: ReplicaAddress) -> list[str]:
         """Return the names of the files in a replica's folder."""
-        names = RootFiles(address.root, self._options).names(replica_folder(address))
+        folder = replica_folder(address)
+        with failing(f"list {folder}", self._options):
+            names = RootFiles(address.root, self._options).names(folder)
         return [name for name in names if name not in ("_delta_log", OLD_COMMITS)]
 
     def segment_flaw(self, address: ReplicaAddress, file: FileEntry) -> str | None:
         """Return what is wrong with a segment's bytes, in a sentence; None if nothing is."""
+        if not is_segment_name(file.path):
+            return f"the file {file.path} is no segment by its name, and was not read"
         path = f"{replica_folder(address)}/{file.path}"
         try:
-            content = RootFiles(address.root, self._options).read(
-                path, min(file.size_bytes, SEGMENT_BYTES_MAX)
-            )
+            with failing(f"read {path}", self._options):
+                content = RootFiles(address.root, self._options).read(
+                    path, min(file.size_bytes, SEGMENT_BYTES_MAX)
+                )
         except OddFileError as error:
             return f"the segment {file.path}: {error.message}"
         if content is None:
@@ -79,10 +89,11 @@ class FileReplicaArchive:
         if digest_of(content) != file.path.rsplit("-", 1)[-1].removesuffix(".parquet"):
             return f"the bytes of the segment {file.path} have not the digest in its name"
         try:
-            table = read_parquet(content, path, verifies_pages=True)
+            with understanding(f"the segment {file.path}"):
+                table = read_parquet(content, path, verifies_pages=True)
+                return _content_flaw(table, file)
         except CorruptLogError as error:
             return f"the segment {file.path}: {error.message}"
-        return _content_flaw(table, file)
 
 
 def _content_flaw(table: pa.Table, file: FileEntry) -> str | None:
@@ -120,9 +131,10 @@ class FileClusterArchive:
     def metadata_steps(self, *, is_deep: bool, from_version: int = 0) -> Iterator[TableStep]:
         """Yield the steps of the metadata table from `from_version` on, oldest first."""
         try:
-            yield from table_steps(
-                self._files, self._uri, has_all_checkpoints=is_deep, from_version=from_version
-            )
+            with failing(f"read the table at {self._uri}", self._options):
+                yield from table_steps(
+                    self._files, self._uri, has_all_checkpoints=is_deep, from_version=from_version
+                )
         except ReplicaLostError as error:
             check_replaced(self._root, self._identity, self._options)
             raise CorruptLogError(
@@ -131,10 +143,14 @@ class FileClusterArchive:
 
     def metadata_rows(self, name: str) -> list[MetadataRows]:
         """Return the commits in one of the metadata table's files."""
+        if not is_file_name(name):
+            raise CorruptLogError(f"{name} is no file of the metadata log by its name")
         path = f"{self._uri}/{name}"
+        with failing(f"read {path}", self._options):
+            rows_of_file = decode_rows(self._files.read(path, METADATA_FILE_BYTES_MAX), path)
         return [
             MetadataRows(base_offset=rows[0]["batch_base_offset"], rows=tuple(rows))
-            for rows in decode_rows(self._files.read(path, METADATA_FILE_BYTES_MAX), path)
+            for rows in rows_of_file
         ]
 
     def snapshot_names(self) -> list[str]:
@@ -145,7 +161,8 @@ class FileClusterArchive:
     def snapshot(self, name: str) -> MetadataRows:
         """Return a snapshot's rows, as a commit that ends at the offset in its name."""
         path = f"{self._root}/snapshots/{name}"
-        batches = decode_rows(self._files.read(path, METADATA_FILE_BYTES_MAX), path)
+        with failing(f"read {path}", self._options):
+            batches = decode_rows(self._files.read(path, METADATA_FILE_BYTES_MAX), path)
         rows = tuple(row for batch in batches for row in batch)
         end = name.split("-")[0]
         base = rows[0]["batch_base_offset"]

@@ -1,6 +1,5 @@
 """What the commits of a Delta log say that delta-rs does not tell, or only by listing the log."""
 
-import json
 from typing import Any
 
 from kafka_on_spark.errors import CorruptLogError
@@ -14,6 +13,7 @@ from kafka_on_spark.storage.limits import CHECKPOINT_BYTES_MAX
 from kafka_on_spark.storage.old_commits import read_commit
 from kafka_on_spark.storage.parquet_files import read_parquet
 from kafka_on_spark.storage.roots import RootFiles
+from kafka_on_spark.stored_json import parse_json
 
 
 def commits_after(
@@ -24,7 +24,7 @@ def commits_after(
     commits: list[list[dict[str, Any]]] = []
     while (content := read_commit(files, uri, version + 1 + len(commits))) is not None:
         try:
-            actions = [json.loads(line) for line in content.splitlines() if line]
+            actions = [parse_json(line) for line in content.splitlines() if line]
         except ValueError:
             return None
         if not actions or len(commits) == limit:
@@ -41,7 +41,8 @@ def read_counters(files: RootFiles, uri: str, version: int) -> dict[str, int]:
     """
     names = files.names(log_folder(uri))
     checkpoints = [each for each in map(checkpoint_version, names) if each is not None]
-    newest = max((each for each in checkpoints if each <= version), default=-1)
+    read_from = (each for each in sorted(checkpoints, reverse=True) if each <= version)
+    newest = next((each for each in read_from if files.size(checkpoint_path(uri, each))), -1)
     counters: dict[str, int] = {}
     try:
         if newest >= 0:
@@ -52,10 +53,10 @@ def read_counters(files: RootFiles, uri: str, version: int) -> dict[str, int]:
         for each in range(newest + 1, version + 1):
             commit = _there(read_commit(files, uri, each), commit_path(uri, each))
             for line in commit.splitlines():
-                txn = json.loads(line).get("txn")
+                txn = parse_json(line).get("txn")
                 if txn is not None:
                     counters[txn["appId"]] = txn["version"]
-    except (ValueError, KeyError, AttributeError) as error:
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise CorruptLogError(f"the log of {uri} can't be read: {error}") from error
     return counters
 

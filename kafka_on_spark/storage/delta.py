@@ -39,12 +39,13 @@ from kafka_on_spark.storage.delta_files import (
     checkpoint_path,
     checkpoint_version,
     commit_path,
+    commit_version,
     last_checkpoint,
     log_folder,
     newest_paths,
-    write_id_of,
 )
 from kafka_on_spark.storage.delta_handle import TableHandle
+from kafka_on_spark.storage.failures import is_failure
 from kafka_on_spark.storage.local_files import OddFileError
 from kafka_on_spark.storage.old_commits import (
     commit_size,
@@ -52,10 +53,11 @@ from kafka_on_spark.storage.old_commits import (
     is_old,
     move_old_commits,
     old_path,
-    read_commit,
+    write_id_at,
 )
 from kafka_on_spark.storage.retrying import until_found
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions, flush, is_local, reason
+from kafka_on_spark.storage.void_commits import VoidCommits
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +93,7 @@ class DeltaLog:
         self.is_local = is_local(uri)
         self._is_flushed = is_flushed and self.is_local
         self._lost: str | None = None
+        self._void = VoidCommits(self._files, uri)
         self._handle = TableHandle(uri, options)
         self._checkpoint_version = -1
 
@@ -149,7 +152,9 @@ class DeltaLog:
         if self.is_local and self._handle.is_at(self.version) and self.is_still_at(self.version):
             return self.version
         version = self._handle.update()
-        if version < self.version or not self._has_commit(version):
+        size = commit_size(self._files, self.uri, version)
+        is_emptied = version == self.version and not self._void.is_there(version)
+        if version < self.version or size is None or is_emptied:
             # A kept handle of a table whose disk was taken away is updated without an error,
             # and would count what is gone.
             self._handle.forget()
@@ -157,6 +162,8 @@ class DeltaLog:
                 f"the table at {self.uri} is gone or went back", version=version, seen=self.version
             )
         self._check_commits(version)
+        if size == 0:
+            self._void.check([version])
         self.version = version
         return version
 
@@ -172,7 +179,7 @@ class DeltaLog:
     def _check_kept(self) -> None:
         if self._lost is not None:
             raise CorruptLogError(f"the table at {self.uri} was not kept: {self._lost}")
-        if self.is_local and self.version >= 0 and not self._has_commit(self.version):
+        if self.is_local and self.version >= 0 and not self._void.is_there(self.version):
             # What lies there now, say beneath the mount of a disk that is away, is no sequel.
             self._handle.forget()
             raise ReplicaLostError(f"there is no table at {self.uri}", version=self.version)
@@ -190,9 +197,8 @@ class DeltaLog:
         if self._lost is not None or self.version != version:
             return False
         try:
-            return commit_size(self._files, self.uri, version + 1) is None and self._has_commit(
-                version
-            )
+            following = commit_size(self._files, self.uri, version + 1)
+            return following is None and self._void.is_there(version)
         except OddFileError:
             return False  # what it is, opening the table says
 
@@ -245,7 +251,7 @@ class DeltaLog:
                 raise CommitConflictError("not seen before the commit", version=version) from error
             if not self._handle.is_at(at_version):
                 raise CommitConflictError("decided on an old version", version=version)
-        if self.is_local and not self._has_commit(at_version):
+        if self.is_local and not self._void.is_there(at_version):
             # delta-rs makes missing folders: a root that was removed must not be made anew.
             raise CommitConflictError(f"the table at {self.uri} was taken away", version=version)
         write_id = uuid4().hex
@@ -267,14 +273,16 @@ class DeltaLog:
     def _commit(self, version: int, write_id: str, put: Callable[[], None]) -> None:
         try:
             within(self.uri, put, work_seconds(self.uri))
-        except Exception as error:
+        except BaseException as error:
+            if not is_failure(error):
+                raise
             # Of whatever type: delta-rs raises most of those there are, for most causes.
             self._settle(version, write_id, put, error)
         try:
             place = self._place_of(version, write_id)
             if self._is_flushed:
                 self._flush([place, os.path.dirname(place)])
-            if version and not self._has_commit(version - 1):
+            if version and not self._void.is_there(version - 1):
                 # What was put lies in a folder that the put has made anew: it counts for nothing.
                 raise ReplicaLostError(f"the table at {self.uri} was taken away")
         except CommitConflictError:
@@ -289,22 +297,19 @@ class DeltaLog:
         """Return where the commit lies that was put just now, if the version was free then."""
         if not is_old(self._files, self.uri, version):
             return commit_path(self.uri, version)
-        found = self._write_id_at(version)
+        found = write_id_at(self._files, self.uri, version)
         if found is None:
             raise KafkaStorageError(f"can't read the commit {version} of {self.uri}")
         if found != write_id:
             raise CommitConflictError("version was taken long ago", version=version)
         return old_path(self.uri, version)
 
-    def _has_commit(self, version: int) -> bool:
-        return bool(commit_size(self._files, self.uri, version))
-
     def _settle(
-        self, version: int, write_id: str, put: Callable[[], None], error: Exception
+        self, version: int, write_id: str, put: Callable[[], None], error: BaseException
     ) -> None:
         """Return if our commit is the one at `version`; else raise what that means."""
         cause = self._options.shown(error)
-        found = self._write_id_at(version)
+        found = write_id_at(self._files, self.uri, version)
         if found is None:
             found = self._settle_unknown(version, put)
         if found is None:
@@ -319,20 +324,14 @@ class DeltaLog:
         def again() -> str | None:
             try:
                 within(self.uri, put, work_seconds(self.uri))
-            except Exception as error:
+            except BaseException as error:
+                if not is_failure(error):
+                    raise
                 log.debug("commit %s of %s: %s", version, self.uri, reason(error, self._options))
-            return self._write_id_at(version)
+
+            return write_id_at(self._files, self.uri, version)
 
         return until_found(again, SETTLE_SECONDS_LOCAL if self.is_local else SETTLE_SECONDS)
-
-    def _write_id_at(self, version: int) -> str | None:
-        """Return the write id of the commit at `version`, "" for one without; None if there is
-        none or it can't be read."""
-        try:
-            content = read_commit(self._files, self.uri, version)
-        except KafkaStorageError:
-            return None
-        return None if content is None else write_id_of(content)
 
     def _check_commits(self, version: int) -> None:
         """Check that the local commits up to `version` that this log has not seen are there, and
@@ -346,13 +345,17 @@ class DeltaLog:
             self._checkpoint_version = max(
                 (each for each in map(checkpoint_version, paths) if each is not None), default=-1
             )
+        void = []
         for path in paths:
-            if not self._files.size(path):
-                # delta-rs reads an emptied commit as one that changed nothing (FAULTS E9).
+            size, version_of = self._files.size(path), commit_version(path)
+            if size == 0 and version_of is not None:
+                void.append(version_of)
+            elif not size:
                 self._handle.forget()
                 if has_moved(self._files, self.uri, path):
                     raise KafkaStorageError(f"{path} became old while it was looked at: try again")
-                raise CorruptLogError("a commit is gone or empty", path=path)
+                raise CorruptLogError("a commit or a checkpoint is gone", path=path)
+        self._void.check(void)
         if paths and self._is_flushed:
             self._flush([*paths, log_folder(self.uri)])
 
@@ -391,5 +394,7 @@ class DeltaLog:
             if self.is_local:
                 move_old_commits(self._files, self.uri, self._checkpoint_version)
             self._handle.open_anew()
-        except Exception as error:
+        except BaseException as error:
+            if not is_failure(error):
+                raise
             log.warning("no checkpoint of %s: %s", self.uri, reason(error, self._options))

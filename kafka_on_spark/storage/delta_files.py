@@ -3,8 +3,7 @@
 Apart from `delta`, which decides what a commit's outcome is, since this only reads.
 """
 
-import json
-from bisect import bisect_left
+import re
 from typing import Final
 
 from kafka_on_spark.errors import CorruptLogError
@@ -15,6 +14,7 @@ from kafka_on_spark.storage.limits import (
 )
 from kafka_on_spark.storage.local_files import OddFileError, check_size
 from kafka_on_spark.storage.roots import RootFiles, is_local
+from kafka_on_spark.stored_json import parse_json
 
 CHECKPOINT: Final = ".checkpoint.parquet"
 _BOUNDS: Final = {
@@ -22,6 +22,11 @@ _BOUNDS: Final = {
     CHECKPOINT: CHECKPOINT_BYTES_MAX,
     "_last_checkpoint": SMALL_FILE_BYTES_MAX,
 }
+
+# Whole names: a Mac leaves `._…` beside each file, and people leave copies.
+_COMMIT_NAME: Final = re.compile(r"([0-9]{20})\.json")
+_CHECKPOINT_NAME: Final = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
+_VERSION_END: Final = 2**63
 
 
 def log_folder(uri: str) -> str:
@@ -41,8 +46,17 @@ def checkpoint_path(uri: str, version: int) -> str:
 
 def checkpoint_version(path: str) -> int | None:
     """Return which version a file of the log is a checkpoint of, or None if of none."""
-    name = path.rsplit("/", 1)[-1]
-    return int(name[:20]) if name.endswith(CHECKPOINT) else None
+    return _version(_CHECKPOINT_NAME.fullmatch(path.rsplit("/", 1)[-1]))
+
+
+def commit_version(path: str) -> int | None:
+    """Return which version a file of the log is the commit of, or None if of none."""
+    return _version(_COMMIT_NAME.fullmatch(path.rsplit("/", 1)[-1]))
+
+
+def _version(found: re.Match[str] | None) -> int | None:
+    # To delta-rs a version has 64 bits.
+    return int(found[1]) if found is not None and int(found[1]) < _VERSION_END else None
 
 
 def last_checkpoint(files: RootFiles, uri: str) -> int:
@@ -52,19 +66,23 @@ def last_checkpoint(files: RootFiles, uri: str) -> int:
     """
     try:
         content = files.read(f"{log_folder(uri)}/_last_checkpoint", SMALL_FILE_BYTES_MAX)
-        return -1 if content is None else int(json.loads(content)["version"])
-    except (ValueError, TypeError, KeyError, RecursionError, OddFileError):
+        version = -1 if content is None else parse_json(content)["version"]
+    except (ValueError, TypeError, KeyError, OddFileError):
         return -1
+    return version if isinstance(version, int) else -1
 
 
 def newest_paths(files: RootFiles, uri: str) -> list[str]:
-    """Return the paths of the newest checkpoint, if there is one, and of all commits from its
-    version on, sorted."""
+    """Return the paths of the newest checkpoint that is not empty, if there is one, and of all
+    commits from its version on, sorted."""
     names = files.names(log_folder(uri))
-    newest = next((name for name in reversed(names) if name.endswith(CHECKPOINT)), "")
-    tail = names[bisect_left(names, newest[:20]) :]
-    # Other names are those of commits that are being written.
-    return [f"{log_folder(uri)}/{name}" for name in tail if name.endswith((".json", ".parquet"))]
+    checkpoints = sorted(each for name in names if (each := checkpoint_version(name)) is not None)
+    while checkpoints and not files.size(checkpoint_path(uri, checkpoints[-1])):
+        checkpoints.pop()  # a power cut kept its name and not its bytes
+    newest = checkpoints[-1] if checkpoints else -1
+    versions = (commit_version(name) for name in names)
+    tail = [commit_path(uri, each) for each in versions if each is not None and each >= newest]
+    return [checkpoint_path(uri, newest), *tail] if newest >= 0 else tail
 
 
 def check_log(files: RootFiles, uri: str, version: int | None = None) -> None:
@@ -98,7 +116,7 @@ def _check_log(files: RootFiles, uri: str, version: int | None) -> None:
 def write_id_of(content: bytes) -> str | None:
     """Return a commit's write id, "" if it has none; None if this can't be read as a commit."""
     try:
-        actions = [json.loads(line) for line in content.splitlines() if line]
+        actions = [parse_json(line) for line in content.splitlines() if line]
         infos = [each["commitInfo"] for each in actions if "commitInfo" in each]
         if not actions:
             return None

@@ -12,10 +12,15 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
+from kafka_on_spark.errors import (
+    CorruptLogError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    ReplicaLostError,
+)
 from kafka_on_spark.storage.deadlines import within, work_seconds
-from kafka_on_spark.storage.delta_files import check_log
-from kafka_on_spark.storage.failures import reason, storage_error
+from kafka_on_spark.storage.delta_files import check_log, checkpoint_path, last_checkpoint
+from kafka_on_spark.storage.failures import is_failure, reason, storage_error
 from kafka_on_spark.storage.old_commits import is_old
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions
 
@@ -100,10 +105,30 @@ class TableHandle:
         try:
             return within(self._uri, open_table, work_seconds(self._uri))
         except DeltaError:
+            table = self._opened_before_checkpoint()
+            if table is not None:
+                return table
             if not is_old(self._files, self._uri, 0):
                 raise
             # What it was about to read may have become old meanwhile.
             return within(self._uri, open_table, work_seconds(self._uri))
+
+    def _opened_before_checkpoint(self) -> DeltaTable | None:
+        """Open a table whose hint names a checkpoint that a power cut has left without bytes.
+
+        delta-rs passes over an empty checkpoint, but not where the hint names it.
+        """
+        version = last_checkpoint(self._files, self._uri)
+        if version < 1 or self._files.size(checkpoint_path(self._uri, version)):
+            return None
+        given = self._options.for_url(self._uri)
+
+        def open_table() -> DeltaTable:
+            table = DeltaTable(self._uri, version=version - 1, storage_options=given)
+            table.update_incremental()
+            return table
+
+        return within(self._uri, open_table, work_seconds(self._uri))
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -121,6 +146,11 @@ class TableHandle:
             is_late = table is not None and is_old(self._files, self._uri, table.version())
             kind = KafkaStorageError if is_late else CorruptLogError
             raise kind(self._sentence(error)) from self._options.shown(error)
+        except BaseException as error:
+            if isinstance(error, KafkaOnSparkError) or not is_failure(error):
+                raise
+            what = f"read the table at {self._uri}"
+            raise storage_error(error, what, self._options) from self._options.shown(error)
 
     def _sentence(self, error: Exception) -> str:
         return f"can't read the table at {self._uri}: {reason(error, self._options)}"

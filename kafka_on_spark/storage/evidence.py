@@ -23,9 +23,9 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import DirectoryId
 from kafka_on_spark.storage.deadlines import look_seconds, within
-from kafka_on_spark.storage.delta_files import CHECKPOINT, checkpoint_version
+from kafka_on_spark.storage.delta_files import CHECKPOINT, checkpoint_version, commit_version
 from kafka_on_spark.storage.failures import ABSENT, storage_error
-from kafka_on_spark.storage.history import checkpoint_step, commit_step, commit_version
+from kafka_on_spark.storage.history import checkpoint_step, commit_step
 from kafka_on_spark.storage.limits import (
     CHECKPOINT_BYTES_MAX,
     COMMIT_BYTES_MAX,
@@ -168,7 +168,7 @@ def table_flaw(
     newest = max(commits | checkpoints)
     if newest < seen_version:
         return ReplicaLostError(f"the table {folder} went back", version=newest, seen=seen_version)
-    base = max(checkpoints, default=-1)
+    base = _newest_checkpoint(look, folder, checkpoints)
     files = [f"{base:020d}{CHECKPOINT}"] if base >= 0 else []
     files += [f"{version:020d}.json" for version in range(base + 1, newest + 1)]
     found: dict[str, str] = {}
@@ -183,6 +183,15 @@ def table_flaw(
             return CorruptLogError(step.sentence)
         found = dict(step.configuration or found)
     return identity_flaw(found, configuration, folder)
+
+
+def _newest_checkpoint(look: Look, folder: str, checkpoints: set[int]) -> int:
+    """Return the version of the newest that is not empty, or -1: a power cut keeps the name of one
+    and not its bytes."""
+    for version in sorted(checkpoints, reverse=True):
+        if look.size(f"{folder}/{_LOG}/{version:020d}{CHECKPOINT}") != 0:
+            return version
+    return -1
 
 
 def _step(content: bytes, path: str) -> TableStep:

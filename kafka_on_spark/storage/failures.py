@@ -9,9 +9,15 @@ the root, and it must count against nobody.
 import errno
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
-from kafka_on_spark.errors import KafkaStorageError, RootAccessDeniedError
+from kafka_on_spark.errors import (
+    CorruptLogError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    RootAccessDeniedError,
+)
 from kafka_on_spark.storage.options import StorageOptions
 
 ABSENT: Final = (FileNotFoundError, NotADirectoryError)
@@ -50,6 +56,51 @@ def storage_error(
     """
     kind = RootAccessDeniedError if is_denied(error) else KafkaStorageError
     return kind(f"can't {doing}: {reason(error, options)}")
+
+
+def is_failure(error: BaseException) -> bool:
+    """Return whether `error` says that something failed, and not that the process is to end.
+
+    A panic of a library in Rust does, which Python takes for no Exception.
+    """
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
+@contextmanager
+def failing(doing: str, options: StorageOptions | None = None) -> Iterator[None]:
+    """Have whatever a library or the system raises meanwhile be a failure to do so.
+
+    Raises:
+        KafkaStorageError: It failed. Errors of ours stay what they are.
+    """
+    try:
+        yield
+    except KafkaOnSparkError:
+        raise
+    except BaseException as error:
+        if not is_failure(error):
+            raise
+        cause = error if options is None else options.shown(error)
+        raise storage_error(error, doing, options) from cause
+
+
+@contextmanager
+def understanding(what: str, path: str | None = None) -> Iterator[None]:
+    """Have whatever is raised meanwhile, of values that were read as a whole, say that they are
+    damaged: whoever wrote them sees to it that nothing is.
+
+    Raises:
+        CorruptLogError: They are. Errors of ours stay what they are.
+    """
+    try:
+        yield
+    except (KafkaOnSparkError, MemoryError):
+        raise
+    except Exception as error:
+        place = {} if path is None else {"path": path}
+        raise CorruptLogError(
+            f"{what} is damaged: {type(error).__name__}: {reason(error)}", **place
+        ) from error
 
 
 def is_denied(error: BaseException) -> bool:

@@ -5,7 +5,6 @@ changed nothing and starts from a checkpoint without asking the commits before i
 file is looked at, and one that can't be read is a step of its own.
 """
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, TypeVar
@@ -22,6 +21,7 @@ from kafka_on_spark.storage.delta_files import (
     checkpoint_path,
     checkpoint_version,
     commit_path,
+    commit_version,
     log_folder,
 )
 from kafka_on_spark.storage.limits import CHECKPOINT_BYTES_MAX, SMALL_FILE_BYTES_MAX
@@ -29,10 +29,13 @@ from kafka_on_spark.storage.local_files import OddFileError
 from kafka_on_spark.storage.old_commits import old_folder, read_commit
 from kafka_on_spark.storage.parquet_files import read_parquet
 from kafka_on_spark.storage.roots import RootFiles
+from kafka_on_spark.stored_json import parse_json
 
 T = TypeVar("T")
 
-_BAD_JSON: Final = (ValueError, TypeError, KeyError, AttributeError)
+_BAD_JSON: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
+PROTOCOL: Final = (1, 2)
+"""Reader and writer version of a table of ours."""
 
 
 def table_steps(
@@ -55,9 +58,15 @@ def table_steps(
     if not versions:
         raise ReplicaLostError(f"there is no table at {uri}")
     first = 0 if 0 in commits else min(checkpoints, default=min(versions))
+    checkpoints = {each for each in checkpoints if not _is_empty(files, uri, each)}
     newest = max(checkpoints, default=-1)
     needs_base = first > 0
-    for version in range(max(first, from_version), max(versions) + 1):
+    expected = max(first, from_version)
+    for version in sorted(each for each in versions if each >= expected):
+        if version > expected:
+            needs_base = True
+            yield _gap(uri, expected, version - 1)
+        expected = version + 1
         if not (needs_base and version == first and version in checkpoints):
             step = _read_commit(files, uri, version, is_there=version in commits)
             needs_base = needs_base or isinstance(step, TableDamage)
@@ -69,10 +78,17 @@ def table_steps(
     yield from _check_hint(files, uri, checkpoints)
 
 
-def commit_version(name: str) -> int | None:
-    """Return which version a file of the log is the commit of, or None if of none."""
-    stem = name.removesuffix(".json")
-    return int(stem) if stem != name and len(stem) == 20 and stem.isdecimal() else None
+def _is_empty(files: RootFiles, uri: str, checkpoint: int) -> bool:
+    """Return whether a checkpoint has a name and no bytes, by a power cut: it is passed over."""
+    return files.size(checkpoint_path(uri, checkpoint)) == 0
+
+
+def _gap(uri: str, first: int, last: int) -> TableDamage:
+    path = commit_path(uri, first)
+    if first == last:
+        return TableDamage(version=first, sentence=f"the commit {path} is missing")
+    sentence = f"{last - first + 1} commits from {path} on are missing"
+    return TableDamage(version=first, sentence=sentence)
 
 
 def _read_commit(files: RootFiles, uri: str, version: int, *, is_there: bool) -> TableStep:
@@ -87,11 +103,15 @@ def _read_commit(files: RootFiles, uri: str, version: int, *, is_there: bool) ->
 
 
 def commit_step(content: bytes, version: int, path: str) -> TableStep:
-    """Return what the bytes of a commit say, or that they say nothing."""
-    if not content.strip():
-        return TableDamage(version=version, sentence=f"the commit {path} is empty")
+    """Return what the bytes of a commit say, or that they can't be read.
+
+    Without any, it is a version without actions: a power cut kept its name and not its bytes.
+    """
     try:
-        actions = [json.loads(line) for line in content.splitlines() if line.strip()]
+        actions = [parse_json(line) for line in content.splitlines() if line.strip()]
+        for action in actions:
+            if "protocol" in action:
+                _check_protocol(_is(action["protocol"], dict))
         return _commit(version, actions)
     except _BAD_JSON as error:
         sentence = f"the commit {path} can't be read: {type(error).__name__}: {error}"
@@ -137,6 +157,12 @@ def _commit(version: int, actions: Iterable[Any]) -> TableCommit:
     )
 
 
+def _check_protocol(protocol: Mapping[str, Any]) -> None:
+    found = (protocol["minReaderVersion"], protocol["minWriterVersion"])
+    if found != PROTOCOL:
+        raise ValueError(f"its protocol is {found}, a table of this cluster has {PROTOCOL}")
+
+
 def _counter(txn: Mapping[str, Any]) -> dict[str, int]:
     return {_is(txn["appId"], str): _is(txn["version"], int)}
 
@@ -145,7 +171,7 @@ def _file(add: Mapping[str, Any]) -> FileEntry:
     values: dict[str, str | None] = dict(add["partitionValues"])
     if any(not isinstance(text, str | None) for text in values.values()):
         raise TypeError("a partition value that is no text")
-    stats = _is(json.loads(add["stats"]), dict) if add.get("stats") else {}
+    stats = _is(parse_json(add["stats"]), dict) if add.get("stats") else {}
     count = stats.get("numRecords")
     return FileEntry(
         path=_is(add["path"], str),
@@ -185,10 +211,12 @@ def checkpoint_step(content: bytes | None, version: int, path: str) -> TableStep
     try:
         if not content:
             raise ValueError("it is empty" if content is not None else "it is gone")
-        table = read_parquet(content, path, columns=["add", "txn", "metaData"])
+        table = read_parquet(content, path, columns=["add", "txn", "metaData", "protocol"])
         counters: dict[str, int] = {}
         for txn in table.column("txn").drop_null().to_pylist():
             counters |= _counter(txn)
+        for protocol in table.column("protocol").drop_null().to_pylist():
+            _check_protocol(protocol)
         configurations = table.column("metaData").drop_null().to_pylist()
         return TableCheckpoint(
             version=version,
@@ -207,9 +235,9 @@ def _check_hint(files: RootFiles, uri: str, checkpoints: set[int]) -> Iterator[T
     path = f"{log_folder(uri)}/_last_checkpoint"
     try:
         content = files.read(path, SMALL_FILE_BYTES_MAX)
-        if content is None:
-            return
-        version = int(json.loads(content)["version"])
+        if not content:
+            return  # none, or by a power cut, as an empty checkpoint
+        version = _is(parse_json(content)["version"], int)
     except (OddFileError, *_BAD_JSON):
         sentence = f"the hint {path} can't be read"
         yield TableDamage(

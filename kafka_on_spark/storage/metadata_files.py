@@ -21,6 +21,7 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.codec import COLUMNS, Row, decode_stamp, encode
 from kafka_on_spark.metadata.column_codec import ColumnDecoder, rows_of
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from kafka_on_spark.storage.failures import understanding
 from kafka_on_spark.storage.parquet_files import read_parquet
 
 _TYPES: Final[Mapping[str, pa.DataType]] = {
@@ -106,7 +107,8 @@ def decode_file(content: bytes | None, path: str) -> list[MetadataBatch]:
     Raises:
         CorruptLogError: It is missing, damaged, or holds what this version can't read.
     """
-    return [_batch(table) for table in _batch_tables(_read(content, path))]
+    with understanding("a file of the metadata log", path):
+        return [_batch(table) for table in _batch_tables(_read(content, path))]
 
 
 def decode_rows(content: bytes | None, path: str) -> list[list[Row]]:
@@ -116,7 +118,8 @@ def decode_rows(content: bytes | None, path: str) -> list[list[Row]]:
     Raises:
         CorruptLogError: It is missing or damaged.
     """
-    return [_rows_of(table) for table in _batch_tables(_read(content, path))]
+    with understanding("a file of the metadata log", path):
+        return [_rows_of(table) for table in _batch_tables(_read(content, path))]
 
 
 def batch_times(content: bytes | None, path: str) -> list[tuple[Offset, int]]:
@@ -125,12 +128,13 @@ def batch_times(content: bytes | None, path: str) -> list[tuple[Offset, int]]:
     Raises:
         CorruptLogError: The file is missing or damaged.
     """
-    table = _read(content, path).sort_by("offset_delta")
-    bases = table.column("batch_base_offset").to_pylist()
-    times = table.column("time").cast(FILE_SCHEMA.field("time").type).cast(pa.int64())
     found: dict[int, int] = {}
-    for base, time_us in zip(bases, times.to_pylist(), strict=True):
-        found.setdefault(base, time_us // 1000)
+    with understanding("a file of the metadata log", path):
+        table = _read(content, path).sort_by("offset_delta")
+        bases = table.column("batch_base_offset").to_pylist()
+        times = table.column("time").cast(FILE_SCHEMA.field("time").type).cast(pa.int64())
+        for base, time_us in zip(bases, times.to_pylist(), strict=True):
+            found.setdefault(base, time_us // 1000)
     return [(Offset(base), time_ms) for base, time_ms in found.items()]
 
 

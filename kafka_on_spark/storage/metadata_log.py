@@ -185,10 +185,10 @@ class DeltaMetadataLog:
         commits = commits_after(self._files, self.uri, end.version, TAIL_COMMITS_MAX)
         try:
             files, end_offset = placed_by(commits or [])
-            if not commits or end_offset is None or any("/" in file.path for file in files):
+            if not commits or end_offset is None:
                 return None
             batches = self._read_files(files, end.offset, Offset(end_offset))
-        except (CorruptLogError, KeyError, TypeError, ValueError):
+        except (CorruptLogError, AttributeError, KeyError, TypeError, ValueError):
             return None
         if (batches[-1].end_offset if batches else end.offset) != end_offset:
             return None

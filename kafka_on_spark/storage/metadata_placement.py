@@ -2,15 +2,27 @@
 add and remove them.
 """
 
-import json
+import re
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 from deltalake.transaction import AddAction, RemoveAction
 
+from kafka_on_spark.errors import CorruptLogError
+from kafka_on_spark.storage.failures import understanding
+from kafka_on_spark.stored_json import parse_json
+
 EPOCH: Final = 0  # the quorum's, while there is one voter
 LOG_END_OFFSET: Final = "log-end-offset"
+
+
+_FILE_NAME: Final = re.compile(r"[0-9]{20}-[0-9a-f]{32}\.parquet")
+
+
+def is_file_name(path: str) -> bool:
+    """Return whether `path` is the plain name of a file of the metadata log."""
+    return _FILE_NAME.fullmatch(path) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +35,22 @@ class LogFile:
     size_bytes: int
     time_ms: int
 
+    def __post_init__(self) -> None:
+        # A plain name: what a commit names stands in the table's own folder (FAULTS S3).
+        if not is_file_name(self.path) or self.base_offset < 0 or self.size <= 0:
+            raise CorruptLogError("not a file of the metadata log", path=self.path)
+
     @property
     def end_offset(self) -> int:
         return self.base_offset + self.size
 
 
 def placed(files: pa.Table) -> list[LogFile]:
-    """Return the table's active files in the order of their rows."""
+    """Return the table's active files in the order of their rows.
+
+    Raises:
+        CorruptLogError: One is none of the metadata log's.
+    """
     names = (
         "partition.base_offset",
         "num_records",
@@ -37,9 +58,10 @@ def placed(files: pa.Table) -> list[LogFile]:
         "size_bytes",
         "modification_time",
     )
-    columns = [files.column(name).to_pylist() for name in names]
-    rows = (LogFile(*row) for row in zip(*columns, strict=True))
-    return sorted(rows, key=lambda file: file.base_offset)
+    with understanding("the metadata table's list of files"):
+        columns = [files.column(name).to_pylist() for name in names]
+        rows = (LogFile(*row) for row in zip(*columns, strict=True))
+        return sorted(rows, key=lambda file: file.base_offset)
 
 
 def placed_by(commits: list[list[dict[str, Any]]]) -> tuple[list[LogFile], int | None]:
@@ -57,7 +79,7 @@ def placed_by(commits: list[list[dict[str, Any]]]) -> tuple[list[LogFile], int |
                 files.append(
                     LogFile(
                         base_offset=int(add["partitionValues"]["base_offset"]),
-                        size=json.loads(add["stats"])["numRecords"],
+                        size=parse_json(add["stats"])["numRecords"],
                         path=add["path"],
                         size_bytes=add["size"],
                         time_ms=add["modificationTime"],

@@ -21,7 +21,13 @@ from typing import Final
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.deadlines import within, work_seconds
-from kafka_on_spark.storage.delta_files import CHECKPOINT, commit_path, log_folder
+from kafka_on_spark.storage.delta_files import (
+    checkpoint_version,
+    commit_path,
+    commit_version,
+    log_folder,
+    write_id_of,
+)
 from kafka_on_spark.storage.limits import COMMIT_BYTES_MAX
 from kafka_on_spark.storage.roots import RootFiles, flush, is_local, reason
 
@@ -73,6 +79,16 @@ def read_commit(files: RootFiles, uri: str, version: int) -> bytes | None:
     return content if old is None else old
 
 
+def write_id_at(files: RootFiles, uri: str, version: int) -> str | None:
+    """Return the write id of the commit at `version`, "" for one without; None if there is none or
+    it can't be read."""
+    try:
+        content = read_commit(files, uri, version)
+    except KafkaStorageError:
+        return None
+    return None if content is None else write_id_of(content)
+
+
 def move_old_commits(files: RootFiles, uri: str, checkpoint_version: int) -> None:
     """Move what is no longer needed in the log of a local table whose checkpoint is flushed.
 
@@ -107,5 +123,7 @@ def _move(uri: str, names: Sequence[str]) -> None:
 
 
 def _is_old_name(name: str, below: int) -> bool:
-    is_one = name[20:] in (".json", CHECKPOINT) and name[:20].isdecimal()
-    return is_one and int(name[:20]) < below
+    version = commit_version(name)
+    if version is None:
+        version = checkpoint_version(name)
+    return version is not None and version < below

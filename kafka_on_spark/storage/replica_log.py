@@ -28,7 +28,7 @@ from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.storage.deadlines import RootHangsError, within
 from kafka_on_spark.storage.delta import DeltaLog
 from kafka_on_spark.storage.evidence import EVIDENCE, identity_flaw, look_at, table_flaw
-from kafka_on_spark.storage.failures import storage_error
+from kafka_on_spark.storage.failures import failing, understanding
 from kafka_on_spark.storage.replica_headers import (
     HEADER_SCHEMA,
     TABLE_SCHEMA,
@@ -40,7 +40,7 @@ from kafka_on_spark.storage.replica_headers import (
 )
 from kafka_on_spark.storage.root_identity import check_directory
 from kafka_on_spark.storage.roots import StorageOptions
-from kafka_on_spark.storage.segments import replica_folder
+from kafka_on_spark.storage.segments import check_no_link, replica_folder
 
 FORMAT_VERSION: Final = "2"
 LOG_START_OFFSET: Final = "log-start-offset"
@@ -124,7 +124,7 @@ class DeltaReplicaLog:
         state, delta = self._state, self._delta
         if state is not None and delta.is_local and delta.is_still_at(state.version):
             return state  # without the lock: nobody waits for a handle who does not need it
-        with self._delta.lock:
+        with self._delta.lock, failing(f"read the table at {self._delta.uri}", self._options):
             try:
                 if not self._is_checked:
                     return self._load()
@@ -134,14 +134,9 @@ class DeltaReplicaLog:
                 return state
             except EVIDENCE as claim:
                 raise self._flaw_or_failure(claim) from claim
-            except KafkaOnSparkError:
-                raise
-            except Exception as error:
-                raise storage_error(
-                    error, f"read the table at {self._delta.uri}", self._options
-                ) from self._options.shown(error)
 
     def _load(self) -> ReplicaState:
+        check_no_link(self._address)
         version = self._delta.refresh()
         if self._state is None:
             self._check_identity()
@@ -204,20 +199,24 @@ class DeltaReplicaLog:
 
     def _read_state(self, version: int) -> ReplicaState:
         counter = self._delta.counter
-        rows = rows_of(self._delta.active_files())
-        before = chain.from_halves(counter(CHAIN_HIGH), counter(CHAIN_LOW))
-        same, kept = self._unchanged(rows, before)
-        state = ReplicaState(
-            identity=self._address.identity,
-            version=version,
-            log_start_offset=Offset(counter(LOG_START_OFFSET) or 0),
-            log_end_offset=Offset(counter(LOG_END_OFFSET) or 0),
-            leader_epoch=_epoch(counter(LEADER_EPOCH)),
-            batches=(*kept, *batches_of(rows[same:])),
-            producers=self._producers() if counter(PRODUCER_COUNT) else {},
-            chain_before=before,
-        )
-        check_log(state, checked=len(kept))
+        start, end, fence = map(counter, (LOG_START_OFFSET, LOG_END_OFFSET, LEADER_EPOCH))
+        high, low, producer_count = map(counter, (CHAIN_HIGH, CHAIN_LOW, PRODUCER_COUNT))
+        files = self._delta.active_files()
+        with understanding(f"the table at {self._delta.uri}"):
+            rows = rows_of(files)
+            before = chain.from_halves(high, low)
+            same, kept = self._unchanged(rows, before)
+            state = ReplicaState(
+                identity=self._address.identity,
+                version=version,
+                log_start_offset=Offset(start or 0),
+                log_end_offset=Offset(end or 0),
+                leader_epoch=_epoch(fence),
+                batches=(*kept, *batches_of(rows[same:])),
+                producers=self._producers() if producer_count else {},
+                chain_before=before,
+            )
+            check_log(state, checked=len(kept))
         self._checked = _Checked(rows, before, state.batches)
         return state
 

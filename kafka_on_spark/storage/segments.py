@@ -8,6 +8,7 @@ and two replicas are compared, without opening a table.
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 from uuid import uuid4
@@ -256,15 +257,42 @@ def make_folder(address: ReplicaAddress, options: StorageOptions) -> None:
 
 def _make_folder(address: ReplicaAddress, options: StorageOptions) -> None:
     root, folder = address.root, replica_folder(address)
+    check_no_link(address)
     if within(root, lambda: os.path.isdir(folder), look_seconds(root)):
         return
     check_directory(root, address.directory_id, options)
     try:
-        within(root, lambda: os.makedirs(folder, exist_ok=True), look_seconds(root))
+        within(root, lambda: _make_missing(folder), look_seconds(root))
     except OSError as error:
         raise storage_error(error, f"make {folder}") from error
     if address.is_flushed:
         flush([root, os.path.dirname(folder)])
+
+
+def _make_missing(folder: str) -> None:
+    # Never the root: one that was removed meanwhile must not be made anew.
+    for each in (os.path.dirname(folder), folder):
+        with suppress(FileExistsError):
+            os.mkdir(each)
+
+
+def check_no_link(address: ReplicaAddress) -> None:
+    """Check that a local replica's folder lies on its root: no link leads out of it (FAULTS S2).
+
+    Raises:
+        KafkaStorageError: A folder on the way is a link.
+    """
+    if not is_local(address.root):
+        return
+    folder = replica_folder(address)
+    way = (os.path.dirname(folder), folder, f"{folder}/_delta_log")
+    root = address.root
+    links = within(root, lambda: list(filter(os.path.islink, way)), look_seconds(root))
+    if links:
+        raise KafkaStorageError(
+            f"{links[0]} is a link: a replica lies on its broker's root; put the folder itself in"
+            " the link's place"
+        )
 
 
 def flush_folder(address: ReplicaAddress) -> None:

@@ -64,12 +64,15 @@ def test_a_root_without_its_identity_file_is_absent(life):
 
 # fmt: off
 HARM = [
-    pytest.param(lambda path: path.write_bytes(b""),                       "is empty",       id="emptied"),
     pytest.param(lambda path: path.unlink(),                               "is missing",     id="missing"),
     pytest.param(lambda path: path.write_bytes(path.read_bytes()[:-40]),   "can't be read",  id="cut short"),
     pytest.param(lambda path: path.write_bytes(b'{"add": {"path": 1}}'),   "can't be read",  id="no add action"),
     pytest.param(lambda path: path.write_bytes(b"\xff\xfe\x00"),           "can't be read",  id="no text"),
     pytest.param(lambda path: path.write_bytes(b"[1, 2]"),                 "can't be read",  id="no object"),
+    pytest.param(lambda path: path.write_bytes(b"[" * 100_000),            "can't be read",  id="nested brackets"),
+    pytest.param(lambda path: path.write_bytes(b'{"a": "\\ud800"}'),       "can't be read",  id="half a character"),
+    pytest.param(lambda path: path.write_bytes(b'{"a": 1e999}'),           "can't be read",  id="no number"),
+    pytest.param(lambda path: path.write_bytes(bytes(100)),                "can't be read",  id="zeros"),
 ]
 # fmt: on
 
@@ -88,7 +91,18 @@ def test_a_damaged_commit_of_a_replica_is_found_and_the_history_goes_on_at_a_che
     assert len(report.findings) == 1
 
 
-@pytest.mark.parametrize("harm, words", HARM[:1] + HARM[2:])
+@pytest.mark.parametrize("version", [3, -1])
+def test_what_a_commit_had_that_has_no_bytes_is_missed(life, follower, version):
+    """It is a version without actions; that something was in it shows in what is missing."""
+    follower.commit_file(range(follower.version + 1)[version]).write_bytes(b"")
+
+    report = life.fsck()
+
+    assert report.findings
+    assert {each.place.broker_id for each in report.findings} == {follower.broker_id}
+
+
+@pytest.mark.parametrize("harm, words", HARM[1:])
 def test_a_damaged_last_commit_of_a_replica_is_found(life, follower, harm, words):
     version = follower.version
     harm(follower.commit_file(version))
@@ -104,7 +118,7 @@ def test_a_damaged_commit_of_one_partition_stops_no_other(life, follower):
     cluster.create_topic("second", replica_assignment={0: [1, 2, 3]})
     cluster.append("second", records(b"a"))
     second = Plant(life, 3, "second")
-    follower.commit_file(follower.version).write_bytes(b"")
+    follower.commit_file(follower.version).write_bytes(b"{")
     [segment] = replica(cluster, 3, "second").load().batches[0].segments
     flip_a_bit(second.folder / segment.path)
 

@@ -4,15 +4,23 @@ A replica whose log end is below the high watermark is bad (service/replicas), s
 back is told from one that is behind; what is tested here is that the end does not lie.
 """
 
+from types import SimpleNamespace
+
 import pytest
 
+from kafka_on_spark.audit.history import TableDamage
 from kafka_on_spark.errors import (
+    CommitConflictError,
     CommitOutcomeUnknownError,
     CorruptLogError,
     KafkaOnSparkError,
+    KafkaStorageError,
     ReplicaLostError,
 )
+from kafka_on_spark.storage import void_commits
 from kafka_on_spark.storage.delta import DeltaLog
+from kafka_on_spark.storage.history import table_steps
+from kafka_on_spark.storage.roots import RootFiles
 from tests.storage.tables import (
     OPTIONS,
     commit,
@@ -52,10 +60,8 @@ def remove(path):
 
 # fmt: off
 @pytest.mark.parametrize("damage, version", [
-    pytest.param(empty,  LAST, id="last commit emptied (E9)"),
     pytest.param(zero,   LAST, id="last commit zeroed"),
     pytest.param(halve,  LAST, id="last commit half-written"),
-    pytest.param(empty,     3, id="commit emptied"),
     pytest.param(zero,      3, id="commit zeroed"),
     pytest.param(halve,     3, id="commit half-written"),
     pytest.param(remove,    3, id="commit removed"),
@@ -83,8 +89,10 @@ def test_kept_handle_notices_that_the_last_commit_is_gone(log, uri, damage):
 def test_commit_on_top_of_a_commit_that_is_gone_is_not_acknowledged(log, uri, impatient, damage):
     damage(commit_file(uri, LAST))
 
-    with pytest.raises(CommitOutcomeUnknownError):
+    with pytest.raises(CommitConflictError):
         commit(log, LAST)
+
+    assert not commit_file(uri, LAST + 1).exists()
 
 
 def test_table_restored_from_an_older_copy_ends_earlier(log, uri):
@@ -117,25 +125,84 @@ def test_process_that_has_committed_more_finds_an_older_copy_lost_and_not_damage
             log.refresh()
 
 
-def test_emptied_file_after_the_last_commit_is_neither_counted_nor_committed_over(
-    log, uri, impatient
+@pytest.fixture
+def looks(monkeypatch):
+    """Let no time pass between two looks at a commit without bytes; return what happens then."""
+    happens = []
+
+    def pause(seconds):
+        assert seconds == void_commits.LOOKS_APART_SECONDS
+        for act in happens:
+            act()
+        looks.append(seconds)
+
+    looks = []
+    monkeypatch.setattr(void_commits, "time", SimpleNamespace(sleep=pause))
+    return happens, looks
+
+
+@pytest.mark.parametrize("version, count", [(LAST, LAST - 1), (3, LAST)])
+def test_a_commit_without_bytes_is_a_version_without_actions(log, uri, looks, version, count):
+    """A power cut keeps a file's name and not its bytes. What was lost shows as a lower end."""
+    empty(commit_file(uri, version))
+
+    after = opened(uri)
+
+    assert (after.version, after.counter("count")) == (LAST, count)
+    assert not commit_file(uri, version).read_bytes()
+
+
+def test_a_commit_without_bytes_is_looked_at_twice_and_no_more(log, uri, looks):
+    _, pauses = looks
+    empty(commit_file(uri, LAST))
+    after = opened(uri)
+    assert len(pauses) == 1
+
+    after.refresh()
+    commit(after, LAST)
+    after.refresh()
+
+    assert len(pauses) == 1
+    assert opened(uri).counter("count") == LAST + 1
+
+
+def test_a_commit_that_has_its_bytes_at_the_second_look_was_being_written(log, uri, looks):
+    happens, _ = looks
+    content = commit_file(uri, LAST).read_bytes()
+    empty(commit_file(uri, LAST))
+    happens.append(lambda: commit_file(uri, LAST).write_bytes(content))
+
+    with pytest.raises(KafkaStorageError, match="try again"):
+        opened(uri)
+
+    assert opened(uri).counter("count") == LAST
+
+
+def test_the_next_commit_after_one_without_bytes_is_the_version_after_it(
+    log, uri, impatient, looks
 ):
     empty(commit_file(uri, LAST + 1))
 
     with pytest.raises(CommitOutcomeUnknownError):
-        commit(log, LAST)
-    with pytest.raises((ReplicaLostError, CorruptLogError)):
-        log.refresh()
-    with pytest.raises((ReplicaLostError, CorruptLogError)):
+        commit(log, LAST)  # nobody can tell whose the empty one is
+    assert log.refresh() == LAST + 1
+    commit(log, LAST + 1)
+
+    assert not commit_file(uri, LAST + 1).read_bytes()
+    assert opened(uri).counter("count") == LAST + 2
+
+
+def test_a_first_commit_without_bytes_makes_no_table(uri, log, looks):
+    empty(commit_file(uri, 0))
+
+    with pytest.raises((CorruptLogError, ReplicaLostError)):
         opened(uri)
 
 
 # fmt: off
 @pytest.mark.parametrize("damage, name", [
-    pytest.param(empty,  "checkpoint.parquet", id="checkpoint emptied"),
     pytest.param(zero,   "checkpoint.parquet", id="checkpoint zeroed"),
     pytest.param(halve,  "checkpoint.parquet", id="checkpoint half-written"),
-    pytest.param(remove, "checkpoint.parquet", id="checkpoint removed"),
 ])
 def test_damaged_checkpoint_is_said_aloud(log, uri, damage, name):
     """FAULTS 39: the commits are there, but half a history is never taken for the whole."""
@@ -145,6 +212,78 @@ def test_damaged_checkpoint_is_said_aloud(log, uri, damage, name):
 
     with pytest.raises(CorruptLogError):
         opened(uri)
+
+
+@pytest.mark.parametrize("damage", [empty, remove])
+@pytest.mark.parametrize("hint", [None, empty, remove])
+def test_a_checkpoint_without_bytes_is_passed_over(log, uri, damage, hint):
+    """Whatever the hint says: a power cut may keep either, or both, or none of them."""
+    commit_times(log, 7)
+    log.checkpoint_if_due()
+    made = log.version
+    damage(commit_file(uri, 0).with_name(f"{made:020d}.checkpoint.parquet"))
+    if hint is not None:
+        hint(commit_file(uri, 0).with_name("_last_checkpoint"))
+
+    after = opened(uri)
+    assert (after.version, after.counter("count")) == (made, made)
+    assert after.counters() == {"count": made}
+    commit_times(after, 10)
+    after.checkpoint_if_due()
+
+    assert opened(uri).counter("count") == made + 10
+
+
+@pytest.mark.parametrize("damage", [empty, remove])
+def test_an_older_checkpoint_serves_where_the_newest_has_no_bytes(log, uri, damage):
+    commit_times(log, 7)
+    log.checkpoint_if_due()
+    commit_times(log, 10)
+    log.checkpoint_if_due()
+    damage(commit_file(uri, 0).with_name(f"{log.version:020d}.checkpoint.parquet"))
+    for version in range(LAST + 1):
+        commit_file(uri, version).unlink()
+
+    assert opened(uri).counter("count") == log.version
+
+
+def test_nested_brackets_in_the_hint_do_no_harm(log, uri):
+    commit_times(log, 7)
+    log.checkpoint_if_due()
+    commit_file(uri, 0).with_name("_last_checkpoint").write_bytes(b"[" * 100_000)
+
+    after = opened(uri)
+    commit_times(after, 10)
+    after.checkpoint_if_due()
+
+    assert opened(uri).counter("count") == after.version
+
+
+# fmt: off
+STRANGE = [
+    "zzz.checkpoint.parquet", "._00000000000000000010.checkpoint.parquet", "00.checkpoint.parquet",
+    "0000000000000000001\u0661.checkpoint.parquet", "copy of 00000000000000000003.json",
+    "99999999999999999999.json", "99999999999999999999.checkpoint.parquet",
+    "._00000000000000000005.json", "00000000000000000005.json.bak", "00000000000000000005.crc",
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("name", STRANGE)
+@pytest.mark.parametrize("content", [b"", b"nonsense"])
+def test_a_name_that_is_none_of_a_logs_is_passed_over(log, uri, name, content):
+    commit_times(log, 7)
+    log.checkpoint_if_due()
+    commit_file(uri, 0).with_name(name).write_bytes(content)
+
+    after = opened(uri)
+    commit_times(after, 10)
+    after.checkpoint_if_due()
+
+    assert after.counters() == {"count": after.version}
+    steps = list(table_steps(RootFiles(uri, OPTIONS), uri, has_all_checkpoints=True))
+    assert not [each for each in steps if isinstance(each, TableDamage)]
+    assert opened(uri).counter("count") == after.version
 
 
 @pytest.mark.parametrize("damage", [empty, remove, halve, zero])

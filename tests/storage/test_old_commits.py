@@ -276,7 +276,7 @@ def test_an_audit_reads_the_whole_history_in_both_places(log, uri):
     assert versions == list(range(log.version + 1))
     assert not [step for step in steps if type(step).__name__ == "TableDamage"]
 
-    old_file(uri, 9).write_bytes(b"")
+    old_file(uri, 9).write_bytes(b"{")
     steps = table_steps(files, uri, has_all_checkpoints=False)
     damaged = [step for step in steps if type(step).__name__ == "TableDamage"]
     assert [each.version for each in damaged] == [9]
