@@ -22,7 +22,7 @@ from kafka_on_spark.storage.metadata_creation import (
     begin_metadata_log,
     has_cluster,
 )
-from kafka_on_spark.storage.metadata_root import read_identity
+from kafka_on_spark.storage.metadata_root import check_unnamed, read_identity
 from kafka_on_spark.storage.root_identity import (
     ROOT_MODE,
     answering,
@@ -71,7 +71,8 @@ def prepare_roots(
     check_mode(mode)
     check_places(metadata_root, roots)
     with answering(metadata_root):
-        read_identity(metadata_root, options)
+        if read_identity(metadata_root, options) is None:
+            check_unnamed(metadata_root, options)
     for broker_id, root in roots.items():
         check_free(root, broker_id, options)
     for root in (metadata_root, *roots.values()):

@@ -20,7 +20,8 @@ CHECKPOINT: Final = ".checkpoint.parquet"
 _BOUNDS: Final = {
     ".json": COMMIT_BYTES_MAX,
     CHECKPOINT: CHECKPOINT_BYTES_MAX,
-    "_last_checkpoint": SMALL_FILE_BYTES_MAX,
+    # Of a hint nothing depends: it only must not fill the memory of who reads it.
+    "_last_checkpoint": COMMIT_BYTES_MAX,
 }
 
 # Whole names: a Mac leaves `._…` beside each file, and people leave copies.
