@@ -68,6 +68,9 @@ class FrozenStore:
     def open(self, address: Any) -> FrozenLog:
         return FrozenLog(self._store.open(address), self._frost, address.broker_id)
 
+    def open_anew(self, address: Any) -> FrozenLog:
+        return FrozenLog(self._store.open_anew(address), self._frost, address.broker_id)
+
     def make(self, address: Any, **fence: Any) -> None:
         self._store.make(address, **fence)
 
