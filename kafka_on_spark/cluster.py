@@ -195,7 +195,7 @@ class Cluster(Reassigning):
         expected_offsets: Mapping[int, int] | None = None,
         timeout_ms: int | None = None,
     ) -> AppendResult:
-        """Append a DataFrame, an Arrow table or a list of records; return where they stand.
+        """Append a DataFrame (Spark's, pandas'), an Arrow table or a list; return where it is.
 
         With `producer_id` and `sequence` a retry of the same records is appended once. Of the
         writers under one `transactional_id`, the newest fences the others; this object is one.

@@ -1,5 +1,6 @@
-"""Records as users hold them, Arrow tables and lists, into the batches that are staged."""
+"""Records as users hold them, tables, pandas frames and lists, into the batches that are staged."""
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -41,21 +42,52 @@ class Record(NamedTuple):
 
 
 def table_of(records: object) -> pa.Table:
-    """Return `records`, an Arrow table or a list of records or mappings, as an Arrow table.
+    """Return `records`, an Arrow table, a pandas frame or a list, as an Arrow table.
 
     Raises:
-        InvalidRequestError: It is neither, or its columns are not an append's.
+        InvalidRequestError: It is none of these, or its columns are not an append's.
     """
     if isinstance(records, pa.RecordBatch):
         records = pa.Table.from_batches([records])
     if isinstance(records, pa.Table):
         return records
+    if _is_pandas(records):
+        return _table_of_pandas(records)
     if isinstance(records, Iterable) and not isinstance(records, str | bytes):
         return _table_of_list(list(records))
     raise InvalidRequestError(
         f"can't append a {type(records).__name__}: give a DataFrame, an Arrow table, or a list"
         " of (key, value, headers, timestamp, partition)"
     )
+
+
+def _is_pandas(records: object) -> bool:
+    # Who has a frame has imported pandas, and nobody else should pay for that.
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(records, pandas.DataFrame)
+
+
+def _table_of_pandas(frame: Any) -> pa.Table:
+    """Return a frame's columns; its index is none of them. A NaN is none."""
+    return pa.table({str(name): _array_of_series(str(name), frame[name]) for name in frame})
+
+
+def _array_of_series(name: str, series: Any) -> pa.Array:
+    if name == "headers":
+        return _array(name, [None if _is_missing(each) else _headers(each) for each in series])
+    try:
+        found = pa.array(series, from_pandas=True)
+        # A column of whole numbers of which some are missing is one of floats in pandas.
+        is_floats = name == "partition" and pa.types.is_floating(found.type)
+        return found.cast(pa.int64()) if is_floats else found
+    except _NOT_CONVERTIBLE:
+        # Texts and bytes in one column, or what can't be a record's.
+        cells = (None if _is_missing(each) else each for each in series.tolist())
+        return _array(name, [each.encode() if isinstance(each, str) else each for each in cells])
+
+
+def _is_missing(value: object) -> bool:
+    return value is None or (isinstance(value, float) and value != value)
 
 
 def _table_of_list(records: list[Any]) -> pa.Table:
@@ -74,7 +106,9 @@ def _array(name: str, values: list[Any]) -> pa.Array:
     if name not in _IN_LISTS:
         return pa.nulls(len(values))  # an unknown column is refused by its name
     for value in values:
-        if isinstance(value, datetime) and value.tzinfo is None:
+        is_naive = isinstance(value, datetime) and value.tzinfo is None
+        # Arrow would cut a fraction off, and append the record to another partition.
+        if is_naive or (name == "partition" and isinstance(value, float)):
             raise _wrong_type(name, value)
     data_type = INPUT_SCHEMA.field(name).type
     try:

@@ -2,11 +2,12 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from kafka_on_spark.errors import InvalidTimestampError
+from kafka_on_spark.errors import InvalidRequestError, InvalidTimestampError
 from kafka_on_spark.storage.records import Record
 from tests.cluster.disks import values_of
 
@@ -35,6 +36,9 @@ FORMS = [
                                                                          id="Arrow's large types"),
     pytest.param(table(key=[b"k"], value=[b"v"], partition=pa.array([0], pa.int64()), offset=[7]),
                                                                          id="rows that were read"),
+    pytest.param(pd.DataFrame({"key": ["k"], "value": [b"v"]}, index=[7]), id="pandas frame"),
+    pytest.param(pd.DataFrame({"key": ["k"], "value": ["v"]}, dtype="string"), id="pandas frame of strings"),
+    pytest.param(pd.DataFrame([("k", "v", 0.0)], columns=["key", "value", "partition"]), id="pandas frame with a partition"),
 ]
 # fmt: on
 
@@ -55,6 +59,48 @@ def test_a_read_ends_where_what_is_committed_ends_whatever_end_is_asked_for(clus
     cluster.append(topic, [(b"k", b"uncommitted"), (b"k", b"uncommitted")], acks=1)
 
     assert cluster.read(topic, end=end).column("value").to_pylist() == [b"committed"]
+
+
+def test_a_pandas_frame_has_missing_values_mixed_ones_times_and_headers(cluster, topic):
+    frame = pd.DataFrame(
+        {
+            "key": ["text", b"bytes", None, float("nan")],
+            "value": [b"1", "2", "", None],
+            "partition": [0, None, 0, None],
+            "timestamp": pd.to_datetime([MOMENT, None, MOMENT, MOMENT], utc=True),
+            "headers": [[("h", b"1")], None, {"h": None}, float("nan")],
+        }
+    )
+
+    cluster.append(topic, frame)
+
+    rows = cluster.read(topic).to_pylist()
+    assert [row["key"] for row in rows] == [b"text", b"bytes", None, None]
+    assert [row["value"] for row in rows] == [b"1", b"2", b"", None]
+    assert [row["headers"] for row in rows] == [
+        [{"key": "h", "value": b"1"}], None, [{"key": "h", "value": None}], None,
+    ]  # fmt: skip
+    assert [row["timestamp"] == MOMENT for row in rows] == [True, False, True, True]
+    cluster.append(topic, cluster.read(topic).to_pandas())
+    assert cluster.read(topic)["key"].to_pylist() == [b"text", b"bytes", None, None] * 2
+
+
+# fmt: off
+BAD_FRAMES = [
+    ({"key": ["k"]},                                                   "value"),
+    ({"key": ["k"], "value": ["v"], "valeu": ["v"]},                   "valeu"),
+    ({"key": ["k"], "value": [7]},                                     "value"),
+    ({"key": ["k"], "value": ["v"], "partition": [0.5]},               "'partition' can't be 0.5"),
+    ({"key": ["k"], "value": ["v"], "timestamp": [pd.Timestamp(2020, 1, 1)]}, "timestamp"),
+    ({"key": ["k"], "value": ["v"], "headers": ["h"]},                 "'headers' can't be"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("columns, words", BAD_FRAMES)
+def test_a_pandas_frame_that_is_no_records_is_refused(cluster, topic, columns, words):
+    with pytest.raises(InvalidRequestError, match=words):
+        cluster.append(topic, pd.DataFrame(columns))
 
 
 @pytest.mark.parametrize("acks", ["all", -1, "1", 1])
