@@ -6,12 +6,17 @@ import typer
 
 from kafka_on_spark.audit.findings import FsckReport
 from kafka_on_spark.cli.options import FOUND, ClusterUrl, Format, StorageOption, pairs
-from kafka_on_spark.cli.output import Output, progress, say, write_json, write_table
+from kafka_on_spark.cli.output import Output, plural, progress, say, write_json, write_table
 from kafka_on_spark.spark.fsck import check_cluster
 
 ORPHANS_SHOWN: Final = 20
 FINDING_COLUMNS: Final = {"invariant": "invariant", "where": "where", "what": "what"}
-ORPHAN_COLUMNS: Final = {"orphan": "orphan", "path": "path", "why": "why"}
+ORPHAN_COLUMNS: Final = {"orphan": "orphan", "kind": "what", "path": "path", "why": "why"}
+WHAT_ORPHANS_ARE: Final = (
+    "An orphan is a file or a table that no log names: what an append that was cut off had written,"
+    " or what was left of a replica, a topic or records that are gone. It holds no record of the"
+    " cluster, and costs space only."
+)
 
 
 def fsck(
@@ -58,6 +63,7 @@ def _show(report: FsckReport) -> None:
             [
                 {
                     "orphan": "may be deleted" if each.is_deletable else "stays",
+                    "kind": each.kind,
                     "path": each.path,
                     "why": each.reason,
                 }
@@ -82,8 +88,9 @@ def _summary(report: FsckReport) -> list[str]:
     if report.orphans:
         deletable = sum(each.is_deletable for each in report.orphans)
         lines.append(
-            f"{len(report.orphans)} orphans, of which {deletable} may be deleted (--output json"
-            " lists all)."
+            f"{plural(len(report.orphans), 'orphan')}, of which {deletable} may be deleted"
+            " (--output json lists all)."
         )
+        lines.append(WHAT_ORPHANS_ARE)
     lines.append("Nothing was found." if report.is_clean else f"{len(report.findings)} findings.")
     return lines

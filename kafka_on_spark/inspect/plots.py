@@ -6,7 +6,7 @@ sync a dotted line. Colours (Okabe and Ito's) only repeat that. Needs the extra 
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -221,12 +221,46 @@ def _draw_epoch(axes: "Axes", span: Span, height: float, colour: str, ground: st
     axes.text((left + right) / 2, height, text, color=colour, fontsize=8, **place)
 
 
+def time_labels(moments: Sequence[datetime]) -> list[str]:
+    """Return a label for each moment, as short as tells them apart: seconds, else days or parts of
+    seconds as well."""
+    forms: tuple[Callable[[datetime], str], ...] = (
+        lambda moment: f"{moment:%H:%M:%S}",
+        lambda moment: f"{moment:%m-%d %H:%M:%S}",
+        lambda moment: f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03d}",
+    )
+    # Matplotlib counts in days, which are some microseconds off.
+    rounded = [each + timedelta(microseconds=500) for each in moments]
+    whole = [each - timedelta(microseconds=each.microsecond % 1000) for each in rounded]
+    found = [[form(moment) for moment in whole] for form in forms]
+    found.append([f"{moment:%H:%M:%S.%f}" for moment in moments])
+    return next((each for each in found if len(set(each)) == len(set(moments))), found[-1])
+
+
+def _time_formatter() -> Any:
+    import matplotlib.dates
+    import matplotlib.ticker
+
+    dates: Any = matplotlib.dates  # without types
+    base: Any = matplotlib.ticker.Formatter
+
+    class Times(base):  # type: ignore[misc]
+        def __call__(self, place: float, position: int | None = None) -> str:
+            return self.format_ticks([place])[0]
+
+        def format_ticks(self, places: Sequence[float]) -> list[str]:
+            return time_labels(dates.num2date(places))
+
+    made: Any = Times
+    return made()
+
+
 def _draw_axes(axes: "Axes") -> None:
     import matplotlib.dates
 
     dates: Any = matplotlib.dates  # without types
     axes.xaxis.set_major_locator(dates.AutoDateLocator(minticks=4, maxticks=10))
-    axes.xaxis.set_major_formatter(dates.DateFormatter("%H:%M:%S"))
+    axes.xaxis.set_major_formatter(_time_formatter())
     axes.set_xlabel("time (UTC)", fontsize=9)
     axes.tick_params(axis="x", labelsize=9)
     axes.tick_params(axis="y", length=0)

@@ -8,6 +8,7 @@ import pandas as pd
 
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.inspect.lanes import Lane, lanes_of
+from kafka_on_spark.inspect.report import broker_list, text_table
 from kafka_on_spark.service.history import BrokerEvent, HistoryEntry
 from kafka_on_spark.visible import visible
 
@@ -22,6 +23,7 @@ LEADER_COLUMNS: Final = (
     "topic", "partition", "leader", "leader_epoch", "start", "end", "seconds", "cause",
 )  # fmt: skip
 REPLICA_COLUMNS: Final = ("topic", "partition", "broker", "part", "start", "end", "seconds")
+ROWS_PRINTED_MAX: Final = 1000
 EVENT_COLUMNS: Final = ("time", "broker", "event", "cause", "metadata_offset")
 
 
@@ -165,8 +167,46 @@ def _seconds(row: Mapping[str, Any]) -> float:
     return float((row["end"] - row["start"]).total_seconds())
 
 
+class Table(pd.DataFrame):  # type: ignore[misc]
+    """A DataFrame that prints as it reads: whole causes, times that differ, a line a row.
+
+    pandas cuts texts at 50 characters, and breaks lines of a table in two at 80.
+    """
+
+    @property
+    def _constructor(self) -> type["Table"]:
+        return Table
+
+    def __str__(self) -> str:
+        shown = self if len(self) <= ROWS_PRINTED_MAX else self.iloc[:ROWS_PRINTED_MAX]
+        columns = [_printed(self[name], shown[name]) for name in self.columns]
+        text = text_table(list(map(str, self.columns)), list(zip(*columns, strict=True)))
+        if len(self) == len(shown):
+            return text
+        return f"{text}\n… and {len(self) - len(shown):,} rows more"
+
+    __repr__ = __str__
+
+
+def _printed(whole: "pd.Series[Any]", shown: "pd.Series[Any]") -> list[str]:
+    """Return a column's cells; times of one day, all of which a table has, without the day."""
+    if isinstance(whole.dtype, pd.DatetimeTZDtype):
+        is_one_day = whole.dt.normalize().nunique() <= 1
+        form = "%H:%M:%S.%f" if is_one_day else "%Y-%m-%d %H:%M:%S.%f"
+        return ["none" if each is pd.NaT else each.strftime(form)[:-3] for each in shown]
+    return [_cell(each) for each in shown]
+
+
+def _cell(value: Any) -> str:
+    if value is None or value is pd.NA:
+        return "none"
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    return broker_list(value) if isinstance(value, tuple | list) else str(value)
+
+
 def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> "DataFrame":
-    frame = pd.DataFrame(list(rows), columns=list(columns))
+    frame = Table(list(rows), columns=list(columns))
     # A leader may be missing: not a float, and not an object.
     integers = {"leader", "broker"} & set(columns)
     frame = frame.astype(dict.fromkeys(integers, "Int64"))

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -129,7 +130,12 @@ class CommandLine:
             "TERM": "xterm",
         }
         command = [sys.executable, "-m", "kafka_on_spark.cli", *map(str, arguments)]
-        return subprocess.Popen(command, env=environment, text=True, **options)
+        # Tests that a shell has started in the background ignore it, and what they start would.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            return subprocess.Popen(command, env=environment, text=True, **options)
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def at_terminal(self, *arguments: object, typed: str = "") -> tuple[str, int]:
         """Make a call at a terminal where `typed` is typed; return what it shows, and its code."""

@@ -4,6 +4,8 @@ import signal
 import tomllib
 from subprocess import PIPE
 
+import pytest
+
 import kafka_on_spark.cli
 from kafka_on_spark.cli.application import main
 from tests.cli.conftest import ROOT
@@ -32,17 +34,32 @@ def test_full_disk_is_told_in_one_sentence(call):
     assert "No space left on device" in line
 
 
-def test_controller_does_what_others_ask_for_and_resigns_when_interrupted(call, cluster):
+@pytest.fixture(
+    params=[signal.default_int_handler, signal.SIG_IGN], ids=["foreground", "background"]
+)
+def interrupts(request):
+    """What this process does about SIGINT: a shell has it ignored by what it starts with &."""
+    before = signal.signal(signal.SIGINT, request.param)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_controller_does_what_others_ask_for_and_resigns_when_interrupted(
+    call, cluster, interrupts, request
+):
+    topic = f"asked-for-in-{request.node.callspec.id}"
+    before = [each["record_type"] for each in call.json("metadata", "--log")]
     process = call.start("controller", "--run", "--seconds", 600, stdout=PIPE, stderr=PIPE)
     epoch = cluster.image.controller.controller_epoch
     while cluster.image.controller.controller_epoch == epoch:
         assert process.poll() is None
         signal.sigtimedwait([], 0.02)
 
-    call("topics", "--create", "--topic", "asked-for")
-    kinds = [each["record_type"] for each in call.json("metadata", "--log")]
+    call("topics", "--create", "--topic", topic)
+    log = [each["record_type"] for each in call.json("metadata", "--log")]
+    kinds = log[len(before) :]
     assert kinds.count("AdminRequestRecord") == kinds.count("AdminResultRecord") == 1
-    assert "asked-for" in cluster.image.topic_ids
+    assert topic in cluster.image.topic_ids
     process.send_signal(signal.SIGINT)
     said, complaint = process.communicate()
 

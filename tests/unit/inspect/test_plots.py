@@ -1,6 +1,7 @@
 """The picture says in words, places and shapes what its colours say."""
 
 import sys
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -11,6 +12,7 @@ from kafka_on_spark.inspect.plots import (
     LANES_MAX,
     isr_history_figure,
     plot_isr_history,
+    time_labels,
     timeline_picture,
 )
 from kafka_on_spark.metadata.broker import BrokerState
@@ -108,3 +110,35 @@ def test_missing_matplotlib_is_one_sentence_that_says_what_to_install(monkeypatc
 
     with pytest.raises(ImportError, match=r"pip install 'kafka_on_spark\[plots\]'"):
         plot_isr_history(LOSS_AND_RETURN, tmp_path / "picture.png")
+
+
+def times(*seconds):
+    return [datetime(2026, 1, 31, 12, tzinfo=UTC) + timedelta(seconds=each) for each in seconds]
+
+
+# fmt: off
+LABELS = [
+    pytest.param(times(0, 5, 10),               ["12:00:00", "12:00:05", "12:00:10"],             id="seconds"),
+    pytest.param(times(0, 0.5, 1),              ["12:00:00.000", "12:00:00.500", "12:00:01.000"], id="parts of a second"),
+    pytest.param(times(0, 86_400),              ["01-31 12:00:00", "02-01 12:00:00"],             id="days"),
+    pytest.param(times(0, 0.0001),              ["12:00:00.000000", "12:00:00.000100"],           id="parts of a millisecond"),
+    pytest.param(times(-0.000004, 4.999996),    ["12:00:00", "12:00:05"],                         id="a little off"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("moments, labels", LABELS)
+def test_labels_of_the_axis_are_as_short_as_tells_them_apart(moments, labels):
+    assert time_labels(moments) == labels
+
+
+@pytest.mark.parametrize("seconds", [0.4, 2, 30, 4000, 400_000])
+def test_no_two_labels_of_a_picture_are_the_same(seconds):
+    entries = [entry(0, 1, 0, "1 2"), entry(seconds, 2, 1, "2")]
+    figure = isr_history_figure(entries, end=at(seconds * 1.1))
+    figure.canvas.draw()
+
+    labels = [each.get_text() for each in figure.axes[0].get_xticklabels()]
+
+    assert len(labels) > 2
+    assert len(set(labels)) == len(labels)

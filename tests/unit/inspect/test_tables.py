@@ -101,3 +101,35 @@ def test_nothing_is_an_empty_table_with_all_columns():
     for frame in (isr_history([]), leader_timeline([]), replica_timeline([]), broker_timeline([])):
         assert frame.empty
         assert len(frame.columns) >= 5
+
+
+def test_a_timeline_prints_whole_causes_and_times_a_line_a_row():
+    frame = leader_timeline(OFFLINE, end=at(90), broker=None)
+
+    titles, first, second, third = str(frame).splitlines()
+
+    assert [each.strip() for each in titles.split("·")] == list(frame.columns)
+    assert [each.strip() for each in second.split("·")] == [
+        "orders", "0", "none", "1", "12:00:10.000", "12:00:40.000", "30.000", "broker 1: probe failed",
+    ]  # fmt: skip
+    assert "+00:00" not in str(frame)
+    led = str(frame[frame["leader"] == 1]).splitlines()
+    assert [each.split() for each in led] == [each.split() for each in (titles, first, third)]
+
+
+def test_times_of_several_days_have_their_day_and_long_tables_an_end():
+    days = [entry(each * 86_400, each % 2 + 1, each, "1 2", "cause " * 30) for each in range(3)]
+    rows = [entry(each, each % 2 + 1, each, "1 2") for each in range(1500)]
+
+    starts = [line.split(" · ")[4] for line in str(leader_timeline(days)).splitlines()[1:]]
+    assert starts == [f"{at(each * 86_400):%Y-%m-%d} 12:00:00.000" for each in range(3)]
+    assert "cause " * 29 + "cause" in str(isr_history(days))
+    shown = repr(isr_history(rows)).splitlines()
+    assert (len(shown), shown[-1]) == (1002, "… and 500 rows more")
+
+
+def test_a_timeline_shows_nothing_that_a_terminal_would_obey():
+    evil = [entry(0, 1, 0, "1 2", "root \x1b]0;owned\x07 is away")]
+
+    assert r"root \x1b]0;owned\x07 is away" in str(isr_history(evil))
+    assert "\x1b" not in isr_history(evil)["cause"][0]
