@@ -26,6 +26,7 @@ from kafka_on_spark.errors import (
     NotLeaderOrFollowerError,
     ReplicaLostError,
     RequestTimedOutError,
+    RootAccessDeniedError,
     UnknownLeaderEpochError,
     UnknownTopicOrPartitionError,
 )
@@ -339,8 +340,8 @@ class Appender:
         each.last_error = error
         if isinstance(error, CommitOutcomeUnknownError):
             each.may_be_appended = True
-        if isinstance(error, _TRY_AGAIN):
-            return
+        if isinstance(error, _TRY_AGAIN) and not isinstance(error, RootAccessDeniedError):
+            return  # who is denied access is told at once: no time helps
         if each.is_appended or each.may_be_appended:
             # It refuses this try; what became of the one before, it does not say.
             words = f"{error.message}; an earlier try of this append may be committed"

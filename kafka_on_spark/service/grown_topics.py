@@ -151,7 +151,7 @@ def split_as_before(
     What a task can see without fencing anybody. The committer asks again, fenced, and compares.
     """
     for target in order.targets:
-        if target is None:
+        if not target.has_leader:
             continue
         try:
             log = replicas.open(target.replicas[0]).load()

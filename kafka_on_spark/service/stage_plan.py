@@ -16,6 +16,7 @@ from kafka_on_spark.errors import (
     InvalidRecordError,
     KafkaStorageError,
     NotEnoughReplicasError,
+    RootAccessDeniedError,
 )
 from kafka_on_spark.ids import (
     BrokerId,
@@ -41,11 +42,16 @@ class PartitionTarget:
 
     Attributes:
         leader_epoch: For the files' names.
-        replicas: The leader first, then who gets a copy at once.
+        replicas: The leader first, then who gets a copy at once; who is in sync, without a leader.
+        others: Who else is in sync: asked where none of `replicas` can be reached, so that the
+            next leader has the records; nobody where no error is waited for (acks=0).
+        has_leader: Somebody leads.
     """
 
     leader_epoch: LeaderEpoch
     replicas: tuple[ReplicaAddress, ...]
+    others: tuple[ReplicaAddress, ...] = ()
+    has_leader: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +59,7 @@ class StageOrder:
     """One append's order to all its tasks.
 
     Attributes:
-        targets: By partition number; None for one without a leader.
+        targets: By partition number.
         has_producer: Digests are wanted, and keyless records are split by their values, so
             that a retry splits alike.
         now_us: Timestamp of records without one.
@@ -62,7 +68,7 @@ class StageOrder:
         is_grown: The topic was given partitions: a retry is split as its first try was.
     """
 
-    targets: tuple[PartitionTarget | None, ...]
+    targets: tuple[PartitionTarget, ...]
     has_producer: bool
     now_us: int
     record_bytes_max: int
@@ -168,16 +174,20 @@ def _check_min_isr(image: MetadataImage, topic: TopicImage) -> None:
 
 def _target(
     image: MetadataImage, key: PartitionKey, partition: PartitionRegistration, acks: str
-) -> PartitionTarget | None:
-    if partition.leader is None:
-        return None
-    followers = sorted(partition.isr - {partition.leader}) if acks == "all" else []
+) -> PartitionTarget:
+    leader = partition.leader
+    everyone = sorted(partition.isr, key=lambda each: (each != leader, each))
+    first = everyone if acks == "all" or leader is None else [leader]
+    others = [] if acks == "0" else [each for each in everyone if each not in first]
+
+    def addresses(broker_ids: Iterable[BrokerId]) -> tuple[ReplicaAddress, ...]:
+        return tuple(_staging_address(image, key, partition, each) for each in broker_ids)
+
     return PartitionTarget(
         leader_epoch=partition.leader_epoch,
-        replicas=tuple(
-            _staging_address(image, key, partition, broker_id)
-            for broker_id in (partition.leader, *followers)
-        ),
+        replicas=addresses(first),
+        others=addresses(others),
+        has_leader=leader is not None,
     )
 
 
@@ -227,12 +237,12 @@ def collect_parts(
 
 
 def is_unreached(rows: Iterable[StagedSegment]) -> bool:
-    """Return whether tasks refused, all because a root did not answer or nobody leads.
+    """Return whether tasks refused, all because no root could be reached.
 
     That is no fault of the records: a caller who does not wait for errors (acks=0) is not told.
     """
     refused = [row.error_code for row in rows if row.error_code != NO_ERROR]
-    return bool(refused) and set(refused) == {KafkaStorageError.code}
+    return bool(refused) and set(refused) <= {KafkaStorageError.code, RootAccessDeniedError.code}
 
 
 def check_expected(topic: TopicImage, expected: Mapping[int, int]) -> None:
@@ -264,7 +274,6 @@ def _part(
     is_append_time: bool,
 ) -> StagedPartition:
     target = order.targets[number]
-    assert target is not None, "a task refuses records for a partition without a leader"
     holders = set.intersection(*(set(row.holders) for row in rows))
     expected = expected_offsets.get(number)
     return StagedPartition(
@@ -275,9 +284,13 @@ def _part(
             producer=None if producer is None else _stamp(producer, rows),
             is_log_append_time=is_append_time,
         ),
-        holders=tuple(each for each in target.replicas if each.broker_id in holders),
+        holders=tuple(each for each in _members(target) if each.broker_id in holders),
         expected_offset=None if expected is None else Offset(expected),
     )
+
+
+def _members(target: PartitionTarget) -> tuple[ReplicaAddress, ...]:
+    return (*target.replicas, *target.others)
 
 
 def _stamp(producer: ProducerRun, rows: Iterable[StagedSegment]) -> ProducerStamp:

@@ -27,7 +27,7 @@ from kafka_on_spark.service.sizes import size_of
 from kafka_on_spark.spark.opening import replica_store
 from kafka_on_spark.storage.archive import FileReplicaArchive
 from kafka_on_spark.storage.clock import SystemClock
-from kafka_on_spark.storage.deadlines import within
+from kafka_on_spark.storage.deadlines import all_within
 from kafka_on_spark.storage.replica_folders import remove_table, tables_on
 from kafka_on_spark.storage.root_identity import check_directory, probe_root
 from kafka_on_spark.storage.roots import StorageOptions
@@ -64,7 +64,7 @@ def look_task(order: LookOrder, options: StorageOptions) -> ReplicaLook | None:
 def probe_task(order: ProbeOrder, options: StorageOptions) -> ProbeResult:
     """Ask one root whether it answers, is its disk, and takes writes."""
     try:
-        within(
+        all_within(
             order.root,
             lambda: probe_root(order.root, order.directory_id, options),
             order.timeout_ms / 1000,

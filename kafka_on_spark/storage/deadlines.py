@@ -91,12 +91,14 @@ class _Call(Generic[T]):
     Attributes:
         root: What it is touching now, which is to blame if that takes too long.
         until: When that is; None while it touches nothing.
+        last: When it is to blame whatever it touches; None: it may take as long as its touches.
         is_left: Nobody waits for it any more.
     """
 
     def __init__(self, root: str, work: Callable[[], T]) -> None:
         self.root = root
         self.until: float | None = None
+        self.last: float | None = None
         self.is_left = False
         self._work = work
         self._stuck_root: str | None = None
@@ -137,7 +139,8 @@ class _Call(Generic[T]):
             if now - begun > _SLICE_SECONDS + _FREEZE_SECONDS and freezes < _FREEZES_MAX:
                 freezes += 1
                 if self.until is not None:
-                    self.until = now + LOOK_SECONDS
+                    self.last = None if self.last is None else now + LOOK_SECONDS
+                    self.have(LOOK_SECONDS)
             elif self.until is not None and now >= self.until and self._leave(now):
                 raise RootHangsError(f"{self.root} does not answer: a call to it hangs")
         if self._error is not None:
@@ -146,6 +149,11 @@ class _Call(Generic[T]):
             finally:
                 self._error = None  # no cycle with this frame
         return cast(T, self._result)
+
+    def have(self, seconds: float) -> None:
+        """Give it so long from now on, but not over its last moment."""
+        until = time.monotonic() + seconds
+        self.until = until if self.last is None else min(until, self.last)
 
     def _leave(self, now: float) -> bool:
         """Leave it behind, if it has not come on meanwhile; return whether that is so."""
@@ -240,6 +248,22 @@ def within(root: str, work: Callable[[], T], seconds: float | None = None) -> T:
     return begin(root, lambda: within(root, work, seconds)).result()
 
 
+def all_within(root: str, work: Callable[[], T], seconds: float) -> T:
+    """Return what `work` returns, a whole operation on `root` for at most `seconds` in all,
+    whatever deadlines its touches have.
+
+    Raises: as `within`.
+    """
+
+    def limited() -> T:
+        call = _mine.call
+        assert call is not None, "a call that has begun is some thread's"
+        call.last = time.monotonic() + seconds
+        return _touch(call, root, work, seconds)
+
+    return begin(root, limited).result()
+
+
 def _touch(call: _Call[Any], root: str, work: Callable[[], T], seconds: float | None) -> T:
     """Do `work` as a part of the call that this thread does anyway."""
     if call.is_left:
@@ -248,14 +272,17 @@ def _touch(call: _Call[Any], root: str, work: Callable[[], T], seconds: float | 
     if root != call.root and not root.startswith(f"{call.root}/"):
         call.root = root
     if seconds is not None:
-        call.until = time.monotonic() + seconds
+        call.have(seconds)
     try:
         return work()
     finally:
         until = before[1]
         # What it is a part of has come on, too.
         call.root = before[0]
-        call.until = None if until is None else max(until, time.monotonic() + LOOK_SECONDS)
+        if until is None:
+            call.until = None
+        else:
+            call.have(max(until - time.monotonic(), LOOK_SECONDS))
 
 
 def on_root(
@@ -279,7 +306,7 @@ def gets_on(seconds: float = LOOK_SECONDS) -> None:
     """Say that the touch under way has come on, as with a piece of a long file."""
     call = _mine.call
     if call is not None and call.until is not None:
-        call.until = time.monotonic() + seconds
+        call.have(seconds)
 
 
 def look_seconds(root: str) -> float:

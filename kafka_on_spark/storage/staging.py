@@ -24,10 +24,12 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     MessageTooLargeError,
     ProtocolError,
+    RootAccessDeniedError,
 )
 from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.ports import ReplicaAddress
-from kafka_on_spark.service.stage_plan import StagedSegment, StageOrder
+from kafka_on_spark.service.stage_plan import PartitionTarget, StagedSegment, StageOrder
 from kafka_on_spark.storage.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.hashing import (
     add_digests,
@@ -142,7 +144,7 @@ class Stager:
         count = len(self._order.targets)
         for step in range(count):
             number = (turn + step) % count
-            if self._order.targets[number] is not None:
+            if self._order.targets[number].has_leader:
                 return number
         return turn % count
 
@@ -187,19 +189,30 @@ class Stager:
             table = pa.Table.from_batches(self._buffered.pop(number))
             self._bytes.pop(number)
             target = self._order.targets[number]
-            if target is None:
-                raise KafkaStorageError(f"partition {number} has no leader")
             segment, content = new_segment(table, target.leader_epoch)
-            self._folders.update(dict.fromkeys(target.replicas))
             staged = StagedSegment(
                 partition=number, segment=segment, payload_digest=self._digests.pop(number, 0)
             )
-            put = _folder_threads().submit(
-                put_segment, target.replicas, segment, content, self._options
-            )
+            put = _folder_threads().submit(_put, target, segment, content, self._options)
             under_way.append((staged, put))
         for staged, put in under_way:
-            self._staged.append(_with_holders(staged, put.result()))
+            failures = put.result()
+            target = self._order.targets[staged.partition]
+            asked = [*target.replicas, *target.others]
+            self._folders.update(
+                (each, None) for each in asked if failures.get(each.broker_id, 1) is None
+            )
+            self._staged.append(_with_holders(staged, failures))
+
+
+def _put(
+    target: PartitionTarget, segment: Segment, content: Any, options: StorageOptions
+) -> dict[int, KafkaOnSparkError | None]:
+    """Write a segment where it is to be; elsewhere if nobody there can be reached."""
+    failures = put_segment(target.replicas, segment, content, options)
+    if all(failure is not None for failure in failures.values()):
+        failures |= put_segment(target.others, segment, content, options)
+    return failures
 
 
 def _with_holders(
@@ -215,10 +228,12 @@ def _reached_nobody(
     partition: int, failures: Mapping[int, KafkaOnSparkError | None]
 ) -> KafkaStorageError:
     reasons = "; ".join(f"broker {each}: {failure}" for each, failure in failures.items())
-    return KafkaStorageError(
-        f"the records of partition {partition} reached no root ({reasons}): run the controller,"
-        " so that another broker leads, and append again"
-    )
+    said = f"the records of partition {partition} reached no root ({reasons})"
+    if all(isinstance(each, RootAccessDeniedError) for each in failures.values()):
+        return RootAccessDeniedError(
+            f"{said}: append as a user who may write there, or with other credentials"
+        )
+    return KafkaStorageError(f"{said}: bring a broker's disk back, and append again")
 
 
 def _flush(address: ReplicaAddress) -> KafkaOnSparkError | None:

@@ -107,14 +107,22 @@ def test_without_a_controller_an_append_to_a_lost_leader_is_unknown_and_a_retry_
     assert values_of(cluster, "orders") == [b"a", b"b"]
 
 
-def test_with_acks_1_an_append_to_a_lost_leader_is_refused_at_once(disks, cluster):
+def test_with_acks_1_an_append_to_a_lost_leader_goes_on_with_the_next_one(disks, cluster):
     disks.take_away(1)
 
-    with pytest.raises(KafkaStorageError, match=r"reached no root .*: run the controller"):
-        cluster.append("orders", records(b"b"), acks=1)
+    cluster.append("orders", records(b"b"), acks=1)
 
-    cluster.run_controller()
-    assert values_of(cluster, "orders") == [b"a"]
+    assert partition_of(cluster, "orders").leader == 2
+    assert disks.values_on(2, "orders") == [b"a", b"b"]
+
+
+def test_an_append_to_a_leader_that_nobody_can_replace_is_refused_at_once(disks):
+    disks.cluster.create_topic("alone", replica_assignment={0: [1]})
+    disks.cluster.append("alone", records(b"a"))
+    disks.take_away(1)
+
+    with pytest.raises(KafkaStorageError, match=r"reached no root .*: bring a broker's disk back"):
+        disks.cluster.append("alone", records(b"b"))
 
 
 @pytest.mark.parametrize("producer", [{}, {"producer_id": "p", "sequence": 0}])

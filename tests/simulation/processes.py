@@ -255,19 +255,20 @@ class Driver:
         `parts`: values of each segment, by partition. Source: storage/staging.py.
 
         Raises:
-            KafkaStorageError: A partition has no leader, or its records reached no root.
+            KafkaStorageError: The records of a partition reached no root.
         """
         rows = []
         for number, segments in sorted(parts.items()):
             target = order.targets[number]
-            if target is None:
-                raise KafkaStorageError(f"partition {number} has no leader")
             for values in segments:
                 segment = self._segment(target.leader_epoch, values)
-                holders = self.threads.map(
-                    lambda address, segment=segment: self._put(address, segment), target.replicas
-                )
-                if not any(each is not None for each in holders):
+                holders: list[BrokerId | None] = []
+                for addresses in (target.replicas, target.others):
+                    if addresses and all(each is None for each in holders):
+                        holders += self.threads.map(
+                            lambda address, segment=segment: self._put(address, segment), addresses
+                        )
+                if all(each is None for each in holders):
                     raise KafkaStorageError("the records reached no root")
                 rows.append(
                     StagedSegment(

@@ -12,7 +12,7 @@ import pytest
 from kafka_on_spark.errors import ClusterClosedError, KafkaStorageError
 from kafka_on_spark.storage import deadlines
 from kafka_on_spark.storage.daemon_threads import DaemonThreads
-from kafka_on_spark.storage.deadlines import RootLock, gets_on, within
+from kafka_on_spark.storage.deadlines import RootLock, all_within, gets_on, within
 
 SHORT = 0.05
 
@@ -213,3 +213,16 @@ def test_a_process_forked_from_one_that_has_used_a_root_says_so_and_one_forked_b
     assert first == "before the first use it works"
     assert "forked from one that had used one" in second
     assert "forkserver" in second
+
+
+def test_a_whole_operation_may_be_given_less_time_than_its_touches(hang: threading.Event) -> None:
+    def work() -> None:
+        within("/op", lambda: None, 60.0)
+        within("/op", hang.wait, 60.0)
+
+    with pytest.raises(KafkaStorageError, match=r"^/op does not answer"):
+        all_within("/op", work, SHORT)
+
+
+def test_a_whole_operation_in_time_returns_what_it_returns() -> None:
+    assert all_within("/op", lambda: within("/op", lambda: 7, 60.0), 5.0) == 7

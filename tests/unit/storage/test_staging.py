@@ -1,14 +1,20 @@
 """Records into staged segments: how they are split, digested, bounded and written."""
 
+from dataclasses import replace
 from itertools import groupby, pairwise
 from random import Random
 
 import pyarrow as pa
 import pytest
 
-from kafka_on_spark.errors import InvalidRecordError, MessageTooLargeError
+from kafka_on_spark.errors import (
+    InvalidRecordError,
+    MessageTooLargeError,
+    RootAccessDeniedError,
+)
 from kafka_on_spark.ids import BrokerId, LeaderEpoch
 from kafka_on_spark.service.stage_plan import PartitionTarget, StageOrder
+from kafka_on_spark.storage import staging
 from kafka_on_spark.storage.hashing import partitions_of_keys, record_digests, sum_digests
 from kafka_on_spark.storage.root_identity import prepare_root
 from kafka_on_spark.storage.roots import StorageOptions
@@ -35,9 +41,8 @@ def order(roots, request):
 
     def make(partition_count=3, *, leaderless=(), **fields):
         targets = tuple(
-            None
-            if number in leaderless
-            else PartitionTarget(
+            PartitionTarget(
+                has_leader=number not in leaderless,
                 leader_epoch=LeaderEpoch(4),
                 replicas=tuple(
                     address(
@@ -264,7 +269,38 @@ def test_too_large_a_record_is_refused_by_code(order):
     ]
 
 
-def test_records_for_a_partition_without_a_leader_are_refused_by_code(order):
+def test_records_for_a_partition_without_a_leader_go_to_who_is_in_sync(order):
     [staged] = stage_records(order(leaderless=(1,)), [batch({"partition": 1})], OPTIONS)
 
-    assert staged.error == "partition 1 has no leader"
+    assert (staged.partition, staged.holders) == (1, (1, 2))
+
+
+def others_only(stage, first):
+    """Return an order whose partition 0 is written to `first`, and elsewhere only if need be."""
+    [target] = stage.targets
+    changed = replace(target, replicas=first, others=target.replicas[1:])
+    return replace(stage, targets=(changed,))
+
+
+def test_records_that_reach_no_leader_go_to_another_who_is_in_sync(order):
+    """Of acks=1, which writes to the leader only: another may lead before the append is over."""
+    stage = order(partition_count=1)
+    [target] = stage.targets
+    away = replace(target.replicas[0], root=f"{target.replicas[0].root}-away")
+
+    [there] = stage_records(others_only(stage, target.replicas[:1]), [batch({})], OPTIONS)
+    [elsewhere] = stage_records(others_only(stage, (away,)), [batch({})], OPTIONS)
+
+    assert (there.holders, elsewhere.holders) == ((1,), (2,))
+
+
+def test_who_may_write_to_no_root_is_told_so_and_not_to_wait(order, monkeypatch):
+    def denied(addresses, *rest):
+        return {each.broker_id: RootAccessDeniedError("permission denied") for each in addresses}
+
+    monkeypatch.setattr(staging, "put_segment", denied)
+
+    [staged] = stage_records(order(partition_count=1), [batch({})], OPTIONS)
+
+    assert staged.error_code == RootAccessDeniedError.code
+    assert "append as a user who may write there, or with other credentials" in staged.error
