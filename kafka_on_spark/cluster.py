@@ -155,12 +155,10 @@ class Cluster(Reassigning):
     def run_controller(self, seconds: float | None = None) -> ControllerReport:
         """Control the cluster for `seconds`, or for one pass.
 
-        A pass keeps probing a root that fails until it answers or its session is over. A root that
-        refuses this process (no permission, no credentials) tells nothing, and is reported.
+        A pass probes a root that fails until it answers or its session is over.
 
         Raises:
-            NotControllerError: Another controller has taken over meanwhile.
-            RootAccessDeniedError: This process may write to no broker's root.
+            NotControllerError, RootAccessDeniedError: Another controls; no root may be written.
         """
         return self._services.controller_loop().run(duration_ms(seconds))
 
@@ -194,12 +192,13 @@ class Cluster(Reassigning):
         transactional_id: str | None = None,
         expected_offsets: Mapping[int, int] | None = None,
         timeout_ms: int | None = None,
+        configs: Mapping[str, object] | None = None,
     ) -> AppendResult:
         """Append a DataFrame (Spark's, pandas'), an Arrow table or a list; return where it is.
 
         With `producer_id` and `sequence` a retry of the same records is appended once. Of the
         writers under one `transactional_id`, the newest fences the others; this object is one.
-        `expected_offsets`: append only if partitions end there.
+        `expected_offsets`: append only if partitions end there. `configs`: auto.controller=false.
 
         Raises:
             UnknownTopicOrPartitionError, InvalidRequestError, InvalidRecordError,
@@ -225,6 +224,7 @@ class Cluster(Reassigning):
             transactional_id=transactional_id,
             expected_offsets=expected_offsets,
             timeout_ms=timeout_ms,
+            configs=configs,
         )
         if is_spark:
             rows = stage_frame(records, plan.order, options)  # type: ignore[arg-type]

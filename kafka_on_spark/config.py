@@ -232,6 +232,27 @@ def _check_obeyed(name: str, setting: Setting, value: Value) -> None:
         )
 
 
+def leaves_auto_controller(given: Mapping[str, object]) -> bool:
+    """Return whether an append's own settings leave auto.controller as the cluster has it.
+
+    Raises:
+        InvalidConfigError: Another setting is given, or another value than false.
+    """
+    checked = check_settings(given, topic_only=False)
+    other = next((name for name in checked if name != "auto.controller"), None)
+    if other is not None:
+        raise InvalidConfigError(
+            f"setting {other!r} can't be given to an append, which takes 'auto.controller' alone:"
+            " alter the topic's or the cluster's settings"
+        )
+    if checked and SETTINGS["auto.controller"].parse(checked["auto.controller"]):
+        raise InvalidConfigError(
+            "setting 'auto.controller' can't be switched on by an append, only off ('false'): alter"
+            " the cluster's"
+        )
+    return not checked
+
+
 def _names(topic_only: bool) -> list[str]:
     return [name for name, each in SETTINGS.items() if each.is_topic_setting or not topic_only]
 

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from kafka_on_spark.config import check_acks
+from kafka_on_spark.config import check_acks, leaves_auto_controller
 from kafka_on_spark.errors import ClusterClosedError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import Offset, PartitionKey, TopicId, check_whole_number
 from kafka_on_spark.log.batch import WriterFence
@@ -80,14 +80,17 @@ class AppendService:
         transactional_id: str | None = None,
         expected_offsets: Mapping[int, int] | None = None,
         timeout_ms: int | None = None,
+        configs: Mapping[str, object] | None = None,
     ) -> AppendPlan:
         """Return the plan of an append. A transactional id without a producer's is that, too.
 
         Raises:
+            InvalidConfigError: `configs` has more than auto.controller=false.
             UnknownTopicOrPartitionError, InvalidRequestError, NotEnoughReplicasError,
             ProducerFencedError: Nothing was written.
         """
         checked = check_acks(acks)
+        may_decide = leaves_auto_controller(configs or {})
         image = self._metadata.catch_up()
         topic_image = image.topic(topic)
         producer_id = producer_of(producer_id, sequence, transactional_id)
@@ -117,6 +120,7 @@ class AppendService:
             writer=writer,
             expected_offsets=dict(expected),
             timeout_ms=default_ms if timeout_ms is None else timeout_ms,
+            may_decide=may_decide,
         )
 
     def plan_topics(
@@ -128,6 +132,7 @@ class AppendService:
         producer: ProducerRun | None,
         writer: WriterFence | None,
         expected_offsets: Mapping[str, Mapping[int, int]],
+        may_decide: bool = True,
     ) -> list[AppendPlan]:
         """Return the plans of what was staged on `image`, by topic name and number of partitions.
 
@@ -151,6 +156,7 @@ class AppendService:
                 writer=writer,
                 expected_offsets=dict(expected),
                 timeout_ms=image.settings(topic.topic_id).integer("delivery.timeout.ms"),
+                may_decide=may_decide,
             )
             if count:
                 self._check_split(plan)

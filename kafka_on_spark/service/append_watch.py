@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from kafka_on_spark.controller.lease import is_held
+from kafka_on_spark.controller.reports import PartitionReport
 from kafka_on_spark.controller.small_pass import (
     SESSIONS_UNDISPUTED,
     Facts,
@@ -19,7 +20,16 @@ from kafka_on_spark.controller.small_pass import (
     put_back_by_others,
     small_pass,
 )
-from kafka_on_spark.errors import CommitError, KafkaStorageError, RequestTimedOutError
+from kafka_on_spark.errors import (
+    NO_ERROR,
+    CommitConflictError,
+    CommitError,
+    FencedLeaderEpochError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    RequestTimedOutError,
+    UnknownLeaderEpochError,
+)
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -32,6 +42,7 @@ log = logging.getLogger(__name__)
 
 WARN_AFTER_MS = 2000
 WARN_AGAIN_MS = 10_000
+_OVERTAKEN = (CommitConflictError, FencedLeaderEpochError, UnknownLeaderEpochError)
 _METADATA_AWAY = (CommitError, KafkaStorageError, RequestTimedOutError)
 
 
@@ -48,6 +59,25 @@ class Wait:
     key: PartitionKey
     partition: PartitionRegistration
     error: str
+
+
+def wait_of(
+    key: PartitionKey,
+    tried: PartitionRegistration | None,
+    met: PartitionReport | KafkaOnSparkError | None,
+) -> Wait | None:
+    """Return what is waited for after a try; None where the next one may well succeed, since the
+    image or a log has moved on."""
+    if tried is None or met is None or isinstance(met, _OVERTAKEN):
+        return None
+    if isinstance(met, KafkaOnSparkError):
+        return Wait(key=key, partition=tried, error=str(met))
+    for broker_id in sorted(tried.isr):
+        seen = met.replica(broker_id)
+        if seen is None or seen.error_code != NO_ERROR:
+            why = "it has no replica yet" if seen is None else seen.error
+            return Wait(key=key, partition=tried, error=f"broker {broker_id}: {why}")
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,6 @@ from typing import Final
 
 from kafka_on_spark.controller.reports import PartitionReport
 from kafka_on_spark.errors import (
-    NO_ERROR,
-    CommitConflictError,
     CommitError,
     CommitOutcomeUnknownError,
     FencedLeaderEpochError,
@@ -45,7 +43,7 @@ from kafka_on_spark.service.append_checks import (
     is_committed,
 )
 from kafka_on_spark.service.append_parts import AppendThreads, PartitionOutcome, StagedPartition
-from kafka_on_spark.service.append_watch import AppendWatch, Wait
+from kafka_on_spark.service.append_watch import AppendWatch, Wait, wait_of
 from kafka_on_spark.service.fetch_reports import (
     as_leaders_fault,
     leader_finding,
@@ -79,9 +77,6 @@ _TRY_AGAIN: Final = (
     UnknownLeaderEpochError,
 )
 
-# After these, the next try is of a newer image or state: nobody is waited for.
-_OVERTAKEN: Final = (CommitConflictError, FencedLeaderEpochError, UnknownLeaderEpochError)
-
 # After these from the metadata log, what stands in the leaders' logs may still be committed: an
 # append waits for the log's root, and if that is too long, nobody may say "not written".
 _METADATA_AWAY: Final = (CommitError, KafkaStorageError, ReplicaLostError, RequestTimedOutError)
@@ -93,7 +88,7 @@ class _Pending:
 
     `finding`: its leader was found bad by the last look.
     `may_be_appended`: a commit of it had an unknown outcome, so nobody may say "not written".
-    `tried`: the partition as it was at the last try; `is_stuck`: that met what may last.
+    `tried`: the partition as it was at the last try; `wait`: what that met, if it may last.
     """
 
     part: StagedPartition
@@ -106,15 +101,7 @@ class _Pending:
     finding: PartitionReport | None = None
     last_error: KafkaOnSparkError | None = None
     tried: PartitionRegistration | None = None
-    is_stuck: bool = False
-
-    @property
-    def wait(self) -> Wait | None:
-        """What is waited for; None where the next try may well succeed."""
-        if self.tried is None or not self.is_stuck:
-            return None
-        why = self.last_error or "the in-sync replicas did not catch up"
-        return Wait(key=self.part.key, partition=self.tried, error=str(why))
+    wait: Wait | None = None
 
 
 class Appender:
@@ -175,7 +162,7 @@ class Appender:
             if self._clock.monotonic_ms() > deadline_ms:
                 self._give_up(pending, outcomes, watch)
                 break
-            watch.look([wait for each in pending.values() if (wait := each.wait) is not None])
+            watch.look([each.wait for each in pending.values() if each.wait is not None])
             self._clock.sleep_ms(watch.pause_ms(pause_ms * (0.5 + self._random())))
             pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
             try:
@@ -201,12 +188,11 @@ class Appender:
         self._looks.note(each.finding for each in ready if each.finding is not None)
         reports = []
         for each, attempt in zip(ready, tries, strict=True):
+            each.wait = wait_of(each.part.key, each.tried, attempt)
             if isinstance(attempt, KafkaOnSparkError):
-                each.is_stuck = not isinstance(attempt, _OVERTAKEN)
                 self._failed(each, attempt, pending, outcomes)
             elif attempt is not None:
                 each.report = attempt
-                each.is_stuck = _has_failed(each.tried, attempt)
                 reports.append(attempt)
         if reports:
             self._looks.note(reports)
@@ -392,9 +378,3 @@ class Appender:
             )
             outcomes[key] = PartitionOutcome(key=key, base_offset=None, record_count=0, error=error)
         pending.clear()
-
-
-def _has_failed(tried: PartitionRegistration | None, report: PartitionReport) -> bool:
-    """Return whether a member of the ISR was not reached in a round."""
-    seen = [report.replica(broker_id) for broker_id in (() if tried is None else tried.isr)]
-    return any(each is None or each.error_code != NO_ERROR for each in seen)

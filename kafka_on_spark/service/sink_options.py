@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from kafka_on_spark.config import check_acks
+from kafka_on_spark.config import check_acks, leaves_auto_controller
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import whole_number
 from kafka_on_spark.service.client_options import (
@@ -29,6 +29,7 @@ _SINK_NAMES: Final = (
     "sequence",
     "transactional_id",
     "expected_offsets",
+    "auto.controller",
     "includeHeaders",
     "checkpointLocation",
 )
@@ -59,6 +60,7 @@ class SinkOptions:
         sequence: Its number, or None.
         transactional_id: Whose older writers are fenced, or None.
         expected_offsets: Log ends by topic and partition, for a conditional batch write.
+        may_decide: auto.controller is not switched off.
         warnings: Sentences to be said once.
         storage: Storage options.
     """
@@ -70,6 +72,7 @@ class SinkOptions:
     sequence: int | None = None
     transactional_id: str | None = None
     expected_offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    may_decide: bool = True
     warnings: tuple[str, ...] = ()
     storage: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -96,9 +99,14 @@ def parse_sink(options: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
         sequence=_whole_number(given, "sequence"),
         transactional_id=given.get("transactional_id", client.get(TRANSACTIONAL_ID)),
         expected_offsets=_expected_offsets(given.get("expected_offsets")),
+        may_decide=leaves_auto_controller(_named(given, "auto.controller")),
         warnings=tuple(meaningless(client, SINK_MEANT)),
         storage=storage_options(options),
     )
+
+
+def _named(given: Mapping[str, str], name: str) -> dict[str, str]:
+    return {name: given[name]} if name in given else {}
 
 
 def _whole_number(given: Mapping[str, str], name: str) -> int | None:

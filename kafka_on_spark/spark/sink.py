@@ -171,6 +171,7 @@ def _commit(
         producer=producer,
         writer=writer,
         expected_offsets=options.expected_offsets,
+        may_decide=options.may_decide,
     )
     services.appends.commit_all(
         [(plan, each.rows) for plan, each in zip(plans, answers.values(), strict=True)]

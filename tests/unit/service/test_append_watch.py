@@ -161,6 +161,7 @@ def raised(world, offset):
         partition_epoch=PartitionEpoch(now.partition_epoch),
         high_watermark=Offset(offset),
         high_watermark_epoch=LeaderEpoch(5),
+        high_watermark_chain=None,
         log_end_offset=Offset(offset),
     )
 
