@@ -120,6 +120,8 @@ def table_orphans(
         register = None if life is None or life.is_removed else life.register
         if register is not None and register.uuid_of(table.broker_id) == table.replica_uuid:
             continue
+        if register is not None and table.replica_uuid in register.former_uuids:
+            continue  # it may yet be taken back
         is_allowed, reason = _judge_table(table, key, life, known)
         orphans.append(
             Orphan(

@@ -21,6 +21,7 @@ class Register:
 
     replicas: tuple[BrokerId, ...]
     replica_uuids: tuple[ReplicaUuid, ...]
+    former_uuids: tuple[ReplicaUuid | None, ...]
     directories: tuple[DirectoryId | None, ...]
     isr: frozenset[BrokerId]
     elr: frozenset[BrokerId]
@@ -68,6 +69,7 @@ def register_of(row: Row) -> Register:
     return Register(
         replicas=tuple(row["replicas"]),
         replica_uuids=tuple(row["replica_uuids"]),
+        former_uuids=tuple(row["former_uuids"]),
         directories=tuple(row["directories"]),
         isr=frozenset(row["isr"]),
         elr=frozenset(row["elr"]),
@@ -86,6 +88,7 @@ def register_of(row: Row) -> Register:
 _LISTS: Final = (
     "replicas",
     "replica_uuids",
+    "former_uuids",
     "directories",
     "adding_replicas",
     "removing_replicas",
@@ -117,7 +120,12 @@ def membership_flaws(register: Register) -> Iterable[str]:
         yield "the partition has no replica"
     if len(replicas) < len(register.replicas):
         yield f"replicas {list(register.replicas)} name a broker twice"
-    sizes = {len(register.replicas), len(register.replica_uuids), len(register.directories)}
+    lists = (
+        register.replica_uuids,
+        register.directories,
+        register.former_uuids or register.replicas,
+    )
+    sizes = {len(register.replicas), *map(len, lists)}
     if len(sizes) > 1:
         yield "replicas, replica uuids and directories are not as many"
     if not register.isr <= replicas:

@@ -41,6 +41,7 @@ def change_record(
     cause: str,
 ) -> PartitionChangeRecord:
     """Return the record of `change`, with the epochs that it leads to; what it leads to holds."""
+    change = partition.completed(change)
     partition.merge(change)
     return _record(image.topics[key.topic_id].name, key, partition, change, cause)
 

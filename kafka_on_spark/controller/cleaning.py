@@ -1,14 +1,15 @@
 """Which replicas are nobody's any more, so that their tables may be removed.
 
 The rule rests on one invariant: a replica uuid is minted with its assignment, and once it was
-taken away it is never assigned again (I18, I19). "Was assigned, and is not any more" is therefore
-true for ever once it is true: who removes a table late, on an old image or as a deposed controller,
-removes nothing that anybody has. A uuid that the log has never heard of is left alone: it may be of
-a later piece of the log than the one that was read.
+taken away it is never assigned again (I18, I19). One that was lost and made anew is not taken away
+before its new making is in sync: until then it stands in `former_uuids` (DESIGN §8). "Was assigned,
+and is not any more" is therefore true for ever once it is true: who removes a table late, on an old
+image or as a deposed controller, removes nothing that anybody has. A uuid that the log has never
+heard of is left alone: it may be of a later piece of the log than the one that was read.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kafka_on_spark.ids import KEEP, PartitionKey, ReplicaUuid, TopicId
 from kafka_on_spark.metadata.image import MetadataImage
@@ -32,7 +33,9 @@ class Making(NamedTuple):
 def is_assigned(image: MetadataImage, making: Making) -> bool:
     """Return whether the replica is anybody's."""
     partition = image.partition(making.key)
-    return partition is not None and making.replica_uuid in partition.replica_uuids
+    if partition is None:
+        return False
+    return making.replica_uuid in (*partition.replica_uuids, *partition.former_uuids)
 
 
 def taken_away(
@@ -51,10 +54,24 @@ def taken_away(
             for key, uuids in assigned.changes(record):
                 if only is not None and key not in only:
                     continue
-                for replica_uuid in assigned.uuids(key):
-                    if replica_uuid not in uuids:
-                        yield Making(key, replica_uuid), batch.stamp.time_ms
+                for replica_uuid in sorted(assigned.uuids(key) - uuids.all):
+                    yield Making(key, replica_uuid), batch.stamp.time_ms
                 assigned.change(key, uuids)
+
+
+class _Uuids(NamedTuple):
+    """The replicas of a partition: those of now, and those that may yet be taken back."""
+
+    replicas: tuple[ReplicaUuid, ...]
+    former: tuple[ReplicaUuid | None, ...]
+
+    @property
+    def all(self) -> frozenset[ReplicaUuid]:
+        """Return whose tables stay."""
+        return frozenset(self.replicas).union(each for each in self.former if each is not None)
+
+
+_NOBODY: Final = _Uuids((), ())
 
 
 class _Assigned:
@@ -62,37 +79,50 @@ class _Assigned:
 
     def __init__(self, before: MetadataImage) -> None:
         self._before = before
-        self._uuids: dict[PartitionKey, tuple[ReplicaUuid, ...]] = {}
+        self._known: dict[PartitionKey, _Uuids] = {}
 
-    def uuids(self, key: PartitionKey) -> tuple[ReplicaUuid, ...]:
+    def uuids(self, key: PartitionKey) -> frozenset[ReplicaUuid]:
         """Return the replicas of a partition; none if it is not there."""
-        if key in self._uuids:
-            return self._uuids[key]
+        return self._of(key).all
+
+    def _of(self, key: PartitionKey) -> "_Uuids":
+        if key in self._known:
+            return self._known[key]
         partition = self._before.partition(key)
-        return () if partition is None else partition.replica_uuids
+        if partition is None:
+            return _NOBODY
+        return _Uuids(partition.replica_uuids, partition.former_uuids)
 
-    def change(self, key: PartitionKey, uuids: tuple[ReplicaUuid, ...]) -> None:
+    def change(self, key: PartitionKey, uuids: "_Uuids") -> None:
         """Take note of a partition's replicas from now on."""
-        self._uuids[key] = uuids
+        self._known[key] = uuids
 
-    def changes(self, record: Record) -> list[tuple[PartitionKey, tuple[ReplicaUuid, ...]]]:
+    def changes(self, record: Record) -> "list[tuple[PartitionKey, _Uuids]]":
         """Return the partitions whose replicas a record names, with these; gone: with none."""
         if isinstance(record, PartitionRecord):
-            return [(record.key, record.registration.replica_uuids)]
+            made = record.registration
+            return [(record.key, _Uuids(made.replica_uuids, made.former_uuids))]
         if isinstance(record, PartitionChangeRecord):
-            uuids = record.change.replica_uuids
-            return [] if uuids is KEEP else [(record.key, uuids)]
+            uuids, former = record.change.replica_uuids, record.change.former_uuids
+            if uuids is KEEP and former is KEEP:
+                return []
+            before = self._of(record.key)
+            after = _Uuids(
+                before.replicas if uuids is KEEP else uuids,
+                before.former if former is KEEP else former,
+            )
+            return [(record.key, after)]
         if isinstance(record, RemovePartitionRecord):
-            return [(record.key, ())]
+            return [(record.key, _NOBODY)]
         if isinstance(record, RemoveTopicRecord):
-            return [(key, ()) for key in self._keys_of(record.topic_id)]
+            return [(key, _NOBODY) for key in self._keys_of(record.topic_id)]
         return []
 
     def _keys_of(self, topic_id: TopicId) -> set[PartitionKey]:
         topic = self._before.topics.get(topic_id)
         numbers = () if topic is None else topic.partitions
         known = {PartitionKey(topic_id, number) for number in numbers}
-        return known | {key for key in self._uuids if key.topic_id == topic_id}
+        return known | {key for key in self._known if key.topic_id == topic_id}
 
 
 def times_taken_away(

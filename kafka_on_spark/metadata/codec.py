@@ -53,6 +53,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "removing_replicas": "list<integer>",
     "throttle_bytes_per_s": "long",
     "replica_uuids": "list<string>",
+    "former_uuids": "list<string>",
     "directories": "list<string>",
     "isr": "list<integer>",
     "elr": "list<integer>",
@@ -92,7 +93,14 @@ CHANGE_FIELDS: Final = PartitionChange.__slots__
 NONES: Final = frozenset({"leader", "high_watermark_epoch", "throttle_bytes_per_s"})
 SETS: Final = frozenset({"isr", "elr"})
 SEQUENCES: Final = frozenset(
-    {"replicas", "replica_uuids", "directories", "adding_replicas", "removing_replicas"}
+    {
+        "replicas",
+        "replica_uuids",
+        "former_uuids",
+        "directories",
+        "adding_replicas",
+        "removing_replicas",
+    }
 )
 
 # Records whose fields are columns of the same names and plain values.

@@ -1,7 +1,7 @@
 """What the controller knows of one partition, and how one change alters it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter, le
 from typing import Any, Final, Self
 
@@ -36,6 +36,7 @@ class PartitionChange:
     leader: BrokerId | Keep | None = KEEP
     replicas: tuple[BrokerId, ...] | Keep = KEEP
     replica_uuids: tuple[ReplicaUuid, ...] | Keep = KEEP
+    former_uuids: tuple[ReplicaUuid | None, ...] | Keep = KEEP
     directories: tuple[DirectoryId | None, ...] | Keep = KEEP
     adding_replicas: tuple[BrokerId, ...] | Keep = KEEP
     removing_replicas: tuple[BrokerId, ...] | Keep = KEEP
@@ -63,6 +64,8 @@ class PartitionRegistration:
         replica_uuids: Parallel to `replicas`: this making of each replica.
         directories: Parallel to `replicas`: the disk each was made on; None before it was
             made, LOST after it was lost.
+        former_uuids: Parallel to `replicas`, or empty: the replica that was lost and made anew,
+            the oldest of several, until the new making is in sync. Its table stays as long.
         isr: The replicas that hold every committed record.
         elr: Eligible leader replicas: out of the ISR, but known complete (KIP-966).
         leader: The broker that takes appends, or None while the partition is offline.
@@ -92,6 +95,7 @@ class PartitionRegistration:
     leader_epoch: LeaderEpoch
     partition_epoch: PartitionEpoch
     elr: frozenset[BrokerId] = frozenset()
+    former_uuids: tuple[ReplicaUuid | None, ...] = ()
     adding_replicas: tuple[BrokerId, ...] = ()
     removing_replicas: tuple[BrokerId, ...] = ()
     throttle_bytes_per_s: int | None = None
@@ -107,6 +111,7 @@ class PartitionRegistration:
         ensure(
             0 < len(everyone) == len(self.replicas)
             and len(self.replica_uuids) == len(self.replicas) == len(self.directories)
+            and len(self.former_uuids) in (0, len(self.replicas))
             and self.isr <= everyone
             and self.elr <= everyone - self.isr
             and (self.leader is None or self.leader in self.isr)
@@ -131,12 +136,14 @@ class PartitionRegistration:
             and all(map(le, columns["log_start_offset"], columns["high_watermark"])),
             "registrations whose columns do not fit together",
         )
-        names = ("replicas", "isr", "leader", "elr", "adding_replicas", "removing_replicas")
-        rows = zip(made, *(columns[name] for name in names), strict=True)
-        for registration, replicas, isr, leader, elr, adding, removing in rows:
+        names = ("replicas", "isr", "leader")
+        others = ("elr", "former_uuids", "adding_replicas", "removing_replicas")
+        has_others = map(any, zip(*(columns[name] for name in others), strict=True))
+        rows = zip(made, has_others, *(columns[name] for name in names), strict=True)
+        for registration, has_other, replicas, isr, leader in rows:
             everyone = set(replicas)
             holds = leader in isr and isr <= everyone and len(everyone) == len(replicas)
-            if not holds or elr or adding or removing:
+            if not holds or has_other:
                 registration.__post_init__()
         return made
 
@@ -147,6 +154,12 @@ class PartitionRegistration:
     def directory_of(self, broker_id: BrokerId) -> DirectoryId | None:
         """Return the disk that the replica on `broker_id` was made on, None or LOST."""
         return self.directories[self.replicas.index(broker_id)]
+
+    def former_of(self, broker_id: BrokerId) -> ReplicaUuid | None:
+        """Return the uuid of the replica on `broker_id` that was lost and made anew, or None."""
+        if not self.former_uuids:
+            return None
+        return self.former_uuids[self.replicas.index(broker_id)]
 
     def is_made(self, broker_id: BrokerId) -> bool:
         """Return whether the replica on `broker_id` was made and not lost since."""
@@ -201,6 +214,24 @@ class PartitionRegistration:
         """Whether a reassignment is under way."""
         return bool(self.adding_replicas or self.removing_replicas)
 
+    def completed(self, change: PartitionChange) -> PartitionChange:
+        """Return `change` with the former uuids that it leads to, decided here and nowhere else.
+
+        Who joins the ISR has none any more: what a cleaner may have begun to remove is never
+        restored. Who is assigned no more takes its former self along.
+        """
+        if not self.former_uuids and change.former_uuids is KEEP:
+            return change
+        replicas = self.replicas if change.replicas is KEEP else change.replicas
+        if change.former_uuids is KEEP:
+            former = dict(zip(self.replicas, self.former_uuids, strict=True))
+        else:
+            former = dict(zip(replicas, change.former_uuids, strict=bool(change.former_uuids)))
+        joining = frozenset() if change.isr is KEEP else change.isr - self.isr
+        kept = tuple(None if each in joining else former.get(each) for each in replicas)
+        after = kept if any(kept) else ()
+        return replace(change, former_uuids=KEEP if after == self.former_uuids else after)
+
     def epochs_after(self, change: PartitionChange) -> tuple[LeaderEpoch, PartitionEpoch]:
         """Return the two epochs that `change` leads to: they advance here and nowhere else.
 
@@ -239,6 +270,7 @@ class PartitionRegistration:
         """
         leader_epoch, partition_epoch = self.epochs_after(change)
         uuids, generation = change.replica_uuids, change.unclean_generation
+        former = change.former_uuids
         mark, mark_epoch = change.high_watermark, change.high_watermark_epoch
         chain = change.high_watermark_chain
         adding, removing = change.adding_replicas, change.removing_replicas
@@ -246,6 +278,7 @@ class PartitionRegistration:
         return type(self)(
             replicas=self.replicas if change.replicas is KEEP else change.replicas,
             replica_uuids=self.replica_uuids if uuids is KEEP else uuids,
+            former_uuids=self.former_uuids if former is KEEP else former,
             directories=self.directories if change.directories is KEEP else change.directories,
             isr=self.isr if change.isr is KEEP else change.isr,
             leader=self.leader if change.leader is KEEP else change.leader,

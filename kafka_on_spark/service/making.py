@@ -112,6 +112,7 @@ def renew_lost(
     """Decide new uuids for lost replicas outside the ISR: they are made and fetched anew.
 
     The last member of an ISR keeps its uuid: its disk may come back with what nobody else has.
+    The others' are kept beside the new ones, so that a loss that was none can be taken back.
     """
     records: list[Record] = []
     renewed = []
@@ -124,9 +125,15 @@ def renew_lost(
         if not places:
             continue
         uuids, directories = list(partition.replica_uuids), list(partition.directories)
+        former = list(partition.former_uuids) or [None] * len(uuids)
         for place in places:
+            former[place] = former[place] or uuids[place]
             uuids[place], directories[place] = ReplicaUuid(new_uuid()), None
-        change = PartitionChange(replica_uuids=tuple(uuids), directories=tuple(directories))
+        change = PartitionChange(
+            replica_uuids=tuple(uuids),
+            former_uuids=tuple(former),
+            directories=tuple(directories),
+        )
         brokers = ", ".join(str(partition.replicas[place]) for place in places)
         cause = f"broker {brokers}: lost replica is made anew and fetched from the log start"
         records.append(change_record(image, key, partition, change, cause))
