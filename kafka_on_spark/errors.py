@@ -222,6 +222,12 @@ class RootAccessDeniedError(KafkaStorageError):
     is_retriable = False
 
 
+class RootFullError(KafkaStorageError):
+    """The root has no room for what is written to it."""
+
+    code = 1007
+
+
 class ReassignmentInProgressError(ProtocolError):
     """The partition is being reassigned already; one at a time."""
 

@@ -137,7 +137,7 @@ class SegmentStore(Protocol):
 
         Raises:
             CorruptLogError: The source's bytes are not what the name says.
-            KafkaStorageError: A root does not answer.
+            KafkaStorageError: A root does not answer: the source's if the error's `broker_id` is.
         """
         ...
 

@@ -22,6 +22,7 @@ from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.service.controller_loop import ControllerReport
 from kafka_on_spark.service.rehearsed import RehearsedMetadata
 from kafka_on_spark.service.replication_round import ReplicationReport
+from kafka_on_spark.spark.rehearsal import rehearsed_round
 from kafka_on_spark.spark.services import DRAWS, Services, new_uuid
 from kafka_on_spark.storage.root_identity import (
     ROOT_MODE,
@@ -81,7 +82,7 @@ class Rehearsal(Cluster):
         not copied, and its source is not checked. The answer is the report it would give."""
         assert configs is None, "no verb has settings of its own for a round"
         rehearsed = RehearsedMetadata(self._metadata)
-        report = self._services.rehearsed_round(rehearsed).run(topics, is_sweep=is_sweep)
+        report = rehearsed_round(self._services, rehearsed).run(topics, is_sweep=is_sweep)
         self.decided.extend(rehearsed.decided)
         return report
 

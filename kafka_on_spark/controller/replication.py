@@ -10,6 +10,7 @@ from kafka_on_spark.controller.high_watermark import advance_high_watermark
 from kafka_on_spark.controller.isr import alter_isr
 from kafka_on_spark.controller.parted import raise_epoch
 from kafka_on_spark.controller.reports import PartitionReport
+from kafka_on_spark.controller.restoring import release_former
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import PartitionChangeRecord, Record
@@ -28,6 +29,7 @@ def conclude(image: MetadataImage, reports: Sequence[PartitionReport]) -> Contro
             records.append(watermark)
         raised = None if watermark is None else watermark.high_watermark
         change = raise_epoch(image, report) or alter_isr(image, report, high_watermark=raised)
+        change = change or release_former(image, report)
         if change is not None:
             records.append(change)
     changes = sum(isinstance(record, PartitionChangeRecord) for record in records)

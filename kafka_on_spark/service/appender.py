@@ -46,7 +46,7 @@ from kafka_on_spark.service.append_parts import AppendThreads, PartitionOutcome,
 from kafka_on_spark.service.append_watch import AppendWatch, Wait, wait_of
 from kafka_on_spark.service.fetch_reports import (
     as_leaders_fault,
-    leader_finding,
+    leader_failed,
     merge_reports,
     partition_report,
     state_report,
@@ -86,7 +86,7 @@ _METADATA_AWAY: Final = (CommitError, KafkaStorageError, ReplicaLostError, Reque
 class _Pending:
     """A partition that is not acknowledged yet, and what was seen of it last.
 
-    `finding`: its leader was found bad by the last look.
+    `failed`: its leader could not be read, or was found bad, by the last look.
     `may_be_appended`: a commit of it had an unknown outcome, so nobody may say "not written".
     `tried`: the partition as it was at the last try; `wait`: what that met, if it may last.
     """
@@ -98,7 +98,7 @@ class _Pending:
     is_duplicate: bool = False
     seen_epoch: LeaderEpoch | None = None
     report: PartitionReport | None = None
-    finding: PartitionReport | None = None
+    failed: PartitionReport | None = None
     last_error: KafkaOnSparkError | None = None
     tried: PartitionRegistration | None = None
     wait: Wait | None = None
@@ -185,7 +185,7 @@ class Appender:
         image = self._metadata.image
         ready = list(pending.values()) if ready is None else ready
         tries = self._each(lambda each: self._try(image, each, acks), ready)
-        self._looks.note(each.finding for each in ready if each.finding is not None)
+        self._looks.note(each.failed for each in ready if each.failed is not None)
         reports = []
         for each, attempt in zip(ready, tries, strict=True):
             each.wait = wait_of(each.part.key, each.tried, attempt)
@@ -217,6 +217,7 @@ class Appender:
     def _try(
         self, image: MetadataImage, each: _Pending, acks: str
     ) -> PartitionReport | KafkaOnSparkError | None:
+        each.failed = None
         try:
             return self._append_one(image, each, acks)
         except KafkaOnSparkError as error:
@@ -236,11 +237,11 @@ class Appender:
             raise NotLeaderOrFollowerError(f"partition {image.name_of(key)} has no leader")
         leader = address_of(image, key, partition, partition.leader)
         replica = self._replicas.open(leader)
-        each.seen_epoch = each.finding = None
+        each.seen_epoch = None
         try:
             state = begin_leadership(replica, partition)
         except KafkaOnSparkError as error:
-            each.finding = leader_finding(key, partition, leader, error, self._clock.now_ms())
+            each.failed = leader_failed(key, partition, leader, error, self._clock.now_ms())
             raise as_leaders_fault(error) from error
         stamp = each.part.staged.producer
         if not (each.is_appended and find_append(state, each.part.staged)):

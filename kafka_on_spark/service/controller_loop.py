@@ -21,6 +21,7 @@ from kafka_on_spark.controller.dead_destinations import settle_dead_destinations
 from kafka_on_spark.controller.draining import continue_draining
 from kafka_on_spark.controller.reassignment import advance_reassignments
 from kafka_on_spark.controller.recovery import recover
+from kafka_on_spark.controller.restoring import restore
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.silence import Silence
 from kafka_on_spark.errors import NotControllerError, RootAccessDeniedError
@@ -40,6 +41,7 @@ from kafka_on_spark.service.probes import (
     probe_orders,
 )
 from kafka_on_spark.service.recovery import RunLooks, plan_looks
+from kafka_on_spark.service.restoring import Restorer
 from kafka_on_spark.service.term import LeaseWatch, Term
 
 log = logging.getLogger(__name__)
@@ -114,6 +116,7 @@ class ControllerLoop:
         run_looks: RunLooks,
         draws: Draws,
         timeout_ms: int,
+        restorer: Restorer | None = None,
         clean: Clean | None = None,
         run_commands: RunCommands = lambda orders: [],
     ) -> None:
@@ -125,6 +128,7 @@ class ControllerLoop:
         self._draws = draws
         self._timeout_ms = timeout_ms
         self._claimed: Term | None = None
+        self._restorer = restorer
         self._clean = clean
         self._commands = LeadershipCommands(clock, run_commands=run_commands)
         self._failed = FailedProbes(clock)
@@ -214,6 +218,7 @@ class ControllerLoop:
         """Do one pass over brokers, elections and lost replicas."""
         self._tally.passes += 1
         self._look_after_brokers()
+        self._restore()
         moved = self._submit(
             lambda image: elect_where_none(
                 image, image.eligible_brokers(), "an in-sync replica can lead again"
@@ -234,6 +239,14 @@ class ControllerLoop:
         self._commands.send(self._metadata.image)
         if self._clean is not None:
             self._tally.removed += self._clean(self._term.check)
+
+    def _restore(self) -> None:
+        """Take back lost replicas that are whole: the first that may lead again."""
+        if self._restorer is None:
+            return
+        whole = self._restorer.look(self._metadata.image)
+        if whole:
+            self._submit(lambda image: restore(image, whole))
 
     def _go_on(
         self, decide: Callable[[MetadataImage], ControllerResult[list[PartitionKey]]]

@@ -143,17 +143,15 @@ def as_leaders_fault(error: KafkaOnSparkError) -> KafkaOnSparkError:
     return error
 
 
-def leader_finding(
+def leader_failed(
     key: PartitionKey,
     partition: PartitionRegistration,
     leader: ReplicaAddress,
     error: KafkaOnSparkError,
     now_ms: int,
-) -> PartitionReport | None:
-    """Return that a leader was found bad, if `error` says so of what was read of it."""
+) -> PartitionReport:
+    """Return that a look at a leader failed, and why."""
     failed = failed_report(leader, error)
-    if not failed.is_bad:
-        return None
     return partition_report(key, partition, failed, None, (), now_ms=now_ms)
 
 

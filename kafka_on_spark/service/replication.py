@@ -329,11 +329,16 @@ class _Fetcher:
             raise _RefusedError(failed_report(self._order.leader, error)) from error
 
     def _copy(self, segments: Sequence[Segment]) -> None:
-        """Have the files in the follower's folder; a damaged source is the leader's fault."""
+        """Have the files in the follower's folder; a source that is damaged, or can't be read, is
+        the leader's."""
         assert self._order.follower is not None
         try:
             self._segments.copy(self._order.leader, self._order.follower, segments)
         except CorruptLogError as error:
+            raise _RefusedError(failed_report(self._order.leader, error)) from error
+        except KafkaStorageError as error:
+            if error.context.get("broker_id") != self._order.leader.broker_id:
+                raise
             raise _RefusedError(failed_report(self._order.leader, error)) from error
 
     def report_follower(self, follower: ReplicaState, leader: ReplicaState) -> ReplicaReport:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from kafka_on_spark.controller.replication import conclude
 from kafka_on_spark.controller.reports import PartitionReport
+from kafka_on_spark.controller.restoring import restore
 from kafka_on_spark.errors import ERROR_NAME_BY_CODE, NO_ERROR
 from kafka_on_spark.ids import BrokerId, PartitionKey, TopicId, TopicPartition, listed
 from kafka_on_spark.metadata.image import MetadataImage
@@ -27,6 +28,7 @@ from kafka_on_spark.service.making import (
 )
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.replication import FetchOrder, FetchResult
+from kafka_on_spark.service.restoring import Restorer
 from kafka_on_spark.service.second_look import SecondLooks
 from kafka_on_spark.service.sweeping import Scope, Sweep, SweepTurn
 
@@ -95,8 +97,9 @@ class ReplicationRound:
     """Plans and concludes rounds; the fetches run wherever the caller has them run.
 
     `sweep` remembers which partitions were looked at, `looks` what was found bad, and is looked at
-    again before a round returns, `pace` back-offs and throttles; without it every round does all
-    that there is. `call`: settings that win over the topics' and the cluster's.
+    again before a round returns, `restorer` which lost replicas a sweep has looked at, `pace`
+    back-offs and throttles; without it every round does all that there is. `call`: settings that
+    win over the topics' and the cluster's.
     """
 
     def __init__(
@@ -110,6 +113,7 @@ class ReplicationRound:
         new_uuid: Callable[[], str],
         timeout_ms: int,
         looks: SecondLooks,
+        restorer: Restorer | None = None,
         pace: FetchPace | None = None,
         call: Mapping[str, str] | None = None,
     ) -> None:
@@ -121,6 +125,7 @@ class ReplicationRound:
         self._new_uuid = new_uuid
         self._timeout_ms = timeout_ms
         self._looks = looks
+        self._restorer = restorer
         self._pace = pace
         self._call = call or {}
 
@@ -136,6 +141,11 @@ class ReplicationRound:
         deadline_ms = self._looks.now_ms() + self._timeout_ms
         image = self._metadata.catch_up()
         scope = None if topics is None else frozenset(_topic_ids(image, topics))
+        if is_sweep and self._restorer is not None:
+            whole = self._restorer.look(image)
+            self._metadata.submit(
+                lambda newest: restore(newest, whole), timeout_ms=self._timeout_ms
+            )
         self._metadata.submit(
             lambda newest: renew_lost(newest, self._new_uuid), timeout_ms=self._timeout_ms
         )

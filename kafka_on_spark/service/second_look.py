@@ -20,6 +20,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock, ReplicaAddress
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.fetch_reports import is_evidence, merge_reports
+from kafka_on_spark.service.lasting_errors import LastingErrors
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.replication import FetchOrder, FetchResult
 
@@ -55,8 +56,9 @@ class _Found:
 class SecondLooks:
     """The findings of one process. Threads may share it.
 
-    `run` makes fetches in this process. `may_report`: what is found may be committed; whoever
-    looks at the past finds nothing about now.
+    `run` makes fetches in this process. `lasting` is told of each look, and decides with the second
+    looks what is set aside for errors that last. `may_report`: what is found may be committed;
+    whoever looks at the past finds nothing about now.
     """
 
     def __init__(
@@ -66,8 +68,10 @@ class SecondLooks:
         *,
         run: RunFetches,
         timeout_ms: int,
+        lasting: LastingErrors | None = None,
         may_report: bool = True,
     ) -> None:
+        self._lasting = lasting
         self._may_report = may_report
         self._metadata = metadata
         self._clock = clock
@@ -82,8 +86,10 @@ class SecondLooks:
         return self._clock.monotonic_ms()
 
     def note(self, reports: Iterable[PartitionReport]) -> None:
-        """Take note of what is bad by a first look."""
+        """Take note of what is bad by a first look, and of what could not be read."""
         for report in reports:
+            if self._lasting is not None:
+                self._lasting.note(report)
             for seen in (report.leader, *report.followers):
                 if seen.is_bad and not seen.is_bad_twice:
                     self.note_one(Finding(report.key, seen.broker_id, seen.replica_uuid))
@@ -124,7 +130,7 @@ class SecondLooks:
             if wait_ms > 0:
                 self._clock.sleep_ms(wait_ms)
             changes += self.settle(run)
-        return changes
+        return changes + self._settle_lasting()
 
     def _due_in_ms(self) -> float | None:
         """Return `wait_ms`, or a moment if another thread makes the last looks just now."""
@@ -140,7 +146,7 @@ class SecondLooks:
         """
         due = self._take_due()
         if not due:
-            return 0
+            return self._settle_lasting()
         try:
             return self._look_again(due, run or self._run)
         except ClusterClosedError:
@@ -154,6 +160,9 @@ class SecondLooks:
         finally:
             with self._lock:
                 self._under_way -= 1
+
+    def _settle_lasting(self) -> int:
+        return 0 if self._lasting is None else self._lasting.settle()
 
     def _delay_ms(self) -> int:
         return self._metadata.image.settings().integer("replica.verdict.delay.ms")

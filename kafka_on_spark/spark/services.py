@@ -31,8 +31,9 @@ from kafka_on_spark.service.cleaning import Cleaner, ListOrder, ListResult, Remo
 from kafka_on_spark.service.controller_loop import ControllerLoop
 from kafka_on_spark.service.fetch_pace import FetchPace
 from kafka_on_spark.service.grown_topics import GrownTopics
+from kafka_on_spark.service.lasting_errors import LastingErrors
 from kafka_on_spark.service.log_starts import plan_log_starts
-from kafka_on_spark.service.making import MakeOrder, MakeResult, make_replica
+from kafka_on_spark.service.making import MakeOrder, MakeResult
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.past import go_back
 from kafka_on_spark.service.probes import ProbeOrder, ProbeResult
@@ -40,11 +41,10 @@ from kafka_on_spark.service.producers import ProducerRuns
 from kafka_on_spark.service.recovery import LookOrder, plan_looks
 from kafka_on_spark.service.rehearsed import (
     RehearsedMetadata,
-    RehearsedReplicas,
-    RehearsedSegments,
 )
 from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.replication_round import ReplicationRound
+from kafka_on_spark.service.restoring import RestoreOrder, Restorer, RestoreResult
 from kafka_on_spark.service.second_look import SecondLooks
 from kafka_on_spark.service.sizes import MoveProgress, move_progress, partition_sizes
 from kafka_on_spark.service.sweeping import Sweep
@@ -59,6 +59,7 @@ from kafka_on_spark.spark.tasks import (
     make_task,
     probe_task,
     remove_task,
+    restore_task,
     size_task,
 )
 from kafka_on_spark.storage.clock import SystemClock
@@ -74,6 +75,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Order = TypeVar("Order")
 
 THREADS: Final = 8
 """Threads a pool: commits wait for disks and stores, not for the processor."""
@@ -115,6 +117,7 @@ class Services:
         replicas: Open replicas of this process.
         appends: Plans appends, and commits what was staged.
         cleaner: Removes tables of replicas that are nobody's any more.
+        restorer: Looks at lost replicas, so that one that is whole is taken back.
         runner: Where tasks run.
         controller_id: A name for this process that no other has.
         pace: Back-offs and throttles of this process's rounds.
@@ -138,6 +141,7 @@ class Services:
     _maintenance: DaemonThreads
     appends: AppendService = field(init=False)
     cleaner: Cleaner = field(init=False)
+    restorer: Restorer = field(init=False)
 
     @classmethod
     def open(
@@ -178,6 +182,13 @@ class Services:
             run=lambda orders: list(
                 fetches.map(lambda order: fetch(order, replicas, segments, clock), orders)
             ),
+            lasting=LastingErrors(
+                metadata,
+                clock,
+                run_probes=lambda orders: services._run_probes(orders),
+                run_looks=lambda orders: services._run_looks(orders),
+                timeout_ms=timeout_ms,
+            ),
             timeout_ms=timeout_ms,
         )
         sweep_hints = FileSweepHints(metadata_root, options)
@@ -208,6 +219,7 @@ class Services:
         services.cleaner = Cleaner(
             metadata, clock, run_lists=services._run_lists, run_removes=services._run_removes
         )
+        services.restorer = Restorer(clock, run_restores=services._run_restores)
         services.appends = AppendService(
             metadata,
             producers,
@@ -248,35 +260,9 @@ class Services:
             new_uuid=new_uuid,
             timeout_ms=self.timeout_ms,
             looks=self.looks,
+            restorer=self.restorer,
             pace=self.pace,
             call=check_settings(configs or {}, topic_only=False),
-        )
-
-    def rehearsed_round(self, rehearsed: RehearsedMetadata) -> ReplicationRound:
-        """Return what plans and concludes rounds that change nothing but `rehearsed`.
-
-        Tables are read, in threads of this process; nothing is copied.
-        """
-        replicas = RehearsedReplicas(self.replicas)
-        segments, threads = RehearsedSegments(), self._pools[0]
-
-        def run(orders: Sequence[FetchOrder]) -> list[FetchResult]:
-            return list(
-                threads.map(lambda order: fetch(order, replicas, segments, self.clock), orders)
-            )
-
-        return ReplicationRound(
-            rehearsed,
-            self.clock,
-            sweep=Sweep(
-                self.clock, self.sweep_hints, random_below=random.randrange, is_rehearsed=True
-            ),
-            run_fetches=run,
-            run_makes=lambda orders: [make_replica(each, replicas) for each in orders],
-            new_uuid=new_uuid,
-            timeout_ms=self.timeout_ms,
-            looks=SecondLooks(rehearsed, self.clock, run=run, timeout_ms=self.timeout_ms),
-            pace=FetchPace(self.clock, random=random.random),
         )
 
     def controller_loop(self, rehearsed: RehearsedMetadata | None = None) -> ControllerLoop:
@@ -289,6 +275,7 @@ class Services:
             run_looks=self._run_looks,
             draws=DRAWS,
             timeout_ms=self.timeout_ms,
+            restorer=self.restorer if rehearsed is None else None,
             clean=self.cleaner.clean if rehearsed is None else None,
             run_commands=self._run_commands if rehearsed is None else lambda orders: [],
         )
@@ -317,10 +304,14 @@ class Services:
         except Exception as error:  # whatever Spark calls the loss of an executor
             raise KafkaStorageError(f"the executors did not do them: {error}") from error
 
+    def in_threads(self, work: Callable[[Order], T], orders: Sequence[Order]) -> list[T]:
+        """Return what `work` makes of each order, in threads of this process."""
+        return list(self._pools[0].map(work, orders))
+
     def _run_makes(self, orders: Sequence[MakeOrder]) -> list[MakeResult]:
         # Few tables are made faster here than a Spark job begins.
         if len(orders) <= THREADS * 4:
-            return list(self._pools[0].map(partial(make_task, options=self.options), orders))
+            return self.in_threads(partial(make_task, options=self.options), orders)
         return self.runner.run(partial(make_task, options=self.options), orders)
 
     def _run_probes(self, orders: Sequence[ProbeOrder]) -> list[ProbeResult]:
@@ -331,6 +322,9 @@ class Services:
 
     def _run_removes(self, orders: Sequence[RemoveOrder]) -> list[str | None]:
         return self.runner.run(partial(remove_task, options=self.options), orders)
+
+    def _run_restores(self, orders: Sequence[RestoreOrder]) -> list[RestoreResult]:
+        return self.runner.run(partial(restore_task, options=self.options), orders)
 
     def _run_looks(self, orders: Sequence[LookOrder]) -> list[ReplicaLook | None]:
         return self.runner.run(partial(look_task, options=self.options), orders)

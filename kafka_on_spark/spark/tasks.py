@@ -23,6 +23,7 @@ from kafka_on_spark.service.making import MakeOrder, MakeResult, make_replica
 from kafka_on_spark.service.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.service.recovery import LookOrder, look_at
 from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
+from kafka_on_spark.service.restoring import RestoreOrder, RestoreResult, look_at_lost
 from kafka_on_spark.service.sizes import size_of
 from kafka_on_spark.spark.opening import replica_store
 from kafka_on_spark.storage.archive import FileReplicaArchive
@@ -59,6 +60,11 @@ def log_start_task(order: LogStartOrder, options: StorageOptions) -> str | None:
 def look_task(order: LookOrder, options: StorageOptions) -> ReplicaLook | None:
     """Say what one replica's log holds."""
     return look_at(order, replica_store(options))
+
+
+def restore_task(order: RestoreOrder, options: StorageOptions) -> RestoreResult:
+    """Say whether a replica that was lost is whole."""
+    return look_at_lost(order, replica_store(options), FileSegmentStore(options))
 
 
 def probe_task(order: ProbeOrder, options: StorageOptions) -> ProbeResult:

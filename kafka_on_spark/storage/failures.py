@@ -17,6 +17,7 @@ from kafka_on_spark.errors import (
     KafkaOnSparkError,
     KafkaStorageError,
     RootAccessDeniedError,
+    RootFullError,
 )
 from kafka_on_spark.storage.options import StorageOptions
 
@@ -24,6 +25,7 @@ ABSENT: Final = (FileNotFoundError, NotADirectoryError)
 """What the system raises where there is no such file or folder."""
 
 _DENIED_ERRNO: Final = frozenset({errno.EACCES, errno.EPERM})
+_FULL_ERRNO: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _DENIED_STATUS: Final = frozenset({401, 403})
 _DENIED_KINDS: Final = frozenset(
     {
@@ -54,7 +56,11 @@ def storage_error(
 
     `doing`: what was tried, as after "can't": ``read /a/root/file``.
     """
-    kind = RootAccessDeniedError if is_denied(error) else KafkaStorageError
+    kind = KafkaStorageError
+    if is_denied(error):
+        kind = RootAccessDeniedError
+    elif isinstance(error, OSError) and error.errno in _FULL_ERRNO:
+        kind = RootFullError
     return kind(f"can't {doing}: {reason(error, options)}")
 
 

@@ -112,8 +112,18 @@ def segment_pieces(
 
     Raises:
         CorruptLogError: It is missing or, after the last piece, has another size or digest.
-        KafkaStorageError: The root is another disk or none, or does not answer.
+        KafkaStorageError: The root is another disk or none, or does not answer. Of the two that a
+            copy goes between it is the one of its `broker_id`.
     """
+    try:
+        yield from _pieces_of(address, segment, options)
+    except KafkaStorageError as error:
+        raise type(error)(
+            error.message, **{**error.context, "broker_id": address.broker_id}
+        ) from error
+
+
+def _pieces_of(address: ReplicaAddress, segment: Segment, options: StorageOptions) -> Iterator[Any]:
     path = f"{replica_folder(address)}/{segment.path}"
     try:
         yield from _checked(

@@ -7,6 +7,7 @@ import pytest
 
 from kafka_on_spark.service import sweeping
 from kafka_on_spark.service.rehearsed import RehearsedMetadata
+from kafka_on_spark.spark.rehearsal import rehearsed_round
 from kafka_on_spark.storage.sweep_hint import NAME
 from tests.cluster.disks import new_disks, partition_of
 from tests.fakes import FakeClock
@@ -191,7 +192,7 @@ def test_a_dry_run_leaves_no_hint(disks):
 
     services = disks.cluster._services
 
-    services.rehearsed_round(RehearsedMetadata(services.metadata)).run(is_sweep=True)
+    rehearsed_round(services, RehearsedMetadata(services.metadata)).run(is_sweep=True)
 
     assert hint.read_bytes() == before
 

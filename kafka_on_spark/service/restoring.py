@@ -1,0 +1,119 @@
+"""Looking at replicas that were lost, so that one that is whole is taken back.
+
+A controller's pass and a sweep do so. Each file is read: its labels alone would prove a table whose
+files are gone or damaged, and what a replica was called lost for may be any of them.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kafka_on_spark.controller.restoring import WholeReplica, lost_replicas
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import ReplicaUuid
+from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaStore, SegmentStore
+from kafka_on_spark.service.addresses import address_of
+from kafka_on_spark.service.fetch_reports import is_evidence
+from kafka_on_spark.service.replicas import proves_complete
+
+RESTORES_AT_ONCE: Final = 64
+"""Lost replicas that one pass looks at: each is read as a whole."""
+
+AGAIN_MS: Final = 60_000
+"""How long a process leaves a lost replica alone in which it has found something wrong."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreOrder:
+    """Which lost replica to look at, and the registration that it must prove itself by."""
+
+    address: ReplicaAddress
+    partition: PartitionRegistration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreResult:
+    """One row: whether the replica is whole; if not, whether that was read or nothing is known."""
+
+    is_whole: bool
+    is_wrong: bool = False
+
+
+RunRestores = Callable[[Sequence[RestoreOrder]], list[RestoreResult]]
+
+
+def look_at_lost(
+    order: RestoreOrder, replicas: ReplicaStore, segments: SegmentStore
+) -> RestoreResult:
+    """Say whether a lost replica is whole, by all that it says and all of its files."""
+    try:
+        state = replicas.open_anew(order.address).load()
+        if not _proves_itself(state, order.partition):
+            return RestoreResult(is_whole=False, is_wrong=True)
+        for batch in state.batches:
+            for segment in batch.segments:
+                segments.check(order.address, segment)
+        # The disk must be the same after all of its files were read.
+        again = replicas.open_anew(order.address).load()
+    except KafkaOnSparkError as error:
+        return RestoreResult(is_whole=False, is_wrong=is_evidence(error))
+    return RestoreResult(is_whole=again.version == state.version)
+
+
+def _proves_itself(state: ReplicaState, partition: PartitionRegistration) -> bool:
+    if state.is_fenced_above(partition.leader_epoch):
+        return False
+    return proves_complete(state, partition)
+
+
+class Restorer:
+    """What one process knows of lost replicas that it has looked at."""
+
+    def __init__(self, clock: Clock, *, run_restores: RunRestores) -> None:
+        self._clock = clock
+        self._run_restores = run_restores
+        self._wrong: dict[ReplicaUuid, float] = {}
+
+    def look(self, image: MetadataImage) -> list[WholeReplica]:
+        """Return the lost replicas that are whole."""
+        now_ms = self._clock.monotonic_ms()
+        self._wrong = {each: at for each, at in self._wrong.items() if now_ms < at + AGAIN_MS}
+        orders = [
+            order for order in plan_restores(image) if order.address.replica_uuid not in self._wrong
+        ][:RESTORES_AT_ONCE]
+        if not orders:
+            return []
+        whole = []
+        for order, result in zip(orders, self._run_restores(orders), strict=True):
+            address = order.address
+            if result.is_wrong:
+                self._wrong[address.replica_uuid] = now_ms
+            if result.is_whole:
+                whole.append(
+                    WholeReplica(
+                        key=address.key,
+                        broker_id=address.broker_id,
+                        replica_uuid=address.replica_uuid,
+                        directory_id=address.directory_id,
+                        partition_epoch=order.partition.partition_epoch,
+                    )
+                )
+        return whole
+
+
+def plan_restores(image: MetadataImage) -> list[RestoreOrder]:
+    """Return looks at all replicas that were lost and may be taken back."""
+    orders = []
+    for key, partition in image.unsettled_partitions():
+        for broker_id, replica_uuid in lost_replicas(image, partition):
+            directory_id = image.brokers[broker_id].directory_id
+            address = address_of(image, key, partition, broker_id, directory_id=directory_id)
+            orders.append(
+                RestoreOrder(
+                    address=replace(address, replica_uuid=replica_uuid), partition=partition
+                )
+            )
+    return orders
