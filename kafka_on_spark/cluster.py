@@ -16,7 +16,6 @@ from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.reassigning import Reassigning
 from kafka_on_spark.service.append_results import AppendResult
 from kafka_on_spark.service.controller_loop import ControllerReport, duration_ms
-from kafka_on_spark.service.creation import create_cluster
 from kafka_on_spark.service.history import (
     BrokerEvent,
     HistoryEntry,
@@ -29,7 +28,7 @@ from kafka_on_spark.service.policy_replay import PolicyReplay, replay
 from kafka_on_spark.service.reading import ReadOrder, plan_reads
 from kafka_on_spark.service.replication_round import ReplicationReport
 from kafka_on_spark.service.what_if import Forecast, forecast, who_dies
-from kafka_on_spark.spark.creation import one_creation, prepare_roots, roots_of
+from kafka_on_spark.spark.creation import commit_creation, one_creation, prepare_roots, roots_of
 from kafka_on_spark.spark.frames import check_frame, is_frame, stage_frame
 from kafka_on_spark.spark.fsck import check_tables
 from kafka_on_spark.spark.services import Services
@@ -78,12 +77,9 @@ class Cluster(Reassigning):
         url = normalize(metadata_root)
         with one_creation(url, options):
             made = prepare_roots(url, roots, racks or {}, options, root_mode)
-        cluster = cls(url, Services.open(url, options, spark))
-        cluster._services.commands().run_alone(
-            lambda image: create_cluster(image, *made, settings, url),
-            timeout_ms=cluster._services.timeout_ms,
-        )
-        return cluster
+        services = Services.open(url, options, spark)
+        commit_creation(services, url, *made, settings)
+        return cls(url, services)
 
     @classmethod
     def open(

@@ -10,6 +10,7 @@ job's, pytest's), they get the lines, and nothing is written here.
 import logging
 import os
 import sys
+from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any, Final, TextIO
 
@@ -71,13 +72,32 @@ class UnheardHandler(logging.StreamHandler[TextIO]):
         return False
 
 
-class VisibleFormatter(logging.Formatter):
-    """Writes lines as `visible` has it: a message is one, whatever names are in it."""
+Factory = Callable[..., logging.LogRecord]
 
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
-        """Return the first line of a record."""
-        record.message = visible(record.message)
-        return super().formatMessage(record)
+
+def with_visible_messages(make: Factory) -> Factory:
+    """Return what makes records as `make` does, and of ours with visible messages of one line.
+
+    A record is shown by whatever handlers a process has: of all that they have in common, this is
+    the one place that sees the names in it.
+    """
+
+    def made(name: str, *rest: Any, **named: Any) -> logging.LogRecord:
+        record = make(name, *rest, **named)
+        if name == NAME or name.startswith(f"{NAME}."):
+            try:
+                message = record.getMessage()
+            except (TypeError, ValueError):
+                return record  # its arguments don't fit: the handler that writes it says so
+            if visible(message) != message:
+                record.msg, record.args = visible(message), None
+        return record
+
+    return made
+
+
+class VisibleFormatter(logging.Formatter):
+    """Writes tracebacks as `visible` has it; messages are so already."""
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
         """Return the lines of a traceback."""
@@ -92,6 +112,7 @@ def set_up() -> None:
     logger = logging.getLogger(NAME)
     if any(isinstance(handler, UnheardHandler) for handler in logger.handlers):
         return
+    logging.setLogRecordFactory(with_visible_messages(logging.getLogRecordFactory()))
     handler = UnheardHandler()
     kind = process_kind(sys.argv)
     words = f"%(asctime)s %(levelname)s [{kind} %(process)d] %(name)s: %(message)s"

@@ -1,7 +1,7 @@
 """Making a cluster's folders, before its first commit says that there is one."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from kafka_on_spark.controller.brokers import register_broker
@@ -15,9 +15,10 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.creation import (
     BrokerIdentity,
     check_brokers,
+    create_cluster,
     there_is_a_cluster,
 )
-from kafka_on_spark.spark.services import new_uuid
+from kafka_on_spark.spark.services import Services, new_uuid
 from kafka_on_spark.storage.metadata_creation import (
     begin_metadata_log,
     has_cluster,
@@ -103,6 +104,28 @@ def one_creation(metadata_root: str, options: StorageOptions) -> Iterator[None]:
         if not has_cluster(metadata_root, options):
             raise
         raise there_is_a_cluster(metadata_root) from None
+
+
+def commit_creation(
+    services: Services,
+    metadata_root: str,
+    cluster_id: str,
+    brokers: Sequence[BrokerIdentity],
+    settings: Mapping[str, object],
+) -> None:
+    """Commit a cluster; its services are closed if it does not come to be.
+
+    Raises:
+        InvalidRequestError: There is one, which another process made meanwhile.
+    """
+    try:
+        services.commands().run_alone(
+            lambda image: create_cluster(image, cluster_id, brokers, settings, metadata_root),
+            timeout_ms=services.timeout_ms,
+        )
+    except BaseException:
+        services.close()
+        raise
 
 
 def prepare_broker(

@@ -86,3 +86,14 @@ def test_a_log_line_is_one_line_whatever_names_are_in_it(capsys, monkeypatch):
     assert first.endswith(visible(f"root {EVIL}\nFORGED"))
     assert trace[0].startswith("Traceback")
     assert all(line.isprintable() for line in trace)
+
+
+def test_a_handler_of_the_users_own_gets_visible_messages_of_ours_and_others_as_they_are(caplog):
+    logging.getLogger("kafka_on_spark.x").warning("%s has %d", EVIL, 7)
+    logging.getLogger("kafka_on_spark.x").warning("%s has %d", "plain", 7)
+    logging.getLogger("kafka_on_spark_of_another").warning("%s", EVIL)
+
+    ours, plain, others = caplog.records
+    assert ours.getMessage() == f"{visible(EVIL)} has 7"
+    assert plain.args == ("plain", 7)
+    assert others.getMessage() == EVIL
