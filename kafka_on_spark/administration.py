@@ -247,6 +247,20 @@ class Administration:
             moved = self._command(commands.ELECT_UNCLEAN, looks=looks)
         return self._names(moved)
 
+    def lose_replica(self, topic: str, partition: int, broker_id: int) -> None:
+        """Say that a replica is lost which no process can find so: it fails to be read, for one.
+
+        It leaves the ISR and is made anew, unless it is the ISR's last member: nobody else has its
+        records. If it is whole after all, it is taken back.
+
+        Raises:
+            UnknownTopicOrPartitionError: The partition does not exist.
+            InvalidRequestError: The broker has no replica of it, or that is lost already.
+        """
+        [key] = keys_of(self.image, [(topic, partition)])
+        check_whole_number(broker_id, "broker_id")
+        self._command(commands.LOSE_REPLICA, key=key, broker_id=broker_id)
+
     # Records
 
     def delete_records(

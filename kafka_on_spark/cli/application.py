@@ -23,6 +23,7 @@ from kafka_on_spark.cli.fsck import fsck
 from kafka_on_spark.cli.groups import consumer_groups
 from kafka_on_spark.cli.kafka_spellings import with_command_config, with_optional_values
 from kafka_on_spark.cli.leaders import leader_election
+from kafka_on_spark.cli.lost import replicas
 from kafka_on_spark.cli.metadata import metadata
 from kafka_on_spark.cli.offsets import delete_records, get_offsets
 from kafka_on_spark.cli.options import FAILED, INTERRUPTED, UNREAD
@@ -154,6 +155,7 @@ VERBS: Final = (
     dump_log,
     log_dirs,
     replica_verification,
+    replicas,
     brokers,
     controller,
     replicate,

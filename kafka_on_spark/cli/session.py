@@ -161,6 +161,7 @@ REHEARSED: Final = frozenset(
         "describe_topic",
         "drain_broker",
         "elect_leaders",
+        "lose_replica",
         "offsets",
         "plan_reassignment",
         "reassign",

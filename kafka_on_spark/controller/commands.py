@@ -13,6 +13,7 @@ from kafka_on_spark.controller import (
     brokers,
     draining,
     groups,
+    lasting,
     reassignment,
     recovery,
     topics,
@@ -212,6 +213,12 @@ def _elect_unclean(
     return recovery.recover(image, looks, forced=frozenset(look.key for look in looks))
 
 
+def _lose_replica(
+    image: MetadataImage, draws: Draws, *, key: PartitionKey, broker_id: int
+) -> ControllerResult[None]:
+    return lasting.lose_replica(image, key, BrokerId(broker_id), "called lost by request")
+
+
 def _reassign(
     image: MetadataImage,
     draws: Draws,
@@ -266,6 +273,7 @@ RESUME_BROKER: Final = Command("resume_broker", _resume_broker)
 UNREGISTER_BROKER: Final = Command("unregister_broker", _unregister_broker)
 ELECT_PREFERRED: Final = Command("elect_preferred", _elect_preferred)
 ELECT_UNCLEAN: Final = Command("elect_unclean", _elect_unclean)
+LOSE_REPLICA: Final = Command("lose_replica", _lose_replica)
 REASSIGN: Final = Command("reassign", _reassign)
 CANCEL_REASSIGNMENTS: Final = Command("cancel_reassignments", _cancel_reassignments)
 DELETE_RECORDS: Final = Command("delete_records", _delete_records)
@@ -288,6 +296,7 @@ COMMANDS: Final[Mapping[str, Command[Any]]] = {
         UNREGISTER_BROKER,
         ELECT_PREFERRED,
         ELECT_UNCLEAN,
+        LOSE_REPLICA,
         REASSIGN,
         CANCEL_REASSIGNMENTS,
         DELETE_RECORDS,

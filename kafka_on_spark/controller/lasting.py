@@ -2,11 +2,12 @@
 
 An error is no verdict, however long it lasts: the replica is not lost, and rejoins like any
 follower once it can be read. But a leader on a bad sector would stop its partition for ever, since
-lag is asked of followers only (DESIGN §8).
+lag is asked of followers only (DESIGN §8). That it is lost is a person's word.
 """
 
-from kafka_on_spark.controller.brokers import change_of_isr, change_record
+from kafka_on_spark.controller.brokers import change_of_isr, change_record, lost_change
 from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid
 from kafka_on_spark.metadata.image import MetadataImage
 
@@ -43,3 +44,25 @@ def set_aside(
     if change is None or partition.merge(change).leader is None:
         return nothing
     return ControllerResult([change_record(image, key, partition, change, cause)], True)
+
+
+def lose_replica(
+    image: MetadataImage, key: PartitionKey, broker_id: BrokerId, cause: str
+) -> ControllerResult[None]:
+    """Decide that a replica is lost because a person says so.
+
+    Raises:
+        UnknownTopicOrPartitionError: The partition is gone.
+        InvalidRequestError: The broker has no replica of it, or that is lost, or was never made.
+    """
+    partition = image.partition(key)
+    if partition is None:
+        raise UnknownTopicOrPartitionError(f"partition {key.partition} is gone: it was deleted")
+    if broker_id not in partition.replicas or not partition.is_made(broker_id):
+        holders = ", ".join(str(each) for each in partition.replicas if partition.is_made(each))
+        raise InvalidRequestError(
+            f"can't give up the replica of {image.name_of(key)} on broker {broker_id}: it has none"
+            f" that is not lost already; name one of the brokers {holders}"
+        )
+    change = lost_change(image, partition, broker_id)
+    return ControllerResult([change_record(image, key, partition, change, cause)], None)

@@ -239,3 +239,35 @@ def test_another_disk_for_a_broker_with_replicas_is_confirmed(call, new_topic, c
         cluster.replicate()
 
     assert "counts for nothing, can't be undone" in refusal
+
+
+def test_a_person_may_say_that_a_replica_is_lost(call, new_topic, cluster):
+    topic = new_topic(b"a", replica_assignment={0: [1, 2, 3]})
+    lost = ("replicas", "--topic", topic, "--partition", "0", "--broker", "3")
+    uuid = partition_of(cluster, topic).uuid_of(3)
+
+    assert "say what is to be done" in call.refused(*lost)
+    assert "giving up the replica" in call.refused(*lost, "--lost")
+    call.json(*lost, "--lost", "--yes")
+
+    after = partition_of(cluster, topic)
+    assert (sorted(after.isr), after.directory_of(3)) == ([1, 2], "lost")
+    assert "name one of the brokers 1, 2" in call.refused(*lost, "--lost", "--yes")
+    cluster.replicate()
+    cluster.replicate()
+    assert partition_of(cluster, topic).uuid_of(3) != uuid
+    assert isr_of(cluster, topic) == [1, 2, 3]
+
+
+def test_a_replica_that_was_called_lost_and_is_whole_is_taken_back(call, new_topic, cluster):
+    topic = new_topic(b"a", replica_assignment={0: [1, 2, 3]})
+    uuid = partition_of(cluster, topic).uuid_of(3)
+    call.json(
+        *("replicas", "--topic", topic, "--partition", "0", "--broker", "3"), "--lost", "--yes"
+    )
+
+    cluster.run_controller()
+
+    assert partition_of(cluster, topic).uuid_of(3) == uuid
+    cluster.replicate()
+    assert isr_of(cluster, topic) == [1, 2, 3]
