@@ -65,6 +65,7 @@ class Disks:
             log_end_offset=state.log_end_offset,
             leader_epoch=state.leader_epoch,
             adds=state.batches,
+            chain_before=state.chain_before,
         )
         log.commit(log.load(), setup)
 

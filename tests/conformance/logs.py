@@ -7,7 +7,7 @@ from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Batch, Segment, StagedBatch, segment_name
 from kafka_on_spark.log.epochs import EpochEntry, EpochHistory
 from kafka_on_spark.log.state import ReplicaState
-from tests.builders import identity
+from tests.builders import digest_at, identity
 
 RECORD_BYTES = 1
 
@@ -63,13 +63,22 @@ def log_of(
     first = given[0].base_offset if given else (start or 0)
     last = given[-1].end_offset if given else first
     assert end is None or end == last, (end, last)
-    return ReplicaState(
+    empty = ReplicaState(
         identity=identity(),
         log_start_offset=Offset(first if start is None else start),
         log_end_offset=Offset(last),
         leader_epoch=None if fence is None else LeaderEpoch(fence),
-        batches=given,
+        chain_before=digest_at(first),
     )
+    return replace(empty, batches=in_chain(empty, given))
+
+
+def in_chain(log: ReplicaState, batches: Iterable[Batch]) -> tuple[Batch, ...]:
+    """Return batches that continue `log` with their chain digests, which vectors do not have."""
+    made: list[Batch] = []
+    for batch in batches:
+        made.append(replace(log, batches=(*log.batches, *made)).chained(batch))
+    return tuple(made)
 
 
 def history_of(entries: Sequence[Sequence[int]]) -> EpochHistory:

@@ -19,7 +19,7 @@ from kafka_on_spark.service.fetch_reports import (
     state_report,
 )
 from tests.builders import KEY, address, disk, identity, image_of, partition
-from tests.conformance.logs import batch_of
+from tests.conformance.logs import batch_of, in_chain
 
 
 class World:
@@ -55,6 +55,7 @@ class World:
             epoch=leader_epoch,
             version=partition_epoch,
             hw=high_watermark,
+            hw_chain=leader.chain_at(Offset(high_watermark)),
             leo=leader.log_end_offset,
             start=min(leader.log_start_offset, high_watermark),
         )
@@ -152,10 +153,13 @@ def prefix(leader: ReplicaState, end_offset: int, broker_id: int, fence: int) ->
     Above the leader's end it has records that the leader does not have.
     """
     kept = tuple(batch for batch in leader.batches if batch.end_offset <= end_offset)
-    own = [
-        batch_of(offset, fence, name="unknown")
-        for offset in range(leader.log_end_offset, end_offset)
-    ]
+    own = in_chain(
+        leader,
+        (
+            batch_of(offset, fence, name="unknown")
+            for offset in range(leader.log_end_offset, end_offset)
+        ),
+    )
     held = (*kept, *own)
     end = held[-1].end_offset if held else min(end_offset, leader.log_start_offset)
     return replace(
@@ -170,7 +174,7 @@ def prefix(leader: ReplicaState, end_offset: int, broker_id: int, fence: int) ->
 
 def extended(state: ReplicaState, batches: Iterable[Batch]) -> ReplicaState:
     """Return `state` with batches appended at its end, by the operation that followers use."""
-    made = tuple(batches)
+    made = in_chain(state, batches)
     if not made:
         return state
     fenced = state if state.leader_epoch is not None else adopted(state, 0)

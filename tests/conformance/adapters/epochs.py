@@ -20,6 +20,7 @@ from tests.conformance.logs import (
     batch_of,
     entries_of,
     history_of,
+    in_chain,
     log_of,
     log_with_history,
     staged_of,
@@ -129,7 +130,7 @@ class EpochLog(Adapter):
     def op_append_follower(self, base_offset, count, batch_epoch):
         known = epoch_history(self.state)
         self._adopt(max(batch_epoch, known.latest_epoch or 0))
-        fetched = [batch_of(base_offset, batch_epoch, count)]
+        fetched = in_chain(self.state, [batch_of(base_offset, batch_epoch, count)])
         change = operations.append_fetched(
             self.state, fetched, leader_epoch=self.state.leader_epoch
         )

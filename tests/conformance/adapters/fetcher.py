@@ -13,7 +13,7 @@ from kafka_on_spark.log.epochs import EpochEnd, end_offset_for, latest_epoch_wit
 from kafka_on_spark.log.fetching import FetchAction, after_refusal
 from kafka_on_spark.log.truncation import truncation_step, truncation_steps
 from tests.conformance.fetching import Disks
-from tests.conformance.logs import batch_of, log_of
+from tests.conformance.logs import batch_of, in_chain, log_of
 from tests.conformance.runner import Adapter, Answer, CutOffError, kafka_names
 from tests.conformance.world import World
 
@@ -86,7 +86,7 @@ class FetchError(Adapter):
     def op_fetch_response(
         self, requested_offset, records, high_watermark=None, log_start_offset=None
     ):
-        answer = [batch_of(requested_offset, 0, records)] if records else []
+        answer = in_chain(self.log, [batch_of(requested_offset, 0, records)] if records else [])
         is_applied = True
         try:
             if answer:
@@ -169,8 +169,9 @@ class OffsetReset(Adapter):
 
 def _ends(given, *, fence):
     start = given.get("log_start_offset", 0)
-    batches = [batch_of(each, 0) for each in range(start, given["log_end_offset"])]
-    return log_of(batches, start=start, fence=fence)
+    whole = log_of([batch_of(each, 0) for each in range(given["log_end_offset"])], fence=fence)
+    change = operations.advance_log_start(whole, Offset(start))
+    return whole if change is None else whole.apply(change)
 
 
 def records_of(state):

@@ -18,7 +18,7 @@ from tests.conformance.adapters.epochs import given, undefined_or
 from tests.conformance.adapters.leader import Leader
 from tests.conformance.adapters.log_offsets import find, found_in_words
 from tests.conformance.fetching import fetch_once
-from tests.conformance.logs import batch_of, staged_of
+from tests.conformance.logs import batch_of, in_chain, staged_of
 from tests.conformance.runner import Answer, CutOffError, kafka_names
 from tests.conformance.world import extended
 
@@ -57,15 +57,18 @@ class Gates(Leader):
 
     def _stamp(self, timestamps):
         log = self.world.leader
-        stamped = tuple(
-            batch_of(
-                each.base_offset,
-                each.leader_epoch,
-                # A record without a timestamp is before all times, as it is at Kafka (-1).
-                timestamp_ms=-1 if time_ms is None else time_ms,
-                appended_at_ms=each.appended_at_ms,
-            )
-            for each, time_ms in zip(log.batches, timestamps, strict=True)
+        stamped = in_chain(
+            replace(log, batches=()),
+            (
+                batch_of(
+                    each.base_offset,
+                    each.leader_epoch,
+                    # A record without a timestamp is before all times, as it is at Kafka (-1).
+                    timestamp_ms=-1 if time_ms is None else time_ms,
+                    appended_at_ms=each.appended_at_ms,
+                )
+                for each, time_ms in zip(log.batches, timestamps, strict=True)
+            ),
         )
         self.world.leader = replace(log, batches=stamped)
 

@@ -14,7 +14,7 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch, ProducerStamp, StagedBatch
 from kafka_on_spark.log.producer_state import AppendedBefore, counters_of, known_producer
 from kafka_on_spark.log.state import LogChange
-from tests.conformance.logs import log_of, segment_of
+from tests.conformance.logs import in_chain, log_of, segment_of
 from tests.conformance.runner import Adapter, Answer, CutOffError, kafka_names
 
 EPOCH = LeaderEpoch(0)
@@ -130,7 +130,9 @@ class IdempotentLog(Adapter):
             appended_at_ms=0,
             segments=staged.segments,
         )
-        change = operations.append_fetched(self.state, [batch], leader_epoch=EPOCH)
+        change = operations.append_fetched(
+            self.state, in_chain(self.state, [batch]), leader_epoch=EPOCH
+        )
         self.state = self.state.apply(change)
 
     def producers(self):
