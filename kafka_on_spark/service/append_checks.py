@@ -3,19 +3,20 @@
 from collections.abc import Mapping, Sequence
 
 from kafka_on_spark.controller.high_watermark import is_under_min_isr, min_isr
-from kafka_on_spark.controller.reports import PartitionReport
 from kafka_on_spark.errors import (
+    KafkaOnSparkError,
     NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
     UnexpectedOffsetError,
 )
-from kafka_on_spark.ids import LeaderEpoch, Offset, PartitionKey
+from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.operations import check_end
 from kafka_on_spark.log.producer_state import find_append
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.ports import ReplicaLog, ReplicaStore
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.append_parts import StagedPartition
 
@@ -55,33 +56,39 @@ def check_min_isr(
     )
 
 
-def is_committed(
-    partition: PartitionRegistration,
-    report: PartitionReport | None,
-    *,
-    seen_epoch: LeaderEpoch | None,
-    end_offset: Offset | None,
-) -> bool:
+def is_committed(partition: PartitionRegistration, seen: ReplicaState, batch: Batch | None) -> bool:
     """Return whether the high watermark has passed an append, and it is this one that it passed.
 
-    The append must have been seen in the log of the very leader that leads (P*6). Even so,
-    whoever moved the high watermark may have seen other records there: a leader that was set
-    back since takes appends at offsets that its followers hold already. So every member of the
-    ISR must have been seen in this round, matching the leader and with the append (FAULTS b.5,
-    b.13). `report`: what this round saw. `end_offset`: of the append; None: it was committed and
-    has left the log since.
+    The append must have been seen in the log of the very leader that leads (P*6): `seen`. Even
+    so, a leader that was set back since takes other records at the same offsets, of the same
+    epoch, and somebody may have committed those: so that log must have the append's chain digest
+    at its end, and the register's at the high watermark (FAULTS b.5, b.13). `batch`: None, if it
+    was committed and has left the log since.
     """
-    if seen_epoch != partition.leader_epoch or report is None:
+    if seen.leader_epoch != partition.leader_epoch:
         return False
-    if end_offset is None:
+    if batch is None:
         return True
-    seen = [report.replica(broker_id) for broker_id in partition.isr]
-    return partition.high_watermark >= end_offset and all(
-        member is not None
-        and member.counts_in(partition.leader_epoch)
-        and member.log_end_offset >= end_offset
-        for member in seen
+    return (
+        partition.high_watermark >= batch.end_offset
+        and seen.chain_at(batch.end_offset) == batch.chain_digest
+        and seen.chain_at(partition.high_watermark) == partition.high_watermark_chain
     )
+
+
+def is_acknowledged(
+    partition: PartitionRegistration, seen: ReplicaState, batch: Batch | None, leader: ReplicaLog
+) -> bool:
+    """Return the same; where somebody else has moved the high watermark behind what was seen, by
+    reading the append back from its leader's log."""
+    if is_committed(partition, seen, batch):
+        return True
+    if batch is None or partition.high_watermark <= seen.log_end_offset:
+        return False
+    try:
+        return is_committed(partition, leader.load(), batch)
+    except KafkaOnSparkError:
+        return False  # the next try says why
 
 
 def check_ends(

@@ -28,19 +28,19 @@ from kafka_on_spark.errors import (
     UnknownLeaderEpochError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
+from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.producer_state import find_append
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaStore, SegmentStore
+from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaLog, ReplicaStore, SegmentStore
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.append_checks import (
     check_ends,
     check_min_isr,
     check_replicas,
-    is_committed,
+    is_acknowledged,
 )
 from kafka_on_spark.service.append_parts import AppendThreads, PartitionOutcome, StagedPartition
 from kafka_on_spark.service.append_watch import AppendWatch, Wait, wait_of
@@ -86,7 +86,8 @@ _METADATA_AWAY: Final = (CommitError, KafkaStorageError, ReplicaLostError, Reque
 class _Pending:
     """A partition that is not acknowledged yet, and what was seen of it last.
 
-    `failed`: its leader could not be read, or was found bad, by the last look.
+    `seen`: the log of `leader` as the last try found or put the append there; `failed`: that
+    could not be read, or was found bad, by the last look.
     `may_be_appended`: a commit of it had an unknown outcome, so nobody may say "not written".
     `tried`: the partition as it was at the last try; `wait`: what that met, if it may last.
     """
@@ -96,8 +97,8 @@ class _Pending:
     is_appended: bool = False
     may_be_appended: bool = False
     is_duplicate: bool = False
-    seen_epoch: LeaderEpoch | None = None
-    report: PartitionReport | None = None
+    seen: ReplicaState | None = None
+    leader: ReplicaLog | None = None
     failed: PartitionReport | None = None
     last_error: KafkaOnSparkError | None = None
     tried: PartitionRegistration | None = None
@@ -192,7 +193,6 @@ class Appender:
             if isinstance(attempt, KafkaOnSparkError):
                 self._failed(each, attempt, pending, outcomes)
             elif attempt is not None:
-                each.report = attempt
                 reports.append(attempt)
         if reports:
             self._looks.note(reports)
@@ -237,7 +237,7 @@ class Appender:
             raise NotLeaderOrFollowerError(f"partition {image.name_of(key)} has no leader")
         leader = address_of(image, key, partition, partition.leader)
         replica = self._replicas.open(leader)
-        each.seen_epoch = None
+        each.seen = None
         try:
             state = begin_leadership(replica, partition)
         except KafkaOnSparkError as error:
@@ -262,7 +262,7 @@ class Appender:
         )
         each.is_duplicate = each.is_duplicate or (appended.is_duplicate and not each.is_appended)
         each.is_appended, each.batch = True, appended.batch
-        each.seen_epoch = partition.leader_epoch
+        each.seen, each.leader = appended.state, replica
         return self._replicate(image, key, partition, leader, appended, acks)
 
     def _replicate(
@@ -347,14 +347,9 @@ class Appender:
     ) -> None:
         """Move `each` to `outcomes` if it is acknowledged under the image of now."""
         partition = self._metadata.image.partition(each.part.key)
-        if partition is None or not each.is_appended or each.seen_epoch is None:
-            return
-        # Found in the log of the leader of this epoch, in this very round; and the epoch is
-        # still the current one.
-        end_offset = None if each.batch is None else each.batch.end_offset
-        if acks == "all" and not is_committed(
-            partition, each.report, seen_epoch=each.seen_epoch, end_offset=end_offset
-        ):
+        if partition is None or each.seen is None or each.leader is None:
+            return  # not found in the log of its leader in this very round
+        if acks == "all" and not is_acknowledged(partition, each.seen, each.batch, each.leader):
             return
         del pending[each.part.key]
         outcomes[each.part.key] = PartitionOutcome(

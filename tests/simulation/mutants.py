@@ -50,10 +50,8 @@ def _all_long_ago(batches: Any, wanted: Any) -> dict[Any, int]:
     return dict.fromkeys(wanted, 0)
 
 
-def _committed_by_offset(
-    partition: Any, report: Any, *, seen_epoch: Any, end_offset: int | None
-) -> bool:
-    return end_offset is None or partition.high_watermark >= end_offset
+def _committed_by_offset(partition: Any, seen: Any, batch: Any, leader: Any) -> bool:
+    return batch is None or bool(partition.high_watermark >= batch.end_offset)
 
 
 def _cut_to(choose: Callable[[Any, Any], int]) -> Callable[..., Any]:
@@ -86,8 +84,8 @@ def _partition_epoch_stays(self: Any, change: Any) -> tuple[int, int]:
 
 MUTANTS = [
     Mutant(
-        "an append is acknowledged only where every replica in sync was seen to have it",
-        ((appender, "is_committed", _committed_by_offset),),
+        "an append is acknowledged by its chain digest, not by its offset",
+        ((appender, "is_acknowledged", _committed_by_offset),),
     ),
     Mutant(
         "a follower cuts where it parts from its leader, not at an old high watermark",

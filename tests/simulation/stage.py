@@ -128,10 +128,17 @@ class Stage:
                 partition_epoch=self.partition.partition_epoch,
                 high_watermark=Offset(offset),
                 high_watermark_epoch=epoch,
+                high_watermark_chain=self._chain_at(offset),
                 log_end_offset=Offset(offset),
                 log_start_offset=None if log_start is None else Offset(log_start),
             )
         )
+
+    def _chain_at(self, offset: int) -> ChainDigest:
+        """Return the leader's chain digest at `offset`; what nobody has has none of its own."""
+        leader = self.partition.leader
+        known = None if leader is None else self.table(leader).state.chain_at(Offset(offset))
+        return NO_CHAIN if known is None else known
 
     def commit(self, broker_id: int, operation: str, **fields: Any) -> None:
         """Commit any change to a table."""

@@ -172,7 +172,7 @@ def plan_to_the_log_end(image, topic, start=None, end=None):
 # fmt: off
 BROKEN = [
     (lose_answers,               "duplicate", (operations, "find_append", nothing)),
-    (hide_followers,             "stale-end", (appender, "is_committed", yes)),
+    (hide_followers,             "stale-end", (appender, "is_acknowledged", yes)),
     (lose_what_is_not_committed, "vanished",  (cluster_module, "plan_reads", plan_to_the_log_end)),
 ]
 # fmt: on

@@ -183,12 +183,9 @@ class Gates(Leader):
         return {**answer, "pending": not self._is_committed()}
 
     def _is_committed(self):
-        return is_committed(
-            self.world.partition,
-            self.world.report(),
-            seen_epoch=self.world.leader.leader_epoch,
-            end_offset=self.appended_end,
-        )
+        log = self.world.leader
+        appended = next(each for each in log.batches if each.end_offset == self.appended_end)
+        return is_committed(self.world.partition, log, appended)
 
     def op_stop_replica(self, leader_epoch, delete):
         """A replica is stopped by a later leadership; without a known epoch, or for good, by name."""
