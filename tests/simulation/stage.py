@@ -7,7 +7,16 @@ every effect is put on the disks as it is, and the checker is told.
 from collections import Counter
 from typing import Any
 
-from kafka_on_spark.ids import BrokerId, DirectoryId, Offset, PartitionKey, ReplicaUuid, TopicId
+from kafka_on_spark.ids import (
+    NO_CHAIN,
+    BrokerId,
+    ChainDigest,
+    DirectoryId,
+    Offset,
+    PartitionKey,
+    ReplicaUuid,
+    TopicId,
+)
 from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment, segment_name
 from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
@@ -193,6 +202,7 @@ class Stage:
         """Commit a batch to a table, with its files."""
         self.checker.ledger.invoked.update(int(each.digest) for each in batch.segments)
         self.put(broker_id, batch)
+        batch = self.table(broker_id).state.chained(batch)
         self.commit(broker_id, operation, adds=(batch,), log_end_offset=batch.end_offset)
 
     def committed(self, *values: int) -> None:
