@@ -17,7 +17,7 @@ from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.append_watch import AppendWatch, Wait, WatchPorts
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.probes import ProbeResult
-from tests.builders import KEY, brokers, digest_at, image_of, partition
+from tests.builders import KEY, brokers, image_of, partition
 from tests.fakes import FakeClock, MemoryMetadataLog
 
 SESSION_MS = 9000
