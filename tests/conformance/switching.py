@@ -1,0 +1,70 @@
+"""Production functions switched off, one at a time: what no vector notices is not what they ask."""
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import KafkaOnSparkError
+
+
+def production_functions(package: str) -> dict[str, Callable[..., Any]]:
+    """Return the functions of the product that the modules of `package` use, by module and name."""
+    found = {}
+    for name, module in list(sys.modules.items()):
+        if not name.startswith(package):
+            continue
+        for each in vars(module).values():
+            if inspect.isfunction(each) and each.__module__.startswith("kafka_on_spark."):
+                place = each.__module__.removeprefix("kafka_on_spark.")
+                found[f"{place}.{each.__name__}"] = each
+    return dict(sorted(found.items()))
+
+
+def switched_off(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `function` without its effect: no records, nothing found, no refusal, the opposite."""
+
+    @functools.wraps(function)
+    def off(*arguments: Any, **named: Any) -> Any:
+        try:
+            answer = function(*arguments, **named)
+        except KafkaOnSparkError:
+            return None
+        return _nothing_of(answer)
+
+    return off
+
+
+def _nothing_of(answer: Any) -> Any:
+    if isinstance(answer, ControllerResult):
+        response = [] if isinstance(answer.response, list) else answer.response
+        return ControllerResult([], response)
+    if isinstance(answer, bool):
+        return not answer
+    if isinstance(answer, int):
+        return answer + 1
+    if type(answer) in (list, tuple, set, frozenset, dict):
+        return type(answer)()
+    return None
+
+
+@contextmanager
+def replaced(function: Callable[..., Any], instead: Callable[..., Any]) -> Iterator[None]:
+    """Have `instead` stand wherever a module of the product or of the tests names `function`."""
+    places: list[tuple[Mapping[str, Any], str]] = [
+        (vars(module), name)
+        for module_name, module in list(sys.modules.items())
+        if module_name.startswith(("kafka_on_spark", "tests."))
+        for name, each in list(vars(module).items())
+        if each is function
+    ]
+    for names, name in places:
+        names[name] = instead  # type: ignore[index]
+    try:
+        yield
+    finally:
+        for names, name in places:
+            names[name] = function  # type: ignore[index]
