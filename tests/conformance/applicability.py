@@ -25,13 +25,17 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Applicability:
-    """Reasons, and the rules that name them. An adapter names some itself, where it finds them."""
+    """Reasons, and the rules that name them. An adapter names some itself, where it finds them.
+
+    `counts` says how many answers of the vectors that are here each reason leaves out.
+    """
 
     reasons: Mapping[str, Reason]
     kinds: Mapping[str, str]
     vectors: Mapping[str, str]
     ops: Mapping[tuple[str, str], str]
     fields: Mapping[tuple[str, str], str]
+    counts: Mapping[str, int]
 
     def reason_for_vector(self, vector_id: str, kind: str) -> Reason | None:
         """Return why a whole vector does not apply, or None if it does."""
@@ -68,4 +72,5 @@ def read_rules(file: Path = FILE) -> Applicability:
             for each in given["fields"]
             for name in each["fields"]
         },
+        counts=given["counts"],
     )

@@ -19,7 +19,6 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     OutOfOrderSequenceError,
     ProducerFencedError,
-    ReplicaLostError,
 )
 from tests.conformance.applicability import Applicability
 from tests.conformance.loading import Vector
@@ -29,8 +28,6 @@ from tests.conformance.loading import Vector
 KAFKA_NAMES: dict[type[KafkaOnSparkError], frozenset[str]] = {
     # A follower's batches that do not continue its log, however they fail to.
     CorruptLogError:  frozenset({"CORRUPT_MESSAGE", "UNEXPECTED_APPEND_OFFSET", "OFFSETS_OUT_OF_ORDER"}),
-    # A table of another incarnation of the broker: Kafka knows it by the broker epoch it sends.
-    ReplicaLostError: frozenset({"NOT_LEADER_OR_FOLLOWER"}),
     # Kafka's code is not named as its exception is, from which ours have their names.
     DuplicateSequenceError:  frozenset({"DUPLICATE_SEQUENCE_NUMBER"}),
     InvalidTopicError:       frozenset({"INVALID_TOPIC_EXCEPTION"}),

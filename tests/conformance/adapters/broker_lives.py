@@ -170,11 +170,11 @@ class BrokerRegistrations(Adapter):
             directory_id=DirectoryId(f"{broker} {incarnation}"),
             cause="",
         )
-        self.told[broker, result.response] = record_offset
+        self.told.setdefault((broker, result.response), record_offset)
         self.image = replayed(self.image, result.records)
         # Without a beat it has no session: it is away until then.
         self.image = replayed(self.image, fence_broker(self.image, broker, "no beat").records)
-        return {"broker_epoch": record_offset}
+        return {"broker_epoch": self.told[broker, self.image.brokers[broker].broker_epoch]}
 
     def op_heartbeat(self, broker, broker_epoch):
         self.image = replayed(self.image, unfence_broker(self.image, broker, "beats").records)

@@ -59,7 +59,7 @@ class PartitionChanges(Adapter):
         self.forgets_known = bool(partition["last_known_elr"]) and not use_last_known_leader
         self.commits = self.leaderships = 0
         self.recovery = partition["recovery"]
-        self.left_out = {} if not elr_enabled and not partition["last_known_elr"] else dict(UNKNOWN)
+        self.left_out = dict(UNKNOWN)
         self.moved_directories = self.is_order_told = self.is_recovering = False
         self.has_elected_another = False
 
@@ -258,7 +258,7 @@ class PartitionChanges(Adapter):
         """Return a partition as Kafka says it; it recovers once its leader is an unclean one."""
         is_clean = one.unclean_generation == 0
         recovery = "RECOVERED" if is_clean else "RECOVERING"
-        return {**state_of(one), "recovery": recovery, "last_known_elr": []}
+        return {**state_of(one), "recovery": recovery}
 
     def record(self, after):
         """Return what changed; a leader is named where a leadership begins."""

@@ -128,17 +128,12 @@ class Controller(ControllerBrokers):
 
     def state(self, key):
         state = state_of(self.image.partition(key))
-        replicas_set = sorted(state["replicas"])
-        unused = {"recovery": "RECOVERED", "last_known_elr": []}
-        return {**state, "replicas_set": replicas_set, **unused}
+        return {**state, "replicas_set": sorted(state["replicas"])}
 
     def epochs_left_out(self, key):
         reason = self.left_out.get(key)
         left_out = {} if reason is None else dict.fromkeys(EPOCHS, reason)
-        if self.elr_enabled:
-            left_out["last_known_elr"] = "no-last-known-leader"
-        if self.is_recovering or self.image.partition(key).unclean_generation:
-            left_out["recovery"] = "no-recovery-state"  # who leads may have said that it is over
+        left_out |= {"last_known_elr": "no-last-known-leader", "recovery": "no-recovery-state"}
         if reason == "moved-in-rows" and self.elr_enabled:
             left_out["elr"] = "no-such-state"  # Kafka's may have members that are no replicas
         return left_out

@@ -4,7 +4,7 @@ from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
 from kafka_on_spark.controller.draining import continue_draining, drain_broker
 from kafka_on_spark.metadata.broker import BrokerState
 from tests.conformance.adapters.controller_world import ControllerWorld
-from tests.conformance.runner import CutOffError, MismatchError
+from tests.conformance.runner import Answer, CutOffError, MismatchError
 
 
 class ControllerBrokers(ControllerWorld):
@@ -65,12 +65,18 @@ class ControllerBrokers(ControllerWorld):
             self.op_fence(broker)
         elif not want_shutdown:
             self.op_unfence(broker)
-        is_fenced = not self.image.is_eligible(broker)
-        return {
-            "in_controlled_shutdown": False,
+        return self.lives(broker, {"should_shut_down": "brokers-are-roots"})
+
+    def lives(self, broker, left_out):
+        """Return what a broker's registration says; one that has drained and is away may go."""
+        state = self.image.brokers[broker].state
+        is_fenced = state is BrokerState.FENCED
+        answer = {
+            "in_controlled_shutdown": state is BrokerState.DRAINING,
             "fenced": is_fenced,
-            "should_shut_down": want_shutdown,
+            "should_shut_down": is_fenced,
         }
+        return Answer(answer, left_out)
 
     def drain(self, broker):
         """Have a broker lead nothing and be in sync nowhere; one that led nothing goes at once."""
@@ -90,11 +96,7 @@ class ControllerBrokers(ControllerWorld):
         if not has_led:
             self.decide(fence_broker(self.image, broker, "drained"))
         self.settle()
-        return {
-            "in_controlled_shutdown": has_led,
-            "fenced": not has_led,
-            "should_shut_down": not has_led,
-        }
+        return self.lives(broker, {})
 
     def op_set_controlled_shutdown_state_only(self, broker):
         raise CutOffError("drained-online")  # it is in sync meanwhile, and may be

@@ -79,8 +79,6 @@ class ControllerWorld(Adapter):
         self.last_count = 0
         self.topic_ids = {}
         self.broker_epochs = {}
-        given = (partition_state or {}).values()
-        self.is_recovering = any(each.get("recovery") == "RECOVERING" for each in given)
         self.register(brokers)
         self.configure(static_configs or {})
         self.create(topics, topic_configs or {})

@@ -16,6 +16,7 @@ from tests.conformance.world import World, extended
 
 FOLLOWER = BrokerId(2)
 UNKNOWN = -1
+ENDS = ("log_start_offset", "log_end_offset")
 
 
 class FetchState(Leader):
@@ -45,7 +46,6 @@ class OneReplica(Adapter):
             )
         }
         self.seen_at_ms = replica["last_fetch_ms"]
-        self.log_start_offset = UNKNOWN
 
     @property
     def world(self) -> World:
@@ -69,7 +69,6 @@ class OneReplica(Adapter):
         if advance is not None:
             follower = self.world.followers[FOLLOWER].apply(advance)
             self.world.followers[FOLLOWER] = follower
-        self.log_start_offset = self.world.followers[FOLLOWER].log_start_offset
         return self._about()
 
     def op_reset_replica_state(self, leader_end_offset, is_new_leader, is_follower_in_sync):
@@ -83,7 +82,6 @@ class OneReplica(Adapter):
         if is_new_leader:
             self.world.followers.clear()
             self.leader.fetched_epochs.clear()
-            self.log_start_offset = UNKNOWN
         return self._about()
 
     def op_snapshot(self):
@@ -115,8 +113,10 @@ class OneReplica(Adapter):
             "last_fetch_leader_log_end_offset": self.memory.last_fetch_leader_end,
             "last_fetch_ms": self.memory.last_fetch_ms,
         }
-        value = {**about, "log_start_offset": self.log_start_offset}
-        return Answer(value, dict.fromkeys(FETCH_TIMES, LAG), facts)
+        left_out = dict.fromkeys(FETCH_TIMES, LAG) | {"broker_epoch": "brokers-are-roots"}
+        if FOLLOWER not in self.world.followers:
+            left_out |= dict.fromkeys(ENDS, "nothing-is-remembered")
+        return Answer(about, left_out, facts)
 
     def expected(self):
         return self._about()

@@ -29,6 +29,8 @@ FENCES = "a-fetch-fences-its-leader"
 ADOPTS = "adopted-before-fetched"
 RETRIED = "failures-are-retried"
 WIRE = "wire-detail"
+END = 2
+"""Of the leaders' logs, where a vector is about several partitions."""
 
 
 class Fetcher(Adapter):
@@ -146,7 +148,7 @@ class TwoLogs(Adapter):
             "log_start_offset": state.log_start_offset,
             "fetch_offset": state.log_end_offset,
             "last_fetched_epoch": latest_epoch_with_records(state),
-            "leader_epoch": self.epoch - self.shift,
+            "leader_epoch": state.leader_epoch - self.shift,
             "state": None if is_failed else where,
             "failed": is_failed,
             "delayed": action is FetchAction.RETRY,
@@ -313,7 +315,7 @@ class ManyPartitions(Adapter):
             raise CutOffError(OLD_FORMAT)
         self.errors = partitions if isinstance(partitions, dict) else {}
         self.fail = fail or {}
-        log = log_of([batch_of(0, 0), batch_of(1, 0)], fence=0)
+        log = log_of([batch_of(each, 0) for each in range(END)], fence=0)
         self.pairs = {name: Pair(log, log_of([]), epoch=LeaderEpoch(0)) for name in partitions}
         for name in self.fail:  # its second commit, the append, fails; adopting does not
             pair = self.pairs[name]
@@ -324,18 +326,19 @@ class ManyPartitions(Adapter):
         return Answer({}, {"state": ADOPTS})
 
     def op_fetcher_round(self):
-        states, failed = {}, []
+        states, failed, delayed = {}, [], {}
         for name, pair in self.pairs.items():
-            is_done = follower_report(pair.fetch()).error_code == NO_ERROR
+            fetched = pair.fetch()
+            is_done = follower_report(fetched).error_code == NO_ERROR
+            is_done = is_done and fetched.follower.log_end_offset == END
             states[f"{name}_state"] = "FETCHING" if is_done else "TRUNCATING"
             failed += [] if is_done else [name]
+            error = self.errors.get(name, "NONE")
+            delayed[name] = not is_done if error == "NONE" else self._is_delayed(error)
         left_out = {f"{name}_state": RETRIED for name in self.fail} | {"failed": RETRIED}
-        delayed = {name: self._is_delayed(error) for name, error in self.errors.items()}
         return Answer({**states, "failed": failed, "delayed": delayed}, left_out)
 
     def _is_delayed(self, error):
-        if error == "NONE":
-            return False
         action = after_refusal(
             CODES[error], asked_epoch=LeaderEpoch(0), current_epoch=LeaderEpoch(0)
         )

@@ -241,8 +241,7 @@ class Leader(Grounds):
     def op_state(self):
         return self._state()
 
-    def op_snapshot(self):
-        return self._state()
+    op_snapshot = op_state
 
     def op_load(self):
         self.op_checkpoint()
@@ -303,18 +302,20 @@ class Leader(Grounds):
             left_out |= dict.fromkeys(("isr", "under_replicated"), "one-view-of-the-isr")
         if not self._lag_is_told_alike():
             left_out["out_of_sync"] = LAG
+        left_out["broker_epoch"] = "brokers-are-roots"
         for replica in partition.replicas:
             value[f"replica_{replica}"] = self._about(replica)
+            if replica not in world.followers:
+                left_out[f"replica_{replica}"] = "nothing-is-remembered"
         return Answer(value, left_out)
 
     def _about(self, replica):
         if replica not in self.world.followers:
-            return {"log_start_offset": -1, "log_end_offset": -1, "broker_epoch": None}
+            return {}
         report = self.world.report_of(BrokerId(replica))
         return {
             "log_start_offset": self.world.followers[BrokerId(replica)].log_start_offset,
             "log_end_offset": report.log_end_offset,
-            "broker_epoch": self.fetched_epochs.get(replica),
         }
 
     def _out_of_sync(self):

@@ -21,7 +21,7 @@ from kafka_on_spark.service.reading import plan_read, plan_reads
 from tests.builders import KEY, TOPIC
 from tests.conformance.fetching import fetch_once
 from tests.conformance.logs import batch_of, log_of
-from tests.conformance.runner import Adapter, kafka_names
+from tests.conformance.runner import Adapter, Answer, kafka_names
 from tests.conformance.world import World
 
 NOW_MS = 1_700_000_000_000
@@ -151,7 +151,7 @@ class DeleteRecords(Adapter):
             wanted = None if before_offset == -1 else Offset(before_offset)
             result = delete_records(world.image, KEY, wanted)
         except KafkaOnSparkError as error:
-            return {"error": kafka_names(error), "low_watermark": -1}
+            return Answer({"error": kafka_names(error)}, {"low_watermark": "wire-detail"})
         world.commit(*result.records)
         self.asked = result.response
         live = [] if self.is_told else [each for each in world.followers if self._lives(each)]
