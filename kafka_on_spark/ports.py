@@ -184,6 +184,14 @@ class MetadataLog(Protocol):
         """Do what is due after an answer was given: a checkpoint. Never fails the caller."""
         ...
 
+    def check_writable(self) -> None:
+        """Check that this process may append, as far as a look tells.
+
+        Raises:
+            RootAccessDeniedError: It may not.
+        """
+        ...
+
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         """Return the newest readable snapshot as a batch that ends at its end offset.
 

@@ -378,6 +378,9 @@ class MemoryMetadataLog:
         """Restore the log from an older copy."""
         del self.batches[max(0, len(self.batches) - commit_count) :]
 
+    def check_writable(self) -> None:
+        """Whoever reads may write here."""
+
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         self._check_answers()
         bound = self.end_offset if to_offset is None else min(to_offset, self.end_offset)

@@ -3,7 +3,7 @@
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
-from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.errors import KafkaOnSparkError, RequestTimedOutError
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.log.batch import StagedBatch
 from kafka_on_spark.ports import ReplicaAddress
@@ -52,3 +52,17 @@ class PartitionOutcome:
     record_count: int
     is_duplicate: bool = False
     error: KafkaOnSparkError | None = None
+
+
+def not_acknowledged(part: StagedPartition, why: str, *, is_late: bool) -> RequestTimedOutError:
+    """Return the error of a partition whose outcome is unknown; late: its time was up."""
+    has_sequence = part.staged.producer is not None and part.staged.producer.sequence is not None
+    advice = (
+        "a retry with the same sequence is safe"
+        if has_sequence
+        else "a retry may append it twice (with a producer_id and a sequence it would not)"
+    )
+    return RequestTimedOutError(
+        f"partition {part.key.partition}: not acknowledged{' in time' if is_late else ''} ({why});"
+        f" whether it will be committed is unknown, {advice}"
+    )

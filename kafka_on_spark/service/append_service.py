@@ -194,9 +194,11 @@ class AppendService:
 
         Raises:
             The refusal of a task, or the first partition's error (see `append_results`).
+            RootAccessDeniedError: This process may not write to the metadata: nothing is appended.
             ClusterClosedError: Another thread has closed the cluster; the outcome is unknown.
         """
         image = self._metadata.catch_up()
+        self._metadata.check_writable()
         names = {plan.topic_id: _topic(image, plan.topic_id).name for plan, _ in appends}
         acks = appends[0][0].acks
         if acks == "0" and is_unreached([row for _, rows in appends for row in rows]):
@@ -210,6 +212,7 @@ class AppendService:
             if plan.producer is not None:
                 run = plan.producer
                 check_not_fenced(image.producers, run.producer_id, run.producer_epoch)
+        has_sequence = all(plan.producer is not None for plan, _ in appends)
         keys = [part.key for part in parts]
         self._replication_round().make_replicas(keys)
         try:
@@ -225,8 +228,8 @@ class AppendService:
         except ClusterClosedError as error:
             raise ClusterClosedError(
                 "the cluster was closed by this process in the middle of an append, which may be"
-                " committed: open it again with Cluster.open; a retry with the same sequence is"
-                " safe"
+                " committed: open it again with Cluster.open"
+                + ("; a retry with the same sequence is safe" if has_sequence else "")
             ) from error
         self._note_findings()
         self._maintain(self._metadata.image, keys)

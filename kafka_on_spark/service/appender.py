@@ -42,7 +42,12 @@ from kafka_on_spark.service.append_checks import (
     check_replicas,
     is_acknowledged,
 )
-from kafka_on_spark.service.append_parts import AppendThreads, PartitionOutcome, StagedPartition
+from kafka_on_spark.service.append_parts import (
+    AppendThreads,
+    PartitionOutcome,
+    StagedPartition,
+    not_acknowledged,
+)
 from kafka_on_spark.service.append_watch import AppendWatch, Wait, wait_of
 from kafka_on_spark.service.fetch_reports import (
     as_leaders_fault,
@@ -170,8 +175,7 @@ class Appender:
                 self._looks.settle()
                 self._metadata.catch_up()
             except _METADATA_AWAY as error:
-                for each in pending.values():
-                    each.last_error = error
+                self._not_concluded(error, pending, outcomes)
         return [outcomes[part.key] for part in parts]
 
     def _round(
@@ -199,8 +203,7 @@ class Appender:
             try:
                 self._conclude(reports)
             except _METADATA_AWAY as error:
-                for each in pending.values():
-                    each.last_error = error
+                self._not_concluded(error, pending, outcomes)
                 return
         for each in list(pending.values()):
             self._acknowledge(each, acks, pending, outcomes)
@@ -317,6 +320,17 @@ class Appender:
             timeout_ms=self._metadata.image.settings().integer("delivery.timeout.ms"),
         )
 
+    def _not_concluded(
+        self,
+        error: KafkaOnSparkError,
+        pending: dict[PartitionKey, _Pending],
+        outcomes: dict[PartitionKey, PartitionOutcome],
+    ) -> None:
+        for each in pending.values():
+            each.last_error = error
+        if isinstance(error, RootAccessDeniedError):
+            self._give_up(pending, outcomes, None)
+
     def _failed(
         self,
         each: _Pending,
@@ -363,14 +377,12 @@ class Appender:
         self,
         pending: dict[PartitionKey, _Pending],
         outcomes: dict[PartitionKey, PartitionOutcome],
-        watch: AppendWatch,
+        watch: AppendWatch | None,
     ) -> None:
-        """Answer "unknown" for what is left: a retry with the same sequence is safe."""
+        """Answer "unknown" for what is left; without `watch` at once: nothing comes of waiting."""
         for key, each in pending.items():
-            why = watch.why(key) or each.last_error or "the in-sync replicas did not catch up"
-            error = RequestTimedOutError(
-                f"partition {key.partition}: not acknowledged in time ({why}); whether it"
-                " will be committed is unknown, a retry with the same sequence is safe"
-            )
+            why = None if watch is None else watch.why(key)
+            why = why or str(each.last_error or "the in-sync replicas did not catch up")
+            error = not_acknowledged(each.part, why, is_late=watch is not None)
             outcomes[key] = PartitionOutcome(key=key, base_offset=None, record_count=0, error=error)
         pending.clear()

@@ -103,6 +103,14 @@ class MetadataService:
         if self._is_closed:
             raise ClusterClosedError()
 
+    def check_writable(self) -> None:
+        """Check that this process may commit, as far as that can be seen without a commit.
+
+        Raises:
+            RootAccessDeniedError: It may not.
+        """
+        self._log.check_writable()
+
     @property
     def image(self) -> MetadataImage:
         """The newest image that this process knows."""

@@ -27,6 +27,14 @@ class ReadOnlyLog:
         """Return where the log ended at a moment, as `log` does."""
         return self._log.offset_at(time_ms)
 
+    def check_writable(self) -> None:
+        """Refuse.
+
+        Raises:
+            InvalidRequestError: Always.
+        """
+        raise _refusal("commit")
+
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         """Return the newest readable snapshot, as `log` does."""
         return self._log.newest_snapshot(to_offset=to_offset)

@@ -2,7 +2,12 @@
 
 from collections.abc import Sequence
 
-from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, KafkaStorageError
+from kafka_on_spark.errors import (
+    CorruptLogError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    RootAccessDeniedError,
+)
 from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.log.batch import Segment, StagedBatch
 from kafka_on_spark.ports import ReplicaAddress, SegmentStore
@@ -45,4 +50,5 @@ def _copy_from_any(
             failure = error
         else:
             return
-    raise KafkaStorageError(str(failure)) from failure
+    kind = type(failure) if isinstance(failure, RootAccessDeniedError) else KafkaStorageError
+    raise kind(str(failure)) from failure

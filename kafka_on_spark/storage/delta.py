@@ -45,7 +45,7 @@ from kafka_on_spark.storage.delta_files import (
     newest_paths,
 )
 from kafka_on_spark.storage.delta_handle import TableHandle
-from kafka_on_spark.storage.failures import is_failure
+from kafka_on_spark.storage.failures import is_failure, is_refused, storage_error
 from kafka_on_spark.storage.local_files import OddFileError
 from kafka_on_spark.storage.old_commits import (
     commit_size,
@@ -275,8 +275,7 @@ class DeltaLog:
             within(self.uri, put, work_seconds(self.uri))
         except BaseException as error:
             if not is_failure(error):
-                raise
-            # Of whatever type: delta-rs raises most of those there are, for most causes.
+                raise  # of whatever other type: delta-rs raises most of those there are
             self._settle(version, write_id, put, error)
         try:
             place = self._place_of(version, write_id)
@@ -310,6 +309,8 @@ class DeltaLog:
         """Return if our commit is the one at `version`; else raise what that means."""
         cause = self._options.shown(error)
         found = write_id_at(self._files, self.uri, version)
+        if found is None and self.is_local and is_refused(error):
+            raise storage_error(error, f"commit to {self.uri}", self._options) from cause
         if found is None:
             found = self._settle_unknown(version, put)
         if found is None:
@@ -328,7 +329,6 @@ class DeltaLog:
                 if not is_failure(error):
                     raise
                 log.debug("commit %s of %s: %s", version, self.uri, reason(error, self._options))
-
             return write_id_at(self._files, self.uri, version)
 
         return until_found(again, SETTLE_SECONDS_LOCAL if self.is_local else SETTLE_SECONDS)

@@ -41,11 +41,13 @@ _DENIED_KINDS: Final = frozenset(
 # delta-rs has words only: the system's, object_store's, and a store's own in its answer. None of
 # them can be a part of a topic's name, which is a part of a path in the same text.
 _DENIED_WORDS: Final = re.compile(
-    r"\(os error (1|13)\)|lacked the necessary privileges|lacked valid authentication"
+    r"\(os error (1|13)\)|Os \{ code: (1|13),"
+    r"|lacked the necessary privileges|lacked valid authentication"
     r"|\b(401 unauthorized|403 forbidden)\b|<code>(accessdenied|invalidaccesskeyid"
     r"|signaturedoesnotmatch|expiredtoken)</code>",
     re.IGNORECASE,
 )
+_READ_ONLY_WORDS: Final = re.compile(r"\(os error 30\)|Os \{ code: 30,")
 _TERMINAL: Final = re.compile(r"\x1b\[[0-9;]*m|↳")
 
 
@@ -112,6 +114,17 @@ def understanding(what: str, path: str | None = None) -> Iterator[None]:
 def is_denied(error: BaseException) -> bool:
     """Return whether the caller was refused, rather than the root failed."""
     return any(_is_denied(each) for each in _chain(error))
+
+
+def is_refused(error: BaseException) -> bool:
+    """Return whether nobody need try the same again: refused to this caller, or read-only.
+
+    What a local file system refuses was not written.
+    """
+    return is_denied(error) or any(
+        getattr(each, "errno", None) == errno.EROFS or _READ_ONLY_WORDS.search(str(each))
+        for each in _chain(error)
+    )
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

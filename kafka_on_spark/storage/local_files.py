@@ -7,6 +7,7 @@ read: a pipe in its place would hang, a sparse file of a terabyte would take all
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from errno import EACCES, EROFS
 from stat import S_ISREG
 from typing import Any, Final
 from uuid import uuid4
@@ -52,6 +53,14 @@ def size_of(path: str) -> int:
         OddFileError: It is no regular file.
     """
     return _size(os.stat(path, follow_symlinks=False), path)
+
+
+def local_refusal(folder: str) -> str | None:
+    """Return why this process can't write to a folder, None if it can, or it is not there."""
+    if os.access(folder, os.W_OK | os.X_OK, effective_ids=True) or not os.path.isdir(folder):
+        return None
+    is_read_only = bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+    return os.strerror(EROFS if is_read_only else EACCES)
 
 
 def sizes_in(folder: str) -> dict[str, int]:

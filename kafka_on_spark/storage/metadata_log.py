@@ -19,6 +19,7 @@ from kafka_on_spark.errors import (
     CorruptLogError,
     InconsistentClusterError,
     ReplicaLostError,
+    RootAccessDeniedError,
 )
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
@@ -355,6 +356,16 @@ class DeltaMetadataLog:
             self._end = None
             raise
         self._end = _End(end.version + 1, end.offset)
+
+    @on_root
+    def check_writable(self) -> None:
+        """Check that this process may append, as far as a look tells; a store is not asked."""
+        refusal = self._files.refusal_to_write(f"{self.uri}/_delta_log")
+        if refusal is not None:
+            raise RootAccessDeniedError(
+                f"the metadata root {self.root} takes no writes of this process ({refusal}): write"
+                " as a user who may, or mount it for writing; nothing was written"
+            )
 
     @on_root
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:

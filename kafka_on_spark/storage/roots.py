@@ -20,6 +20,7 @@ from kafka_on_spark.storage.failures import reason as reason
 from kafka_on_spark.storage.local_files import (
     check_size,
     local_pieces,
+    local_refusal,
     read_local,
     size_of,
     sizes_in,
@@ -293,6 +294,12 @@ class RootFiles:
             # A folder of many files takes its time: how long, nobody knows before.
             delete = partial(filesystem(path, self.options).rm, path, recursive=True)
             within(self.url, delete, DELETE_SECONDS)
+
+    def refusal_to_write(self, path: str) -> str | None:
+        """Return why this process can't write to a folder of this machine; None if it can."""
+        if not is_local(path):
+            return None
+        return self._look(path, lambda: local_refusal(path))
 
     def names(self, path: str) -> list[str]:
         """Return the names in a folder, sorted; none if there is no such folder."""

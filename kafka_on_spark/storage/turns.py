@@ -62,8 +62,9 @@ class _TableTurn(Turn):
         return [note for _, note in notes]
 
     def done(self) -> None:
-        with suppress(KafkaStorageError):
-            within(self._root, partial(_unlink, self._taken), LOOK_SECONDS)
+        if self._taken:
+            with suppress(KafkaStorageError):
+                within(self._root, partial(_unlink, self._taken), LOOK_SECONDS)
         self._taken = ()
 
 

@@ -326,6 +326,9 @@ class _MetadataLog:
     def offset_at(self, time_ms: int) -> Offset:
         raise AssertionError("no search opens the past")
 
+    def check_writable(self) -> None:
+        """Whoever reads may write here."""
+
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         raise AssertionError("a process is started with an image")
 

@@ -310,6 +310,9 @@ class SimulatedMetadataLog:
         later = (each.base_offset for each in disks.batches if each.stamp.time_ms > time_ms)
         return next(later, disks.image.offset)
 
+    def check_writable(self) -> None:
+        """Whoever reads may write here."""
+
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         self._check_answers(self._world.scheduler.call("metadata read"))
         snapshots = [
