@@ -33,6 +33,7 @@ from kafka_on_spark.storage.replica_folders import remove_table, tables_on
 from kafka_on_spark.storage.root_identity import check_directory, probe_root
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import FileSegmentStore
+from kafka_on_spark.storage.temporaries import clean_broker_root
 
 log = logging.getLogger(__name__)
 
@@ -82,11 +83,14 @@ def probe_task(order: ProbeOrder, options: StorageOptions) -> ProbeResult:
 
 
 def list_task(order: ListOrder, options: StorageOptions) -> ListResult:
-    """Say which tables stand on one root."""
+    """Say which tables stand on one root; with a look at all of it, what killed processes have
+    left unfinished there is removed."""
     try:
         check_directory(order.root, order.directory_id, options)
-        found = tables_on(order.broker_id, order.root, options, order.topic_ids)
-        return ListResult(broker_id=order.broker_id, tables=tuple(found))
+        found = tuple(tables_on(order.broker_id, order.root, options, order.topic_ids))
+        if order.topic_ids is None:
+            clean_broker_root(order.root, [each.path for each in found], options)
+        return ListResult(broker_id=order.broker_id, tables=found)
     except KafkaOnSparkError as error:
         return ListResult(broker_id=order.broker_id, error=error.message)
 

@@ -47,6 +47,7 @@ from kafka_on_spark.storage.metadata_root import check_replaced, identity_of
 from kafka_on_spark.storage.metadata_snapshots import newest_snapshot, write_snapshot
 from kafka_on_spark.storage.old_commits import commit_size
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions, flush, is_local
+from kafka_on_spark.storage.temporaries import clean_metadata_root
 
 log = logging.getLogger(__name__)
 
@@ -90,6 +91,7 @@ class DeltaMetadataLog:
         self._delta = DeltaLog(self.uri, options)
         self._end: _End | None = None
         self._is_merge_due = False
+        self._is_cleaned = False
 
     @on_root
     def check(self) -> None:
@@ -309,7 +311,8 @@ class DeltaMetadataLog:
 
     @on_root
     def maintain(self) -> None:
-        """Make a checkpoint if one is due; merge small files when there are many.
+        """Make a checkpoint if one is due; merge small files when there are many. The first time,
+        what killed processes have left unfinished is removed.
 
         Raises:
             KafkaOnSparkError: A merge failed, which costs time only.
@@ -319,6 +322,9 @@ class DeltaMetadataLog:
             if not self._is_merge_due:
                 return
             self._is_merge_due = False
+        if not self._is_cleaned:
+            self._is_cleaned = True
+            clean_metadata_root(self.root, self.uri)
         self._merge()
 
     def _merge(self) -> None:

@@ -9,6 +9,7 @@ that nobody else writes, so the rule that only delta-rs commits to our tables is
 import json
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
@@ -76,7 +77,11 @@ def write_view_table(
     log = f"{folder}/_delta_log"
     if is_local(folder):
         try:
-            os.makedirs(log)
+            # Never the metadata root: one that was removed must not be made anew.
+            with suppress(FileExistsError):
+                os.mkdir(os.path.dirname(folder))
+            os.mkdir(folder)
+            os.mkdir(log)
         except OSError as error:
             raise KafkaStorageError(f"can't make {log}: {reason(error)}") from error
     content = "\n".join(json.dumps(each) for each in actions).encode()
