@@ -151,7 +151,8 @@ def test_files_that_another_process_merged_are_not_merged_again(log, tmp_path, m
 
 
 def file(base_offset, size):
-    return LogFile(base_offset, size, path=f"{base_offset}", size_bytes=1, time_ms=0)
+    path = f"{base_offset:020d}-{0:032x}.parquet"
+    return LogFile(base_offset, size, path=path, size_bytes=1, time_ms=0)
 
 
 def placed(*counts):
