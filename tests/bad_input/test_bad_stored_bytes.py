@@ -142,7 +142,9 @@ def test_a_metadata_log_of_a_newer_format_is_refused_in_a_sentence(disks):
     for begin in (begin_batch, begin_stream):
         with pytest.raises(KafkaOnSparkError) as caught:
             begin()
-        check_sentence(str(caught.value), "has format 9", "this version reads", "use a newer kafka_on_spark")
+        check_sentence(
+            str(caught.value), "has format 9", "this version reads", "use a newer kafka_on_spark"
+        )
 
 
 def test_a_replica_of_a_newer_format_is_refused_in_a_sentence(disks):
@@ -152,7 +154,9 @@ def test_a_replica_of_a_newer_format_is_refused_in_a_sentence(disks):
     with pytest.raises(KafkaStorageError) as caught:
         values(disks)
 
-    check_sentence(str(caught.value), "has format 9", "this version reads", "use a newer kafka_on_spark")
+    check_sentence(
+        str(caught.value), "has format 9", "this version reads", "use a newer kafka_on_spark"
+    )
 
 
 def test_a_cluster_that_is_not_there_is_refused_in_a_sentence(disks):
