@@ -231,13 +231,10 @@ class NotLookedAt:
         number = bisect_right(self._gaps, (place, self._ring.count)) - 1
         return number >= 0 and place < self._gaps[number][1]
 
-    def count(self, *, visited: Collection[PartitionKey], failed: Collection[PartitionKey]) -> int:
-        """Return how many were not looked at: neither by a slice of the interval nor in this
-        round (`visited`), or last with an error (`failed`)."""
+    def count(self, failed: Collection[PartitionKey]) -> int:
+        """Return how many they are, with those whose last look failed."""
         in_gaps = sum(end - start for start, end in self._gaps)
-        seen = {key for key in visited if key in self}
-        missed = sum(1 for key in set(failed) if key in seen or key not in self)
-        return in_gaps - len(seen) + missed
+        return in_gaps + sum(1 for key in set(failed) if key not in self)
 
 
 def _places(ring: Ring, looked_at: Iterable[LookedAt]) -> Iterable[tuple[int, int]]:

@@ -43,9 +43,9 @@ class ReplicationReport:
     Attributes:
         partition_count: Partitions visited because they had work; of a sweep, all.
         slice_count: Partitions looked at besides, whether or not they had work.
-        not_looked_at: Partitions of which the round can't say how they are: they were looked at
-            neither by it, nor by a slice of it or others within `replica.sweep.interval.ms`; or
-            their last look failed; or they have no leader.
+        not_looked_at: Partitions of which the round can't say how they are: no slice, its own or
+            another's, came to them within `replica.sweep.interval.ms`; or their last look failed;
+            or they have no leader.
         once_round_ms: How long rounds like this one take to look at every partition once. None:
             as far as is known, they never have.
         copied_records: Records committed to followers.
@@ -53,8 +53,8 @@ class ReplicationReport:
         truncated_records: Records cut from followers, all of them uncommitted.
         isr_changes: How many ISRs changed.
         failures: What went wrong, in words, by partition and broker.
-        is_caught_up: No partition has a follower behind, or one out of the ISR: all were visited
-            in this round, or have no work by the metadata and were looked at within the interval.
+        is_caught_up: No partition has a follower behind, or one out of the ISR, by the metadata
+            after the round; and all replicas were looked at within the interval.
         left_out: Fetches that wait: for the end of a back-off, or for a newer leadership.
         resume_after_ms: How long until a round can do more than one now: a back-off ends, or a
             throttle lets bytes through. None: nothing waits for time.
@@ -252,7 +252,7 @@ class ReplicationRound:
             for key, partition in image.unsettled_partitions()
             if partition.leader is None and (scope is None or key.topic_id in scope)
         ]
-        not_looked_at = turn.not_looked_at(visited=keys, leaderless=leaderless)
+        not_looked_at = turn.not_looked_at(leaderless)
         is_done = not any(each is not None and has_work(each) for each in partitions)
         return ReplicationReport(
             partition_count=len(keys),

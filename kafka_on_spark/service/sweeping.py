@@ -190,16 +190,12 @@ class SweepTurn:
             look_ms = learned_look_ms(self.course.look_ms, took_ms, len(keys))
             self.course = replace(self.course, look_ms=look_ms)
 
-    def not_looked_at(
-        self, *, visited: Collection[PartitionKey], leaderless: Collection[PartitionKey]
-    ) -> int:
+    def not_looked_at(self, leaderless: Collection[PartitionKey]) -> int:
         """Return of how many partitions the round can't say how they are.
 
-        `visited`: those with work, which it looked at, too; `leaderless`: which nobody can.
+        `leaderless`: nobody can.
         """
-        return NotLookedAt(self._ring, self.course).count(
-            visited=visited, failed={*self.course.again, *leaderless}
-        )
+        return NotLookedAt(self._ring, self.course).count({*self.course.again, *leaderless})
 
     @property
     def once_round_ms(self) -> float | None:

@@ -20,7 +20,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.state import LogChange, ReplicaState, check_log
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
@@ -40,12 +40,17 @@ class World:
         pending: Puts under way that nobody waits for: they land later, or find their place
             taken (FAULTS b.29).
         seen: How often what happened (the "sometimes" counters).
+        looked_at_ms: When the newest look at a replica that was read began, or before the first
+            one, when a round found it made.
+        are_clocks_right: All wall clocks say the same.
     """
 
     scheduler: Scheduler
     disks: Disks
     pending: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
     seen: Counter[str] = field(default_factory=Counter)
+    looked_at_ms: dict[tuple[PartitionKey, BrokerId], float] = field(default_factory=dict)
+    are_clocks_right: bool = True
 
     def later(self, steps: int, put: Callable[[], None]) -> None:
         """Have `put` land after so many steps of the simulation."""

@@ -33,9 +33,10 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.reading import plan_reads, read_pieces
 from kafka_on_spark.service.replicas import commit_decided
+from tests.simulation.adapters import World
 from tests.simulation.checker import Checker
 from tests.simulation.disks import values_in
-from tests.simulation.ledger import Moment
+from tests.simulation.ledger import Moment, require
 from tests.simulation.processes import TIMEOUT_MS, Driver
 from tests.simulation.scheduler import KilledError, Violation
 
@@ -92,12 +93,60 @@ class Program:
 
 
 class Replicator(Program):
-    """Does rounds of replication."""
+    """Does rounds of replication, now and then as a job of cron does them."""
 
     def once(self) -> None:
-        report = self.driver.replication_round().run(is_sweep=self.rng.random() < 0.2)
+        if self.rng.random() < 0.3:
+            self.driver.begin_sweep()
+        image = self.driver.metadata.catch_up()
+        round_ = RoundSeen(self.driver.world, image)
+        report = self.driver.replication_round().run(is_sweep=self.rng.random() < 0.1)
         self.seen["records copied"] += report.copied_records
+        self.seen["slice looked at"] += report.slice_count > 0
+        self.seen["round without all looked at"] += report.not_looked_at > 0
+        if report.is_caught_up:
+            round_.check(self.driver.metadata.image)
         self.driver.metadata.maintain()
+
+
+class RoundSeen:
+    """What a round may say, by when replicas were really looked at."""
+
+    def __init__(self, world: World, image: MetadataImage) -> None:
+        self._world = world
+        self._began_ms = world.scheduler.now_ms
+        self._before = image
+        for key, partition in image.partitions():
+            for broker_id in filter(partition.is_made, partition.replicas):
+                world.looked_at_ms.setdefault((key, broker_id), self._began_ms)
+
+    def check(self, after: MetadataImage) -> None:
+        """I24: what is reported as caught up was looked at within the interval.
+
+        What was not there when the round began, or where nothing was ever appended (its leader's
+        table is not made), is of no concern; nor are clocks that say different times, by which
+        nobody can tell.
+        """
+        if not self._world.are_clocks_right:
+            return
+        interval_ms = self._before.settings().integer("replica.sweep.interval.ms")
+        for key, partition in self._before.partitions():
+            now = after.partition(key)
+            if now is None or now.replica_uuids != partition.replica_uuids:
+                continue
+            if partition.leader is None or not partition.is_made(partition.leader):
+                continue
+            for broker_id in partition.replicas:
+                if not partition.is_made(broker_id):
+                    continue
+                looked_at_ms = self._world.looked_at_ms[key, broker_id]
+                require(
+                    looked_at_ms >= self._began_ms - interval_ms,
+                    "I24 looked at",
+                    f"{key.partition} on {broker_id} was looked at at {looked_at_ms}, the round"
+                    f" began at {self._began_ms}, the interval is {interval_ms}",
+                )
+        self._world.seen["caught up, and all looked at"] += 1
 
 
 class Controller(Program):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from kafka_on_spark.controller import high_watermark, lease
+from kafka_on_spark.controller import high_watermark, lease, sweep
 from kafka_on_spark.ids import KEEP, Offset
 from kafka_on_spark.log import operations, producer_state
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -44,6 +44,10 @@ def _nothing(*arguments: Any, **named: Any) -> None:
 
 def _no(*arguments: Any, **named: Any) -> bool:
     return False
+
+
+def _none(*arguments: Any, **named: Any) -> int:
+    return 0
 
 
 def _all_long_ago(batches: Any, wanted: Any) -> dict[Any, int]:
@@ -118,6 +122,10 @@ MUTANTS = [
     Mutant(
         "a controller that sees a higher epoch than its own stops",
         ((lease, "check_controls", _nothing),),
+    ),
+    Mutant(
+        "what was not looked at is never reported as caught up",
+        ((sweep.NotLookedAt, "count", _none),),
     ),
     Mutant(
         "a table is removed only once its replica was taken away",

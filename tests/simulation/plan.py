@@ -15,6 +15,8 @@ CALL_FAULTS: Final = {
     "make": ("lost", "slow"),
     "probe": ("slow",),
     "list": ("failed", "slow"),
+    "hint read": ("lost", "failed", "slow"),
+    "hint write": ("lost", "failed", "slow"),
     "remove": ("failed", "slow"),
     "read": ("slow",),
 }
@@ -64,6 +66,7 @@ class Plan:
         fetch_bytes: replica.fetch.max.bytes.
         skew_ms: Wall clocks are wrong by at most this.
         delete_delay_ms: file.delete.delay.ms.
+        sweep_ms: replica.sweep.interval.ms.
         is_unclean: unclean.leader.election.enable; one disk more may lose data at once.
     """
 
@@ -85,6 +88,12 @@ class Plan:
     skew_ms: int = 0
     is_unclean: bool = False
     delete_delay_ms: int = 0
+    sweep_ms: int = 1000
+
+    @property
+    def are_clocks_right(self) -> bool:
+        """Whether all nodes' wall clocks say the same."""
+        return self.skew_ms == 0 and "clock jump" not in self.events
 
 
 def plan_of(seed: int) -> Plan:
@@ -114,4 +123,5 @@ def plan_of(seed: int) -> Plan:
         skew_ms=rng.choice([0, 0, 3000, 3_600_000]),
         is_unclean=rng.random() < 0.12,
         delete_delay_ms=rng.choice([0, 200, 2000]),
+        sweep_ms=rng.choice([100, 1000, 10_000]),
     )

@@ -66,7 +66,14 @@ class Worker:
 
 def fetch_task(worker: Worker, order: FetchOrder) -> FetchResult:
     """Bring one follower up to its leader."""
-    return fetch(order, worker.replicas, worker.segments, worker.clock)
+    began_ms = worker.world.scheduler.now_ms
+    result = fetch(order, worker.replicas, worker.segments, worker.clock)
+    for seen in (result.report.leader, *result.report.followers):
+        if seen.error_code == NO_ERROR:
+            looked_at_ms = worker.world.looked_at_ms
+            place = (order.key, seen.broker_id)
+            looked_at_ms[place] = max(began_ms, looked_at_ms.get(place, 0.0))
+    return result
 
 
 def command_task(worker: Worker, order: FetchOrder) -> FetchResult:
@@ -151,7 +158,7 @@ class Driver:
         self.threads = Threads(world.scheduler, node)
         # Without jitter: a draw for each fetch would give every seed another course.
         self.pace = FetchPace(self.clock, random=lambda: 0.5)
-        self.sweep = Sweep(self.clock, SimulatedSweepHints(world), random_below=node.rng.randrange)
+        self.begin_sweep()
         self.producers = ProducerRuns(self.metadata, timeout_ms=TIMEOUT_MS)
         self.cleaner = Cleaner(
             self.metadata,
@@ -201,6 +208,12 @@ class Driver:
                 controller_id=node.name,
                 caller=node.name,
             ),
+        )
+
+    def begin_sweep(self) -> None:
+        """Know nothing of the sweep but what its hint says, as a job that has just begun."""
+        self.sweep = Sweep(
+            self.clock, SimulatedSweepHints(self.world), random_below=self.node.rng.randrange
         )
 
     def replication_round(self) -> ReplicationRound:

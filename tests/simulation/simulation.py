@@ -93,6 +93,7 @@ class Simulation:
         self.checker = Checker(disks, self.world.seen)
         self.workers = Workers(self.world, plan.seed, random.Random(f"skews/{plan.seed}"))
         self.faults = Faults(plan, self.world, self.checker.ledger, self._all_nodes)
+        self.world.are_clocks_right = plan.are_clocks_right
         self._create()
         disks.observer = self.checker
         self._start_programs()
@@ -113,6 +114,7 @@ class Simulation:
             "replica.lag.time.max.ms": plan.lag_ms,
             "replica.fetch.max.bytes": plan.fetch_bytes,
             "file.delete.delay.ms": plan.delete_delay_ms,
+            "replica.sweep.interval.ms": plan.sweep_ms,
         }
         brokers = [
             (each.broker_id, each.url, None, DirectoryId(f"dir{each.broker_id}")) for each in roots
