@@ -11,7 +11,9 @@ from itertools import groupby
 from typing import NamedTuple
 
 from kafka_on_spark.audit.history import FileEntry
-from kafka_on_spark.log.batch import is_segment_name
+from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset, ProducerEpoch, TopicId
+from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment, is_segment_name
+from kafka_on_spark.log.chain import batch_digests
 
 
 class Flaw(NamedTuple):
@@ -40,23 +42,38 @@ class LoggedFile:
         base_offset: Of its first record.
         batch_base_offset: Where its batch begins.
         batch_record_count: Records of its batch, in all its segments.
+        partition_count: The topic's partitions when the batch was split.
         leader_epoch: Leadership that appended the batch.
         stamp: The batch's producer, or None.
+        timestamp_type: 0 create time, 1 append time.
         record_count: Records in it.
+        end_offset: Where it ends, as its header says.
+        chain_digest: Of the log up to there, as its header claims.
     """
 
     entry: FileEntry
     base_offset: int
     batch_base_offset: int
     batch_record_count: int
+    partition_count: int
     leader_epoch: int
     stamp: Stamp | None
+    timestamp_type: int
     record_count: int
+    end_offset: int
+    chain_digest: ChainDigest
 
     @property
     def header(self) -> tuple[object, ...]:
         """What all segments of a batch say alike."""
-        return (self.batch_record_count, self.leader_epoch, self.stamp)
+        return (
+            self.batch_record_count,
+            self.partition_count,
+            self.leader_epoch,
+            self.stamp,
+            self.timestamp_type,
+            self.entry.time_ms,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +88,8 @@ class LoggedBatch:
         paths: Names of its segments, in offset order.
         fingerprint: Equal for copies of one append, and for nothing else: offsets, epoch,
             producer, and of each segment its identity, digest and size in records.
+        chain_digest: Of the log up to its end, as its last segment claims.
+        segments: As the log names them.
     """
 
     base_offset: int
@@ -79,6 +98,46 @@ class LoggedBatch:
     stamp: Stamp | None
     paths: tuple[str, ...]
     fingerprint: str
+    chain_digest: ChainDigest
+    segments: tuple[LoggedFile, ...]
+
+    def computes_after(self, before: ChainDigest, topic_id: TopicId, partition: int) -> bool:
+        """Return whether the chain digests that its segments claim are those that its headers
+        and names make, behind `before`."""
+        claimed = tuple(segment.chain_digest for segment in self.segments)
+        try:
+            return batch_digests(before, topic_id, partition, self._plain()) == claimed
+        except (AssertionError, TypeError):
+            return False  # no header says such things
+
+    def _plain(self) -> Batch:
+        first = self.segments[0]
+        return Batch(
+            base_offset=Offset(self.base_offset),
+            record_count=first.batch_record_count,
+            leader_epoch=LeaderEpoch(self.leader_epoch),
+            partition_count=first.partition_count,
+            producer=None
+            if self.stamp is None
+            else ProducerStamp(
+                producer_id=self.stamp.producer_id,
+                producer_epoch=ProducerEpoch(self.stamp.producer_epoch),
+                sequence=self.stamp.sequence,
+                payload_digest=self.stamp.payload_digest,
+            ),
+            appended_at_ms=first.entry.time_ms,
+            segments=tuple(
+                Segment(
+                    path=segment.entry.path,
+                    size_bytes=segment.entry.size_bytes,
+                    record_count=segment.record_count,
+                    timestamp_min_us=0,
+                    timestamp_max_us=0,
+                )
+                for segment in self.segments
+            ),
+            has_append_time=first.timestamp_type == 1,
+        )
 
     @property
     def uuids(self) -> tuple[str, ...]:
@@ -125,9 +184,13 @@ def _file(entry: FileEntry) -> LoggedFile | Flaw:
             base_offset=_number(values, "base_offset"),
             batch_base_offset=_number(values, "batch_base_offset"),
             batch_record_count=_number(values, "batch_record_count"),
+            partition_count=_number(values, "partition_count"),
             leader_epoch=_number(values, "leader_epoch"),
             stamp=_stamp(values),
+            timestamp_type=_number(values, "timestamp_type"),
             record_count=entry.record_count,
+            end_offset=_number(values, "end_offset"),
+            chain_digest=ChainDigest(values["chain_digest"] or ""),
         )
     except (KeyError, TypeError, ValueError):
         return Flaw("I15", f"the file {entry.path} has no whole batch header", None)
@@ -162,6 +225,9 @@ def _flaws(base_offset: int, segments: Sequence[LoggedFile]) -> Iterable[Flaw]:
             sentence = f"a batch's segment begins at {segment.base_offset}, not at {expected}"
             yield Flaw("I10", sentence, base_offset)
         expected = segment.base_offset + segment.record_count
+        if segment.end_offset != expected:
+            sentence = f"a segment's header ends it at {segment.end_offset}, not at {expected}"
+            yield Flaw("I10", sentence, base_offset)
     count = sum(segment.record_count for segment in segments)
     if count != first.batch_record_count:
         sentence = (
@@ -185,4 +251,6 @@ def _batch(base_offset: int, segments: Sequence[LoggedFile]) -> LoggedBatch:
         stamp=first.stamp,
         paths=paths,
         fingerprint=blake2b(content, digest_size=16).hexdigest(),
+        chain_digest=last.chain_digest,
+        segments=tuple(segments),
     )

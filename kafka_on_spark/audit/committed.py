@@ -65,8 +65,9 @@ def leaderships(life: PartitionLife) -> list[Leadership]:
 def in_sync_span(
     traces: Sequence[ReplicaTrace], leadership: Leadership
 ) -> tuple[ReplicaTrace, EpochSpan] | None:
-    """Return a replica that was counted when `leadership` last moved the high watermark, the
-    leader's if it is there, and its versions under it; None if none is left that was."""
+    """Return a replica that was counted when `leadership` last moved the high watermark, and its
+    versions under it: one with the chain digest that was registered then, and of those the
+    leader's, if it is there. None if none is left that was counted."""
     tenure = leadership.last_advanced
     if tenure is None:
         return None
@@ -75,11 +76,23 @@ def in_sync_span(
         member = (trace.broker_id, trace.replica_uuid)
         span = trace.span_of(leadership.leader_epoch)
         if member in tenure.isr and span is not None and span.end_offset >= tenure.high_watermark:
-            found.append((member != tenure.leader, trace, span))
+            has_chain = _has_chain(trace, span, tenure)
+            found.append((not has_chain, member != tenure.leader, trace, span))
     if not found:
         return None
-    _, trace, span = min(found, key=lambda each: (each[0], each[1].broker_id))
+    *_, trace, span = min(found, key=lambda each: (each[0], each[1], each[2].broker_id))
     return trace, span
+
+
+def _has_chain(trace: ReplicaTrace, span: EpochSpan, tenure: Tenure) -> bool:
+    """Return whether a replica's chain computes and had the registered digest at `tenure`'s high
+    watermark; what retention has taken since is not known to be other."""
+    digests = {
+        batch.chain_digest
+        for batch in trace.batches_in(span)
+        if batch.end_offset == tenure.high_watermark
+    }
+    return trace.is_chained and digests <= {tenure.high_watermark_chain}
 
 
 def committed_batches(

@@ -4,7 +4,7 @@ Ids are those of the invariants: I1 committed prefix, I2 leader completeness, I3
 record lost, I4 log matching, I5 epochs in a log never fall, I6 one leader an epoch, I7 epochs of
 the register rise, I8 high watermark never falls, I9 its bounds, I10 dense offsets, I11 idempotence,
 I12 stable content, I13 fence, I14 truncation floor, I15 integrity, I16 retention, I17 ISR within
-replicas; I19 and I20 where a table says that it is another replica or another topic's.
+replicas, I23 chain; I19 and I20 where a table says that it is another replica or another topic's.
 """
 
 from collections import Counter

@@ -26,6 +26,7 @@ class Tenure:
         high_watermark_before: When it began.
         high_watermark: When it ended, or now.
         high_watermark_epoch: Of the record below it.
+        high_watermark_chain: Chain digest at it.
         unclean_generation: Unclean elections so far.
     """
 
@@ -37,6 +38,7 @@ class Tenure:
     high_watermark_before: int
     high_watermark: int
     high_watermark_epoch: int | None
+    high_watermark_chain: str
     unclean_generation: int
 
     @property
@@ -81,6 +83,7 @@ class PartitionLife:
                 high_watermark_before=register.high_watermark,
                 high_watermark=register.high_watermark,
                 high_watermark_epoch=register.high_watermark_epoch,
+                high_watermark_chain=register.high_watermark_chain,
                 unclean_generation=register.unclean_generation,
             )
         )
@@ -92,6 +95,7 @@ class PartitionLife:
             self.tenures[-1],
             high_watermark=register.high_watermark,
             high_watermark_epoch=register.high_watermark_epoch,
+            high_watermark_chain=register.high_watermark_chain,
         )
 
     def copy(self) -> "PartitionLife":

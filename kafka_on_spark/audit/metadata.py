@@ -292,7 +292,10 @@ class MetadataReplay:
         if mark is not None and mark > register.high_watermark:
             self._check_advance(key, register, row, offset)
             register = replace(
-                register, high_watermark=mark, high_watermark_epoch=row["high_watermark_epoch"]
+                register,
+                high_watermark=mark,
+                high_watermark_epoch=row["high_watermark_epoch"],
+                high_watermark_chain=str(row["high_watermark_chain"]),
             )
         if start is not None:
             if start < register.log_start_offset:
@@ -319,6 +322,9 @@ class MetadataReplay:
                 f"the high watermark {mark} is above the leader's log end {row['log_end_offset']}"
             )
             self._add("I9", sentence, offset, key)
+        if row["high_watermark_chain"] is None:
+            sentence = f"the high watermark moved to {mark} without the chain digest there"
+            self._add("I23", sentence, offset, key)
         floor = register.high_watermark_epoch or 0
         if mark_epoch is None or not floor <= mark_epoch <= register.leader_epoch:
             sentence = (

@@ -4,7 +4,7 @@ I1 committed prefix, I2 leader completeness and I3 no committed record lost: at 
 also at each leadership's end; I4 log matching over every batch that any replica ever had; I5
 fences within the register's epochs; I6 records of a leadership come from its leader; I9 the high
 watermark within the leader's log; I12 committed content never changes; I14 adopting cuts nothing
-that was committed; I16 log starts.
+that was committed; I16 log starts; I23 who is in sync has the registered chain digest.
 
 What tables don't tell: who was acknowledged, and when. Everything below the high watermark stands
 for "acknowledged", which is more; that a client was told "ok" for what was never committed shows in
@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kafka_on_spark.audit.batches import LoggedBatch
+from kafka_on_spark.audit.chains import chain_flaws, has_chain, right_copy
 from kafka_on_spark.audit.committed import (
     CommittedBatch,
     committed_batches,
@@ -74,17 +75,23 @@ class _PartitionAudit:
         self._findings = FindingList(Place(partition=history.after.name))
         self._leaderships = leaderships(history.after)
         self._committed = committed_batches(history.after, history.traces, self._findings)
+        self._mark = 0  # the high watermark, and whose chain is the registered one there
+        self._vouched: frozenset[Member] = frozenset()
 
     def run(self) -> tuple[Finding, ...]:
         before, after = self._history.before.register, self._history.after.register
         assert before is not None
         assert after is not None
+        self._mark = before.high_watermark
+        self._vouched = frozenset(_member(t) for t in self._traces if has_chain(t, before))
         for trace in self._traces:
             self._check_against_register(trace, after)
             self._check_own_batches(trace)
             self._check_cuts(trace)
         self._check_log_matching()
         self._check_advances()
+        for trace, sentence in chain_flaws(self._traces, before):
+            self._add("I23", sentence, trace, offset=before.high_watermark)
         self._check_in_sync(before)
         self._check_leader(before, after)
         self._check_kept(before, after)
@@ -201,7 +208,10 @@ class _PartitionAudit:
             return
         differs_before = len(holders) == 1
         groups = previous if differs_before else holders
-        right, why = self._right(epoch, groups)
+        leader = next((e.leader for e in self._leaderships if e.leader_epoch == epoch), None)
+        right, why = right_copy(
+            groups, leader=leader, vouched=self._vouched if base < self._mark else frozenset()
+        )
         what = "the batch before it" if differs_before else "it"
         for trace, life in copies:
             mine = life.previous if differs_before else life.batch.fingerprint
@@ -215,18 +225,6 @@ class _PartitionAudit:
                 version=life.added_version,
                 offset=base,
             )
-
-    def _right(self, epoch: int, groups: dict[str, set[Member]]) -> tuple[str | None, str]:
-        """Return which of different copies is right, if that can be told, and why."""
-        sizes = sorted((len(members) for members in groups.values()), reverse=True)
-        largest = max(groups, key=lambda each: len(groups[each]))
-        if len(sizes) == 1 or sizes[0] > sizes[1]:
-            return largest, f"most replicas have it as {_brokers(groups[largest])}"
-        leader = next((e.leader for e in self._leaderships if e.leader_epoch == epoch), None)
-        for fingerprint, members in groups.items():
-            if leader is not None and leader in members:
-                return fingerprint, f"broker {leader[0]}, which led {epoch}, has the right one"
-        return None, "which one is right can't be told from the tables"
 
     def _check_advances(self) -> None:
         """Hold each move of the high watermark against those who were counted for it."""
@@ -304,9 +302,13 @@ class _PartitionAudit:
     def _reference(
         self, register: Register, in_sync: Sequence[ReplicaTrace]
     ) -> dict[int, LoggedBatch]:
-        """Return what must stand where: as committed, else as the leader has it."""
-        leaders = [trace for trace in in_sync if trace.broker_id == register.leader]
-        first = (leaders or list(in_sync))[:1]
+        """Return what must stand where: as committed, else as one has it whose chain digest is the
+        registered one, the leader before others."""
+        ranked = sorted(
+            in_sync,
+            key=lambda trace: (not has_chain(trace, register), trace.broker_id != register.leader),
+        )
+        first = ranked[:1]
         reference = {batch.base_offset: batch for trace in first for batch in trace.batches}
         return reference | {base: known.batch for base, known in self._committed.items()}
 
@@ -367,8 +369,3 @@ class _PartitionAudit:
                 " could not be read may have it"
             )
             self._add(None, sentence, offset=first)
-
-
-def _brokers(members: Iterable[Member]) -> str:
-    numbers = sorted({broker_id for broker_id, _ in members})
-    return f"broker{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"

@@ -32,6 +32,7 @@ class Register:
     removing_replicas: tuple[BrokerId, ...]
     high_watermark: int
     high_watermark_epoch: int | None
+    high_watermark_chain: str
     log_start_offset: int
     unclean_generation: int
 
@@ -80,6 +81,7 @@ def register_of(row: Row) -> Register:
         removing_replicas=tuple(row["removing_replicas"]),
         high_watermark=int(row["high_watermark"]),
         high_watermark_epoch=row["high_watermark_epoch"],
+        high_watermark_chain=str(row["high_watermark_chain"]),
         log_start_offset=int(row["log_start_offset"]),
         unclean_generation=int(row["unclean_generation"]),
     )
@@ -94,7 +96,12 @@ _LISTS: Final = (
     "removing_replicas",
 )
 _SETS: Final = ("isr", "elr")
-_NUMBERS: Final = ("high_watermark", "high_watermark_epoch", "unclean_generation")
+_VALUES: Final = (
+    "high_watermark",
+    "high_watermark_epoch",
+    "high_watermark_chain",
+    "unclean_generation",
+)
 
 
 def changed(register: Register, row: Row) -> Register:
@@ -105,7 +112,7 @@ def changed(register: Register, row: Row) -> Register:
     """
     values: dict[str, Any] = {name: tuple(row[name]) for name in _LISTS if row[name] is not None}
     values |= {name: frozenset(row[name]) for name in _SETS if row[name] is not None}
-    values |= {name: row[name] for name in _NUMBERS if row[name] is not None}
+    values |= {name: row[name] for name in _VALUES if row[name] is not None}
     if row["leader"] is not None:
         values["leader"] = None if row["leader"] == NO_LEADER else row["leader"]
         values["leader_epoch"] = register.leader_epoch + 1

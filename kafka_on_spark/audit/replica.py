@@ -3,11 +3,10 @@
 I5 epochs don't fall, I10 offsets are dense and commits continue each other, I11 an append stands
 once and a producer's sequences rise, I13 nothing is added under another epoch than the fence's
 unless it was fetched, I14 nothing is cut except by adopting a later leadership, I15 headers add
-up and checkpoints say what the commits say, I16 the log start rises, up to the end at most, and
-takes only what lies below it.
+up, the chain computes and checkpoints say what the commits say, I16 the log start rises, up to
+the end at most, and takes only what lies below it.
 
-Two things that `FAULTS` names are not in the tables: a commit names no digest of the commit
-before it (a fork shows by I1, I4 or I14 instead), and whether a payload digest took timestamps in
+One thing that one might look for is not in the tables: whether a payload digest took timestamps in
 is not recorded, so it can't be computed again (the bytes are held by the digest in a file's name).
 """
 
@@ -26,11 +25,22 @@ from kafka_on_spark.audit.history import (
 )
 from kafka_on_spark.audit.producers import ProducerReplay
 from kafka_on_spark.audit.trace import BatchLife, EpochSpan, ReplicaTrace
-from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid, TopicPartition
+from kafka_on_spark.ids import (
+    NO_CHAIN,
+    BrokerId,
+    ChainDigest,
+    PartitionKey,
+    ReplicaUuid,
+    TopicPartition,
+)
+from kafka_on_spark.log.chain import from_halves
 
 LOG_START_OFFSET: Final = "log-start-offset"
 LOG_END_OFFSET: Final = "log-end-offset"
 LEADER_EPOCH: Final = "leader-epoch"
+CHAIN_HIGH: Final = "chain-high"
+CHAIN_LOW: Final = "chain-low"
+STARTS_ANEW: Final = "truncate_fully_and_start_at"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +69,7 @@ class _Counters:
     start: int = 0
     end: int = 0
     fence: int | None = None
+    chain: ChainDigest = NO_CHAIN
 
     def after(self, counters: Mapping[str, int]) -> "_Counters":
         """Return them after a commit."""
@@ -66,6 +77,9 @@ class _Counters:
             counters.get(LOG_START_OFFSET, self.start),
             counters.get(LOG_END_OFFSET, self.end),
             counters.get(LEADER_EPOCH, self.fence),
+            from_halves(counters[CHAIN_HIGH], counters.get(CHAIN_LOW))
+            if CHAIN_HIGH in counters
+            else self.chain,
         )
 
 
@@ -84,6 +98,7 @@ class ReplicaReplay:
         self._active: dict[int, LoggedBatch] = {}  # by the place of its life, in offset order
         self._entries: dict[str, FileEntry] = {}
         self._producers = ProducerReplay(self.findings)
+        self._is_chained = True
 
     def take(self, step: TableStep) -> None:
         """Go one step on."""
@@ -109,10 +124,12 @@ class ReplicaReplay:
             broker_id=self._replica.broker_id,
             replica_uuid=self._replica.replica_uuid,
             is_read=self._is_read,
+            is_chained=self._is_chained,
             first_version=self._first_version,
             last_version=self._version,
             log_start_offset=self._counters.start,
             log_end_offset=self._counters.end,
+            chain_before=self._counters.chain,
             fence=self._counters.fence,
             lives=tuple(self._lives),
             spans=tuple(self._spans),
@@ -163,6 +180,8 @@ class ReplicaReplay:
         self._check_counters(before, after)
         removed = self._removed_by(step)
         is_cut = self._check_removed(removed, after)
+        if step.operation != STARTS_ANEW:  # its chain is its leader's
+            self._check_chain_before(removed, before, after, is_cut=is_cut)
         self._remove(removed, step.version)
         if is_cut:
             self._producers.start_over(self._active.values())
@@ -178,7 +197,7 @@ class ReplicaReplay:
         # A follower that starts anew takes its leader's counters for its own.
         self._producers.counters(
             step.counters,
-            is_checked=step.operation != "truncate_fully_and_start_at",
+            is_checked=step.operation != STARTS_ANEW,
             version=step.version,
         )
         self._follow_span(before, after)
@@ -250,6 +269,21 @@ class ReplicaReplay:
                 )
         return is_cut
 
+    def _check_chain_before(
+        self, removed: Sequence[int], before: _Counters, after: _Counters, *, is_cut: bool
+    ) -> None:
+        """Check the chain digest before the first batch that is kept: that of the last one that
+        left the front, else what it was."""
+        left = [] if is_cut else [self._active[place] for place in removed]
+        expected = left[-1].chain_digest if left else before.chain
+        if after.chain != expected:
+            self._add(
+                "I15",
+                f"the chain digest before the log's first batch is said to be {after.chain}, and"
+                f" is {expected}",
+                after.start,
+            )
+
     def _remove(self, places: Sequence[int], version: int) -> None:
         for place in places:
             del self._active[place]
@@ -282,6 +316,16 @@ class ReplicaReplay:
                     f" {last.leader_epoch}",
                     batch.base_offset,
                 )
+            before = self._counters.chain if last is None else last.chain_digest
+            topic_id, partition = self._replica.key
+            if not batch.computes_after(before, topic_id, partition):
+                self._add(
+                    "I15",
+                    f"the chain digest of the batch at {batch.base_offset} is not the one that its"
+                    " header and what is before it make: one of both was changed",
+                    batch.base_offset,
+                )
+                self._is_chained = False
             self._producers.batch(batch, self._version)
             self._active[len(self._lives)] = batch
             self._lives.append(

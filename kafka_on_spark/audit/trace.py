@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from kafka_on_spark.audit.batches import LoggedBatch
 from kafka_on_spark.audit.findings import Finding
-from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid
+from kafka_on_spark.ids import NO_CHAIN, BrokerId, ChainDigest, PartitionKey, ReplicaUuid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +61,12 @@ class ReplicaTrace:
         broker_id: Whose replica.
         replica_uuid: Which making of it.
         is_read: Its log could be read to the end, so that what follows is its newest state.
+        is_chained: All chain digests that it ever had computed.
         first_version: Where the history begins.
         last_version: Where it ends.
         log_start_offset: In the last version.
         log_end_offset: In the last version.
+        chain_before: Chain digest before its first batch, in the last version.
         fence: In the last version; None: none yet.
         lives: Every batch that it ever had, in the order in which they came.
         spans: Its fences, oldest first.
@@ -78,10 +80,12 @@ class ReplicaTrace:
     broker_id: BrokerId
     replica_uuid: ReplicaUuid
     is_read: bool
+    is_chained: bool = True
     first_version: int = 0
     last_version: int = -1
     log_start_offset: int = 0
     log_end_offset: int = 0
+    chain_before: ChainDigest = NO_CHAIN
     fence: int | None = None
     lives: tuple[BatchLife, ...] = ()
     spans: tuple[EpochSpan, ...] = ()
@@ -94,6 +98,15 @@ class ReplicaTrace:
     def batches(self) -> list[LoggedBatch]:
         """The batches of the last version, in offset order."""
         return [life.batch for life in self.lives if life.removed_version is None]
+
+    def chain_at(self, offset: int) -> ChainDigest | None:
+        """Return the chain digest that the last version has at `offset`; None: no batch begins
+        or ends there."""
+        batches = self.batches
+        first = batches[0].base_offset if batches else self.log_end_offset
+        if offset == first:
+            return self.chain_before
+        return next((each.chain_digest for each in batches if each.end_offset == offset), None)
 
     def span_of(self, leader_epoch: int) -> EpochSpan | None:
         """Return the versions that were fenced at `leader_epoch`, or None."""

@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from hashlib import blake2b
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,11 +17,11 @@ from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import HighWatermarkRecord, PartitionChangeRecord, Stamp
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.replica_log import (
+from kafka_on_spark.storage.replica_headers import (
     HEADER_SCHEMA,
     TABLE_SCHEMA,
-    _add_actions,
-    _remove_actions,
+    add_actions,
+    remove_actions,
 )
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import RECORD_SCHEMA, new_segment
@@ -86,13 +87,13 @@ class Plant:
         **counters: int,
     ) -> int:
         """Commit whatever is asked for; return the version."""
-        add_actions = [action for batch in adds for action in _add_actions(batch)]
-        for action in add_actions:
+        added = [action for batch in self.chained(adds) for action in add_actions(batch)]
+        for action in added:
             edit(action)
-        remove_actions = [action for batch in removes for action in _remove_actions(batch)]
+        removed = [action for batch in removes for action in remove_actions(batch)]
         table = DeltaTable(str(self.folder))
         table.create_write_transaction(
-            [*add_actions, *remove_actions],
+            [*added, *removed],
             "append",
             Schema.from_arrow(TABLE_SCHEMA),
             partition_by=HEADER_SCHEMA.names,
@@ -108,6 +109,17 @@ class Plant:
             ),
         )
         return table.version() + 1
+
+    def chained(self, batches: Iterable[Batch]) -> list[Batch]:
+        """Return new batches with chain digests that compute, behind what the log has."""
+        made: list[Batch] = []
+        for batch in batches:
+            if batch.chain_digests:
+                made.append(batch)
+                continue
+            state = self.state
+            made.append(replace(state, batches=(*state.batches, *made)).chained(batch))
+        return made
 
     def append(self, *batches: Batch, operation: str = "append", **counters: int) -> int:
         """Commit batches with the log end that they lead to."""
@@ -132,6 +144,40 @@ class Plant:
         (log / "_last_checkpoint").unlink(missing_ok=True)
         assert max(checkpoints, default=-1) <= newest - versions
         return newest - versions
+
+
+def rechain(plant: Plant, before_it: ReplicaState) -> None:
+    """Make all chain digests of a table's commits compute again, as a forger would.
+
+    `before_it`: the log as it was before it was changed.
+    """
+    identity = before_it.identity
+    digests = {0: "0" * 32, int(before_it.batches[0].base_offset): before_it.chain_before}
+
+    def edit(action: dict) -> None:
+        if "add" not in action:
+            return
+        values = action["add"]["partitionValues"]
+        names = (
+            "base_offset", "end_offset", "batch_base_offset", "batch_record_count",
+            "partition_count", "leader_epoch", "producer_id", "producer_epoch", "sequence",
+            "payload_digest", "timestamp_type",
+        )  # fmt: skip
+        header = [
+            value if name == "producer_id" or value is None else int(value)
+            for name in names
+            for value in [values[name]]
+        ]
+        digest = action["add"]["path"].split("-")[2].removesuffix(".parquet")
+        before = digests[int(values["base_offset"])]
+        content = [before, identity.topic_id, identity.partition, *header]
+        content += [action["add"]["modificationTime"], None, digest]
+        text = json.dumps(content, separators=(",", ":"))
+        values["chain_digest"] = blake2b(text.encode(), digest_size=16).hexdigest()
+        digests[int(values["end_offset"])] = values["chain_digest"]
+
+    for version in range(plant.version + 1):
+        plant.edit_commit(version, edit)
 
 
 def edit_commit(path: Path, edit: Callable[[dict], None]) -> None:
@@ -185,6 +231,7 @@ def watermark(
     values = {
         "high_watermark": high_watermark,
         "high_watermark_epoch": register.high_watermark_epoch,
+        "high_watermark_chain": register.high_watermark_chain,
         "log_end_offset": register.log_end_offset,
         "leader_epoch": register.leader_epoch,
         "partition_epoch": register.partition_epoch,

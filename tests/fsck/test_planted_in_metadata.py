@@ -194,13 +194,15 @@ def test_i8_a_change_that_takes_the_high_watermark_back_and_does_not_say_so(life
     found(life.fsck(), "I8", metadata_offset=offset)
 
 
-def test_an_unclean_election_may_take_the_high_watermark_back(life):
+def test_an_unclean_election_may_take_the_high_watermark_back(life, leader):
     register = registration(life)
+    lower = register.high_watermark - 2
     change = changed(
         register,
         life,
         leader=register.leader,
-        high_watermark=register.high_watermark - 2,
+        high_watermark=lower,
+        high_watermark_chain=leader.state.chain_at(lower),
         unclean_generation=1,
     )
     commit_records(life, change)
@@ -232,6 +234,7 @@ def test_i9_a_high_watermark_that_moves_below_the_minimum_of_in_sync_replicas(li
     change = changed(register, life, isr=frozenset({register.leader}))
     batch = leader.batch(b"new")
     leader.append(batch)
+    committed = leader.state.chain_digest
     alone = register.merge(change.change)
     mark = watermark(
         alone,
@@ -239,6 +242,7 @@ def test_i9_a_high_watermark_that_moves_below_the_minimum_of_in_sync_replicas(li
         batch.end_offset,
         log_end_offset=batch.end_offset,
         high_watermark_epoch=register.leader_epoch,
+        high_watermark_chain=committed,
     )
     offset = commit_records(life, change, mark) + 1
 
