@@ -138,7 +138,8 @@ class FileClusterArchive:
         except ReplicaLostError as error:
             check_replaced(self._root, self._identity, self._options)
             raise CorruptLogError(
-                f"the metadata table {self._uri} is gone from its root: restore it from a copy"
+                f"the metadata table {self._uri} is gone from its root: restore it from a"
+                " copy, or empty the root to make another cluster"
             ) from error
 
     def metadata_rows(self, name: str) -> list[MetadataRows]:

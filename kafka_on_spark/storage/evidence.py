@@ -159,6 +159,8 @@ def table_flaw(
     Raises:
         KafkaStorageError: A file went while it was looked at.
     """
+    if any(look.names(place) is None for place in (folder.split("/", 1)[0], folder)):
+        return _lost(look, folder)  # also where a link stands in its place: that is no folder
     log, old = look.names(f"{folder}/{_LOG}"), look.names(f"{folder}/{OLD_COMMITS}")
     names = (log or frozenset()) | (old or frozenset())
     commits = {each for each in map(commit_version, names) if each is not None}

@@ -137,7 +137,8 @@ class DeltaMetadataLog:
             check_replaced(self.root, self.identity, self._options)
             if commit_size(self._files, self.uri, 0) is None:
                 raise CorruptLogError(
-                    f"the metadata table {self.uri} is gone from its root: restore it from a copy"
+                    f"the metadata table {self.uri} is gone from its root: restore it from a"
+                    " copy, or empty the root to make another cluster"
                 ) from error
             raise InconsistentClusterError(
                 f"the metadata log at {self.root} went back behind what this process has seen:"

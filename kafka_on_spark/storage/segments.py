@@ -19,7 +19,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
 
-from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, KafkaStorageError
+from kafka_on_spark.errors import (
+    CorruptLogError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    ReplicaLostError,
+)
 from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.ports import ReplicaAddress
@@ -267,7 +272,12 @@ def make_folder(address: ReplicaAddress, options: StorageOptions) -> None:
 
 def _make_folder(address: ReplicaAddress, options: StorageOptions) -> None:
     root, folder = address.root, replica_folder(address)
-    check_no_link(address)
+    link = link_to(address)
+    if link is not None:
+        raise KafkaStorageError(
+            f"{link} is a link: put the folder itself in its place, a replica lies on its broker's"
+            " root"
+        )
     if within(root, lambda: os.path.isdir(folder), look_seconds(root)):
         return
     check_directory(root, address.directory_id, options)
@@ -286,23 +296,27 @@ def _make_missing(folder: str) -> None:
             os.mkdir(each)
 
 
-def check_no_link(address: ReplicaAddress) -> None:
-    """Check that a local replica's folder lies on its root: no link leads out of it (FAULTS S2).
-
-    Raises:
-        KafkaStorageError: A folder on the way is a link.
-    """
+def link_to(address: ReplicaAddress) -> str | None:
+    """Return the link that stands in the place of a local replica's folder, or of one on the way to
+    it; None if there is none. It could lead out of the root (FAULTS S2)."""
     if not is_local(address.root):
-        return
+        return None
     folder = replica_folder(address)
     way = (os.path.dirname(folder), folder, f"{folder}/_delta_log")
     root = address.root
     links = within(root, lambda: list(filter(os.path.islink, way)), look_seconds(root))
-    if links:
-        raise KafkaStorageError(
-            f"{links[0]} is a link: a replica lies on its broker's root; put the folder itself in"
-            " the link's place"
-        )
+    return links[0] if links else None
+
+
+def check_no_link(address: ReplicaAddress) -> None:
+    """Check that a replica's folder lies on its root, before it is read.
+
+    Raises:
+        ReplicaLostError: A link stands in its place.
+    """
+    link = link_to(address)
+    if link is not None:
+        raise ReplicaLostError(f"{link} is a link, and a replica lies on its broker's root")
 
 
 def flush_folder(address: ReplicaAddress) -> None:
