@@ -178,6 +178,9 @@ class Table(pd.DataFrame):  # type: ignore[misc]
         return Table
 
     def __str__(self) -> str:
+        is_numbered = self.index.name is None and pd.api.types.is_integer_dtype(self.index.dtype)
+        if not (is_numbered and self.columns.is_unique):
+            return str(pd.DataFrame(self))  # made of one by its user: its index says something
         shown = self if len(self) <= ROWS_PRINTED_MAX else self.iloc[:ROWS_PRINTED_MAX]
         columns = [_printed(self[name], shown[name]) for name in self.columns]
         text = text_table(list(map(str, self.columns)), list(zip(*columns, strict=True)))

@@ -34,7 +34,8 @@ WANTED: Final = {
 ADVICE: Final = (
     f"install kafka_on_spark {__version__} there (by pip, or in the executors' image), or send an"
     " environment along (--archives environment.tar.gz#environment, with"
-    " PYSPARK_PYTHON=./environment/bin/python): see 'Real clusters' in the README"
+    " PYSPARK_PYTHON=./environment/bin/python), or, where Spark runs on this machine alone, import"
+    " kafka_on_spark before the session is made: see 'Real clusters' in the README"
 )
 
 PROBES_MAX: Final = 64

@@ -6,8 +6,11 @@ import pytest
 
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.inspect.changes import changes
+from kafka_on_spark.inspect.history import history_text
 from kafka_on_spark.metadata.image import ControllerLease, GroupOffset, TopicImage
+from kafka_on_spark.visible import visible
 from tests.builders import KEY, TOPIC, TOPIC_ID, broker, disk, image_of, partition
+from tests.unit.inspect.histories import entry
 from tests.unit.service.lives import life
 
 BEFORE = partition("1 2 3", hw=10)
@@ -141,3 +144,21 @@ def test_the_text_says_from_when_to_when_and_that_nothing_is_nothing():
         " (metadata offset 100):",
         "  nothing changed",
     ]
+
+
+EVIL = "\x1b]0;owned\x07\u202egpj"
+
+
+def test_texts_for_terminals_show_racks_roots_groups_and_causes_as_escapes():
+    image = image_of(partition("1 2 3"))
+    other = replace(image.brokers[BrokerId(1)], directory_id=disk(9), rack=EVIL, root=f"/{EVIL}")
+    after = replace(image, brokers={**image.brokers, BrokerId(1): other})
+    groups = {(EVIL, KEY): GroupOffset(offset=4, leader_epoch=None)}
+
+    told = str(changes(image, replace(after, groups=groups)))
+
+    assert told.count(visible(EVIL)) == 3
+    history = [entry(0, 1, 0, "1 2", f"root {EVIL} is away")]
+    assert visible(EVIL) in history_text(history)
+    for text in (told, history_text(history)):
+        assert all(line.isprintable() for line in text.splitlines())

@@ -133,3 +133,13 @@ def test_a_timeline_shows_nothing_that_a_terminal_would_obey():
 
     assert r"root \x1b]0;owned\x07 is away" in str(isr_history(evil))
     assert "\x1b" not in isr_history(evil)["cause"][0]
+
+
+def test_what_is_made_of_a_timeline_prints_as_pandas_has_it():
+    frame = leader_timeline(LOSS_AND_RETURN, end=at(30))
+
+    by_leader = frame.groupby("leader")["seconds"].sum().to_frame()
+
+    assert str(by_leader) == str(pd.DataFrame(by_leader))
+    assert "leader" in str(by_leader)
+    assert str(frame[["leader", "seconds"]]).splitlines()[0].split(" · ") == ["leader", "seconds"]
