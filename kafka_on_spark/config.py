@@ -191,6 +191,8 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     # Ours: within which rounds look at every replica, and the part of a core that they take for it.
     "replica.sweep.interval.ms": Setting("600000", _integer(1)),
     "replica.sweep.share": Setting("0.1", _ratio),
+    # Ours: how long a running stream waits for a metadata root that is away.
+    "metadata.away.timeout.ms": Setting("300000", _integer(0)),
     # Ours: how long a controller's lease lasts without a renewal. For liveness only.
     "controller.lease.ms": Setting("10000", _integer(1)),
 }

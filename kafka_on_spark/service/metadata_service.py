@@ -20,7 +20,9 @@ from kafka_on_spark.errors import (
     ClusterClosedError,
     CommitConflictError,
     KafkaOnSparkError,
+    KafkaStorageError,
     RequestTimedOutError,
+    RootAccessDeniedError,
 )
 from kafka_on_spark.ids import ControllerEpoch, Offset
 from kafka_on_spark.metadata.columns import nothing_to_collect
@@ -50,6 +52,8 @@ OWN_CHANGES_MAX: Final = 1000
 TakeTurn = Callable[[Callable[[], bytes] | None], AbstractContextManager[Turn]]
 """Waits for a turn; given is what tells what whoever has it may decide meanwhile, or None."""
 
+AWAY_PAUSE_MS_MIN: Final = 100.0
+AWAY_PAUSE_MS_MAX: Final = 5000.0
 PAUSE_MS_MIN: Final = 1.0
 PAUSE_MS_MAX: Final = 200.0
 
@@ -131,6 +135,30 @@ class MetadataService:
                 self._image = self._image.replay(*batches)
                 self._keep_results(*batches)
             return self._image
+
+    def catch_up_waiting(self) -> MetadataImage:
+        """Do as `catch_up`, and wait for a metadata root that is away, for as long as
+        `metadata.away.timeout.ms` says: what goes on for days outlives that.
+
+        Raises: as `catch_up`.
+        """
+        timeout_ms = self._image.settings().integer("metadata.away.timeout.ms")
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        pause_ms = AWAY_PAUSE_MS_MIN
+        while True:
+            try:
+                return self.catch_up()
+            except RootAccessDeniedError:
+                raise
+            except KafkaStorageError as error:
+                if self._clock.monotonic_ms() + pause_ms > deadline_ms:
+                    raise
+                if pause_ms == AWAY_PAUSE_MS_MIN:
+                    log.warning(
+                        "waits for the metadata root (%d ms at most): %s", timeout_ms, error
+                    )
+            self._clock.sleep_ms(pause_ms)
+            pause_ms = min(2 * pause_ms, AWAY_PAUSE_MS_MAX)
 
     @contextmanager
     def watching(

@@ -43,16 +43,20 @@ class Kept(Generic[T]):
         self._close = close
         self._open: dict[tuple[str, StorageOptions], T] = {}
 
-    def get(self, root: str, options: StorageOptions) -> tuple[T, MetadataImage | None]:
+    def get(
+        self, root: str, options: StorageOptions, *, is_patient: bool = False
+    ) -> tuple[T, MetadataImage | None]:
         """Return what is open of the cluster at `root`, caught up, and the image that it had
         before that; None if it was opened just now.
+
+        `is_patient`: what is open waits for a metadata root that is away.
 
         Raises: as what opens it.
         """
         place = (root, options)
         known = self._open.pop(place, None)
         before = None if known is None else self._metadata_of(known).image
-        if known is not None and not _catch_up(self._metadata_of(known)):
+        if known is not None and not _catch_up(self._metadata_of(known), is_patient):
             self._close(known)
             known, before = None, None
         found = self._open_new(root, options) if known is None else known
@@ -62,10 +66,13 @@ class Kept(Generic[T]):
         return found, before
 
 
-def _catch_up(metadata: MetadataService) -> bool:
+def _catch_up(metadata: MetadataService, is_patient: bool) -> bool:
     """Return whether the cluster is the one that was opened, and could be caught up with."""
     try:
-        metadata.catch_up()
+        if is_patient:
+            metadata.catch_up_waiting()
+        else:
+            metadata.catch_up()
     except KafkaOnSparkError:
         return False
     return True
@@ -87,9 +94,11 @@ def _maintenance() -> DaemonThreads:
 _METADATA: Final = Kept(_open_metadata, lambda metadata: metadata, MetadataService.close)
 
 
-def kept_metadata(root: str, options: StorageOptions) -> MetadataService:
-    """Return the metadata of the cluster at `root`, caught up.
+def kept_metadata(
+    root: str, options: StorageOptions, *, is_patient: bool = False
+) -> MetadataService:
+    """Return the metadata of the cluster at `root`, caught up; as `Kept.get` says.
 
     Raises: as `open_metadata`.
     """
-    return _METADATA.get(root, options)[0]
+    return _METADATA.get(root, options, is_patient=is_patient)[0]

@@ -94,8 +94,9 @@ def _check(
     return options
 
 
-def _metadata(options: SinkOptions) -> MetadataService:
-    return kept_metadata(normalize(options.cluster), StorageOptions(options.storage))
+def _metadata(options: SinkOptions, *, is_stream: bool) -> MetadataService:
+    root, storage = normalize(options.cluster), StorageOptions(options.storage)
+    return kept_metadata(root, storage, is_patient=is_stream)
 
 
 def _plan(metadata: MetadataService, options: SinkOptions, *, has_producer: bool) -> WritePlan:
@@ -191,7 +192,7 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
 
     def __init__(self, given: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         options = _check(given, schema, overwrite=overwrite, is_stream=False)
-        metadata = _metadata(options)
+        metadata = _metadata(options, is_stream=False)
         producer_id = producer_of(options.producer_id, options.sequence, options.transactional_id)
         check_producer(producer_id, None, options.sequence)
         self._options = options
@@ -252,7 +253,9 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         self._run = run
         self._plan: WritePlan | None = None
         if run not in _RUNS:  # else it is made to commit, and what was planned comes with the rows
-            self._plan = _plan(_metadata(self._options), self._options, has_producer=True)
+            self._plan = _plan(
+                _metadata(self._options, is_stream=True), self._options, has_producer=True
+            )
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Stage a task's rows, on an executor."""
@@ -279,7 +282,7 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
             )
         services = self._services()
         known = services.metadata.image
-        services.metadata.catch_up()
+        services.metadata.catch_up_waiting()
         writer = services.producers.take_over(self._options.transactional_id)
         producer = services.producers.begin(_producer_of(query_id), None, batchId)
         planned = Offset(staged[0].image_offset)

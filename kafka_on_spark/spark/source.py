@@ -225,7 +225,7 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         if self._metadata is None:
             self._metadata = self._reading.open_metadata()
         else:
-            self._metadata.catch_up()
+            self._metadata.catch_up_waiting()
         return self._metadata
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802

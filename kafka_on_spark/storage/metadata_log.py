@@ -112,13 +112,8 @@ class DeltaMetadataLog:
             )
         for name, value in self.identity.configuration.items():
             if found.get(name) != value:
-                raise CorruptLogError(
-                    f"the table at {self.uri} is another metadata root's: restore the one that"
-                    " belongs there",
-                    setting=name,
-                    expected=value,
-                    found=found.get(name),
-                )
+                words = f"the table at {self.uri} is another metadata root's: restore its own"
+                raise CorruptLogError(words, setting=name, expected=value, found=found.get(name))
 
     def _refresh(self) -> _End:
         self._end = None
@@ -133,6 +128,9 @@ class DeltaMetadataLog:
         both from another cluster in its place."""
         try:
             yield
+        except CorruptLogError:
+            check_replaced(self.root, self.identity, self._options)
+            raise
         except ReplicaLostError as error:
             check_replaced(self.root, self.identity, self._options)
             if commit_size(self._files, self.uri, 0) is None:
@@ -154,6 +152,17 @@ class DeltaMetadataLog:
             InconsistentClusterError: The log ends before `from_offset`: it went back.
             ClusterNotFoundError: Another cluster was made in this one's place.
         """
+        try:
+            with self._present():
+                return self._read(from_offset, to_offset)
+        except CorruptLogError:
+            # Its root may have been away for a moment: what is damaged is so when opened anew.
+            with self._delta.lock, self._present():
+                self._end = None
+                self._delta.forget()
+                return self._read(from_offset, to_offset)
+
+    def _read(self, from_offset: Offset, to_offset: Offset | None) -> list[MetadataBatch]:
         if self._is_still_at(from_offset):
             return []
         with self._delta.lock:

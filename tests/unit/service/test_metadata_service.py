@@ -11,6 +11,7 @@ from kafka_on_spark.errors import (
     InconsistentClusterError,
     KafkaStorageError,
     RequestTimedOutError,
+    RootAccessDeniedError,
 )
 from kafka_on_spark.ids import ControllerEpoch, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
@@ -333,3 +334,50 @@ def test_snapshot_that_fails_costs_time_only(open_service, log):
     log.is_offline = False
 
     assert open_service().catch_up() == service.image
+
+
+def away_until(log, clock, moment_ms):
+    """Take the log's root away until a moment."""
+    log.is_offline = True
+
+    def come_back():
+        log.is_offline = clock.monotonic_ms() < moment_ms
+
+    clock.on_sleep = come_back
+
+
+def test_a_stream_waits_for_a_metadata_root_that_is_away_for_less_than_its_time(
+    log, clock, open_service
+):
+    service = open_service()
+    service.submit(create_topic("orders"), timeout_ms=1000)
+    away_until(log, clock, 290_000)
+
+    image = service.catch_up_waiting()
+
+    assert "orders" in image.topic_ids
+    assert max(clock.slept_ms) <= 5000
+
+
+def test_a_stream_fails_when_its_metadata_root_stays_away(log, clock, open_service):
+    service = open_service()
+    service.submit(create_topic("orders"), timeout_ms=1000)
+    away_until(log, clock, 10**9)
+
+    with pytest.raises(KafkaStorageError):
+        service.catch_up_waiting()
+
+    assert 290_000 <= clock.monotonic_ms() <= 300_000
+
+
+def test_nobody_waits_for_a_metadata_root_that_refuses_him(log, clock, open_service, monkeypatch):
+    service = open_service()
+
+    def refuse(**asked):
+        raise RootAccessDeniedError("no permission")
+
+    monkeypatch.setattr(log, "read", refuse)
+    with pytest.raises(RootAccessDeniedError):
+        service.catch_up_waiting()
+
+    assert clock.slept_ms == []

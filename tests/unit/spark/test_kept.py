@@ -24,11 +24,16 @@ class Metadata:
     image: Image
     error: Exception | None = None
     is_closed: bool = False
+    waits: int = 0
 
     def catch_up(self):
         if self.error is not None:
             raise self.error
         self.image = Image(self.image.cluster_id, self.image.offset + 1)
+
+    def catch_up_waiting(self):
+        self.waits += 1
+        self.catch_up()
 
     def close(self):
         self.is_closed = True
@@ -87,6 +92,16 @@ def test_another_cluster_in_its_place_is_opened_anew(roots, clusters):
 
     assert first.is_closed
     assert (second.image.cluster_id, before) == ("another", None)
+
+
+def test_only_a_patient_one_waits_for_a_metadata_root_that_is_away(clusters):
+    first, _ = clusters.get("/m", OPTIONS)
+
+    clusters.get("/m", OPTIONS)
+    assert first.waits == 0
+
+    clusters.get("/m", OPTIONS, is_patient=True)
+    assert first.waits == 1
 
 
 @pytest.mark.parametrize(
