@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn
 _HALF_CHARACTER: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _WHOLE_MIN: Final = -(2**63)
 _WHOLE_END: Final = 2**64
+_DIGITS_MAX: Final = 20
 
 
 def parse_json(content: bytes | str) -> Any:
@@ -32,7 +33,7 @@ def parse_json(content: bytes | str) -> Any:
 
 
 def _whole(digits: str) -> int:
-    if len(digits) > 20 or not _WHOLE_MIN <= (number := int(digits)) < _WHOLE_END:
+    if len(digits) > _DIGITS_MAX or not _WHOLE_MIN <= (number := int(digits)) < _WHOLE_END:
         raise ValueError("a number of more than 64 bits")
     return number
 

@@ -4,11 +4,11 @@ I7 nothing is committed under a controller epoch once a higher one was claimed, 
 epoch has two owners, I11 a request is asked once and answered once at most, I15 both can be read.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from kafka_on_spark.audit.registers import Row
+from kafka_on_spark.stored_json import parse_json
 
 Flaw = tuple[str, str, int]
 """An invariant, a sentence, and the place in the commit of the row that breaks it."""
@@ -90,7 +90,7 @@ class RequestReplay:
 def _has(text: str, name: str, kind: type) -> bool:
     """Return whether a text is JSON of an object that has `name`, of that kind."""
     try:
-        said: Any = json.loads(text)
+        said: Any = parse_json(text)
     except ValueError:
         return False
     return isinstance(said, dict) and isinstance(said.get(name), kind)

@@ -24,6 +24,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord, Record
+from kafka_on_spark.stored_json import parse_json
 
 REQUEST_FIELDS: Final = frozenset(
     {"id", "command", "arguments", "asked_by", "timeout_ms", "deadline_at_ms"}
@@ -70,7 +71,7 @@ def request_of(record: AdminRequestRecord) -> Request:
         InvalidRequestError: It is none of this version's requests.
     """
     try:
-        said = json.loads(record.request)
+        said = parse_json(record.request)
         command = COMMANDS[said["command"]]
         return Request(
             order=CommandOrder(command, dict(said["arguments"])),
@@ -171,7 +172,7 @@ def response_of(result: AdminResultRecord) -> Any:
         ProtocolError: What the decider raised: the same class, sentence and context.
         KafkaOnSparkError: It raised what has no code.
     """
-    said = json.loads(result.result)
+    said = parse_json(result.result)
     code = said["code"]
     if code == NO_ERROR:
         return from_plain(said["response"])

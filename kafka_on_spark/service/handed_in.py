@@ -5,12 +5,13 @@ reports. A note that isn't readable, or of another version, says nothing: its ow
 """
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 from kafka_on_spark.controller.reports import PartitionReport, ReplicaReport
-from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.ids import ChainDigest, Offset, PartitionKey
 from kafka_on_spark.stored_json import parse_json
 
 
@@ -48,13 +49,8 @@ def _decode(note: bytes) -> list[PartitionReport]:
         return []
     try:
         return [_report(**fields) for fields in parse_json(content)]
-    except (
-        AttributeError,
-        KeyError,
-        TypeError,
-        ValueError,
-    ):  # of another version: it has fields that are not ours
-        return []
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return []  # of another version: it has fields that are not ours
 
 
 def _report(
@@ -66,15 +62,49 @@ def _report(
     **plain: Any,
 ) -> PartitionReport:
     return PartitionReport(
-        key=PartitionKey(*key),
+        key=PartitionKey(*_checked(key, PartitionKey)),
         leader=_replica(leader),
         followers=tuple(map(_replica, followers)),
-        borders=tuple((offset, digest) for offset, digest in borders),
-        **plain,
+        borders=tuple((_Border(*_checked(border, _Border))) for border in borders),
+        **_checked_fields(plain, PartitionReport),
     )
 
 
 def _replica(fields: Mapping[str, Any]) -> ReplicaReport:
     if fields.keys() != set(ReplicaReport.__slots__):  # what is left out has no meaning here
         raise ValueError(f"not a replica's report: {sorted(fields)}")
-    return ReplicaReport(**fields)
+    return ReplicaReport(**_checked_fields(fields, ReplicaReport))
+
+
+class _Border(NamedTuple):
+    offset: Offset
+    chain_digest: ChainDigest
+
+
+def _checked(values: Sequence[Any], kind: type) -> Sequence[Any]:
+    """Check that the values of a tuple are of the types that its fields have."""
+    _checked_fields(dict(zip(_types_of(kind), values, strict=True)), kind)
+    return values
+
+
+def _checked_fields(fields: Mapping[str, Any], kind: type) -> Mapping[str, Any]:
+    """Check that plain fields have values of their types: a report decides what is committed.
+
+    Raises:
+        TypeError, KeyError: One has not.
+    """
+    types = _types_of(kind)
+    for name, value in fields.items():
+        if type(value) not in types[name]:
+            raise TypeError(f"{name} can't be {value!r:.40}")
+    return fields
+
+
+@lru_cache
+def _types_of(kind: type) -> dict[str, frozenset[type]]:
+    return {name: frozenset(_plain_types(hint)) for name, hint in get_type_hints(kind).items()}
+
+
+def _plain_types(hint: Any) -> Iterator[type]:
+    for each in get_args(hint) or (hint,):
+        yield getattr(each, "__supertype__", each)

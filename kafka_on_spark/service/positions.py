@@ -5,7 +5,6 @@ precedence is Spark's: one timestamp for all, timestamps by partition, offsets
 (Source: KafkaSourceProvider.getKafkaOffsetRangeLimit).
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,6 +13,7 @@ from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import whole_number
 from kafka_on_spark.service.stream_offsets import CUT, Cut
 from kafka_on_spark.service.subscription import names_of
+from kafka_on_spark.stored_json import parse_json
 
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
@@ -113,14 +113,14 @@ def _parse_offsets(option: str, text: str, words: tuple[str, ...]) -> Positions:
         return word
     example = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
     offsets = _parse_json(option, text, _position, example)
-    return Offsets(offsets, Cut.from_json(json.loads(text).get(CUT)))
+    return Offsets(offsets, Cut.from_json(parse_json(text).get(CUT)))
 
 
 def _parse_json(
     option: str, text: str, read: Callable[[Any], Any], example: str
 ) -> dict[str, dict[int, Any]]:
     try:
-        parsed = json.loads(text)
+        parsed = parse_json(text)
         return {
             topic: {whole_number(number): read(value) for number, value in partitions.items()}
             for topic, partitions in parsed.items()

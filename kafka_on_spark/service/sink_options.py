@@ -3,7 +3,6 @@
 Pure: texts in, values out. Keys come lower-cased, as Spark hands them to a Python source.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -20,6 +19,7 @@ from kafka_on_spark.service.client_options import (
     meaningless,
 )
 from kafka_on_spark.service.source_options import cluster_root, flag, known_options, storage_options
+from kafka_on_spark.stored_json import parse_json
 
 _SINK_NAMES: Final = (
     "cluster",
@@ -128,7 +128,7 @@ def _expected_offsets(text: str | None) -> dict[str, dict[int, int]]:
         ' for instance {"flights":{"0":23,"1":0}}'
     )
     try:
-        topics = json.loads(text)
+        topics = parse_json(text)
     except ValueError:
         raise refusal from None
     if not isinstance(topics, dict):

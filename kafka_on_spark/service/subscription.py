@@ -4,7 +4,6 @@ Pure. A subscription is asked anew at each look for data, so that partitions, an
 topics, that appear later are found.
 """
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -12,6 +11,7 @@ from typing import Final
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.topic_pattern import compile_pattern
+from kafka_on_spark.stored_json import parse_json
 
 STRATEGIES: Final = ("subscribe", "subscribepattern", "assign")
 
@@ -87,7 +87,7 @@ def _parse_assign(text: str) -> dict[str, tuple[int, ...]]:
     if not text.strip().startswith("{"):
         raise refusal
     try:
-        parsed = json.loads(text)
+        parsed = parse_json(text)
     except ValueError:
         parsed = None
     if parsed is None or not all(_is_numbers(numbers) for numbers in parsed.values()):

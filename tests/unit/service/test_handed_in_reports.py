@@ -67,3 +67,39 @@ def test_a_note_of_another_version_says_nothing(place, change):
 @pytest.mark.parametrize("content", [None, 3, "x", [3], [None], {"a": 1}, [[]]])
 def test_a_note_that_holds_no_reports_says_nothing(content):
     assert handed_in([sealed(content)], besides=()) == []
+
+
+# fmt: off
+WRONG = [
+    ("leader_epoch", None), ("leader_epoch", 1.0), ("leader_epoch", "1"), ("leader_epoch", True),
+    ("key", ["t", "0"]), ("key", [None, 0]), ("key", ["t", 0, 0]), ("now_ms", [1]),
+    ("borders", [[1]]), ("borders", [["1", 2]]), ("followers", None), ("followers", {"a": 1}),
+]
+WRONG_OF_REPLICA = [
+    ("log_end_offset", None), ("log_end_offset", 1.5), ("fence", "0"), ("is_bad", 1), ("broker_id", "1"),
+    ("replica_uuid", None), ("error", 5), ("directory_id", {}),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("name, value", WRONG)
+def test_a_note_whose_report_has_a_value_of_another_type_says_nothing(name, value):
+    [fields] = fields_of(REPORTS[1:])
+
+    assert handed_in([sealed([fields | {name: value}])], besides=()) == []
+
+
+@pytest.mark.parametrize("name, value", WRONG_OF_REPLICA)
+def test_a_note_whose_replica_has_a_value_of_another_type_says_nothing(name, value):
+    [fields] = fields_of(REPORTS[1:])
+    fields["leader"] |= {name: value}
+
+    assert handed_in([sealed([fields])], besides=()) == []
+
+
+@pytest.mark.parametrize("content", [b"[" * 100_000, b'{"a":' * 50_000, b'["\\ud800"]', b"[1e999]"])
+def test_a_note_that_no_process_writes_says_nothing_and_stops_nobody(content):
+    note = blake2b(content, digest_size=16).digest() + content
+    mine = encode_reports(REPORTS)
+
+    assert handed_in([note, mine], besides=()) == REPORTS
