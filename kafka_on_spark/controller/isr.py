@@ -27,7 +27,7 @@ def alter_isr(
     if partition is None or partition.partition_epoch != report.partition_epoch:
         return None
     for seen in (report.leader, *report.followers):
-        if seen.is_bad_twice and _is_same_replica(partition, seen):
+        if is_verdict(seen) and _is_same_replica(partition, seen):
             change = lost_change(image, partition, seen.broker_id)
             cause = f"broker {seen.broker_id}: replica is bad: {seen.error}"
             return change_record(image, report.key, partition, change, cause)
@@ -57,6 +57,11 @@ def alter_isr(
     assert altered is not None, "somebody leaves or joins"
     cause = "; ".join([*leaving.values(), *_joined(report, joining)])
     return change_record(image, report.key, partition, altered, cause)
+
+
+def is_verdict(seen: ReplicaReport) -> bool:
+    """Return whether a replica is bad by two looks of one process: one alone changes nothing."""
+    return seen.is_bad_twice
 
 
 def _is_same_replica(partition: PartitionRegistration, seen: ReplicaReport) -> bool:

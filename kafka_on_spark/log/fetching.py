@@ -5,6 +5,7 @@ say whether both logs are one so far (KIP-595, KIP-320). Whether the log may be 
 in `leadership`.
 """
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Final
 
@@ -13,6 +14,7 @@ from kafka_on_spark.errors import (
     OffsetOutOfRangeError,
 )
 from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.epochs import EpochEnd, end_offset_for
 from kafka_on_spark.log.state import ReplicaState
 
@@ -92,3 +94,18 @@ def after_refusal(
     if error_code in _FENCED_CODES and asked_epoch == current_epoch:
         return FetchAction.WAIT_FOR_METADATA
     return FetchAction.RETRY
+
+
+def first_batches(batches: Sequence[Batch], bytes_max: int) -> list[Batch]:
+    """Return whole batches from the first on, at most `bytes_max` in all but one at least.
+
+    Source: replica.fetch.max.bytes (KIP-74).
+    """
+    taken: list[Batch] = []
+    size = 0
+    for batch in batches:
+        if taken and size + batch.size_bytes > bytes_max:
+            break
+        taken.append(batch)
+        size += batch.size_bytes
+    return taken

@@ -21,7 +21,7 @@ from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch, Segment
 from kafka_on_spark.log.epochs import latest_epoch_with_records
-from kafka_on_spark.log.fetching import OffsetPlace, check_fetch, place_of
+from kafka_on_spark.log.fetching import OffsetPlace, check_fetch, first_batches, place_of
 from kafka_on_spark.log.leadership import check_leader_epoch
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.log.truncation import follow
@@ -148,8 +148,7 @@ class _Fetcher:
         assert self._order.follower is not None
         try:
             state = follower_log.load()
-            if self._order.suspect is not None:
-                self._segments.check(self._order.follower, self._order.suspect)
+            self._check_suspect(self._order.follower, state)
             if state.is_fenced_above(self._epoch):  # the plan is stale
                 check_leader_epoch(state.leader_epoch, self._epoch)
         except KafkaOnSparkError as error:
@@ -160,11 +159,17 @@ class _Fetcher:
         """Return the leader's state, fenced at the current epoch: else it can't be planned on."""
         try:
             state = begin_leadership(leader_log, self._order.partition)
-            if self._order.suspect is not None and self._order.follower is None:
-                self._segments.check(self._order.leader, self._order.suspect)
+            if self._order.follower is None:
+                self._check_suspect(self._order.leader, state)
             return advance_to(leader_log, state, self._order.partition.log_start_offset)
         except KafkaOnSparkError as error:
             raise _RefusedError(failed_report(self._order.leader, error)) from error
+
+    def _check_suspect(self, address: ReplicaAddress, state: ReplicaState) -> None:
+        """Check the file that was found bad, if the log still names it: old ones are removed."""
+        suspect = self._order.suspect
+        if suspect is not None and any(suspect in batch.segments for batch in state.batches):
+            self._segments.check(address, suspect)
 
     def check_leadership(self, leader: ReplicaState) -> None:
         """Check that the leader's log, as it was seen, is of the leadership of the plan."""
@@ -382,18 +387,3 @@ class _Fetcher:
 
 def _is_above(follower: ReplicaState, leader: ReplicaState) -> bool:
     return place_of(leader, follower.log_end_offset) is OffsetPlace.ABOVE_END
-
-
-def first_batches(batches: Sequence[Batch], bytes_max: int) -> list[Batch]:
-    """Return whole batches from the first on, at most `bytes_max` in all but one at least.
-
-    Source: replica.fetch.max.bytes (KIP-74).
-    """
-    taken: list[Batch] = []
-    size = 0
-    for batch in batches:
-        if taken and size + batch.size_bytes > bytes_max:
-            break
-        taken.append(batch)
-        size += batch.size_bytes
-    return taken

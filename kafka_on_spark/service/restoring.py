@@ -53,14 +53,22 @@ def look_at_lost(
         state = replicas.open_anew(order.address).load()
         if not _proves_itself(state, order.partition):
             return RestoreResult(is_whole=False, is_wrong=True)
-        for batch in state.batches:
-            for segment in batch.segments:
-                segments.check(order.address, segment)
+        check_files(order.address, state, segments)
         # The disk must be the same after all of its files were read.
         again = replicas.open_anew(order.address).load()
     except KafkaOnSparkError as error:
         return RestoreResult(is_whole=False, is_wrong=is_evidence(error))
     return RestoreResult(is_whole=again.version == state.version)
+
+
+def check_files(address: ReplicaAddress, state: ReplicaState, segments: SegmentStore) -> None:
+    """Check that every file that a log names is there, with the bytes that its name says.
+
+    Raises: as SegmentStore.check.
+    """
+    for batch in state.batches:
+        for segment in batch.segments:
+            segments.check(address, segment)
 
 
 def _proves_itself(state: ReplicaState, partition: PartitionRegistration) -> bool:

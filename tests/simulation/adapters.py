@@ -43,6 +43,7 @@ class World:
         looked_at_ms: When the newest look at a replica that was read began, or before the first
             one, when a round found it made.
         are_clocks_right: All wall clocks say the same.
+        mistaken: Replicas that a look was mistaken about: no second one is.
     """
 
     scheduler: Scheduler
@@ -51,6 +52,7 @@ class World:
     seen: Counter[str] = field(default_factory=Counter)
     looked_at_ms: dict[tuple[PartitionKey, BrokerId], float] = field(default_factory=dict)
     are_clocks_right: bool = True
+    mistaken: set[str] = field(default_factory=set)
 
     def later(self, steps: int, put: Callable[[], None]) -> None:
         """Have `put` land after so many steps of the simulation."""
@@ -114,6 +116,8 @@ class SimulatedReplicaLog:
         if fault == "failed":
             raise KafkaStorageError("EIO")
         root.check_reads()
+        if fault == "mistaken":
+            self._be_mistaken()
         if self._is_checked:
             root.check_directory(self._address)
         table = self._table(root)
@@ -129,6 +133,14 @@ class SimulatedReplicaLog:
         self._seen_version = state.version
         check_log(state)
         return state
+
+    def _be_mistaken(self) -> None:
+        """Say of a table that it is wrong, which it is not: once, of any replica."""
+        place = folder(self._address)
+        if place not in self._world.mistaken:
+            self._world.mistaken.add(place)
+            self._world.seen["look that was mistaken"] += 1
+            raise CorruptLogError("a commit is gone, it seems")
 
     def _older(self, table: Table) -> ReplicaState:
         """Return a version that this handle has not passed yet: a stale listing."""
@@ -257,7 +269,9 @@ class SimulatedSegmentStore:
     def read(self, address: ReplicaAddress, segment: Segment) -> str:
         """Return a segment's bytes, verified."""
         root = self._world.disks.roots[address.root]
-        self._world.scheduler.call("read", root)
+        fault = self._world.scheduler.call("read", root)
+        if fault == "failed":
+            raise KafkaStorageError("EIO")
         root.check_reads()
         content = root.files.get(folder(address), {}).get(segment.path)
         if content != segment.digest:

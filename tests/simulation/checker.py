@@ -19,10 +19,16 @@ from kafka_on_spark.metadata.records import (
     PartitionRecord,
 )
 from tests.simulation import invariants
-from tests.simulation.cleaning import removed_is_nobodys
+from tests.simulation.cleaning import removed_is_nobodys, replica_at
 from tests.simulation.controllers import check_controllers
 from tests.simulation.disks import Disks, Root, Table
 from tests.simulation.ledger import NOBODY_HAS, Ledger, Log, Moment, records_of, require
+from tests.simulation.verdicts import (
+    note_made_anew,
+    removed_is_not_waited_for,
+    sound_is_not_lost,
+    taken_back_is_whole,
+)
 
 
 class Checker:
@@ -87,6 +93,7 @@ class Checker:
     def on_remove(self, place: str) -> None:
         """Check one removal of a replica's folder."""
         removed_is_nobodys(self.ledger, place)
+        removed_is_not_waited_for(self.ledger, *replica_at(place))
         self._seen["table removed"] += 1
 
     def on_metadata(
@@ -123,6 +130,9 @@ class Checker:
         invariants.high_watermark_never_falls(key, old, new)
         invariants.high_watermark_bounds(ledger, key, old, new, before)
         invariants.retention(key, old, new)
+        sound_is_not_lost(ledger, key, old, new)
+        taken_back_is_whole(ledger, key, old, new)
+        note_made_anew(ledger, key, old, new)
         if new.unclean_generation > old.unclean_generation:
             self._restart(key, old, new)
         elif new.high_watermark > old.high_watermark:

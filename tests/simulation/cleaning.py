@@ -71,6 +71,12 @@ def _is_assigned(ledger: Ledger, place: str) -> bool:
     return partition is not None and uuid in partition.replica_uuids
 
 
+def _is_former(ledger: Ledger, place: str) -> bool:
+    key, uuid = replica_at(place)
+    partition = ledger.image.partition(key)
+    return partition is not None and uuid in partition.former_uuids
+
+
 def removed_is_nobodys(ledger: Ledger, place: str) -> None:
     """I18, I19: a table is removed only after the commit that takes its replica away."""
     require(not _is_assigned(ledger, place), "I18 removed is nobody's", f"{place} is assigned")
@@ -82,7 +88,7 @@ def left_over(ledger: Ledger) -> list[str]:
         f"{root.url}/{place}"
         for root in ledger.disks.roots.values()
         for place in {**root.tables, **root.files}
-        if not _is_assigned(ledger, place)
+        if not _is_assigned(ledger, place) and not _is_former(ledger, place)
     ]
 
 

@@ -71,6 +71,8 @@ class Root:
         is_full: Nothing new fits.
         failing_calls: So many of the next calls fail (a burst of 503, one EIO).
         rotten: Files whose bytes are not what they were, by folder and path.
+        damaged: Folders in which a file was damaged once. It may have been put right, or removed by
+            retention, since somebody looked at it.
         lost: What stood in folders that this disk has lost, or that were removed: a late task may
             make a table there again.
     """
@@ -85,6 +87,7 @@ class Root:
     tables: dict[str, Table] = field(default_factory=dict)
     files: dict[str, dict[str, str]] = field(default_factory=dict)
     rotten: set[tuple[str, str]] = field(default_factory=set)
+    damaged: set[str] = field(default_factory=set)
     lost: dict[str, ReplicaState] = field(default_factory=dict)
 
     def check_reads(self) -> None:

@@ -164,6 +164,18 @@ class Faults:
         root.can_read = root.can_write = False
         return True
 
+    def _blink(self, root: Root) -> bool:
+        """Take a root away for a few calls."""
+        if not root.can_read:
+            return False
+        was_writable, root.can_read, root.can_write = root.can_write, False, False
+
+        def back() -> None:
+            root.can_read, root.can_write = True, root.can_write or was_writable
+
+        self._world.later(1 + self._world.scheduler.calls % 7, back)
+        return True
+
     def _read_only(self, root: Root) -> bool:
         root.can_write = False
         return True
@@ -240,6 +252,16 @@ class Faults:
             table.is_emptied = table.is_suspect = True
         return bool(tables)
 
+    def _mend(self, root: Root) -> bool:
+        """Put a file back that this disk had damaged: an operator restores it from a copy."""
+        for place, path in sorted(root.rotten):
+            digest = path.rsplit("-", 1)[-1].removesuffix(".parquet")
+            if place in root.tables and path in root.files.get(place, {}):
+                root.files[place][path] = digest
+                root.rotten.discard((place, path))
+                return True
+        return False
+
     def _rot(self, root: Root) -> bool:
         """Flip a bit of one segment."""
         for place, table in self._tables(root):
@@ -250,5 +272,6 @@ class Faults:
                 if segment.path in files:
                     files[segment.path] = "?" * len(segment.digest)
                     root.rotten.add((place, segment.path))
+                    root.damaged.add(place)
                     return True
         return False

@@ -6,7 +6,7 @@ Kept beside the code under test, from the raw effects alone. Invariants compare 
 from collections import Counter
 from dataclasses import dataclass, field
 
-from kafka_on_spark.ids import LOST, BrokerId, PartitionKey
+from kafka_on_spark.ids import LOST, BrokerId, PartitionKey, ReplicaUuid
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -79,6 +79,7 @@ class Ledger:
         invoked: Every value that a client ever tried to append.
         idempotent: Those that came with a producer.
         home_of: In which partition each committed value is.
+        lost_tables: Replicas that were lost and made anew, until the new making is in sync.
         seen: The "sometimes" counters.
     """
 
@@ -88,6 +89,7 @@ class Ledger:
     invoked: set[int] = field(default_factory=set)
     idempotent: set[int] = field(default_factory=set)
     home_of: dict[int, int] = field(default_factory=dict)
+    lost_tables: dict[tuple[PartitionKey, BrokerId], set[ReplicaUuid]] = field(default_factory=dict)
     seen: Counter[str] = field(default_factory=Counter)
 
     def log(self, key: PartitionKey) -> Log:

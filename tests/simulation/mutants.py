@@ -6,14 +6,17 @@ A checker that sees nothing would pass all of them.
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 from unittest.mock import patch
 
-from kafka_on_spark.controller import high_watermark, lease, sweep
+from kafka_on_spark.controller import high_watermark, isr, lease, sweep
+from kafka_on_spark.controller.cleaning import _Uuids
+from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
 from kafka_on_spark.ids import KEEP, Offset
 from kafka_on_spark.log import operations, producer_state
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.service import appender, cleaning
+from kafka_on_spark.service import appender, cleaning, fetch_reports, restoring
 from kafka_on_spark.service import replication as fetching
 
 
@@ -48,6 +51,15 @@ def _no(*arguments: Any, **named: Any) -> bool:
 
 def _none(*arguments: Any, **named: Any) -> int:
     return 0
+
+
+def _is_anything_stored(error: Exception) -> bool:
+    return isinstance(error, ReplicaLostError | CorruptLogError | KafkaStorageError)
+
+
+def _is_one_of_now(image: Any, making: Any) -> bool:
+    partition = image.partition(making.key)
+    return partition is not None and making.replica_uuid in partition.replica_uuids
 
 
 def _all_long_ago(batches: Any, wanted: Any) -> dict[Any, int]:
@@ -126,6 +138,25 @@ MUTANTS = [
     Mutant(
         "what was not looked at is never reported as caught up",
         ((sweep.NotLookedAt, "count", _none),),
+    ),
+    Mutant(
+        "a replica is lost only when a second look finds it bad again",
+        ((isr, "is_verdict", attrgetter("is_bad")),),
+    ),
+    Mutant(
+        "an error of the system or the store is no verdict",
+        ((fetch_reports, "is_evidence", _is_anything_stored),),
+    ),
+    Mutant(
+        "a lost replica's table stays until its new making is in sync",
+        (
+            (cleaning, "is_assigned", _is_one_of_now),
+            (_Uuids, "all", property(lambda self: frozenset(self.replicas))),
+        ),
+    ),
+    Mutant(
+        "a replica is taken back only with all of its files",
+        ((restoring, "check_files", _nothing),),
     ),
     Mutant(
         "a table is removed only once its replica was taken away",

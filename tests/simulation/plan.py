@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from typing import Final
 
 CALL_FAULTS: Final = {
-    "load": ("stale", "failed", "slow"),
+    "load": ("stale", "failed", "mistaken", "slow"),
     "commit": ("lost", "unsaid", "delayed", "settled", "refused", "slow"),
     "metadata append": ("lost", "unsaid", "delayed", "settled", "refused", "slow"),
     "metadata read": ("failed", "slow"),
     "copy": ("failed", "slow"),
     "put": ("failed", "slow"),
     "make": ("lost", "slow"),
-    "probe": ("slow",),
+    "probe": ("failed", "slow"),
     "list": ("failed", "slow"),
     "hint read": ("lost", "failed", "slow"),
     "hint write": ("lost", "failed", "slow"),
     "remove": ("failed", "slow"),
-    "read": ("slow",),
+    "read": ("failed", "slow"),
 }
 """What a port call may meet, by operation."""
 
@@ -29,12 +29,14 @@ EVENTS: Final = {
     "read-only": 4,
     "full": 4,
     "burst": 6,
+    "blink": 10,
     "sticky": 2,
     "wipe": 3,
     "lose tables": 3,
     "roll back": 30,  # most of the time its broker is not down, and nothing comes of it
     "empty": 3,
     "rot": 3,
+    "mend": 20,  # most of the time nothing is damaged
     "metadata away": 3,
     "kill": 6,
     "freeze": 8,
@@ -67,6 +69,7 @@ class Plan:
         skew_ms: Wall clocks are wrong by at most this.
         delete_delay_ms: file.delete.delay.ms.
         sweep_ms: replica.sweep.interval.ms.
+        verdict_ms: replica.verdict.delay.ms.
         is_unclean: unclean.leader.election.enable; one disk more may lose data at once.
     """
 
@@ -86,6 +89,7 @@ class Plan:
     session_ms: int = 1500
     fetch_bytes: int = 1_000_000
     skew_ms: int = 0
+    verdict_ms: int = 300
     is_unclean: bool = False
     delete_delay_ms: int = 0
     sweep_ms: int = 1000
@@ -124,4 +128,5 @@ def plan_of(seed: int) -> Plan:
         is_unclean=rng.random() < 0.12,
         delete_delay_ms=rng.choice([0, 200, 2000]),
         sweep_ms=rng.choice([100, 1000, 10_000]),
+        verdict_ms=rng.choice([20, 100, 300, 2000]),
     )

@@ -4,6 +4,7 @@ What runs on executors here is what runs there: `fetch`, `make_replica`, the pro
 """
 
 import random
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +29,7 @@ from kafka_on_spark.service.cleaning import Cleaner, ListOrder, ListResult, Remo
 from kafka_on_spark.service.controller_loop import ControllerLoop
 from kafka_on_spark.service.fetch_pace import FetchPace
 from kafka_on_spark.service.grown_topics import GrownTopics
+from kafka_on_spark.service.lasting_errors import LastingErrors
 from kafka_on_spark.service.making import MakeOrder, MakeResult, make_replica
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.probes import ProbeOrder, ProbeResult
@@ -35,6 +37,12 @@ from kafka_on_spark.service.producers import ProducerRuns
 from kafka_on_spark.service.recovery import LookOrder, look_at
 from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.replication_round import ReplicationRound
+from kafka_on_spark.service.restoring import (
+    RestoreOrder,
+    Restorer,
+    RestoreResult,
+    look_at_lost,
+)
 from kafka_on_spark.service.second_look import SecondLooks
 from kafka_on_spark.service.stage_plan import StagedSegment, StageOrder
 from kafka_on_spark.service.sweeping import Sweep
@@ -95,11 +103,18 @@ def look_task(worker: Worker, order: LookOrder) -> ReplicaLook | None:
     return look_at(order, worker.replicas)
 
 
+def restore_task(worker: Worker, order: RestoreOrder) -> RestoreResult:
+    """Say whether a replica that was lost is whole."""
+    return look_at_lost(order, worker.replicas, worker.segments)
+
+
 def probe_task(worker: Worker, order: ProbeOrder) -> ProbeResult:
     """Ask one root whether it answers, is its disk, and takes writes."""
     root = worker.world.disks.roots[order.root]
-    worker.world.scheduler.call("probe", root)
+    fault = worker.world.scheduler.call("probe", root)
     try:
+        if fault == "failed":
+            raise KafkaStorageError("EIO")
         root.check_reads()
         if root.directory_id != order.directory_id:
             raise KafkaStorageError("the root is not the disk it was")
@@ -172,7 +187,18 @@ class Driver:
             run=lambda orders: self.threads.map(
                 lambda order: fetch_task(self.worker, order), orders
             ),
+            lasting=LastingErrors(
+                self.metadata,
+                self.clock,
+                run_probes=lambda orders: self._here(probe_task, orders),
+                run_looks=lambda orders: self._here(look_task, orders),
+                timeout_ms=TIMEOUT_MS,
+            ),
             timeout_ms=TIMEOUT_MS,
+        )
+        self.restorer = Restorer(
+            self.clock,
+            run_restores=lambda orders: self.executors.run(restore_task, orders),
         )
         appender = Appender(
             self.metadata,
@@ -227,8 +253,13 @@ class Driver:
             new_uuid=lambda: f"renewed{self.node.new_uuid()}",
             timeout_ms=TIMEOUT_MS,
             looks=self.looks,
+            restorer=self.restorer,
             pace=self.pace,
         )
+
+    def _here(self, task: Callable[[Worker, Any], Any], orders: Sequence[Any]) -> list[Any]:
+        """Do tasks in this process."""
+        return self.threads.map(lambda order: task(self.worker, order), orders)
 
     def _run_makes(self, orders: list[MakeOrder]) -> list[MakeResult]:
         return self.threads.map(lambda order: make_task(self.worker, order), orders)
@@ -243,6 +274,7 @@ class Driver:
             run_looks=lambda orders: self.executors.run(look_task, orders),
             draws=self.draws,
             timeout_ms=TIMEOUT_MS,
+            restorer=self.restorer,
             clean=self.cleaner.clean,
             run_commands=lambda orders: self.executors.run(command_task, orders),
         )

@@ -115,6 +115,7 @@ class Simulation:
             "replica.fetch.max.bytes": plan.fetch_bytes,
             "file.delete.delay.ms": plan.delete_delay_ms,
             "replica.sweep.interval.ms": plan.sweep_ms,
+            "replica.verdict.delay.ms": plan.verdict_ms,
         }
         brokers = [
             (each.broker_id, each.url, None, DirectoryId(f"dir{each.broker_id}")) for each in roots

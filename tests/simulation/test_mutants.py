@@ -47,9 +47,29 @@ def hasty(seed: int) -> Plan:
     )
 
 
+def damaged(seed: int) -> Plan:
+    """Return a plan of files that are damaged and put right, and of looks that fail in passing."""
+    return replace(
+        plan_of(seed),
+        brokers=3,
+        partitions=1,
+        min_isr=2,
+        clients=(None,),
+        steps=1500,
+        controllers=2,
+        replicators=2,
+        lag_ms=60,
+        session_ms=40,
+        verdict_ms=20,
+        events={"rot": 0.01, "mend": 0.05, "offline": 0.02, "blink": 0.01},
+        call_faults={"failed": 0.02, "mistaken": 0.02},
+        is_unclean=True,
+    )
+
+
 def plans() -> list[Plan]:
     """Return plans to try in turn, of all sorts."""
-    return [make(seed) for seed in range(SEEDS_MAX) for make in (plan_of, eager, hasty)]
+    return [make(seed) for seed in range(SEEDS_MAX) for make in (plan_of, eager, hasty, damaged)]
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.rule)

@@ -1,5 +1,7 @@
 """What is found bad is looked at a second time by the same process before it is lost."""
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_on_spark.controller.brokers import change_record
@@ -196,3 +198,14 @@ def test_what_could_not_be_committed_is_kept(rounds, monkeypatch):
 
     rounds.looks.finish()
     assert registration(rounds).directory_of(THIRD) == LOST
+
+
+def test_a_file_that_retention_has_removed_since_is_no_loss(rounds):
+    [batch] = rounds.replicas.open(address(3, key=rounds.keys[0])).load().batches
+    [segment] = batch.segments
+    gone = replace(segment, path=segment.path.replace("a0", "gone"))
+    rounds.looks.note_one(Finding(rounds.keys[0], THIRD, uuid_on(3), gone))
+
+    rounds.looks.finish()
+
+    assert LOST not in registration(rounds).directories
