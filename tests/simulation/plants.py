@@ -6,13 +6,17 @@ breaks. `PLANTED` says which invariant must see it.
 
 from dataclasses import replace
 
-from kafka_on_spark.ids import LOST
 from kafka_on_spark.metadata.records import PartitionRecord
 from tests.simulation import healing, invariants
 from tests.simulation.cleaning import nothing_is_left
 from tests.simulation.disks import folder
 from tests.simulation.ledger import Moment
 from tests.simulation.stage import KEY
+from tests.simulation.verdict_plants import (
+    lost_table_removed_before_it_is_replaced,
+    sound_member_called_lost,
+    taken_back_without_files,
+)
 
 
 def short_member(stage):
@@ -42,29 +46,6 @@ def incomplete_joiner(stage):
         stage.add(broker_id, stage.batch(12, 2), operation)
     stage.high_watermark(3)
     stage.change(isr=frozenset({1, 2, 3}))
-
-
-def sound_member_called_lost(stage):
-    """3 has all that is committed, on its disk, and is called lost."""
-    stage.change(directories=("dir1", "dir2", LOST), isr=frozenset({1, 2}))
-
-
-def taken_back_without_files(stage):
-    """3 is taken back, and its files are gone."""
-    stage.table(3).is_emptied = True
-    stage.change(directories=("dir1", "dir2", LOST), isr=frozenset({1, 2}))
-    stage.table(3).is_emptied = False
-    stage.disks.root_of(3).files.clear()
-    stage.change(directories=("dir1", "dir2", "dir3"))
-
-
-def lost_table_removed_before_it_is_replaced(stage):
-    """3 was made anew, and is not in sync yet."""
-    place = folder(stage.address(3))
-    stage.table(3).is_emptied = True
-    stage.change(directories=("dir1", "dir2", LOST), isr=frozenset({1, 2}))
-    stage.change(replica_uuids=("uuid1", "uuid2", "another"), directories=("dir1", "dir2", None))
-    stage.disks.remove(stage.disks.root_of(3), place)
 
 
 def acked_above_the_high_watermark(stage):

@@ -47,7 +47,6 @@ from kafka_on_spark.service.second_look import SecondLooks
 from kafka_on_spark.service.stage_plan import StagedSegment, StageOrder
 from kafka_on_spark.service.sweeping import Sweep
 from tests.simulation.adapters import (
-    Executors,
     SimulatedMetadataLog,
     SimulatedReplicaStore,
     SimulatedSegmentStore,
@@ -55,6 +54,7 @@ from tests.simulation.adapters import (
     World,
 )
 from tests.simulation.cleaning import list_folders, remove_folder
+from tests.simulation.executors import Executors
 from tests.simulation.scheduler import Clock, Lock, Node, Threads
 
 TIMEOUT_MS = 8_000
