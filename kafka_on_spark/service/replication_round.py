@@ -6,6 +6,8 @@ the ISR, a reassignment. A slice of all is looked at besides, to find what nobod
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, groupby
+from operator import attrgetter
 
 from kafka_on_spark.controller.replication import conclude
 from kafka_on_spark.controller.reports import PartitionReport
@@ -27,12 +29,14 @@ from kafka_on_spark.service.making import (
     unmade_replicas,
 )
 from kafka_on_spark.service.metadata_service import MetadataService
+from kafka_on_spark.service.partition_looks import LookOrders
 from kafka_on_spark.service.replication import FetchOrder, FetchResult
 from kafka_on_spark.service.restoring import Restorer
 from kafka_on_spark.service.second_look import SecondLooks
 from kafka_on_spark.service.sweeping import Scope, Sweep, SweepTurn
 
 RunFetches = Callable[[Sequence[FetchOrder]], list[FetchResult]]
+RunLooks = Callable[[Sequence[LookOrders]], list[list[FetchResult]]]
 RunMakes = Callable[[Sequence[MakeOrder]], list[MakeResult]]
 
 
@@ -109,6 +113,7 @@ class ReplicationRound:
         *,
         sweep: Sweep,
         run_fetches: RunFetches,
+        run_looks: RunLooks,
         run_makes: RunMakes,
         new_uuid: Callable[[], str],
         timeout_ms: int,
@@ -121,6 +126,7 @@ class ReplicationRound:
         self._clock = clock
         self._sweep = sweep
         self._run_fetches = run_fetches
+        self._run_looks = run_looks
         self._run_makes = run_makes
         self._new_uuid = new_uuid
         self._timeout_ms = timeout_ms
@@ -201,7 +207,7 @@ class ReplicationRound:
         paced = PacedOrders(tuple(planned))
         if self._pace is not None:
             paced = self._pace.plan(image, planned, self._call, is_sweep=is_sweep)
-        results = self._run_fetches(paced.orders) if paced.orders else []
+        results = self._run(paced.orders, is_look=is_look)
         reports = merge_reports([each.report for each in results])
         self._looks.note(reports)
         done.isr_changes += self.conclude(reports)
@@ -218,6 +224,14 @@ class ReplicationRound:
             if not refusals(result)
         }
         return {each.key for each in planned if _fetcher(each) not in seen}, paced
+
+    def _run(self, orders: Sequence[FetchOrder], *, is_look: bool) -> list[FetchResult]:
+        if not orders:
+            return []
+        if not is_look:
+            return self._run_fetches(orders)
+        looks = [tuple(group) for _, group in groupby(orders, attrgetter("key"))]
+        return list(chain.from_iterable(self._run_looks(looks)))
 
     def make_replicas(self, keys: Iterable[PartitionKey]) -> list[MakeResult]:
         """Make what was never made of `keys`' replicas; one commit for all."""

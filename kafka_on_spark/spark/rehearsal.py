@@ -2,9 +2,11 @@
 
 import random
 from collections.abc import Sequence
+from itertools import islice
 
 from kafka_on_spark.service.fetch_pace import FetchPace
 from kafka_on_spark.service.making import make_replica
+from kafka_on_spark.service.partition_looks import LookOrders
 from kafka_on_spark.service.rehearsed import (
     RehearsedMetadata,
     RehearsedReplicas,
@@ -28,11 +30,16 @@ def rehearsed_round(services: Services, rehearsed: RehearsedMetadata) -> Replica
     def run(orders: Sequence[FetchOrder]) -> list[FetchResult]:
         return services.in_threads(lambda order: fetch(order, replicas, segments, clock), orders)
 
+    def look(looks: Sequence[LookOrders]) -> list[list[FetchResult]]:
+        results = iter(run([order for orders in looks for order in orders]))
+        return [list(islice(results, len(orders))) for orders in looks]
+
     return ReplicationRound(
         rehearsed,
         clock,
         sweep=Sweep(clock, services.sweep_hints, random_below=random.randrange, is_rehearsed=True),
         run_fetches=run,
+        run_looks=look,
         run_makes=lambda orders: [make_replica(each, replicas) for each in orders],
         new_uuid=new_uuid,
         timeout_ms=timeout_ms,

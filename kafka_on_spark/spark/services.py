@@ -35,6 +35,7 @@ from kafka_on_spark.service.lasting_errors import LastingErrors
 from kafka_on_spark.service.log_starts import plan_log_starts
 from kafka_on_spark.service.making import MakeOrder, MakeResult
 from kafka_on_spark.service.metadata_service import MetadataService
+from kafka_on_spark.service.partition_looks import LookOrders
 from kafka_on_spark.service.past import go_back
 from kafka_on_spark.service.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.service.producers import ProducerRuns
@@ -57,6 +58,7 @@ from kafka_on_spark.spark.tasks import (
     log_start_task,
     look_task,
     make_task,
+    partition_look_task,
     probe_task,
     remove_task,
     restore_task,
@@ -256,6 +258,7 @@ class Services:
             self.clock,
             sweep=self.sweep,
             run_fetches=self._run_fetches,
+            run_looks=self._run_partition_looks,
             run_makes=self._run_makes,
             new_uuid=new_uuid,
             timeout_ms=self.timeout_ms,
@@ -288,6 +291,9 @@ class Services:
 
     def _run_fetches(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
         return self.runner.run(partial(fetch_task, options=self.options), orders)
+
+    def _run_partition_looks(self, looks: Sequence[LookOrders]) -> list[list[FetchResult]]:
+        return self.runner.run(partial(partition_look_task, options=self.options), looks)
 
     def _run_commands(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
         """Send commands to tables.

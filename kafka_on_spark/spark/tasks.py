@@ -20,6 +20,7 @@ from kafka_on_spark.service.audit import AuditOrder, audit_replica
 from kafka_on_spark.service.cleaning import ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.service.log_starts import LogStartOrder, run_log_start
 from kafka_on_spark.service.making import MakeOrder, MakeResult, make_replica
+from kafka_on_spark.service.partition_looks import LookOrders, look_at_partition
 from kafka_on_spark.service.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.service.recovery import LookOrder, look_at
 from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
@@ -46,6 +47,13 @@ def fetch_task(order: FetchOrder, options: StorageOptions) -> FetchResult:
         replicas.open(order.follower).maintain()
         log.debug("%d records copied to broker %d", result.copied_records, order.follower.broker_id)
     return result
+
+
+def partition_look_task(orders: LookOrders, options: StorageOptions) -> list[FetchResult]:
+    """Look at all replicas of one partition."""
+    return look_at_partition(
+        orders, replica_store(options), FileSegmentStore(options), SystemClock()
+    )
 
 
 def make_task(order: MakeOrder, options: StorageOptions) -> MakeResult:

@@ -134,7 +134,7 @@ def set_time(hint, at_ms):
 
 
 def test_what_was_not_looked_at_is_never_said_to_be_caught_up(disks, monkeypatch):
-    """The hint is lost, and a round has time for five partitions at a tenth of a second an order."""
+    """The hint is lost, and a round has time for five partitions at a fifth of a second each."""
     monkeypatch.setattr(sweeping, "FIRST_LOOKS", 2)
     (disks.metadata_root / NAME).unlink()
     cluster = with_clock(disks, disks.open())
@@ -150,7 +150,7 @@ def test_what_was_not_looked_at_is_never_said_to_be_caught_up(disks, monkeypatch
 
 def _slow(disks, run):
     def slow(task, orders):
-        disks.clock.advance(100 * len(orders))
+        disks.clock.advance(200 * len(orders))
         return run(task, orders)
 
     return slow

@@ -156,6 +156,7 @@ class Replicating:
             process.clock,
             sweep=Sweep(process.clock, MemorySweepHints(), random_below=lambda below: 0),
             run_fetches=lambda orders: process.map(_fetching(process), orders),
+            run_looks=lambda looks: [process.map(_fetching(process), orders) for orders in looks],
             run_makes=lambda orders: process.map(
                 lambda order: make_replica(order, process.replicas), orders
             ),

@@ -32,6 +32,7 @@ from kafka_on_spark.service.grown_topics import GrownTopics
 from kafka_on_spark.service.lasting_errors import LastingErrors
 from kafka_on_spark.service.making import MakeOrder, MakeResult, make_replica
 from kafka_on_spark.service.metadata_service import MetadataService
+from kafka_on_spark.service.partition_looks import LookOrders, look_at_partition
 from kafka_on_spark.service.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.service.producers import ProducerRuns
 from kafka_on_spark.service.recovery import LookOrder, look_at
@@ -76,12 +77,25 @@ def fetch_task(worker: Worker, order: FetchOrder) -> FetchResult:
     """Bring one follower up to its leader."""
     began_ms = worker.world.scheduler.now_ms
     result = fetch(order, worker.replicas, worker.segments, worker.clock)
+    note_look(worker.world, result, began_ms)
+    return result
+
+
+def partition_look_task(worker: Worker, orders: LookOrders) -> list[FetchResult]:
+    """Look at all replicas of one partition."""
+    began_ms = worker.world.scheduler.now_ms
+    results = look_at_partition(orders, worker.replicas, worker.segments, worker.clock)
+    for result in results:
+        note_look(worker.world, result, began_ms)
+    return results
+
+
+def note_look(world: World, result: FetchResult, began_ms: float) -> None:
+    """Note which replicas were read by a look that began then."""
     for seen in (result.report.leader, *result.report.followers):
         if seen.error_code == NO_ERROR:
-            looked_at_ms = worker.world.looked_at_ms
-            place = (order.key, seen.broker_id)
-            looked_at_ms[place] = max(began_ms, looked_at_ms.get(place, 0.0))
-    return result
+            place = (result.report.key, seen.broker_id)
+            world.looked_at_ms[place] = max(began_ms, world.looked_at_ms.get(place, 0.0))
 
 
 def command_task(worker: Worker, order: FetchOrder) -> FetchResult:
@@ -249,6 +263,7 @@ class Driver:
             self.clock,
             sweep=self.sweep,
             run_fetches=lambda orders: self.executors.run(fetch_task, orders),
+            run_looks=lambda looks: self.executors.run(partition_look_task, looks),
             run_makes=self._run_makes,
             new_uuid=lambda: f"renewed{self.node.new_uuid()}",
             timeout_ms=TIMEOUT_MS,

@@ -98,6 +98,7 @@ class Rounds:
             self.clock,
             sweep=self.sweep,
             run_fetches=self._run_fetches,
+            run_looks=lambda looks: [self._run_fetches(orders) for orders in looks],
             run_makes=lambda orders: [make_replica(each, self.replicas) for each in orders],
             new_uuid=lambda: "another",
             timeout_ms=1000,
