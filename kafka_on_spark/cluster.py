@@ -28,7 +28,7 @@ from kafka_on_spark.service.policy_replay import PolicyReplay, replay
 from kafka_on_spark.service.reading import ReadOrder, plan_reads
 from kafka_on_spark.service.replication_round import ReplicationReport
 from kafka_on_spark.service.what_if import Forecast, forecast, who_dies
-from kafka_on_spark.spark.creation import commit_creation, one_creation, prepare_roots, roots_of
+from kafka_on_spark.spark.creation import commit_creation, prepare_roots, roots_of
 from kafka_on_spark.spark.frames import check_frame, is_frame, stage_frame
 from kafka_on_spark.spark.fsck import check_tables
 from kafka_on_spark.spark.services import Services
@@ -75,8 +75,7 @@ class Cluster(Reassigning):
         settings = cluster_settings(configs)
         roots = roots_of(brokers, racks)
         url = normalize(metadata_root)
-        with one_creation(url, options):
-            made = prepare_roots(url, roots, racks or {}, options, root_mode)
+        made = prepare_roots(url, roots, racks or {}, options, root_mode)
         services = Services.open(url, options, spark)
         commit_creation(services, url, *made, settings)
         return cls(url, services)

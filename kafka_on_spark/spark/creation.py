@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from kafka_on_spark.controller.brokers import register_broker
 from kafka_on_spark.errors import (
     DuplicateBrokerRegistrationError,
     InconsistentClusterIdError,
     InvalidRootError,
+    KafkaOnSparkError,
 )
 from kafka_on_spark.ids import BrokerId, DirectoryId, check_mapping
 from kafka_on_spark.metadata.image import MetadataImage
@@ -74,25 +75,26 @@ def prepare_roots(
     with answering(metadata_root):
         if read_identity(metadata_root, options) is None:
             check_unnamed(metadata_root, options)
-    for broker_id, root in roots.items():
-        check_free(root, broker_id, options)
-    for root in (metadata_root, *roots.values()):
-        make_root(root, mode)
-    cluster_id = begin_metadata_log(metadata_root, options, new_uuid()).identity.cluster_id
-    brokers = [
-        (
-            broker_id,
-            root,
-            racks.get(broker_id),
-            prepare_root(root, cluster_id, broker_id, options).directory_id,
-        )
-        for broker_id, root in roots.items()
-    ]
+    with _one_creation(metadata_root, options):
+        for broker_id, root in roots.items():
+            check_free(root, broker_id, options)
+        for root in (metadata_root, *roots.values()):
+            make_root(root, mode)
+        cluster_id = begin_metadata_log(metadata_root, options, new_uuid()).identity.cluster_id
+        brokers = [
+            (
+                broker_id,
+                root,
+                racks.get(broker_id),
+                prepare_root(root, cluster_id, broker_id, options).directory_id,
+            )
+            for broker_id, root in roots.items()
+        ]
     return cluster_id, brokers
 
 
 @contextmanager
-def one_creation(metadata_root: str, options: StorageOptions) -> Iterator[None]:
+def _one_creation(metadata_root: str, options: StorageOptions) -> Iterator[None]:
     """Say of a creation that lost against another at the same place that there is a cluster now.
 
     Raises:
@@ -101,7 +103,11 @@ def one_creation(metadata_root: str, options: StorageOptions) -> Iterator[None]:
     try:
         yield
     except (InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError):
-        if not has_cluster(metadata_root, options):
+        is_there = False
+        # A metadata root that does not answer is no cluster; what was refused is said.
+        with suppress(KafkaOnSparkError):
+            is_there = has_cluster(metadata_root, options)
+        if not is_there:
             raise
         raise there_is_a_cluster(metadata_root) from None
 
