@@ -4,7 +4,7 @@ No clock decides about a file (FAULTS b.38): a name carries the epoch under whic
 staged, and an epoch that every replica has left behind can bring no commit that names it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Batch
@@ -25,52 +25,6 @@ def surviving_counters(state: ReplicaState, log_start_offset: Offset) -> dict[st
         producer_id: counter.at_least(state.producers.get(producer_id, counter))
         for producer_id, counter in counters_of(removed).items()
     }
-
-
-def retained_start(
-    state: ReplicaState,
-    *,
-    high_watermark: Offset,
-    now_ms: int,
-    retention_ms: int,
-    retention_bytes: int,
-) -> Offset:
-    """Return where the log starts once what its topic does not retain is gone; -1 keeps all.
-
-    Whole batches leave, oldest first, as long as each is too old by its newest record, then as
-    long as the rest still has `retention_bytes`; never one that reaches above the high
-    watermark. Source: UnifiedLog.deleteOldSegments, whose segments are batches here.
-    """
-    start = state.log_start_offset
-    if retention_ms >= 0:
-        start = _passed(
-            state, start, high_watermark, lambda batch: _age_ms(batch, now_ms) > retention_ms
-        )
-    if retention_bytes >= 0:
-        rest = state.batches_between(start, state.log_end_offset)
-        surplus = sum(batch.size_bytes for batch in rest) - retention_bytes
-
-        def is_surplus(batch: Batch) -> bool:
-            nonlocal surplus
-            surplus -= batch.size_bytes
-            return surplus >= 0
-
-        start = _passed(state, start, high_watermark, is_surplus)
-    return start
-
-
-def _passed(
-    state: ReplicaState, start: Offset, high_watermark: Offset, leaves: Callable[[Batch], bool]
-) -> Offset:
-    for batch in state.batches_between(start, state.log_end_offset):
-        if batch.end_offset > high_watermark or not leaves(batch):
-            break
-        start = batch.end_offset
-    return start
-
-
-def _age_ms(batch: Batch, now_ms: int) -> int:
-    return now_ms - max(each.timestamp_max_us for each in batch.segments) // 1000
 
 
 def is_deletable(

@@ -305,3 +305,12 @@ def test_imbalance_is_the_share_of_preferred_leaderships_that_others_hold():
     shares = [found.get(BrokerId(each), 0.0) for each in (1, 2, 3)]
 
     assert shares == [pytest.approx(100 / 3), 100.0, 0.0]
+
+
+@pytest.mark.parametrize("taken_by", [1, 3])
+def test_a_root_of_another_broker_is_refused_whatever_the_order_of_ids(taken_by):
+    image = image_of(partition("1"), ids="1 3")
+    root = image.brokers[taken_by].root
+
+    with pytest.raises(DuplicateBrokerRegistrationError, match=f"as broker {taken_by}"):
+        decisions.register_broker(image, 2, root, rack=None, directory_id="new", cause="")

@@ -193,3 +193,13 @@ def test_every_small_move_of_which_anybody_dies_ends_with_all_of_its_target_or_a
             assert len(spare) < len(dead)
     # 3 ways to die, 4 to spare, 4 to be there: enough spare for one in 3 of 4, for two in 1 of 4.
     assert ends == {"replaced": (2 * 3 + 1) * 4, "failed": (2 * 1 + 3) * 4}
+
+
+def test_a_move_that_can_neither_go_on_nor_back_keeps_no_other_from_it():
+    """The first of two waits: nobody of those that would stay is in sync."""
+    stuck = partition("4 1", isr="4", leader=4, adding="4", lost="1")
+    image = away(image_of(stuck, partition("4 2", isr="2", leader=2, adding="4"), ids="1 2 4"), "4")
+
+    result = settle(image)
+
+    assert [each.partition for each in result.response] == [1]

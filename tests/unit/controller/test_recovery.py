@@ -156,3 +156,15 @@ def test_in_every_small_case_a_clean_leader_has_all_that_is_committed():
             end = {2: ends[0], 3: ends[1]}[found.leader]
             assert (found.unclean_generation, found.high_watermark) == (1, end)
     assert checked == 72
+
+
+def test_a_look_says_nothing_of_another_partition():
+    image = image_of(headless(), headless(), headless(), fenced="1")
+    looks = [look(2 + place % 2, 12, key=KEY._replace(partition=place)) for place in (0, 1, 2)]
+
+    elected = recover(image, looks).records
+
+    assert [each.change.leader for each in elected] == [2, 3, 2]
+    for place in range(3):
+        alone = recover(image, [looks[place]]).response
+        assert alone == [KEY._replace(partition=place)]

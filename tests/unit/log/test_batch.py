@@ -55,3 +55,14 @@ def test_segment_is_a_plain_value():
         timestamp_min_us=1_700_000_000_000_000,
         timestamp_max_us=1_700_000_000_000_001,
     )
+
+
+@pytest.mark.parametrize("digest", [-(2**63), -1, 0, 2**63 - 1])
+def test_a_payload_digest_is_any_signed_number_of_64_bits(digest):
+    assert stamp(1, digest=digest).payload_digest == digest
+
+
+@pytest.mark.parametrize("digest", [-(2**63) - 1, 2**63])
+def test_a_payload_digest_of_more_bits_is_a_bug_of_ours(digest):
+    with pytest.raises(AssertionError):
+        stamp(1, digest=digest)

@@ -83,3 +83,14 @@ def test_ends_carry_the_epochs_of_the_history(timed):
     assert earliest_offset(timed) == found(0, None, 1)
     assert latest_offset(timed) == found(6, None, 2)
     assert latest_offset(replace(timed, leader_epoch=5)) == found(6, None, 5)
+
+
+def test_the_offset_of_a_record_is_its_place_behind_any_base():
+    """Also behind an odd one, where bits of place and base overlap."""
+    state = log("0:aaa", base=7)
+    segment = replace(state.batches[0].segments[0], timestamp_min_us=10, timestamp_max_us=30)
+    state = replace(state, batches=(replace(state.batches[0], segments=(segment,)),))
+
+    answers = [offset_for_time(state, asked, lambda _: [10, 20, 30]) for asked in (10, 20, 30)]
+
+    assert [each.offset for each in answers] == [7, 8, 9]

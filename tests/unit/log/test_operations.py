@@ -294,3 +294,12 @@ OPERATED = {
         state, Offset((state.log_start_offset + state.log_end_offset + 1) // 2)
     ),
 }
+
+
+def test_a_fetched_batch_is_of_no_epoch_below_the_logs_last():
+    """Also where the log begins with an older one."""
+    state = log("0:a 3:b")
+    older = state.chained(batch("c", 2, epoch=2))
+
+    with pytest.raises(CorruptLogError, match="do not continue the log"):
+        operations.append_fetched(state, [older], leader_epoch=3)

@@ -11,7 +11,7 @@ from kafka_on_spark.errors import (
     OutOfOrderSequenceError,
     ProducerFencedError,
 )
-from kafka_on_spark.log.producer_state import AppendedBefore, counters_of, find_append
+from kafka_on_spark.log.producer_state import AppendedBefore, counters_of, find_append, split_of
 from kafka_on_spark.log.state import ProducerCounter
 from tests.builders import batch, log, staged, stamp
 
@@ -145,3 +145,24 @@ def test_append_that_goes_on_under_a_later_leadership_is_found_where_an_earlier_
 
     assert find_append(state, staged("a").renamed(2)) == AppendedBefore(state.batches[0])
     assert find_append(state, staged("z").renamed(2)) is None
+
+
+# fmt: off
+SPLITS = [  # sequence  partitions
+    pytest.param(2,     3,    id="the first append"),
+    pytest.param(7,     5,    id="the last one"),
+    pytest.param(4,     None, id="one between that is not in this log"),
+    pytest.param(1,     None, id="one before"),
+    pytest.param(9,     None, id="one after"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("sequence, partitions", SPLITS)
+def test_by_how_many_partitions_an_append_was_split(sequence, partitions):
+    state = log("0:ab", stamps={"a": stamp(2), "b": stamp(7)})
+    counts = dict(zip(state.batches, (3, 5), strict=True))
+    split = tuple(replace(each, partition_count=count) for each, count in counts.items())
+
+    assert split_of(replace(state, batches=split), "p", sequence) == partitions
+    assert split_of(replace(state, batches=split), "another", sequence) is None

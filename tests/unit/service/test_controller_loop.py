@@ -12,6 +12,7 @@ from kafka_on_spark.controller.commands import (
     DRAIN_BROKER,
 )
 from kafka_on_spark.controller.lease import claim
+from kafka_on_spark.controller.recovery import ReplicaLook
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     NotControllerError,
@@ -24,9 +25,10 @@ from kafka_on_spark.metadata.records import (
     ControllerRecord,
 )
 from kafka_on_spark.metadata.snapshot import snapshot_records
+from kafka_on_spark.service.controller_loop import duration_ms
 from kafka_on_spark.service.leadership_commands import LeadershipCommands
 from kafka_on_spark.service.probes import ProbeResult
-from tests.builders import image_of, partition
+from tests.builders import digest_at, image_of, partition
 from tests.unit.service.controlled import LEASE_MS, World, create, pending, run
 
 
@@ -261,3 +263,64 @@ def test_leaderships_of_a_broker_that_is_away_are_not_given_back(world):
     ]
 
     assert loop.run(None).leaders_moved == 0
+
+
+@pytest.mark.parametrize(
+    "seconds, expected", [(None, None), (0, 0), (2.5, 2500), (60, 60_000)], ids=str
+)
+def test_how_long_to_control_is_in_seconds(seconds, expected):
+    assert duration_ms(seconds) == expected
+
+
+def headless_image(**configs):
+    """Return an image of a partition that nobody leads, and whose ISR is away."""
+    one = partition("1 2 3", isr="2", leader=None, hw=10, hw_epoch=4)
+    return image_of(one, ids="1 2 3", fenced="2", configs=configs)
+
+
+def look(order, end):
+    return ReplicaLook(
+        key=order.address.key,
+        broker_id=order.address.broker_id,
+        partition_epoch=order.partition_epoch,
+        high_watermark=order.high_watermark,
+        log_start_offset=0,
+        log_end_offset=end,
+        last_epoch=4,
+        epoch_below_high_watermark=4 if end >= 10 else None,
+        chain_digest=digest_at(end),
+        chain_at_high_watermark=digest_at(10) if end >= 10 else None,
+    )
+
+
+def test_a_pass_looks_for_a_leader_where_nobody_in_sync_is_left(world):
+    """A replica whose look fails has none; the other's log proves to have all."""
+    commit(world, *snapshot_records(headless_image()))
+    loop, asked = world.loop("active"), []
+    loop._run_probes = lambda orders: [
+        ProbeResult(each.broker_id, 56 if each.broker_id == 2 else 0) for each in orders
+    ]
+
+    def run_looks(orders):
+        asked.append(sorted(each.address.broker_id for each in orders))
+        return [None if each.address.broker_id == 1 else look(each, 12) for each in orders]
+
+    loop._run_looks = run_looks
+
+    report = loop.run(None)
+
+    assert asked == [[1, 3]]
+    assert report.leaders_moved == 1
+    assert [each.leader for _, each in world.image.partitions()] == [3]
+
+
+def test_a_pass_looks_at_no_log_where_all_have_leaders(world):
+    commit(world, *snapshot_records(image_of(partition("1 2"), ids="1 2")))
+    loop = world.loop("active")
+
+    def run_looks(orders):
+        raise AssertionError(orders)
+
+    loop._run_looks = run_looks
+
+    assert loop.run(None).passes == 1

@@ -131,3 +131,9 @@ def test_a_fenced_brokers_replica_is_asked_last():
 
     assert [each.broker_id for each in order.candidates] == [2, 1]
     assert order.key == KEY
+
+
+def test_a_read_may_begin_where_the_log_ends():
+    assert planned({0: 5}) == []
+    with pytest.raises(OffsetOutOfRangeError):
+        planned({0: 6})

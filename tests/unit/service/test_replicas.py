@@ -243,3 +243,16 @@ def test_an_unclean_leader_that_has_nothing_begins_at_the_log_start(replica):
 
     assert (state.log_start_offset, state.log_end_offset, state.leader_epoch) == (9, 9, 4)
     assert lead(replica, 4, **anew) == state
+
+
+def test_a_log_that_starts_below_the_images_log_start_leads(replica):
+    """Its replica has not applied yet what was decided; one that starts above knows more."""
+    lead(replica)
+    for each in "abc":
+        append(replica, staged(each))
+    change = operations.advance_log_start(replica.load(), Offset(1))
+    replica.commit(replica.load(), change)
+
+    assert lead(replica, 1, start=2, hw=2, hw_epoch=0).leader_epoch == 1
+    with pytest.raises(NotLeaderOrFollowerError, match="starts above"):
+        lead(replica, 2, start=0, hw=0)

@@ -164,3 +164,9 @@ def test_files_that_are_read_alike_are_one_branch():
         Branch(), Branch(is_cut=True), Branch(has_append_time=True)
     ]  # fmt: skip
     assert branches_of([]) == [Branch()]
+
+
+def test_a_file_that_begins_in_the_range_is_read_from_its_first_record():
+    files = files_of(order(1, 9), Replicas(b1=LOG), all_there, EVER)
+
+    assert [(file.first_delta, file.end_delta) for file in files] == [(1, 3), (0, 2), (0, 4)]
