@@ -28,6 +28,7 @@ CALLS = {
     "history":               lambda cluster, folder: cluster.history("orders"),
     "image":                 lambda cluster, folder: cluster.image,
     "list_groups":           lambda cluster, folder: cluster.list_groups(),
+    "lose_replica":          lambda cluster, folder: cluster.lose_replica("orders", 0, 1),
     "offsets":               lambda cluster, folder: cluster.offsets("orders"),
     "plan_reassignment":     lambda cluster, folder: cluster.plan_reassignment(),
     "read":                  lambda cluster, folder: cluster.read("orders"),

@@ -1,12 +1,13 @@
 """What others wrote (keys, ids, racks, paths) is shown, and never obeyed: no raw escape is written."""
 
 import json
+import re
 import unicodedata
 
 import pytest
 
 from kafka_on_spark.visible import visible
-from tests.cli.conftest import CommandLine
+from tests.cli.conftest import ROOT, CommandLine
 from tests.cluster.disks import new_disks
 
 TITLE = "\x1b]0;owned\x07"
@@ -184,3 +185,13 @@ def test_a_partition_that_can_not_be_read_is_said_and_the_others_are_dumped(
     assert (result.code, [each["value"] for each in json.loads(result.out)]) == (2, ["1"])
     assert result.complaint.startswith("partition 0: ")
     away.rename(folder)
+
+
+def test_one_module_writes_answers_so_that_none_is_written_raw():
+    """Others hand their words to it; the two beside it say errors, and offsets as CSV."""
+    raw = re.compile(r"sys\.std(out|err)\b|\bprint\(|typer\.(echo|secho|confirm|prompt)")
+    folder = ROOT / "kafka_on_spark" / "cli"
+
+    writing = {file.name for file in folder.glob("*.py") if raw.search(file.read_text())}
+
+    assert writing == {"application.py", "kafka_files.py", "output.py"}
