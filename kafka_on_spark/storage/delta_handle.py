@@ -23,6 +23,7 @@ from kafka_on_spark.storage.delta_files import check_log, checkpoint_path, last_
 from kafka_on_spark.storage.failures import is_failure, reason, storage_error
 from kafka_on_spark.storage.old_commits import is_old
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions
+from kafka_on_spark.storage.unreadable_checkpoints import set_unreadable_aside
 
 _OF_ROOT: Final = (OSError, RuntimeError)
 
@@ -105,9 +106,12 @@ class TableHandle:
         try:
             return within(self._uri, open_table, work_seconds(self._uri))
         except DeltaError:
+            is_set_aside = set_unreadable_aside(self._files, self._uri)
             table = self._opened_before_checkpoint()
             if table is not None:
                 return table
+            if is_set_aside:
+                return within(self._uri, open_table, work_seconds(self._uri))
             if not is_old(self._files, self._uri, 0):
                 raise
             # What it was about to read may have become old meanwhile.

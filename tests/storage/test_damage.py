@@ -4,9 +4,11 @@ A replica whose log end is below the high watermark is bad (service/replicas), s
 back is told from one that is behind; what is tested here is that the end does not lie.
 """
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from deltalake.exceptions import DeltaError
 
 from kafka_on_spark.audit.history import TableDamage
 from kafka_on_spark.errors import (
@@ -17,7 +19,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.storage import void_commits
+from kafka_on_spark.storage import delta_handle, unreadable_checkpoints, void_commits
 from kafka_on_spark.storage.delta import DeltaLog
 from kafka_on_spark.storage.history import table_steps
 from kafka_on_spark.storage.roots import RootFiles
@@ -199,24 +201,68 @@ def test_a_first_commit_without_bytes_makes_no_table(uri, log, looks):
         opened(uri)
 
 
-# fmt: off
-@pytest.mark.parametrize("damage, name", [
-    pytest.param(zero,   "checkpoint.parquet", id="checkpoint zeroed"),
-    pytest.param(halve,  "checkpoint.parquet", id="checkpoint half-written"),
-])
-def test_damaged_checkpoint_is_said_aloud(log, uri, damage, name):
-    """FAULTS 39: the commits are there, but half a history is never taken for the whole."""
+@pytest.mark.parametrize("damage", [empty, zero, halve, remove])
+def test_half_a_history_is_never_taken_for_the_whole(log, uri, damage):
+    """FAULTS 39: a checkpoint that can't be read, and no way back before it."""
     commit_times(log, 7)
     log.checkpoint_if_due()
-    damage(next(path for path in commit_file(uri, 0).parent.iterdir() if path.name.endswith(name)))
+    commit_times(log, 2)
+    damage(next((Path(uri) / "_delta_log").glob("*.checkpoint.parquet")))
+    for version in range(3, LAST + 3):
+        commit_file(uri, version).unlink()
+
+    for _ in range(2):
+        with pytest.raises((CorruptLogError, ReplicaLostError)):
+            opened(uri)
+
+
+def test_a_checkpoint_that_can_not_be_read_keeps_its_bytes_under_another_name(log, uri):
+    commit_times(log, 7)
+    log.checkpoint_if_due()
+    path = next((Path(uri) / "_delta_log").glob("*.checkpoint.parquet"))
+    zero(path)
+    content = path.read_bytes()
+
+    opened(uri)
+
+    assert not path.exists()
+    assert Path(f"{path}.unreadable").read_bytes() == content
+
+
+def test_who_may_not_rename_says_that_a_checkpoint_can_not_be_read(log, uri, monkeypatch):
+    def refuse(*paths):
+        raise PermissionError(1, "no")
+
+    commit_times(log, 7)
+    log.checkpoint_if_due()
+    path = next((Path(uri) / "_delta_log").glob("*.checkpoint.parquet"))
+    halve(path)
+    monkeypatch.setattr(unreadable_checkpoints.os, "rename", refuse)
 
     with pytest.raises(CorruptLogError):
         opened(uri)
 
+    assert path.exists()
 
-@pytest.mark.parametrize("damage", [empty, remove])
-@pytest.mark.parametrize("hint", [None, empty, remove])
-def test_a_checkpoint_without_bytes_is_passed_over(log, uri, damage, hint):
+
+def test_a_checkpoint_that_delta_rs_could_not_read_just_now_stays(log, uri, monkeypatch):
+    def fail(*args, **named):
+        raise DeltaError("a moment's failure")
+
+    commit_times(log, 7)
+    log.checkpoint_if_due()
+    before = names_in_log(uri)
+    monkeypatch.setattr(delta_handle, "DeltaTable", fail)
+
+    with pytest.raises(CorruptLogError):
+        opened(uri)
+
+    assert names_in_log(uri) == before
+
+
+@pytest.mark.parametrize("damage", [empty, remove, zero, halve])
+@pytest.mark.parametrize("hint", [None, empty, remove, zero])
+def test_a_checkpoint_that_can_not_be_read_is_passed_over(log, uri, damage, hint):
     """Whatever the hint says: a power cut may keep either, or both, or none of them."""
     commit_times(log, 7)
     log.checkpoint_if_due()
@@ -234,8 +280,8 @@ def test_a_checkpoint_without_bytes_is_passed_over(log, uri, damage, hint):
     assert opened(uri).counter("count") == made + 10
 
 
-@pytest.mark.parametrize("damage", [empty, remove])
-def test_an_older_checkpoint_serves_where_the_newest_has_no_bytes(log, uri, damage):
+@pytest.mark.parametrize("damage", [empty, remove, zero, halve])
+def test_an_older_checkpoint_serves_where_the_newest_can_not_be_read(log, uri, damage):
     commit_times(log, 7)
     log.checkpoint_if_due()
     commit_times(log, 10)
