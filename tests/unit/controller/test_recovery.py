@@ -168,3 +168,14 @@ def test_a_look_says_nothing_of_another_partition():
     for place in range(3):
         alone = recover(image, [looks[place]]).response
         assert alone == [KEY._replace(partition=place)]
+
+
+@pytest.mark.parametrize("end", [10, 12])
+def test_the_cause_says_that_records_may_be_others_where_none_is_missing(end):
+    image = image_of(headless(), fenced="1", configs=UNCLEAN)
+
+    (record,) = recover(image, [look(2, end, 3)]).records
+
+    assert record.cause == (
+        "broker 2: unclean election, records below 10 may be others than those that were committed"
+    )

@@ -1,14 +1,25 @@
 """What acks=all asks of a partition, before and after the write."""
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_on_spark.errors import (
     KafkaStorageError,
     NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
+    UnexpectedOffsetError,
 )
-from kafka_on_spark.service.append_checks import check_min_isr, is_acknowledged, is_committed
-from tests.builders import KEY, image_of, log, partition
+from kafka_on_spark.log.state import LogChange
+from kafka_on_spark.service.append_checks import (
+    check_ends,
+    check_min_isr,
+    is_acknowledged,
+    is_committed,
+)
+from kafka_on_spark.service.append_parts import StagedPartition
+from tests.builders import KEY, address, disk, image_of, log, partition, staged
+from tests.fakes import MemoryReplicaStore, MemoryRoots
 
 LOG = log("5:abc", fence=5)  # the append is `b`
 SHORT, OTHER = log("5:a", fence=5), log("5:axcd", fence=5)
@@ -83,3 +94,59 @@ def test_too_few_replicas_are_told_before_the_write_and_after_it(minimum, is_ref
                 check_min_isr(image, KEY, registered, is_appended=is_appended)
         else:
             check_min_isr(image, KEY, registered, is_appended=is_appended)
+
+
+def store_of(text):
+    """Return a store in which the leader, broker 1, has a log."""
+    state = log(text)
+    here = address(1)
+    store = MemoryReplicaStore(MemoryRoots({here.root: disk(1)}))
+    store.make(here)
+    opened = store.open(here)
+    change = LogChange(
+        operation="setup",
+        log_start_offset=state.log_start_offset,
+        log_end_offset=state.log_end_offset,
+        leader_epoch=state.leader_epoch,
+        adds=state.batches,
+    )
+    opened.commit(opened.load(), change)
+    return store
+
+
+def conditional(name, expected):
+    return StagedPartition(key=KEY, staged=staged(name), holders=(), expected_offset=expected)
+
+
+LED = image_of(partition("1 2", epoch=0))
+
+
+def test_a_conditional_append_is_refused_where_the_log_ends_elsewhere():
+    check_ends(LED, store_of("0:ab"), [conditional("c", 2)], {})
+    for expected in (1, 3):
+        with pytest.raises(UnexpectedOffsetError):
+            check_ends(LED, store_of("0:ab"), [conditional("c", expected)], {})
+
+
+def test_a_conditional_append_that_stands_already_is_no_reason_to_refuse_its_retry():
+    """Nor where other partitions' logs have grown since."""
+    store = store_of("0:ab")
+    again = StagedPartition(
+        key=KEY,
+        staged=replace(staged("z"), segments=store.open(address(1)).load().batches[1].segments),
+        holders=(),
+        expected_offset=1,
+    )
+
+    check_ends(LED, store, [again], {})
+    check_ends(LED, store, [again], {KEY: 1})
+    with pytest.raises(UnexpectedOffsetError):
+        check_ends(LED, store, [conditional("c", 2)], {KEY: 1})
+
+
+def test_a_partition_without_a_log_ends_at_0():
+    unmade = image_of(partition("1 2", unmade="1 2"))
+
+    check_ends(unmade, store_of(""), [conditional("c", 0)], {})
+    with pytest.raises(UnexpectedOffsetError, match="nothing was appended to it yet"):
+        check_ends(unmade, store_of(""), [conditional("c", 1)], {})

@@ -1,0 +1,51 @@
+"""Where a batch of a stream may begin and end."""
+
+import pytest
+
+from kafka_on_spark.errors import InvalidRequestError, OffsetOutOfRangeError
+from kafka_on_spark.service.read_plan import check_committed, check_order
+from kafka_on_spark.service.stream_offsets import StreamOffset
+from tests.builders import TOPIC, image_of, partition
+
+IMAGE = image_of(partition("1", hw=3, hw_epoch=0, leo=5))
+
+
+def at(offset):
+    return StreamOffset(positions={TOPIC: {0: offset}})
+
+
+@pytest.mark.parametrize("end", [0, 2, 3])
+def test_a_batch_ends_at_or_below_the_high_watermark(end):
+    check_committed(IMAGE, at(end))
+
+
+@pytest.mark.parametrize("end", [4, 5, 9])
+def test_a_batch_that_ends_above_the_high_watermark_is_refused(end):
+    with pytest.raises(OffsetOutOfRangeError, match="committed up to 3"):
+        check_committed(IMAGE, at(end))
+
+
+# fmt: off
+ORDERS = [  # start end
+    pytest.param(0, 3, id="forward"),
+    pytest.param(2, 2, id="empty"),
+    pytest.param(4, 3, id="between the high watermark and the log end it waits"),
+    pytest.param(5, 3, id="at the log end, too"),
+]
+BACKWARD = [
+    pytest.param(2, 1, id="below the high watermark"),
+    pytest.param(6, 3, id="from above the log end"),
+    pytest.param(5, 4, id="to no end of what is committed"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("start, end", ORDERS)
+def test_a_batch_may_be_empty(start, end):
+    check_order(IMAGE, at(start), at(end))
+
+
+@pytest.mark.parametrize("start, end", BACKWARD)
+def test_a_batch_that_ends_before_it_begins_is_refused(start, end):
+    with pytest.raises(InvalidRequestError, match="RESOLVED_START_OFFSET_GREATER"):
+        check_order(IMAGE, at(start), at(end))
