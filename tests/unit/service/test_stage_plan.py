@@ -1,9 +1,18 @@
 """What an append makes of its tasks' answers."""
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_on_spark.errors import KafkaStorageError, MessageTooLargeError
-from kafka_on_spark.service.stage_plan import StagedSegment, is_unreached
+from kafka_on_spark.service.stage_plan import (
+    ProducerRun,
+    StagedSegment,
+    _stamp,
+    is_unreached,
+    plan_stage,
+)
+from tests.builders import TOPIC, image_of, partition
 
 STAGED = StagedSegment(partition=0, segment=None)
 AWAY = StagedSegment(partition=-1, segment=None, error_code=KafkaStorageError.code)
@@ -25,3 +34,42 @@ CASES = [
 @pytest.mark.parametrize("rows, expected", CASES)
 def test_nobody_was_reached_if_roots_alone_are_to_blame(rows, expected):
     assert is_unreached(rows) is expected
+
+
+# fmt: off
+DIGESTS = [  # of the rows                  of the append
+    pytest.param([1, 2],                     3,            id="a sum"),
+    pytest.param([-5, 2],                    -3,           id="below 0"),
+    pytest.param([2**63 - 1, 1],             -(2**63),     id="over the top"),
+    pytest.param([-(2**63), -1],             2**63 - 1,    id="under the bottom"),
+    pytest.param([2**63 - 1, 2**63 - 1, 2],  0,            id="around"),
+]
+TARGETS = [  # acks   leader   files at once  and later
+    pytest.param("all", 2,     [2, 1, 3],     [],        id="all: everybody in sync, the leader first"),
+    pytest.param("1",   2,     [2],           [1, 3],    id="1: the leader, the others while it commits"),
+    pytest.param("0",   2,     [2],           [],        id="0: the leader alone"),
+    pytest.param("1",   None,  [1, 2, 3],     [],        id="without a leader: who may be the next"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("rows, expected", DIGESTS)
+def test_the_digest_of_an_append_is_the_sum_of_its_files_as_a_signed_number(rows, expected):
+    run = ProducerRun(producer_id="p", producer_epoch=3, sequence=7)
+
+    stamp = _stamp(run, [replace(STAGED, payload_digest=each) for each in rows])
+
+    assert (stamp.payload_digest, stamp.sequence, stamp.producer_epoch) == (expected, 7, 3)
+
+
+@pytest.mark.parametrize("acks, leader, first, later", TARGETS)
+def test_files_are_written_where_the_append_needs_them(acks, leader, first, later):
+    image = image_of(partition("3 1 2 4", isr="1 2 3", leader=leader), ids="1 2 3 4")
+
+    order = plan_stage(image, image.topic(TOPIC), acks=acks, has_producer=False, now_ms=5)
+
+    target = order.targets[0]
+    assert [each.broker_id for each in target.replicas] == first
+    assert [each.broker_id for each in target.others] == later
+    assert target.has_leader is (leader is not None)
+    assert order.now_us == 5000
