@@ -13,6 +13,7 @@ from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
     KafkaOnSparkError,
     KafkaStorageError,
+    RootAccessDeniedError,
 )
 from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset
 from kafka_on_spark.log import chain
@@ -28,7 +29,7 @@ from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.storage.deadlines import RootHangsError, within
 from kafka_on_spark.storage.delta import DeltaLog
 from kafka_on_spark.storage.evidence import EVIDENCE, identity_flaw, look_at, table_flaw
-from kafka_on_spark.storage.failures import failing, understanding
+from kafka_on_spark.storage.failures import failing, is_denied, understanding
 from kafka_on_spark.storage.replica_headers import (
     HEADER_SCHEMA,
     TABLE_SCHEMA,
@@ -160,7 +161,8 @@ class DeltaReplicaLog:
             if flaw is None:
                 flaw = self._flaw_anew()
         if flaw is None:
-            flaw = KafkaStorageError(
+            kind = RootAccessDeniedError if is_denied(claim) else KafkaStorageError
+            flaw = kind(
                 f"the table at {self._delta.uri} could not be read just now, and nothing was found"
                 f" to be wrong with it: {claim.message}"
             )

@@ -145,3 +145,92 @@ def test_roots_that_go_away_for_moments_lose_no_replica(disks, cluster):
     cluster.replicate(is_sweep=True)
     cluster.append("orders", records(b"d"))
     assert values_of(cluster, "orders") == [*VALUES, b"d"]
+
+
+def newest_segment(folder):
+    return max(folder.glob("*.parquet"), key=os.path.getmtime)
+
+
+def lose_by_a_missing_segment(disks):
+    """Take the newest file from the leader, which a read finds; return what puts it back."""
+    folder = disks.folder(1, "orders")
+    segment = newest_segment(folder)
+    aside = disks.base / segment.name
+    segment.rename(aside)
+    other = disks.open()
+    assert values_of(other, "orders") == VALUES
+    other.close()
+    assert disks.cluster.image.topic("orders").partitions[0].directory_of(1) == LOST
+    return lambda: shutil.copy(aside, segment)
+
+
+def test_a_replica_whose_missing_segment_was_restored_is_taken_back(disks, cluster):
+    uuid = partition_of(cluster, "orders").uuid_of(1)
+    put_back = lose_by_a_missing_segment(disks)
+    other = disks.open()
+    other.run_controller()
+    assert partition_of(other, "orders").uuid_of(1) != uuid  # made anew: it is not whole
+
+    put_back()
+    another = disks.open()  # this process has found nothing wrong with it
+    another.run_controller()
+
+    assert partition_of(another, "orders").uuid_of(1) == uuid
+    assert partition_of(another, "orders").former_uuids == ()
+    another.replicate(is_sweep=True)
+    assert isr_of(another, "orders") == [1, 2, 3]
+    assert values_of(another, "orders") == VALUES
+
+
+def test_a_lost_table_is_removed_once_its_replica_is_in_sync_again_and_not_before():
+    with new_disks(configs={"file.delete.delay.ms": 0}) as disks:
+        cluster = filled(disks)
+        folder = disks.folder(1, "orders")
+        lose_by_a_missing_segment(disks)
+        cluster.run_controller()  # makes it anew, and cleans
+        assert folder.exists()
+
+        for _ in range(2):
+            cluster.replicate(is_sweep=True)
+        assert isr_of(cluster, "orders") == [1, 2, 3]
+        cluster.run_controller()
+
+        assert not folder.exists()
+        assert disks.folder(1, "orders").exists()
+
+
+def test_a_lost_table_that_a_cleaner_has_begun_to_remove_is_never_taken_back():
+    with new_disks(configs={"file.delete.delay.ms": 0}) as disks:
+        cluster = filled(disks)
+        folder = disks.folder(1, "orders")
+        copy = disks.set_aside(folder)
+        put_back = lose_by_a_missing_segment(disks)
+        cluster.run_controller()
+        for _ in range(2):
+            cluster.replicate(is_sweep=True)
+        cluster.run_controller()
+        uuid = partition_of(cluster, "orders").uuid_of(1)
+        assert not folder.exists()
+
+        shutil.copytree(copy, folder)
+        put_back()
+        disks.open().run_controller()
+
+        assert partition_of(cluster, "orders").uuid_of(1) == uuid
+        assert not folder.exists()
+
+
+def test_a_process_that_was_stopped_between_its_looks_loses_no_replica_that_was_mended():
+    """Hours may lie between them: the second is made on the newest metadata, of what is there."""
+    with new_disks(configs={"replica.verdict.delay.ms": 3000}) as disks:
+        filled(disks)
+        segment = newest_segment(disks.folder(1, "orders"))
+        aside = disks.base / segment.name
+        segment.rename(aside)
+        other = disks.open()
+        assert values_of(other, "orders") == VALUES  # the first look; the second is not due yet
+        shutil.copy(aside, segment)
+
+        other.close()
+
+        assert disks.open().image.topic("orders").partitions[0].directory_of(1) != LOST

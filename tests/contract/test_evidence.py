@@ -79,8 +79,9 @@ def test_a_passing_error_is_no_finding_about_a_replica(monkeypatch, sound, error
     assert log.load().log_end_offset == 12
 
 
-def test_the_callers_own_permission_is_told_apart(monkeypatch, sound):
-    error = OSError("Permission denied (os error 13)")
+@pytest.mark.parametrize("kind", [OSError, DeltaError])
+def test_the_callers_own_permission_is_told_apart(monkeypatch, sound, kind):
+    error = kind("Permission denied (os error 13)")
     monkeypatch.setattr(delta_handle, "DeltaTable", FailingTable(error))
 
     with pytest.raises(RootAccessDeniedError):
