@@ -13,9 +13,12 @@ from functools import partial
 
 from kafka_on_spark.controller.lease import is_held
 from kafka_on_spark.controller.reports import PartitionReport
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.controller.silence import GAPS_A_SESSION
 from kafka_on_spark.controller.small_pass import (
     SESSIONS_UNDISPUTED,
     Facts,
+    SmallPass,
     heard_of,
     put_back_by_others,
     small_pass,
@@ -132,7 +135,7 @@ class AppendWatch:
         is_over = self._lease.is_over(self._metadata.image)
         if now_ms >= self._probe_at_ms:
             try:
-                self._decide(self._probe(now_ms), is_over)
+                self._decide(self._probe(now_ms), now_ms, is_over)
             except _METADATA_AWAY as error:
                 log.debug("no small pass: %s", error)
             self._probe_at_ms = now_ms + self._failed.next_in_ms(self._session_ms())
@@ -184,7 +187,7 @@ class AppendWatch:
             )
         self._denied[broker_id] = error
 
-    def _decide(self, answering: frozenset[BrokerId], is_over: bool) -> None:
+    def _decide(self, answering: frozenset[BrokerId], known_ms: int, is_over: bool) -> None:
         """Make a small pass if one is due."""
         silent = self._failed.silent(self._session_ms())
         due = {
@@ -204,12 +207,21 @@ class AppendWatch:
             controller_id=self._ports.controller_id,
             caller=self._ports.caller,
         )
-        decide = partial(small_pass, facts=facts)
+        decide = partial(self._pass_in_time, facts, known_ms)
         outcome = self._metadata.submit(decide, timeout_ms=self._session_ms())
         self._reasons = dict(outcome.refusals)
         self._has_news = outcome.is_late or bool(outcome.decided)
         for key in outcome.decided:
             log.warning("%s", self._said(key, "decided by a small pass of this append"))
+
+    def _pass_in_time(
+        self, facts: Facts, known_ms: int, image: MetadataImage
+    ) -> ControllerResult[SmallPass]:
+        """Decide on facts of just now: whoever was frozen since, or kept from committing, knows
+        nothing any more."""
+        if (self._clock.monotonic_ms() - known_ms) * GAPS_A_SESSION > self._session_ms():
+            return ControllerResult([], SmallPass(is_late=True))
+        return small_pass(image, facts)
 
     def _put_back(
         self, due: Mapping[PartitionKey, PartitionRegistration], silent: Mapping[BrokerId, str]

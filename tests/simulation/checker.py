@@ -6,6 +6,7 @@ own about tables: those are in invariants.py.
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from kafka_on_spark.controller.high_watermark import is_under_min_isr
 from kafka_on_spark.ids import LOST, Offset, PartitionKey
@@ -30,6 +31,9 @@ from tests.simulation.verdicts import (
     taken_back_is_whole,
 )
 
+if TYPE_CHECKING:
+    from tests.simulation.passes import Passes
+
 
 class Checker:
     """The observer of one simulation."""
@@ -37,6 +41,7 @@ class Checker:
     def __init__(self, disks: Disks, seen: Counter[str]) -> None:
         self.ledger = Ledger(disks, seen=seen)
         self._seen = seen
+        self.passes: Passes | None = None
 
     def on_commit(self, root: Root, table: Table, before: ReplicaState, change: LogChange) -> None:
         """Check one commit to a replica's table."""
@@ -101,6 +106,8 @@ class Checker:
     ) -> None:
         """Check one commit to the metadata log."""
         check_controllers(before, batch, self._seen)
+        if self.passes is not None:
+            self.passes.on_metadata(before, after, batch)
         changes: Counter[PartitionKey] = Counter()
         for record in batch.records:
             if isinstance(record, PartitionChangeRecord):

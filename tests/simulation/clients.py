@@ -316,6 +316,7 @@ class Appending(Program):
             sequence=self._sequence if with_producer else None,
         )
         parts = split(segments, len(plan.order.targets))
+        self.driver.node.waits_for = {(topic_id, number) for number in parts}
         result = self.driver.appends.commit(plan, self.driver.stage(plan.order, parts))
         self.seen[f"append acks={acks}"] += 1
         newest = len(self.driver.metadata.image.topic(TOPIC).partitions)

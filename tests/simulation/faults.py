@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kafka_on_spark.errors import KafkaStorageError, RootAccessDeniedError
 from kafka_on_spark.ids import LOST, BrokerId, PartitionKey
 from tests.simulation.adapters import World
 from tests.simulation.disks import Root, Table
@@ -37,9 +38,15 @@ class Faults:
         if name in ("kill", "freeze", "second driver"):
             nodes = [each.name for each in self._nodes() if each.is_alive and not each.is_frozen]
             return (name, self._node_at_work(nodes, rng)) if nodes else None
-        if name == "thaw":
-            frozen = [each.name for each in self._nodes() if each.is_frozen and each.is_alive]
-            return (name, rng.choice(frozen)) if frozen else None
+        if name in ("cut off", "denied"):
+            return self._cut(name, rng)
+        if name in ("thaw", "rejoin"):
+            alive = [each for each in self._nodes() if each.is_alive]
+            is_about = (
+                (lambda each: each.is_frozen) if name == "thaw" else (lambda each: each.cut_off)
+            )
+            found = [each.name for each in alive if is_about(each)]
+            return (name, rng.choice(found)) if found else None
         if name in ("metadata away", "metadata back"):
             is_away = self._world.disks.is_metadata_away
             return (name,) if is_away == (name == "metadata back") else None
@@ -52,6 +59,13 @@ class Faults:
         if name in ("roll back", "burst"):
             return (name, str(broker), str(rng.randint(1, 4)))
         return (name, str(broker))
+
+    def _cut(self, name: str, rng: random.Random) -> Event | None:
+        """Return a client that loses sight of a root which others reach."""
+        clients = [
+            each.name for each in self._nodes() if each.is_alive and each.name.startswith("client")
+        ]
+        return (name, rng.choice(clients), str(self._broker(rng))) if clients else None
 
     def _down(self, rng: random.Random) -> int | None:
         """Return a broker that is fenced and whose root is away, if there is one."""
@@ -83,7 +97,7 @@ class Faults:
         name, *about = event
         if name == "thaw":
             return self._thaw(about[0])
-        if name in ("kill", "freeze", "clock jump"):
+        if name in ("kill", "freeze", "clock jump", "cut off", "denied", "rejoin"):
             return self._to_node(name, *about)
         if name in ("metadata away", "metadata back"):
             self._world.disks.is_metadata_away = name == "metadata away"
@@ -134,6 +148,7 @@ class Faults:
         self._world.disks.is_metadata_away = False
         for node in self._nodes():
             node.is_frozen = False
+            node.cut_off.clear()
 
     def _thaw(self, name: str) -> bool:
         for node in self._nodes():
@@ -150,6 +165,11 @@ class Faults:
             self._world.scheduler.kill(node)
         elif name == "freeze":
             node.is_frozen = node.was_frozen = True
+        elif name == "rejoin":
+            node.cut_off.clear()
+        elif name in ("cut off", "denied"):
+            error = KafkaStorageError if name == "cut off" else RootAccessDeniedError
+            node.cut_off[self._world.disks.root_of(int(more[0])).url] = error
         else:
             node.skew_ms += int(more[0])
         return True

@@ -71,6 +71,7 @@ class Plan:
         sweep_ms: replica.sweep.interval.ms.
         verdict_ms: replica.verdict.delay.ms.
         is_unclean: unclean.leader.election.enable; one disk more may lose data at once.
+        is_lonely: Small passes are judged, and one must save an append in the end.
     """
 
     seed: int
@@ -93,11 +94,40 @@ class Plan:
     is_unclean: bool = False
     delete_delay_ms: int = 0
     sweep_ms: int = 1000
+    is_lonely: bool = False
 
     @property
     def are_clocks_right(self) -> bool:
         """Whether all nodes' wall clocks say the same."""
         return self.skew_ms == 0 and "clock jump" not in self.events
+
+
+def lonely(seed: int) -> Plan:
+    """Return a plan in which nobody controls the cluster, or only for a moment: appends decide for
+    themselves, some of which lose sight of roots that others reach."""
+    rng = random.Random(f"lonely/{seed}")
+    rare = {"kill": 0.002, "second driver": 0.002, "metadata away": 0.002, "read-only": 0.004}
+    return Plan(
+        seed=seed,
+        brokers=rng.choice([3, 3, 4]),
+        partitions=rng.choice([1, 2]),
+        min_isr=rng.choice([2, 2, 1]),
+        clients=tuple(rng.choice([None, f"p{number}"]) for number in range(rng.randint(2, 4))),
+        steps=rng.choice([2000, 4000]),
+        call_faults=rng.choice([{}, {"slow": 0.01}, {"slow": 0.02, "lost": 0.02}]),
+        events={
+            "offline": rng.choice([0.002, 0.01]),
+            "freeze": rng.choice([0.0, 0.01]),
+            "cut off": rng.choice([0.0, 0.004, 0.01]),
+            "denied": rng.choice([0.0, 0.004]),
+            "rejoin": 0.005,
+            **{name: rate for name, rate in rare.items() if rng.random() < 0.5},
+        },
+        controllers=rng.choice([0, 0, 0, 1]),
+        lag_ms=rng.choice([1000, 30_000]),
+        session_ms=rng.choice([200, 400]),
+        is_lonely=True,
+    )
 
 
 def plan_of(seed: int) -> Plan:

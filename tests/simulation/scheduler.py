@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import greenlet
 
-from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 
 STEP_MS: Final = 2
 """Virtual time that a port call takes."""
@@ -46,6 +46,8 @@ class Node:
         skew_ms: Its wall clock is wrong by this.
         is_frozen: Stopped (SIGSTOP, a long pause of the collector); others go on.
         was_frozen: It was, at least once: a zombie when it goes on.
+        cut_off: Roots that it can't reach, though others do, and by what error.
+        waits_for: Partitions that it is appending to, as (topic id, number).
     """
 
     def __init__(self, name: str, seed: int, skew_ms: int = 0) -> None:
@@ -55,6 +57,8 @@ class Node:
         self.is_alive = True
         self.is_frozen = False
         self.was_frozen = False
+        self.cut_off: dict[str, type[KafkaStorageError]] = {}
+        self.waits_for: set[tuple[str, int]] = set()
         self.uuid_count = 0
         self.child_count = 0
 
@@ -76,6 +80,7 @@ class Task:
         wake_ms: It sleeps until then; None: it does not sleep.
         waits_for: Tasks it waits for; it runs when all are done.
         operation: The port call that it stands before.
+        stood_ms: Since when: what it decided by then, it knows.
         root: The root which that call touches, or None.
         result: What its body returned.
         error: What its body raised, if that is for whoever waits.
@@ -89,6 +94,7 @@ class Task:
         self.wake_ms: float | None = None
         self.waits_for: Sequence[Task] = ()
         self.operation = "start"
+        self.stood_ms = 0.0
         self.root: Any = None
         self.is_done = False
         self.result: Any = None
@@ -184,7 +190,7 @@ class Scheduler:
     def call(self, operation: str, root: Any = None) -> str | None:
         """Stand before a port call until resumed; return the fault that it meets, or None."""
         task = self._running()
-        task.operation, task.root = operation, root
+        task.operation, task.root, task.stood_ms = operation, root, self.now_ms
         self.calls += 1
         self.operations[operation] = self.operations.get(operation, 0) + 1
         fault: str | None = self._hub.switch()
@@ -192,6 +198,9 @@ class Scheduler:
         if fault == "slow":
             self.sleep(100.0 * (1 + task.node.rng.randrange(40)))
             return None
+        error = None if root is None else task.node.cut_off.get(root.url)
+        if error is not None:
+            raise error("this process can't reach the root")
         return fault
 
     def sleep(self, duration_ms: float) -> None:

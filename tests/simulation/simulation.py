@@ -35,6 +35,7 @@ from tests.simulation.clients import (
 from tests.simulation.disks import Disks
 from tests.simulation.faults import Faults
 from tests.simulation.healing import heal_and_read_back
+from tests.simulation.passes import Passes, append_without_a_disk
 from tests.simulation.plan import CALL_FAULTS, HEALING, Plan
 from tests.simulation.processes import TIMEOUT_MS, Driver, Workers
 from tests.simulation.scheduler import STARTED_AT_MS, Node, Scheduler, Task, Violation
@@ -96,6 +97,8 @@ class Simulation:
         self.world.are_clocks_right = plan.are_clocks_right
         self._create()
         disks.observer = self.checker
+        self.passes = Passes(plan, self.world, self.checker.ledger, self._all_nodes)
+        self.checker.passes = self.passes
         self._start_programs()
 
     def _all_nodes(self) -> list[Node]:
@@ -214,6 +217,7 @@ class Simulation:
     def do(self, decision: Decision) -> None:
         """Take one decision; one that is impossible by now changes nothing."""
         kind, name, *about = decision
+        self.passes.sample()
         self.world.land()
         if kind == "run":
             self._resume(name, about[0])
@@ -292,16 +296,28 @@ class Simulation:
                 )
             task = rng.choice(ready) if ready else sleeper
             assert task is not None
+            self.passes.sample()
             scheduler.resume(task, None)
         else:
             raise Violation("L1 every append ends", f"still at work: {list(scheduler.tasks)}")
-        node = Node("healer", self.plan.seed)
-        driver = Driver(world, node, self.workers, twin_chance=0.0)
-        scheduler.spawn("healer", node, lambda: heal_and_read_back(driver, self.checker))
+        if self.plan.is_lonely:
+            self._alone(
+                "survivor",
+                lambda driver: append_without_a_disk(driver, self.checker, self._values, self.plan),
+            )
+            self.faults.heal_all()
+        self._alone("healer", lambda driver: heal_and_read_back(driver, self.checker))
+
+    def _alone(self, name: str, work: Callable[[Driver], None]) -> None:
+        """Have the only process that is left do something, to its end."""
+        scheduler = self.world.scheduler
+        node = self._nodes[name] = Node(name, self.plan.seed)
+        driver = Driver(self.world, node, self.workers, twin_chance=0.0)
+        scheduler.spawn(name, node, lambda: work(driver))
         while scheduler.tasks:
+            self.passes.sample()
             ready = scheduler.ready()
-            sleeper = scheduler.next_sleeper()
-            task = ready[0] if ready else sleeper
+            task = ready[0] if ready else scheduler.next_sleeper()
             assert task is not None
             scheduler.resume(task, None)
 
