@@ -1,9 +1,9 @@
 """What an append that waits may decide where nobody controls the cluster (DESIGN §7).
 
-Only for the partitions that it waits for: who is silent leaves their ISRs, and a member that
-answers leads. Nobody is fenced, nothing is moved, and no record is given up: whoever is cut off
-itself moves what it appends to, and not everybody's leaders. So the facts are asked with care: the
-fault may be the caller's own.
+Only for the partitions that it waits for: who is silent leaves their ISRs, a member that was lost
+and is whole is taken back, and one that answers leads. Nobody is fenced, nothing is moved, and no
+record is given up: whoever is cut off itself moves what it appends to, and not everybody's leaders.
+So the facts are asked with care: the fault may be the caller's own.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,6 +13,7 @@ from typing import Final
 from kafka_on_spark.controller.brokers import change_of_isr, change_record
 from kafka_on_spark.controller.high_watermark import min_isr
 from kafka_on_spark.controller.lease import next_controller_epoch
+from kafka_on_spark.controller.restoring import WholeReplica, restore
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import KEEP, BrokerId, Keep, Offset, PartitionKey
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
@@ -41,6 +42,7 @@ class Facts:
         before: The image that this process had when the first of their probes failed.
         answering: Brokers that answered a probe of this very pass.
         put_back: Replicas that another process has put back into the ISR lately.
+        whole: Lost replicas that were found whole.
         lease: The lease that this process has seen resigned or come to its end.
         controller_id: Under which name it claims.
         caller: Host and process, for the cause.
@@ -51,6 +53,7 @@ class Facts:
     before: Mapping[BrokerId, MetadataImage]
     answering: frozenset[BrokerId]
     put_back: frozenset[tuple[PartitionKey, BrokerId]] = frozenset()
+    whole: Sequence[WholeReplica] = ()
     lease: ControllerLease | None
     controller_id: str
     caller: str
@@ -85,6 +88,9 @@ def small_pass(image: MetadataImage, facts: Facts) -> ControllerResult[SmallPass
         partition = image.partition(key)
         if partition is None or not _is_as_seen(partition, seen):
             continue
+        for record in _restored(image, facts, key, partition):
+            changes.append(record)
+            partition = partition.merge(record.change)
         change = _decide(image, facts, key, partition)
         if isinstance(change, str):
             refusals[key] = change
@@ -94,6 +100,17 @@ def small_pass(image: MetadataImage, facts: Facts) -> ControllerResult[SmallPass
             decided.append(key)
     records = _claimed(image, facts, changes) if changes else []
     return ControllerResult(records, SmallPass(tuple(decided), refusals))
+
+
+def _restored(
+    image: MetadataImage, facts: Facts, key: PartitionKey, partition: PartitionRegistration
+) -> Sequence[PartitionChangeRecord]:
+    """Return the record by which a lost member of the ISR is one again, where nobody leads."""
+    if partition.leader is not None:
+        return []
+    found = [each for each in facts.whole if each.key == key and each.broker_id in partition.isr]
+    records = restore(image, found).records
+    return [each for each in records if isinstance(each, PartitionChangeRecord)]
 
 
 def _is_as_seen(partition: PartitionRegistration, seen: PartitionRegistration) -> bool:

@@ -7,12 +7,13 @@ claims has just tried its append on the image that it claims on.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from kafka_on_spark.controller.lease import is_held
 from kafka_on_spark.controller.reports import PartitionReport
+from kafka_on_spark.controller.restoring import WholeReplica
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.silence import GAPS_A_SESSION
 from kafka_on_spark.controller.small_pass import (
@@ -33,7 +34,7 @@ from kafka_on_spark.errors import (
     RequestTimedOutError,
     UnknownLeaderEpochError,
 )
-from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.ids import LOST, BrokerId, PartitionKey
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock
@@ -91,6 +92,7 @@ class WatchPorts:
         metadata: The image, and commits to it.
         clock: The system's.
         run_probes: Probes roots from where the append writes.
+        find_whole: Says which lost replicas of partitions are whole.
         controller_id: Under which name a small pass claims.
         caller: Host and process, for people.
     """
@@ -98,6 +100,7 @@ class WatchPorts:
     metadata: MetadataService
     clock: Clock
     run_probes: RunProbes
+    find_whole: Callable[[MetadataImage, Sequence[PartitionKey]], list[WholeReplica]]
     controller_id: str
     caller: str
 
@@ -135,7 +138,9 @@ class AppendWatch:
         is_over = self._lease.is_over(self._metadata.image)
         if now_ms >= self._probe_at_ms:
             try:
-                self._decide(self._probe(now_ms), now_ms, is_over)
+                whole = self._find_whole()
+                now_ms = self._clock.monotonic_ms()
+                self._decide(self._probe(now_ms), whole, now_ms, is_over)
             except _METADATA_AWAY as error:
                 log.debug("no small pass: %s", error)
             self._probe_at_ms = now_ms + self._failed.next_in_ms(self._session_ms())
@@ -187,7 +192,22 @@ class AppendWatch:
             )
         self._denied[broker_id] = error
 
-    def _decide(self, answering: frozenset[BrokerId], known_ms: int, is_over: bool) -> None:
+    def _find_whole(self) -> list[WholeReplica]:
+        """Return the lost replicas that are whole, where nobody leads."""
+        keys = [
+            each.key
+            for each in self._waits.values()
+            if each.partition.leader is None and LOST in each.partition.directories
+        ]
+        return self._ports.find_whole(self._metadata.image, keys) if keys else []
+
+    def _decide(
+        self,
+        answering: frozenset[BrokerId],
+        whole: Sequence[WholeReplica],
+        known_ms: int,
+        is_over: bool,
+    ) -> None:
         """Make a small pass if one is due."""
         silent = self._failed.silent(self._session_ms())
         due = {
@@ -203,6 +223,7 @@ class AppendWatch:
             before=dict(self._before),
             answering=answering,
             put_back=self._put_back(due, silent),
+            whole=whole,
             lease=self._lease.seen,
             controller_id=self._ports.controller_id,
             caller=self._ports.caller,

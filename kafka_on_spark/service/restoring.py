@@ -4,13 +4,13 @@ A controller's pass and a sweep do so. Each file is read: its labels alone would
 files are gone or damaged, and what a replica was called lost for may be any of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from kafka_on_spark.controller.restoring import WholeReplica, lost_replicas
 from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.ids import ReplicaUuid
+from kafka_on_spark.ids import PartitionKey, ReplicaUuid
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -85,12 +85,16 @@ class Restorer:
         self._run_restores = run_restores
         self._wrong: dict[ReplicaUuid, float] = {}
 
-    def look(self, image: MetadataImage) -> list[WholeReplica]:
-        """Return the lost replicas that are whole."""
+    def look(
+        self, image: MetadataImage, keys: Iterable[PartitionKey] | None = None
+    ) -> list[WholeReplica]:
+        """Return the lost replicas that are whole, of some partitions or of all."""
         now_ms = self._clock.monotonic_ms()
         self._wrong = {each: at for each, at in self._wrong.items() if now_ms < at + AGAIN_MS}
         orders = [
-            order for order in plan_restores(image) if order.address.replica_uuid not in self._wrong
+            order
+            for order in plan_restores(image, keys)
+            if order.address.replica_uuid not in self._wrong
         ][:RESTORES_AT_ONCE]
         if not orders:
             return []
@@ -112,10 +116,13 @@ class Restorer:
         return whole
 
 
-def plan_restores(image: MetadataImage) -> list[RestoreOrder]:
-    """Return looks at all replicas that were lost and may be taken back."""
+def plan_restores(
+    image: MetadataImage, keys: Iterable[PartitionKey] | None = None
+) -> list[RestoreOrder]:
+    """Return looks at the replicas, of some partitions or of all, that were lost and may be taken
+    back."""
     orders = []
-    for key, partition in image.unsettled_partitions():
+    for key, partition in image.unsettled_partitions() if keys is None else _named(image, keys):
         for broker_id, replica_uuid in lost_replicas(image, partition):
             directory_id = image.brokers[broker_id].directory_id
             address = address_of(image, key, partition, broker_id, directory_id=directory_id)
@@ -125,3 +132,12 @@ def plan_restores(image: MetadataImage) -> list[RestoreOrder]:
                 )
             )
     return orders
+
+
+def _named(
+    image: MetadataImage, keys: Iterable[PartitionKey]
+) -> Iterator[tuple[PartitionKey, PartitionRegistration]]:
+    for key in keys:
+        partition = image.partition(key)
+        if partition is not None:
+            yield key, partition

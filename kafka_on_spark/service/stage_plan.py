@@ -194,8 +194,11 @@ def _target(
 def _staging_address(
     image: MetadataImage, key: PartitionKey, partition: PartitionRegistration, broker_id: BrokerId
 ) -> ReplicaAddress:
-    """Return where a replica is, or will be made: its files may come before its table."""
-    directory = partition.directory_of(broker_id) or image.brokers[broker_id].directory_id
+    """Return where a replica is, will be made, or was lost and may be taken back: its files may
+    come before its table."""
+    directory = partition.directory_of(broker_id)
+    if not partition.is_made(broker_id):
+        directory = image.brokers[broker_id].directory_id
     return address_of(image, key, partition, broker_id, directory_id=directory)
 
 

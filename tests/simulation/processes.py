@@ -245,6 +245,7 @@ class Driver:
                 run_probes=lambda orders: self.threads.map(
                     lambda order: probe_task(self.worker, order), orders
                 ),
+                find_whole=lambda image, keys: [],
                 controller_id=node.name,
                 caller=node.name,
             ),

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_on_spark.controller.restoring import WholeReplica
 from kafka_on_spark.controller.small_pass import (
     SMALL_PASS,
     Facts,
@@ -20,7 +21,7 @@ from kafka_on_spark.metadata.records import (
     PartitionChangeRecord,
     Stamp,
 )
-from tests.builders import KEY, TOPIC, TOPIC_ID, brokers, image_of, partition
+from tests.builders import KEY, TOPIC, TOPIC_ID, brokers, disk, image_of, partition, uuid_on
 
 TWO = {"min.insync.replicas": "2"}
 SECOND = PartitionKey(TOPIC_ID, 1)
@@ -105,6 +106,32 @@ def test_a_fenced_or_draining_broker_is_not_elected():
 
     assert result.records == []
     assert "may lead: fenced brokers come back" in result.response.refusals[KEY]
+
+
+def test_a_lost_member_that_is_whole_is_taken_back_and_leads_in_one_commit():
+    lost = partition("1 2", isr="1", leader=None, lost="1")
+    image = image_of(lost)
+    whole = WholeReplica(
+        key=KEY,
+        broker_id=BrokerId(1),
+        replica_uuid=uuid_on(1),
+        directory_id=disk(1),
+        partition_epoch=lost.partition_epoch,
+    )
+
+    records = small_pass(image, facts(image, silent="", answering="1", whole=[whole])).records
+
+    after = lost.merge(records[1].change).merge(records[2].change)
+    assert len(records) == 4
+    assert (after.leader, after.directory_of(1), after.partition_epoch) == (1, disk(1), 11)
+
+
+def test_a_lost_member_that_is_not_whole_does_not_lead():
+    image = image_of(partition("1 2", isr="1", leader=None, lost="1"))
+
+    result = small_pass(image, facts(image, silent="", answering="1"))
+
+    assert result.records == []
 
 
 def test_only_what_is_waited_for_is_decided():

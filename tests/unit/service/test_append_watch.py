@@ -42,6 +42,7 @@ class World:
             metadata=self.metadata,
             clock=self.clock,
             run_probes=self.probe,
+            find_whole=lambda image, keys: [],
             controller_id="me",
             caller="process 7 on host",
         )

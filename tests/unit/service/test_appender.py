@@ -63,6 +63,7 @@ class Unwatched(Appender):
             metadata=self._metadata,
             clock=self._clock,
             run_probes=lambda orders: [ProbeResult(each.broker_id, NO_ERROR) for each in orders],
+            find_whole=lambda image, keys: [],
             controller_id="me",
             caller="process 1 on here",
         )
