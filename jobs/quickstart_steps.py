@@ -223,7 +223,7 @@ def verify(run: Run) -> list[str]:
         watermarks = {
             number: int(each.high_watermark) for number, each in cluster.offsets(TOPIC).items()
         }
-        comparisons = compare_replicas(image, TOPIC)
+        comparisons = compare_replicas(image, TOPIC, is_deep=True)
         seen = seen_records(run.folder.seen)
     replica_count = sum(each.replica_count for each in comparisons)
     read_bytes = sum(each.read_bytes for each in comparisons)

@@ -126,11 +126,14 @@ def replica_verification(
             help="A topic, or a regular expression of names.",
         ),
     ] = None,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Read the files as well, and check their bytes.")
+    ] = False,
     as_of: AsOf = None,
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
-    """Read all replicas, and compare them below the high watermark.
+    """Compare all replicas below the high watermark, by their chain digests.
 
     Exits with 1 if they differ.
     """
@@ -140,7 +143,7 @@ def replica_verification(
         rows = []
         with progress("comparing replicas", len(names)) as steps:
             for name in names:
-                comparison = _compare(session, name.topic, name.partition)
+                comparison = _compare(session, name.topic, name.partition, is_deep=deep)
                 rows.append(_comparison_row(name.topic, comparison))
                 steps.advance()
         different = [row for row in rows if row["differences"]]
@@ -152,11 +155,11 @@ def replica_verification(
         raise typer.Exit(FOUND if different else 0)
 
 
-def _compare(session: Session, topic: str, number: int) -> PartitionComparison:
+def _compare(session: Session, topic: str, number: int, *, is_deep: bool) -> PartitionComparison:
     """Compare a partition's replicas by an image that is taken now: the log goes on meanwhile."""
     image = session.cluster.image
     key = PartitionKey(image.topic(topic).topic_id, number)
-    return compare_partition(image, key, session.options)
+    return compare_partition(image, key, session.options, is_deep=is_deep)
 
 
 def _comparison_row(topic: str, comparison: PartitionComparison) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""Whether the replicas of a topic are equal below the high watermark, byte for byte.
+"""Whether the replicas of a topic are equal below the high watermark.
 
-Opens every replica's table anew and reads every segment file: what a process remembers of them
-counts for nothing here.
+Opens every replica's table anew, computes its chain and holds the digest at the high watermark
+against the registered one: that takes as long as a look, however many records there are. Deep, it
+reads every segment file as well, since a name says only what a file's bytes should be.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +11,7 @@ from itertools import zip_longest
 from typing import Any
 
 from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
@@ -32,7 +33,8 @@ class PartitionComparison:
         replica_count: Replicas that were read.
         batch_count: Batches below the high watermark, in the first replica.
         read_bytes: Bytes of segments read, in all replicas.
-        differences: What is not as in the first replica, or can't be read; none if all is well.
+        differences: Which replicas lack what is committed, have other records, or can't be read;
+            none if all is well.
     """
 
     partition: int
@@ -43,9 +45,13 @@ class PartitionComparison:
 
 
 def compare_replicas(
-    image: MetadataImage, topic: str, storage_options: Mapping[str, Any] | None = None
+    image: MetadataImage,
+    topic: str,
+    storage_options: Mapping[str, Any] | None = None,
+    *,
+    is_deep: bool = False,
 ) -> list[PartitionComparison]:
-    """Return a comparison for each partition of `topic`.
+    """Return a comparison for each partition of `topic`; deep, of files' bytes as well.
 
     Raises:
         UnknownTopicOrPartitionError: There is no such topic.
@@ -53,13 +59,15 @@ def compare_replicas(
     options = StorageOptions(storage_options)
     topic_image = image.topic(topic)
     return [
-        compare_partition(image, PartitionKey(topic_image.topic_id, number), options)
+        compare_partition(
+            image, PartitionKey(topic_image.topic_id, number), options, is_deep=is_deep
+        )
         for number in sorted(topic_image.partitions)
     ]
 
 
 def compare_partition(
-    image: MetadataImage, key: PartitionKey, options: StorageOptions
+    image: MetadataImage, key: PartitionKey, options: StorageOptions, *, is_deep: bool = False
 ) -> PartitionComparison:
     """Return what was found in all replicas of one partition, which must be in `image`."""
     partition = image.topics[key.topic_id].partitions[key.partition]
@@ -67,48 +75,60 @@ def compare_partition(
         return PartitionComparison(
             partition=key.partition, replica_count=0, batch_count=0, read_bytes=0, differences=()
         )
-    first: list[Batch] | None = None
-    replica_count = read_bytes = 0
-    differences: list[str] = []
+    logs: dict[BrokerId, ReplicaState] = {}
+    read_bytes = 0
+    differences: dict[BrokerId, str] = {}
     for broker_id in partition.replicas:
-        name = f"{image.name_of(key)} on broker {broker_id}"
         if not partition.is_made(broker_id):
-            differences.append(f"{name}: not made, or lost")
+            differences[broker_id] = "not made, or lost"
             continue
         address = address_of(image, key, partition, broker_id)
         try:
             state = DeltaReplicaLog(address, options).load()
-            batches = committed_batches(state, partition)
-            read_bytes += _read_files(address, batches, options)
+            if is_deep:
+                read_bytes += _read_files(address, committed_batches(state, partition), options)
         except KafkaOnSparkError as error:
-            differences.append(f"{name}: {error}")
+            differences[broker_id] = str(error)
             continue
-        replica_count += 1
-        if first is None:
-            first = batches
-        differences.extend(
-            f"{name}: {each}"
-            for each in (_shortfall(state, partition), differs(first, batches))
-            if each is not None
-        )
+        logs[broker_id] = state
+    right = next((each for each in logs.values() if _is_committed(each, partition)), None)
+    for broker_id, state in logs.items():
+        if not _is_committed(state, partition):
+            differences[broker_id] = _difference(state, right, partition)
+    first = next(iter(logs.values()), None)
     return PartitionComparison(
         partition=key.partition,
-        replica_count=replica_count,
-        batch_count=len(first or ()),
+        replica_count=len(logs),
+        batch_count=0 if first is None else len(committed_batches(right or first, partition)),
         read_bytes=read_bytes,
-        differences=tuple(differences),
+        differences=tuple(
+            f"{image.name_of(key)} on broker {broker_id}: {each}"
+            for broker_id, each in sorted(differences.items())
+        ),
     )
+
+
+def _is_committed(state: ReplicaState, partition: PartitionRegistration) -> bool:
+    return state.chain_at(partition.high_watermark) == partition.high_watermark_chain
+
+
+def _difference(
+    state: ReplicaState, right: ReplicaState | None, partition: PartitionRegistration
+) -> str:
+    """Return how a log is another than what is committed, as `right` has it, in words."""
+    mark = partition.high_watermark
+    if state.log_end_offset < mark:
+        return f"ends at {state.log_end_offset}, below the high watermark {mark}"
+    said = f"its chain digest at the high watermark {mark} is not the registered one"
+    if right is None:
+        return said
+    where = differs(committed_batches(right, partition), committed_batches(state, partition))
+    return said if where is None else f"{said}: {where}"
 
 
 def committed_batches(state: ReplicaState, partition: PartitionRegistration) -> list[Batch]:
     """Return the batches of a replica that hold committed records."""
     return list(state.batches_between(partition.log_start_offset, partition.high_watermark))
-
-
-def _shortfall(state: ReplicaState, partition: PartitionRegistration) -> str | None:
-    if state.log_end_offset >= partition.high_watermark:
-        return None
-    return f"ends at {state.log_end_offset}, below the high watermark {partition.high_watermark}"
 
 
 def differs(first: Sequence[Batch], batches: Sequence[Batch]) -> str | None:

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from hashlib import blake2b
 from pathlib import Path
 
 import pyarrow as pa
@@ -144,40 +143,6 @@ class Plant:
         (log / "_last_checkpoint").unlink(missing_ok=True)
         assert max(checkpoints, default=-1) <= newest - versions
         return newest - versions
-
-
-def rechain(plant: Plant, before_it: ReplicaState) -> None:
-    """Make all chain digests of a table's commits compute again, as a forger would.
-
-    `before_it`: the log as it was before it was changed.
-    """
-    identity = before_it.identity
-    digests = {0: "0" * 32, int(before_it.batches[0].base_offset): before_it.chain_before}
-
-    def edit(action: dict) -> None:
-        if "add" not in action:
-            return
-        values = action["add"]["partitionValues"]
-        names = (
-            "base_offset", "end_offset", "batch_base_offset", "batch_record_count",
-            "partition_count", "leader_epoch", "producer_id", "producer_epoch", "sequence",
-            "payload_digest", "timestamp_type",
-        )  # fmt: skip
-        header = [
-            value if name == "producer_id" or value is None else int(value)
-            for name in names
-            for value in [values[name]]
-        ]
-        digest = action["add"]["path"].split("-")[2].removesuffix(".parquet")
-        before = digests[int(values["base_offset"])]
-        content = [before, identity.topic_id, identity.partition, *header]
-        content += [action["add"]["modificationTime"], None, digest]
-        text = json.dumps(content, separators=(",", ":"))
-        values["chain_digest"] = blake2b(text.encode(), digest_size=16).hexdigest()
-        digests[int(values["end_offset"])] = values["chain_digest"]
-
-    for version in range(plant.version + 1):
-        plant.edit_commit(version, edit)
 
 
 def edit_commit(path: Path, edit: Callable[[dict], None]) -> None:

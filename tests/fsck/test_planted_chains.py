@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.fsck.plants import Plant, found, rechain, registration
+from tests import forging
+from tests.fsck.plants import Plant, found, registration
 
 MARK = "registered one"
 
@@ -36,6 +37,11 @@ CHANGES = [
 
 def brokers_found(report):
     return {each.place.broker_id for each in report.findings}
+
+
+def rechain(plant, before):
+    """Make a log's digests compute again; `before`: the log before it was changed."""
+    forging.rechain(plant.folder, {before.batches[0].base_offset: before.chain_before})
 
 
 def change_last_batch(plant, change):

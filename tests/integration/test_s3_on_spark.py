@@ -152,7 +152,7 @@ def test_cluster_on_three_kinds_of_roots_loses_a_store_and_nothing_else(stores, 
         for rows in read.values():
             assert values_by_key([row.asDict() for row in rows]) == expected(2)
         assert cluster.fsck().is_clean
-        compared = compare_replicas(cluster.image, "orders", stores.options)
+        compared = compare_replicas(cluster.image, "orders", stores.options, is_deep=True)
         assert [each.replica_count for each in compared] == [3, 3]
         assert not [difference for each in compared for difference in each.differences]
     found, count = objects_with(stores, SECRET)

@@ -1,0 +1,156 @@
+"""One replica's root changed by hand: it never leads, is never copied and never read.
+
+Before the next append and after it, on the leader and on a follower, by any process.
+"""
+
+import pytest
+
+from kafka_on_spark.audit.findings import FsckReport
+from tests import forging
+from tests.cluster.disks import partition_of, records, values_of
+
+VALUES = [b"a", b"b", b"c", b"d"]
+
+
+def rewritten(folder):
+    forging.rewrite(folder, 1, b"FORGED")
+
+
+def rewritten_and_made_to_compute(folder):
+    forging.rewrite(folder, 1, b"FORGED")
+    forging.rechain(folder)
+
+
+def last_rewritten_and_made_to_compute(folder):
+    forging.rewrite(folder, 3, b"FORGED")
+    forging.rechain(folder)
+
+
+def rewritten_and_longer(folder):
+    forging.rewrite(folder, 3, b"FORGED")
+    forging.append(folder, b"FORGED, too")
+
+
+def set_back(folder):
+    forging.set_back(folder)
+
+
+def set_back_and_gone_on(folder):
+    forging.set_back(folder)
+    forging.append(folder, b"FORGED")
+
+
+def header_changed(folder):
+    forging.edit_batch(folder, 2, lambda add: add["partitionValues"].update(partition_count="7"))
+
+
+def time_changed(folder):
+    forging.edit_batch(folder, 2, lambda add: add.update(modificationTime=1))
+
+
+def bit_of_a_commit_flipped(folder):
+    forging.without_checkpoints(folder)
+    forging.flip_a_bit(forging.commit_files(folder)[-1])
+
+
+DAMAGES = [
+    rewritten,
+    rewritten_and_made_to_compute,
+    last_rewritten_and_made_to_compute,
+    rewritten_and_longer,
+    set_back,
+    set_back_and_gone_on,
+    header_changed,
+    time_changed,
+    bit_of_a_commit_flipped,
+]
+
+
+def a_topic(disks):
+    disks.cluster.create_topic(
+        "orders",
+        replica_assignment={0: [1, 2, 3]},
+        configs={"min.insync.replicas": 2},
+    )
+    for value in VALUES:
+        disks.cluster.append("orders", records(value))
+
+
+def healed(cluster):
+    """Have the cluster find and mend what it can."""
+    for _ in range(4):
+        cluster.replicate(is_sweep=True)
+        cluster.run_controller()
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("broker_id", [1, 2], ids=["leader", "follower"])
+@pytest.mark.parametrize("is_appended", [False, True], ids=["before", "after an append"])
+def test_a_replica_that_was_changed_is_never_read_nor_copied_and_is_made_anew(
+    disks, damage, broker_id, is_appended
+):
+    a_topic(disks)
+    damage(disks.folder(broker_id, "orders"))
+    cluster = disks.open()
+    expected = list(VALUES)
+
+    report: FsckReport = cluster.fsck()
+    assert values_of(cluster, "orders") == expected
+    if is_appended:
+        cluster.append("orders", records(b"after"))
+        expected.append(b"after")
+    healed(cluster)
+    cluster.append("orders", records(b"last"))
+    expected.append(b"last")
+    healed(cluster)
+
+    assert {each.place.broker_id for each in report.findings} == {broker_id}
+    assert values_of(disks.open(), "orders") == expected
+    assert sorted(partition_of(cluster, "orders").isr) == [1, 2, 3]
+    for each in (1, 2, 3):
+        assert disks.values_on(each, "orders") == expected
+
+
+@pytest.mark.parametrize("broker_id", [1, 2], ids=["leader", "follower"])
+def test_a_process_that_goes_on_does_not_copy_what_was_changed_under_it(disks, broker_id):
+    """Its handles are open, and the change lies below what it has seen."""
+    a_topic(disks)
+    rewritten_and_longer(disks.folder(broker_id, "orders"))
+
+    disks.cluster.append("orders", records(b"after"))
+    healed(disks.cluster)
+
+    expected = [*VALUES, b"after"]
+    assert values_of(disks.open(), "orders") == expected
+    for each in (1, 2, 3):
+        assert b"FORGED" not in disks.values_on(each, "orders")
+
+
+def test_two_logs_that_part_above_what_is_committed_heal_in_one_raise_of_the_epoch(disks):
+    """A leader that was set back and went on: which of both is right is not guessed."""
+    a_topic(disks)
+    disks.cluster.append("orders", records(b"uncommitted"), acks=1)
+    disks.cluster.replicate()
+    mark = partition_of(disks.cluster, "orders").high_watermark
+    assert mark == 5
+    disks.cluster.append("orders", records(b"lost"), acks=1)
+    for each in (2, 3):  # it is on the followers, and nobody has committed it
+        take = disks.folder(1, "orders")
+        forging.copy_newest(take, disks.folder(each, "orders"))
+    forging.set_back(disks.folder(1, "orders"))
+    forging.append(disks.folder(1, "orders"), b"other")
+    cluster = disks.open()
+    before = partition_of(cluster, "orders")
+    assert before.high_watermark == mark
+
+    cluster.append("orders", records(b"after"))
+
+    after = partition_of(cluster, "orders")
+    assert after.leader_epoch == before.leader_epoch + 1
+    assert (after.leader, after.unclean_generation) == (before.leader, 0)
+    healed(cluster)
+    expected = [*VALUES, b"uncommitted", b"other", b"after"]
+    assert values_of(cluster, "orders") == expected
+    for each in (1, 2, 3):
+        assert disks.values_on(each, "orders") == expected
+    assert partition_of(cluster, "orders").leader_epoch == after.leader_epoch
