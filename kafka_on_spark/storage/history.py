@@ -137,6 +137,7 @@ def _commit(version: int, actions: Iterable[Any]) -> TableCommit:
     configuration: dict[str, str] | None = None
     for action in actions:
         for name, body in _is(action, dict).items():
+            _check_names(name, _is(body, dict))
             if name == "add":
                 adds.append(_file(_is(body, dict)))
             elif name == "remove":
@@ -155,6 +156,46 @@ def _commit(version: int, actions: Iterable[Any]) -> TableCommit:
         counters=counters,
         configuration=configuration,
     )
+
+
+_COLUMNS: Final = ("tags", "deletionVector", "baseRowId", "defaultRowCommitVersion")
+_NAMES: Final[Mapping[str, frozenset[str]]] = {
+    "add": frozenset(
+        {"path", "partitionValues", "size", "modificationTime", "dataChange", "stats"}
+        | {"clusteringProvider", *_COLUMNS}
+    ),
+    "remove": frozenset(
+        {"path", "dataChange", "deletionTimestamp", "extendedFileMetadata", "partitionValues"}
+        | {"size", "stats", *_COLUMNS}
+    ),
+    "txn": frozenset({"appId", "version", "lastUpdated"}),
+    "metaData": frozenset(
+        {"id", "name", "description", "format", "schemaString", "partitionColumns"}
+        | {"createdTime", "configuration"}
+    ),
+    "protocol": frozenset(
+        {"minReaderVersion", "minWriterVersion", "readerFeatures", "writerFeatures"}
+    ),
+}
+"""What an action may say, by Delta's protocol; `commitInfo` may say anything."""
+
+
+def _check_names(action: str, body: Mapping[str, Any]) -> None:
+    """Check that an action is one that tables of ours have: a byte that changed in a name makes
+    readers pass over what it said.
+
+    Raises:
+        ValueError: It is not, or says something under a name that Delta does not know.
+    """
+    if action == "commitInfo":
+        return
+    if action not in _NAMES:
+        raise ValueError(f"an action {action!r:.40}")
+    unknown = sorted(body.keys() - _NAMES[action])
+    if unknown:
+        raise ValueError(f"{unknown[0]!r:.40} in an action {action}")
+    if action in ("add", "remove") and not isinstance(body.get("dataChange"), bool):
+        raise ValueError(f"an action {action} that does not say whether data changes")
 
 
 def _check_protocol(protocol: Mapping[str, Any]) -> None:
