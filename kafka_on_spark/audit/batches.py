@@ -8,12 +8,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import groupby
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kafka_on_spark.audit.history import FileEntry
 from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset, ProducerEpoch, TopicId
 from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment, is_segment_name
 from kafka_on_spark.log.chain import batch_digests
+
+HEADER: Final = frozenset(
+    {"base_offset", "end_offset", "batch_base_offset", "batch_record_count", "partition_count"}
+    | {"leader_epoch", "producer_id", "producer_epoch", "sequence", "payload_digest"}
+    | {"transaction", "timestamp_type", "chain_digest", "content_digest"}
+)
+"""What the header of each segment says, null or not."""
 
 
 class Flaw(NamedTuple):
@@ -178,6 +185,9 @@ def _file(entry: FileEntry) -> LoggedFile | Flaw:
     if not entry.record_count or entry.record_count < 0:
         return Flaw("I15", f"the statistics of {entry.path} name no number of records", None)
     values = entry.values
+    if values.keys() != HEADER:
+        sentence = f"the header of {entry.path} lacks columns, or has others than a header has"
+        return Flaw("I15", sentence, None)
     try:
         return LoggedFile(
             entry=entry,

@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
-from kafka_on_spark.audit.history import TableDamage, TableStep
+from kafka_on_spark.audit.batches import HEADER
+from kafka_on_spark.audit.history import TableCheckpoint, TableDamage, TableStep
 from kafka_on_spark.errors import (
     CorruptLogError,
     InconsistentTopicIdError,
@@ -183,6 +184,9 @@ def table_flaw(
             return CorruptLogError(error.message, **error.context)
         if isinstance(step, TableDamage):
             return CorruptLogError(step.sentence)
+        added = step.files if isinstance(step, TableCheckpoint) else step.adds
+        if any(file.values.keys() != HEADER for file in added):
+            return CorruptLogError(f"a header in {folder}/{_LOG}/{name} is none of a segment's")
         found = dict(step.configuration or found)
     return identity_flaw(found, configuration, folder)
 

@@ -2,12 +2,14 @@
 
 import pytest
 
+from kafka_on_spark.audit.batches import HEADER
 from kafka_on_spark.audit.history import TableDamage
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.service.replicas import proves_complete
 from kafka_on_spark.storage.history import commit_step
+from kafka_on_spark.storage.replica_headers import HEADER_SCHEMA
 from kafka_on_spark.storage.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.root_identity import prepare_root
 from kafka_on_spark.storage.roots import StorageOptions
@@ -69,6 +71,10 @@ def test_no_changed_byte_of_a_commit_makes_another_log_that_proves_itself(writte
     path.write_bytes(content)
     assert proven > 0
     assert refused > len(content) // SAMPLED // 3
+
+
+def test_the_audit_knows_what_a_header_says():
+    assert frozenset(HEADER_SCHEMA.names) == HEADER
 
 
 def test_a_changed_byte_in_the_name_of_what_a_commit_says_is_found(written):
