@@ -7,10 +7,10 @@ it or audits it computes the chain, and what does not compute is the error of th
 it stands, of no other.
 """
 
-import json
 from collections.abc import Iterable
 from dataclasses import replace
 from hashlib import blake2b
+from json.encoder import encode_basestring_ascii as as_json
 from typing import Final
 
 from kafka_on_spark.errors import CorruptLogError
@@ -29,14 +29,14 @@ def batch_digests(
     """Return the chain digest at the end of each segment of `batch`, computed from `before`.
 
     Of its own digests nothing is read. Each is BLAKE2b of 16 bytes over one JSON array in ASCII
-    without spaces; the text is put together here because `json.dumps` takes three times as long.
+    without spaces; the text is put together here because `json.dumps` takes several times as long.
     """
     stamp = batch.producer
-    where = f"{_json(topic_id)},{partition}"
+    where = f"{as_json(topic_id)},{partition}"
     producer = (
         "null,null,null,null"
         if stamp is None
-        else f"{_json(stamp.producer_id)},{stamp.producer_epoch},{stamp.sequence},"
+        else f"{as_json(stamp.producer_id)},{stamp.producer_epoch},{stamp.sequence},"
         f"{stamp.payload_digest}"
     )
     header = (
@@ -47,16 +47,12 @@ def batch_digests(
     base_offset = int(batch.base_offset)
     for segment in batch.segments:
         end_offset = base_offset + segment.record_count
-        text = f'["{before}",{where},{base_offset},{end_offset},{header},{_json(segment.digest)}]'
+        text = f'["{before}",{where},{base_offset},{end_offset},{header},{as_json(segment.digest)}]'
         made = blake2b(text.encode("ascii"), digest_size=DIGEST_BYTES).hexdigest()
         before = ChainDigest(made)
         digests.append(before)
         base_offset = end_offset
     return tuple(digests)
-
-
-def _json(text: str) -> str:
-    return json.dumps(text, ensure_ascii=True)
 
 
 def chained(before: ChainDigest, topic_id: TopicId, partition: int, batch: Batch) -> Batch:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from kafka_on_spark.audit.batches import HEADER
-from kafka_on_spark.audit.history import TableCheckpoint, TableDamage, TableStep
+from kafka_on_spark.audit.history import TableCheckpoint, TableCommit, TableDamage, TableStep
 from kafka_on_spark.errors import (
     CorruptLogError,
     InconsistentTopicIdError,
@@ -184,11 +184,14 @@ def table_flaw(
             return CorruptLogError(error.message, **error.context)
         if isinstance(step, TableDamage):
             return CorruptLogError(step.sentence)
-        added = step.files if isinstance(step, TableCheckpoint) else step.adds
-        if any(file.values.keys() != HEADER for file in added):
-            return CorruptLogError(f"a header in {folder}/{_LOG}/{name} is none of a segment's")
         found = dict(step.configuration or found)
     return identity_flaw(found, configuration, folder)
+
+
+def _has_headers(step: TableCommit | TableCheckpoint) -> bool:
+    """Return whether all files that a commit or checkpoint adds have a segment's header."""
+    added = step.files if isinstance(step, TableCheckpoint) else step.adds
+    return all(file.values.keys() == HEADER for file in added)
 
 
 def _newest_checkpoint(look: Look, folder: str, checkpoints: set[int]) -> int:
@@ -203,8 +206,12 @@ def _newest_checkpoint(look: Look, folder: str, checkpoints: set[int]) -> int:
 def _step(content: bytes, path: str) -> TableStep:
     version = checkpoint_version(path)
     if version is not None:
-        return checkpoint_step(content, version, path)
-    return commit_step(content, int(path.rsplit("/", 1)[-1][:20]), path)
+        step = checkpoint_step(content, version, path)
+    else:
+        step = commit_step(content, int(path.rsplit("/", 1)[-1][:20]), path)
+    if isinstance(step, TableDamage) or _has_headers(step):
+        return step
+    return TableDamage(version=step.version, sentence=f"a header in {path} is none of a segment's")
 
 
 def _lost(look: Look, folder: str) -> ReplicaLostError:
