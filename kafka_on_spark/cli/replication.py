@@ -80,22 +80,24 @@ def _show(report: ReplicationReport, *, is_done: bool) -> None:
         note(failure)
     cut = plural(report.truncated_records, "uncommitted record")
     visited = "Visited" if is_done else "A dry run: nothing was changed; it would have visited"
-    besides = f" and looked at {report.slice_count} besides" if report.slice_count else ""
     say(
-        f"{visited} {plural(report.partition_count, 'partition')}{besides}, copied"
+        f"{visited} {plural(report.partition_count, 'partition')}{_besides(report)}, copied"
         f" {plural(report.copied_records, 'record')} ({plural(report.copied_bytes, 'byte')}), cut"
         f" {cut}, changed {plural(report.isr_changes, 'ISR')}:"
         f" {'all are caught up' if report.is_caught_up else 'not all are caught up'}."
     )
     if report.not_looked_at:
         say(
-            f"Not looked at for longer than replica.sweep.interval.ms:"
-            f" {plural(report.not_looked_at, 'partition')}; {_once_round(report.once_round_ms)}."
+            f"{plural(report.not_looked_at, 'partition')} could not be looked at, or was not within"
+            " replica.sweep.interval.ms: --sweep looks at all now."
         )
 
 
-def _once_round(duration_ms: float | None) -> str:
-    if duration_ms is None:
-        return "rounds like this one never come to all (replica.sweep.share is 0)"
-    minutes = duration_ms / 60_000
-    return f"rounds like this one come to all in {minutes:,.1f} minutes; --sweep looks at all now"
+def _besides(report: ReplicationReport) -> str:
+    """Return how many were looked at besides those with work, and how long it takes for all."""
+    if not report.slice_count:
+        return ""
+    if report.once_round_ms is None:
+        return f" and looked at {report.slice_count} besides (at all never: the share is 0)"
+    minutes = report.once_round_ms / 60_000
+    return f" and looked at {report.slice_count} besides (at all once in {minutes:,.1f} minutes)"

@@ -65,6 +65,10 @@ class Ring:
             return self.starts[number]
         return min(self.starts[number] + key.partition, self.starts[number + 1])
 
+    def __contains__(self, key: PartitionKey) -> bool:
+        place = self.place(key)
+        return place < self.count and self.keys(place, 1) == [key]
+
     def key_at(self, place: int) -> PartitionKey:
         """Return which partition stands at a place; `FIRST` for the first."""
         if place == 0 or place >= self.count:
@@ -153,7 +157,7 @@ def go_on(
         at_ms=now_ms,
         owed=min(owed, ring.count),
         looked_at=tuple(each for each in course.looked_at if now_ms - each.at_ms < interval_ms),
-        again=tuple(each for each in course.again if ring.place(each) < ring.count),
+        again=tuple(each for each in course.again if each in ring),
     )
 
 

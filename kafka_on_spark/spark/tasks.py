@@ -15,7 +15,7 @@ from kafka_on_spark.errors import (
     KafkaOnSparkError,
     ProtocolError,
 )
-from kafka_on_spark.ports import ReplicaAddress
+from kafka_on_spark.ports import ReplicaAddress, ReplicaStore
 from kafka_on_spark.service.audit import AuditOrder, audit_replica
 from kafka_on_spark.service.cleaning import ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.service.log_starts import LogStartOrder, run_log_start
@@ -43,17 +43,23 @@ def fetch_task(order: FetchOrder, options: StorageOptions) -> FetchResult:
     """Bring one follower up to its leader."""
     replicas = replica_store(options)
     result = fetch(order, replicas, FileSegmentStore(options), SystemClock())
+    _after_fetch(order, result, replicas)
+    return result
+
+
+def _after_fetch(order: FetchOrder, result: FetchResult, replicas: ReplicaStore) -> None:
     if order.follower is not None and result.copied_records:
         replicas.open(order.follower).maintain()
         log.debug("%d records copied to broker %d", result.copied_records, order.follower.broker_id)
-    return result
 
 
 def partition_look_task(orders: LookOrders, options: StorageOptions) -> list[FetchResult]:
     """Look at all replicas of one partition."""
-    return look_at_partition(
-        orders, replica_store(options), FileSegmentStore(options), SystemClock()
-    )
+    replicas = replica_store(options)
+    results = look_at_partition(orders, replicas, FileSegmentStore(options), SystemClock())
+    for order, result in zip(orders, results, strict=True):
+        _after_fetch(order, result, replicas)
+    return results
 
 
 def make_task(order: MakeOrder, options: StorageOptions) -> MakeResult:

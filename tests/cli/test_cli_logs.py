@@ -288,7 +288,22 @@ def test_round_of_replication_copies_and_says_whether_all_are_caught_up(call, ne
     report = call.json("replicate", "--topic", topic)
 
     assert (report["copied_records"], report["is_caught_up"]) == (2, True)
+    assert (report["slice_count"], report["not_looked_at"]) == (1, 0)
+    assert report["once_round_ms"] == 600_000
     assert call("replicate", "--topic", topic, "--sweep").endswith("all are caught up.\n")
+
+
+def test_round_says_what_it_has_not_looked_at(call, new_topic, cluster, disks):
+    topic = new_topic(b"a", replica_assignment={0: [1, 4]})
+    disks.take_away(4)
+    try:
+        told = call("replicate", "--topic", topic, "--sweep", code=1)
+    finally:
+        disks.give_back(4)
+        cluster.run_controller()
+        cluster.replicate(is_sweep=True)
+
+    assert "not all are caught up.\n1 partition could not be looked at, or was not within" in told
 
 
 def test_round_that_cannot_reach_a_follower_says_so(call, new_topic, cluster, disks):

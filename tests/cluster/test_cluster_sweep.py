@@ -50,12 +50,33 @@ def change_a_byte(folder):
     commit.write_bytes(content)
 
 
+def change_newest(folder, change):
+    """Have one value of the newest commit's actions changed, the rest as it was."""
+    commit = newest_commit(folder)
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    for action in actions:
+        change(action)
+    commit.write_text("\n".join(json.dumps(action) for action in actions) + "\n")
+
+
+def lead_out_of_the_folder(action):
+    if "add" in action:
+        action["add"]["path"] = "../../../elsewhere.parquet"
+
+
+def move_by_one(action):
+    if "add" in action:
+        action["add"]["partitionValues"]["base_offset"] = "1"
+
+
 DAMAGE = {
     "removed": shutil.rmtree,
     "emptied": lambda folder: newest_commit(folder).write_bytes(b""),
     "garbage": lambda folder: newest_commit(folder).write_bytes(b"{xx"),
     "set back": lambda folder: newest_commit(folder).unlink(),
     "a byte changed": change_a_byte,
+    "a path out of the folder": lambda folder: change_newest(folder, lead_out_of_the_folder),
+    "another offset": lambda folder: change_newest(folder, move_by_one),
 }
 
 

@@ -256,6 +256,30 @@ def test_what_is_owed_is_looked_at_as_soon_as_there_is_time_for_it():
     assert rounds.not_looked_at(2) == set()
 
 
+def test_a_failed_look_at_what_is_gone_or_not_asked_for_is_not_made_again():
+    rounds = Rounds(ring_of(a=2, b=2, c=2))
+    rounds.run(0, failed={PartitionKey(TopicId("b"), 0), PartitionKey(TopicId("c"), 1)})
+    rounds.ring = ring_of(a=2, c=1)
+
+    course = go_on(
+        rounds.ring,
+        rounds.course,
+        now_ms=1,
+        interval_ms=INTERVAL_MS,
+        random_below=lambda below: 0,
+    )
+
+    assert course.again == ()
+
+
+def test_a_cluster_without_partitions_is_looked_at_whole():
+    ring = ring_of()
+    rounds = Rounds(ring)
+
+    assert rounds.run(0) == rounds.run(1) == []
+    assert NotLookedAt(ring, rounds.course).count([]) == 0
+
+
 def test_partitions_that_are_added_are_looked_at_in_their_turn():
     rounds = Rounds(ring_of(a=10))
     rounds.run(0)
