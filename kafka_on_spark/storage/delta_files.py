@@ -24,6 +24,9 @@ _BOUNDS: Final = {
     "_last_checkpoint": COMMIT_BYTES_MAX,
 }
 
+PROTOCOL: Final = (1, 2)
+"""Reader and writer version of a table of ours; a higher one may mean what this one can't read."""
+
 # Whole names: a Mac leaves `._…` beside each file, and people leave copies.
 _COMMIT_NAME: Final = re.compile(r"([0-9]{20})\.json")
 _CHECKPOINT_NAME: Final = re.compile(r"([0-9]{20})\.checkpoint\.parquet")

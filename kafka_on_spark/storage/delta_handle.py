@@ -19,7 +19,12 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.storage.deadlines import within, work_seconds
-from kafka_on_spark.storage.delta_files import check_log, checkpoint_path, last_checkpoint
+from kafka_on_spark.storage.delta_files import (
+    PROTOCOL,
+    check_log,
+    checkpoint_path,
+    last_checkpoint,
+)
 from kafka_on_spark.storage.failures import is_failure, reason, storage_error
 from kafka_on_spark.storage.old_commits import is_old
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions
@@ -84,8 +89,18 @@ class TableHandle:
             if is_old(self._files, self._uri, table.version() + 1):
                 table = self._opened()
                 self._check_end(table.version())
+            self._check_protocol(table)
         self._table = table
         return table.version()
+
+    def _check_protocol(self, table: DeltaTable) -> None:
+        protocol = table.protocol()
+        found = (protocol.min_reader_version, protocol.min_writer_version)
+        if found != PROTOCOL:
+            raise CorruptLogError(
+                f"the table at {self._uri} has Delta's protocol {found}, and one of this cluster"
+                f" has {PROTOCOL}: restore it from a copy"
+            )
 
     def _check_end(self, version: int) -> None:
         """Check that the log goes on where its old commits end, which one of a copy may not."""

@@ -18,6 +18,7 @@ from kafka_on_spark.audit.history import (
 )
 from kafka_on_spark.errors import CorruptLogError, ReplicaLostError
 from kafka_on_spark.storage.delta_files import (
+    PROTOCOL,
     checkpoint_path,
     checkpoint_version,
     commit_path,
@@ -34,8 +35,6 @@ from kafka_on_spark.stored_json import parse_json
 T = TypeVar("T")
 
 _BAD_JSON: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError)
-PROTOCOL: Final = (1, 2)
-"""Reader and writer version of a table of ours."""
 
 
 def table_steps(

@@ -134,14 +134,6 @@ def remove_log(address):
     shutil.rmtree(log_folder(address))
 
 
-def zero_checkpoint(address):
-    log = DeltaReplicaLog(address, OPTIONS)
-    log.load()
-    log.maintain()
-    path = newest(address, ".checkpoint.parquet")
-    path.write_bytes(bytes(path.stat().st_size))
-
-
 def break_commit(address):
     newest(address, ".json").write_text("{xx")
 
@@ -154,7 +146,6 @@ def remove_commit(address):
 DAMAGES = [
     pytest.param(remove_folder,    ReplicaLostError, id="its folder is gone"),
     pytest.param(remove_log,       ReplicaLostError, id="its log is gone"),
-    pytest.param(zero_checkpoint,  CorruptLogError,  id="a checkpoint of zeros"),
     pytest.param(break_commit,     CorruptLogError,  id="a commit that is no JSON"),
     pytest.param(remove_commit,    CorruptLogError,  id="a gap"),
 ]

@@ -4,6 +4,7 @@ A replica whose log end is below the high watermark is bad (service/replicas), s
 back is told from one that is behind; what is tested here is that the end does not lie.
 """
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -387,3 +388,22 @@ def test_damage_deletes_nothing(log, uri):
         opened(uri)
 
     assert names_in_log(uri) == before
+
+
+def test_a_table_that_was_given_another_protocol_is_not_read(log, uri):
+    """What another engine has switched on may mean that rows are gone which are still in files."""
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    action = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}}
+    commit_file(uri, LAST + 1).write_text(json.dumps(action) + "\n")
+
+    for _ in range(2):
+        with pytest.raises(CorruptLogError, match="protocol"):
+            log.refresh()
+    with pytest.raises(CorruptLogError, match="protocol"):
+        opened(uri)
+    [damage] = [
+        step
+        for step in table_steps(RootFiles(uri, OPTIONS), uri, has_all_checkpoints=False)
+        if isinstance(step, TableDamage)
+    ]
+    assert "protocol" in damage.sentence
