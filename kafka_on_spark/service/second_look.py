@@ -103,7 +103,7 @@ class SecondLooks:
 
     def note_one(self, finding: Finding) -> None:
         """Take note of one finding; the first look at it counts."""
-        if not self._may_report:
+        if not self._may_report or not is_assigned(self._metadata.image, finding):
             return
         with self._lock:
             self._found.setdefault(finding, _Found(self._clock.monotonic_ms()))

@@ -49,6 +49,7 @@ from kafka_on_spark.service.restoring import RestoreOrder, Restorer, RestoreResu
 from kafka_on_spark.service.second_look import SecondLooks
 from kafka_on_spark.service.sizes import MoveProgress, move_progress, partition_sizes
 from kafka_on_spark.service.sweeping import Sweep
+from kafka_on_spark.spark.findings import finish, finish_later
 from kafka_on_spark.spark.opening import open_metadata, replica_store
 from kafka_on_spark.spark.probing import watch_ports
 from kafka_on_spark.spark.task_runner import SparkTaskRunner, ThreadTaskRunner
@@ -362,14 +363,7 @@ class Services:
     def note_findings(self, reports: Iterable[PartitionReport] = ()) -> None:
         """Take note of what is bad by a first look; the second is made after the answer."""
         self.looks.note(reports)
-        if self.looks.wait_ms() is not None:
-            run_later(self._maintenance, self._finish_looks)
-
-    def _finish_looks(self) -> None:
-        try:
-            self.looks.finish()
-        except KafkaOnSparkError as error:
-            log.warning("what was found bad is not reported yet: %s", error)
+        finish_later(self.looks, self._maintenance)
 
     def maintain(self, image: MetadataImage, keys: Iterable[PartitionKey]) -> None:
         """Have checkpoints made that are due, after the answer was given and not before."""
@@ -392,7 +386,7 @@ class Services:
 
     def close(self) -> None:
         """Finish what is due and let the threads go; refuse what is asked for afterwards."""
-        self._finish_looks()
+        finish(self.looks)
         self.metadata.close()
         self._maintenance.shutdown(wait=True)
         for pool in self._pools:

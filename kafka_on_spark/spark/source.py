@@ -156,20 +156,26 @@ class Reading:
             say_once(f"data loss is passed over, as failOnDataLoss is false: {loss}")
 
     def rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Return a task's rows; where no task was planned, Spark asks for those of None."""
+        """Yield a task's rows; where no task was planned, Spark asks for those of None."""
+        from kafka_on_spark.spark.findings import TaskFindings
         from kafka_on_spark.storage.reader import read_rows
 
         if partition.value is None:
-            return iter(())
+            return
         assert isinstance(partition, PartitionRange)
         order = partition.order
         log.debug("reads %s from %d to %d", order.name, order.start_offset, order.end_offset)
-        return read_rows(
-            order,
-            replica_store(self.storage),
-            self.storage,
-            has_headers=self.options.has_headers,
-        )
+        findings = TaskFindings(self.options.cluster, self.storage)
+        try:
+            yield from read_rows(
+                order,
+                replica_store(self.storage),
+                self.storage,
+                has_headers=self.options.has_headers,
+                note=findings.note,
+            )
+        finally:
+            findings.report()
 
 
 def cuts_of(metadata: MetadataService) -> CutsSince:

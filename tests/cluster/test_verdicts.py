@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 import threading
 import time
 
@@ -9,6 +11,11 @@ import pytest
 
 from kafka_on_spark.errors import RequestTimedOutError
 from kafka_on_spark.ids import LOST
+from kafka_on_spark.service.reading import plan_reads
+from kafka_on_spark.spark.findings import TaskFindings
+from kafka_on_spark.spark.opening import replica_store
+from kafka_on_spark.storage.reader import read_rows
+from kafka_on_spark.storage.roots import StorageOptions
 from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
 
 VALUES = [b"a", b"b", b"c"]
@@ -87,6 +94,46 @@ def test_an_append_whose_time_is_up_before_the_second_look_has_it_made_when_the_
 
         disks.cluster.append("orders", records(b"e"))
         assert partition_of(disks.cluster, "orders").leader == 2
+
+
+def test_a_process_that_ends_before_its_second_look_makes_it_before_it_is_gone():
+    with new_disks(configs={"replica.verdict.delay.ms": 1500}) as disks:
+        filled(disks)
+        remove(disks.folder(1, "orders"))
+        program = """
+import sys
+from kafka_on_spark import Cluster
+cluster = Cluster.open(sys.argv[1])
+try:
+    cluster.append("orders", [(b"k", b"d")], timeout_ms=300)
+except TimeoutError:
+    print("in doubt")
+"""
+        ended = subprocess.run(
+            [sys.executable, "-c", program, str(disks.metadata_root)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+
+        assert ended.stdout == "in doubt\n"
+        after = disks.open().image.topic("orders").partitions[0]
+        assert after.directory_of(1) == LOST
+        assert after.leader == 2
+
+
+def test_a_task_that_reads_a_damaged_file_reports_it_itself(disks, cluster):
+    newest = newest_segment(disks.folder(1, "orders"))
+    newest.write_bytes(newest.read_bytes()[::-1])
+    findings = TaskFindings(str(disks.metadata_root), StorageOptions())
+    store = replica_store(StorageOptions())
+
+    [order] = plan_reads(cluster.image, "orders")
+    rows = read_rows(order, store, StorageOptions(), note=findings.note)
+    assert sum(each.num_rows for each in rows) == len(VALUES)
+    findings.report()
+
+    assert cluster.image.topic("orders").partitions[0].directory_of(1) == LOST
 
 
 def test_a_read_that_finds_a_damaged_file_is_served_by_another_replica_and_reports_it(
