@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from kafka_on_spark.audit.history import TableDamage
@@ -24,6 +25,7 @@ from kafka_on_spark.storage import delta_handle, unreadable_checkpoints, void_co
 from kafka_on_spark.storage.delta import DeltaLog
 from kafka_on_spark.storage.history import table_steps
 from kafka_on_spark.storage.roots import RootFiles
+from tests.storage.panics import PanicException
 from tests.storage.tables import (
     OPTIONS,
     commit,
@@ -388,6 +390,39 @@ def test_damage_deletes_nothing(log, uri):
         opened(uri)
 
     assert names_in_log(uri) == before
+
+
+def use(log):
+    log.refresh()
+    log.counter("count")
+    log.active_files()
+
+
+@pytest.mark.parametrize("error", [PanicException("index out of bounds"), TypeError("odd")])
+@pytest.mark.parametrize("name", ["update_incremental", "transaction_version", "get_add_actions"])
+def test_a_panic_of_delta_rs_is_the_tables_failure_and_ends_nobody(log, monkeypatch, name, error):
+    commit(log, log.version)
+
+    def panic(*args, **named):
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DeltaTable, name, panic)
+        with pytest.raises(KafkaStorageError):
+            use(log)
+
+    assert log.refresh() == LAST + 1
+    assert log.counter("count") == LAST + 1
+
+
+def test_a_process_that_is_to_end_ends(log, monkeypatch):
+    def stop(*args, **named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", stop)
+
+    with pytest.raises(KeyboardInterrupt):
+        commit(log, log.version)
 
 
 def test_a_table_that_was_given_another_protocol_is_not_read(log, uri):

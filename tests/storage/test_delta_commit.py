@@ -17,6 +17,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.storage.delta import DeltaLog
 from kafka_on_spark.storage.roots import RootFiles
+from tests.storage.panics import PanicException
 from tests.storage.tables import (
     OPTIONS,
     commit,
@@ -35,6 +36,7 @@ FAILURES = [
     OSError("Generic S3 error"),
     ValueError("odd"),
     RuntimeError("Table lock poisoned"),
+    PanicException("index out of bounds"),
 ]
 
 
