@@ -64,8 +64,12 @@ class _MetadataReader:
             if file.path not in self._read_files:
                 self._read_files.add(file.path)
                 self._take(file, snapshots)
-        for name in snapshots.values():
-            self._add_snapshot_flaw(name, "it ends where the log has no commit that does")
+        for end, name in snapshots.items():
+            if end > self.replay.end_offset:
+                # Of a cluster that was at this root before, or of a log that was set back.
+                self._add_snapshot_flaw(name, "it ends above the log's end, and nobody reads it")
+            else:
+                self._add_snapshot_flaw(name, "it ends where the log has no commit that does")
 
     def _take(self, file: FileEntry, snapshots: dict[int, str]) -> None:
         try:

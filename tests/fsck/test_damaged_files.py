@@ -339,3 +339,17 @@ def garbled(content, dice):
         body[name] = dice.choice([None, -1, 7, "x", [], {}, 1.5, "99", "{}", "[]"])
         break
     return "\n".join(map(json.dumps, actions)).encode()
+
+
+def test_a_snapshot_above_the_logs_end_is_told_from_a_damaged_one(life):
+    """One of a cluster that was at this root before, which a frozen process has written late."""
+    path = write_snapshot(life)
+    end = life.disks.cluster.image.offset
+    late = path.with_name(path.name.replace(f"{end:020d}", f"{end + 100:020d}"))
+    path.rename(late)
+
+    [finding] = life.fsck().findings
+
+    assert finding == found(life.fsck(), "I15", path=late.name)
+    assert finding.sentence.endswith("it ends above the log's end, and nobody reads it")
+    late.unlink()
