@@ -25,17 +25,23 @@ class FetchDelay:
         refusal_count: Refusals in a row, 1 at least.
         until_ms: The end of the back-off, on the clock of the process that waits; None: no
             time helps, only a newer leadership does.
+        look_at_ms: When it may be asked whether that is still so; nothing is taken by a look.
     """
 
     leader_epoch: LeaderEpoch
     refusal_count: int
     until_ms: float | None
+    look_at_ms: float = 0.0
 
-    def remaining_ms(self, leader_epoch: LeaderEpoch, now_ms: int) -> float | None:
-        """Return how long a fetch under `leader_epoch` still waits: 0 not at all, None for ever."""
+    def remaining_ms(
+        self, leader_epoch: LeaderEpoch, now_ms: int, *, is_look: bool = False
+    ) -> float | None:
+        """Return how long a fetch under `leader_epoch`, or a look, still waits: 0 not at all, None
+        for ever."""
         if leader_epoch != self.leader_epoch:
             return 0
-        return None if self.until_ms is None else max(0, self.until_ms - now_ms)
+        until_ms = self.look_at_ms if is_look else self.until_ms
+        return None if until_ms is None else max(0, until_ms - now_ms)
 
 
 def backoff_ms(refusal_count: int, *, first_ms: int, max_ms: int, random: float) -> float:
@@ -70,7 +76,7 @@ def delay_after(
     is_in_a_row = before is not None and before.leader_epoch == asked_epoch and not has_progressed
     refusal_count = 1 + (before.refusal_count if before is not None and is_in_a_row else 0)
     action = after_refusal(error_code, asked_epoch=asked_epoch, current_epoch=current_epoch)
-    if action is FetchAction.WAIT_FOR_METADATA:
-        return FetchDelay(asked_epoch, refusal_count, None)
     pause_ms = backoff_ms(refusal_count, first_ms=first_ms, max_ms=max_ms, random=random)
-    return FetchDelay(asked_epoch, refusal_count, now_ms + pause_ms)
+    look_at_ms = now_ms + pause_ms
+    until_ms = None if action is FetchAction.WAIT_FOR_METADATA else look_at_ms
+    return FetchDelay(asked_epoch, refusal_count, until_ms, look_at_ms)

@@ -126,7 +126,9 @@ class FetchPace:
         delay = self._delays.get(_fetcher(order))
         if delay is None:
             return 0
-        return delay.remaining_ms(order.partition.leader_epoch, now_ms)
+        return delay.remaining_ms(
+            order.partition.leader_epoch, now_ms, is_look=order.copy_bytes_max == 0
+        )
 
     def _note_answer(
         self,

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 
 import pytest
 
@@ -108,6 +109,26 @@ def test_a_bad_leader_is_found_within_the_interval_by_rounds_alone(disks, damage
     cluster.append("orders", [{"value": b"b", "partition": BAD}])
     read = cluster.read("orders").to_pylist()
     assert [row["value"] for row in read if row["partition"] == BAD] == [b"a", b"b"]
+
+
+def test_a_leader_with_a_fence_that_nobody_decided_is_set_aside_by_rounds_alone(disks):
+    """No verdict: whether it is lost or the metadata went back, one replica can't tell."""
+    folder = disks.folder(1, "orders", BAD)
+    with open(newest_commit(folder), "a") as commit:
+        commit.write(json.dumps({"txn": {"appId": "leader-epoch", "version": 99}}) + "\n")
+
+    for _ in range(3 * ROUNDS_OF_AN_INTERVAL):
+        disks.clock.advance(MINUTE_MS)
+        time.sleep(0.02)  # a session of 60 ms, by the clock of whoever counts errors
+        report = disks.cluster.replicate()
+        if partition_of(disks.cluster, "orders", BAD).leader != 1:
+            break
+        disks.cluster.run_controller()
+
+    partition = partition_of(disks.cluster, "orders", BAD)
+    assert partition.leader in (2, 3)
+    assert not report.is_caught_up
+    assert disks.folder(1, "orders", BAD) == folder
 
 
 @pytest.mark.parametrize("broker_id", [2, 3])

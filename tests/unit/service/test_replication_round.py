@@ -111,9 +111,15 @@ class Rounds:
         self.orders.extend(orders)
         return [fetch(each, self.replicas, self.segments, self.clock) for each in orders]
 
-    def fetched(self):
-        """Return what the last round fetched, as (partition, follower)."""
-        return sorted({(each.key.partition, each.follower.broker_id) for each in self.orders})
+    def fetched(self, *, is_look=None):
+        """Return what the last round fetched, as (partition, follower); `is_look`: by its slice."""
+        return sorted(
+            {
+                (each.key.partition, each.follower.broker_id)
+                for each in self.orders
+                if is_look is None or is_look == each.is_anew
+            }
+        )
 
     def end(self, broker_id, number=0):
         return self.replicas.open(address(broker_id, key=self.keys[number])).load().log_end_offset
@@ -204,7 +210,8 @@ def test_a_fetcher_that_is_fenced_waits_for_a_newer_leadership_and_not_for_time(
     second = rounds.run()
 
     assert "FencedLeaderEpoch" in first.failures[0]
-    assert rounds.fetched() == [(0, 2)]
+    assert rounds.fetched(is_look=False) == [(0, 2)]
+    assert rounds.fetched(is_look=True) == [(0, 2), (0, 3)]  # whether it is still so
     assert (second.left_out, second.resume_after_ms) == (1, None)
 
 
