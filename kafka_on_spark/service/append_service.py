@@ -19,6 +19,7 @@ from kafka_on_spark.service.append_results import AppendPlan, AppendResult, appe
 from kafka_on_spark.service.append_watch import AppendWatch, WatchPorts
 from kafka_on_spark.service.appender import Appender
 from kafka_on_spark.service.grown_topics import GrownTopics
+from kafka_on_spark.service.grown_waiting import split_when_asked
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.producers import (
     ProducerRuns,
@@ -108,10 +109,11 @@ class AppendService:
         )
         writer = self._producers.take_over(transactional_id)
         producer = self._producers.begin(producer_id, producer_epoch, sequence)
-        if producer is not None and topic_image.is_grown:
-            count = self._grown.split(topic_image, producer)
-            order = replace(order, targets=order.targets[:count])
         default_ms = image.settings(topic_image.topic_id).integer("delivery.timeout.ms")
+        timeout_ms = default_ms if timeout_ms is None else timeout_ms
+        if producer is not None and topic_image.is_grown:
+            count = self._split(topic_image, producer, may_decide, timeout_ms)
+            order = replace(order, targets=order.targets[:count])
         return AppendPlan(
             topic_id=topic_image.topic_id,
             order=order,
@@ -119,7 +121,7 @@ class AppendService:
             producer=producer,
             writer=writer,
             expected_offsets=dict(expected),
-            timeout_ms=default_ms if timeout_ms is None else timeout_ms,
+            timeout_ms=timeout_ms,
             may_decide=may_decide,
         )
 
@@ -175,8 +177,19 @@ class AppendService:
         topic = self._metadata.catch_up().topics.get(plan.topic_id)
         if plan.producer is None or topic is None or not topic.is_grown:
             return
-        if self._grown.split(topic, plan.producer) != len(plan.order.targets):
+        count = self._split(topic, plan.producer, plan.may_decide, plan.timeout_ms)
+        if count != len(plan.order.targets):
             raise split_otherwise(topic.name)
+
+    def _split(self, topic: TopicImage, run: ProducerRun, may_decide: bool, timeout_ms: int) -> int:
+        return split_when_asked(
+            self._grown,
+            topic,
+            run,
+            self._watch_ports,
+            may_decide=may_decide,
+            timeout_ms=timeout_ms,
+        )
 
     def commit(self, plan: AppendPlan, rows: Iterable[StagedSegment]) -> AppendResult:
         """Commit what the tasks of `plan` have staged, `rows` in task order.

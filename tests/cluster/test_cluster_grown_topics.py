@@ -131,7 +131,7 @@ def test_nobody_says_that_there_was_no_first_try_while_a_partition_can_not_be_as
     cluster.run_controller()
 
     with pytest.raises(NotLeaderOrFollowerError, match="may have a first try"):
-        disks.open().append("orders", GIVEN, producer_id="p", sequence=0, acks=1)
+        disks.open().append("orders", GIVEN, producer_id="p", sequence=0, acks=1, timeout_ms=500)
 
 
 @pytest.fixture
@@ -168,13 +168,33 @@ def test_a_first_try_that_the_leader_lacks_does_not_come_back(first_try_on_a_fol
     assert sorted(values_of(cluster, "orders")) == sorted([*EACH_ONCE, b"moved", b"later"])
 
 
+def test_an_append_takes_out_a_replica_that_can_not_be_asked_where_nobody_controls(
+    first_try_on_a_follower,
+):
+    disks = first_try_on_a_follower
+    # A busy machine misses a third of a session that is as short as in other tests.
+    disks.cluster.alter_cluster_configs({"broker.session.timeout.ms": 900})
+    disks.take_away(1)
+
+    disks.open().append("orders", MOVING, producer_id="p", sequence=0, timeout_ms=60_000)
+
+    assert all(1 not in isr_of(disks.cluster, "orders", number) for number in (0, 1))
+
+
 def test_a_replica_in_sync_that_can_not_be_asked_may_have_a_first_try(first_try_on_a_follower):
     disks = first_try_on_a_follower
     disks.take_away(1)
     cluster = disks.open()
 
     with pytest.raises(NotEnoughReplicasError, match="the replica on broker 1 can't be asked"):
-        cluster.append("orders", MOVING, producer_id="p", sequence=0)
+        cluster.append(
+            "orders",
+            MOVING,
+            producer_id="p",
+            sequence=0,
+            timeout_ms=500,
+            configs={"auto.controller": False},
+        )
     cluster.run_controller()
     cluster.append("orders", MOVING, producer_id="p", sequence=0)
 

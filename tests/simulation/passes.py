@@ -123,6 +123,7 @@ class Passes:
         self, before: MetadataImage, after: MetadataImage, batch: MetadataBatch, node: Node
     ) -> None:
         self._world.seen["small pass"] += 1
+        self._world.seen["small pass by who was cut off"] += bool(node.cut_off)
         held = before.controller
         if held is not None and held.controller_id is not None:
             lease_ms = before.settings().integer("controller.lease.ms")
