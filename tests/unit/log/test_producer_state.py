@@ -11,7 +11,15 @@ from kafka_on_spark.errors import (
     OutOfOrderSequenceError,
     ProducerFencedError,
 )
-from kafka_on_spark.log.producer_state import AppendedBefore, counters_of, find_append, split_of
+from kafka_on_spark.log.batch import WriterFence
+from kafka_on_spark.log.producer_state import (
+    AppendedBefore,
+    check_writer,
+    counters_of,
+    find_append,
+    known_producer,
+    split_of,
+)
 from kafka_on_spark.log.state import ProducerCounter
 from tests.builders import batch, log, staged, stamp
 
@@ -166,3 +174,38 @@ def test_by_how_many_partitions_an_append_was_split(sequence, partitions):
 
     assert split_of(replace(state, batches=split), "p", sequence) == partitions
     assert split_of(replace(state, batches=split), "another", sequence) is None
+
+
+# fmt: off
+WRITERS = [  # known   asks  fenced
+    pytest.param(None,   0,    False, id="the first writer"),
+    pytest.param(3,      2,    True,  id="an older writer"),
+    pytest.param(3,      3,    False, id="the writer itself"),
+    pytest.param(3,      4,    False, id="a newer writer"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("known, asks, is_fenced", WRITERS)
+def test_an_older_writer_is_fenced_and_no_other(known, asks, is_fenced):
+    writer = WriterFence(transactional_id="t", epoch=asks)
+    producers = {} if known is None else {writer.key: ProducerCounter(-1, known)}
+    state = log("0:a", producers=producers)
+
+    if is_fenced:
+        with pytest.raises(ProducerFencedError, match="taken over by a newer writer"):
+            check_writer(state, writer)
+    else:
+        check_writer(state, writer)
+    check_writer(state, WriterFence(transactional_id="another", epoch=0))
+    check_writer(state, None)
+
+
+def test_what_a_log_knows_of_a_producer_is_the_highest_of_headers_and_counters():
+    state = log("0:ab", stamps={"a": stamp(2, epoch=1), "b": stamp(7, epoch=1)})
+
+    assert known_producer(state, "p") == ProducerCounter(7, 1)
+    assert known_producer(state, "q") == ProducerCounter(-1, -1)
+    for counter, expected in (((9, 0), (9, 1)), ((-1, 4), (7, 4))):
+        counted = replace(state, producers={"p": ProducerCounter(*counter)})
+        assert known_producer(counted, "p") == ProducerCounter(*expected)
