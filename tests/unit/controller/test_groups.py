@@ -4,14 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.controller.groups import alter_group_offsets, committed_by, delete_group
+from kafka_on_spark.controller.groups import (
+    alter_group_offsets,
+    committed_by,
+    delete_group,
+    is_saved,
+)
 from kafka_on_spark.errors import (
     GroupIdNotFoundError,
     InvalidGroupIdError,
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import GroupOffset
 from kafka_on_spark.metadata.records import MetadataBatch, Stamp
 from tests.builders import KEY, TOPIC_ID, image_of, partition
@@ -118,3 +123,15 @@ def test_a_group_that_has_committed_nothing_does_not_exist():
         assert str(caught.value) == (
             "there is no consumer group 'h': it exists once it has committed an offset (known: g)"
         )
+
+
+def test_an_offset_of_before_an_unclean_election_is_set_again():
+    """Whatever the generation: other records may stand there now."""
+    here = partition("1", hw=8, start=2, unclean_generation=2)
+    for generation in (0, 1, 2, 3):
+        known = GroupOffset(offset=Offset(3), leader_epoch=None, unclean_generation=generation)
+        assert is_saved(known, here, 3) is (generation == 2)
+    assert not is_saved(
+        GroupOffset(offset=Offset(3), leader_epoch=None, unclean_generation=2), here, 4
+    )
+    assert not is_saved(None, here, 3)

@@ -67,6 +67,7 @@ DEALT = [  # demands                                           credits        le
     pytest.param([both(), both(served_in=9, is_in_sync=True)],   (5, 5),      10,    [0, 5],         id="in-sync-first-all-the-same"),
     pytest.param([both(), both()],                               (0, 100),    10,    [0, 0],         id="one-quota-is-spent"),
     pytest.param([both()],                                       (1, 1),      0,     [1],            id="no-least"),
+    pytest.param([both(), both(), both()],                       (2, 2),      0,     [1, 1, 0],      id="a-byte-is-the-least-of-all"),
 ]
 # fmt: on
 

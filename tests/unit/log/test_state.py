@@ -68,3 +68,24 @@ def test_batches_from_an_offset_inside_a_batch_are_refused():
     assert state.has_batches_from(Offset(5)) == ()
     with pytest.raises(CorruptLogError):
         state.has_batches_from(Offset(1))
+
+
+def test_a_log_is_checked_from_any_batch_on_behind_the_digest_of_the_one_before():
+    state = log("0:abcdef")
+
+    for checked in range(8):
+        check_log(state, checked=checked)
+
+
+@pytest.mark.parametrize("damaged", range(6))
+def test_what_was_checked_is_not_checked_again_and_the_rest_is(damaged):
+    """What the log says of itself behind the last batch that was checked is taken."""
+    state = log("0:abcdef")
+    batches = list(state.batches)
+    batches[damaged] = replace(batches[damaged], appended_at_ms=7)
+    changed = replace(state, batches=tuple(batches))
+
+    for checked in range(damaged + 1):
+        with pytest.raises(CorruptLogError, match="does not compute"):
+            check_log(changed, checked=checked)
+    check_log(changed, checked=damaged + 1)

@@ -61,3 +61,17 @@ def test_what_happened_to_brokers_is_told_in_order():
     assert [each.time.second for each in events] == [0, 5, 6, 7, 8]
     offsets = [each.metadata_offset for each in events]
     assert offsets == sorted(offsets)
+
+
+def test_entries_and_events_say_where_their_records_stand_in_the_metadata_log():
+    begun = life("1 2", "2 1", "1 2").at(5).fail(1).at(6).come_back(1)
+
+    records = [each for batch in begun.batches for each in batch.records]
+    entries = partition_history(begun.batches)
+    events = broker_history(begun.batches)
+
+    assert len(entries) >= 6
+    for entry in entries:
+        assert records[entry.metadata_offset].partition == entry.partition
+    for event in events:
+        assert records[event.metadata_offset].broker_id == event.broker_id

@@ -4,15 +4,16 @@ import pytest
 
 from kafka_on_spark.controller.brokers import fence_broker
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.errors import CommitConflictError, InvalidRequestError
+from kafka_on_spark.ids import BrokerId, Offset
+from kafka_on_spark.log.operations import adopt
 from kafka_on_spark.metadata.records import ControllerRecord, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.past import PastMetadata
-from kafka_on_spark.service.rehearsed import RehearsedMetadata
-from tests.builders import KEY, image_of, partition, report, seen
-from tests.fakes import FakeClock, MemoryMetadataLog
+from kafka_on_spark.service.rehearsed import RehearsedMetadata, RehearsedReplicas
+from tests.builders import KEY, address, disk, image_of, partition, report, seen
+from tests.fakes import FakeClock, MemoryMetadataLog, MemoryReplicaStore, MemoryRoots
 
 ADVANCED = report(seen(1, leo=2), seen(2, leo=2))
 """Both replicas have two records, and the high watermark is 0."""
@@ -114,3 +115,21 @@ def test_a_rehearsal_reads_the_log_as_it_is(service, log):
     assert rehearsed.history() == log.batches
     assert rehearsed.offset_at(0) == 0
     assert rehearsed.image_at(log.end_offset).topics == service.image.topics
+
+
+def test_two_of_one_rehearsal_that_commit_to_a_table_conflict_as_they_would_in_earnest():
+    here = address(1)
+    real = MemoryReplicaStore(MemoryRoots({here.root: disk(1)}))
+    real.make(here)
+    rehearsed = RehearsedReplicas(real)
+    first, second = rehearsed.open(here), rehearsed.open(here)
+    seen_by_both = first.load()
+    change = adopt(seen_by_both, leader_epoch=3, truncate_to=None, floor=Offset(0))
+
+    after = first.commit(seen_by_both, change)
+
+    with pytest.raises(CommitConflictError):
+        second.commit(seen_by_both, change)
+    later = adopt(after, leader_epoch=4, truncate_to=None, floor=Offset(0))
+    assert second.commit(second.load(), later).leader_epoch == 4
+    assert real.open(here).load().leader_epoch is None
