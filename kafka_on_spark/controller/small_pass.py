@@ -43,6 +43,7 @@ class Facts:
         answering: Brokers that answered a probe of this very pass.
         put_back: Replicas that another process has put back into the ISR lately.
         whole: Lost replicas that were found whole.
+        reached_elsewhere: Brokers that tasks of this append have written to from other hosts.
         lease: The lease that this process has seen resigned or come to its end.
         controller_id: Under which name it claims.
         caller: Host and process, for the cause.
@@ -54,6 +55,7 @@ class Facts:
     answering: frozenset[BrokerId]
     put_back: frozenset[tuple[PartitionKey, BrokerId]] = frozenset()
     whole: Sequence[WholeReplica] = ()
+    reached_elsewhere: frozenset[BrokerId] = frozenset()
     lease: ControllerLease | None
     controller_id: str
     caller: str
@@ -154,6 +156,11 @@ def _own_fault(
     image: MetadataImage, facts: Facts, key: PartitionKey, broker_id: BrokerId
 ) -> str | None:
     """Return why a broker's silence may be this process's own fault, in words."""
+    if broker_id in facts.reached_elsewhere:
+        return (
+            f"tasks on other hosts have written to broker {broker_id}, so the fault is of"
+            f" {facts.caller}"
+        )
     place = heard_of(facts.before[broker_id], image, broker_id)
     if place is not None:
         return f"others reach broker {broker_id} ({place}), so the fault is of {facts.caller}"

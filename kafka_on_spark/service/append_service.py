@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from kafka_on_spark.config import check_acks, leaves_auto_controller
 from kafka_on_spark.errors import ClusterClosedError, UnknownTopicOrPartitionError
-from kafka_on_spark.ids import Offset, PartitionKey, TopicId, check_whole_number
+from kafka_on_spark.ids import BrokerId, Offset, PartitionKey, TopicId, check_whole_number
 from kafka_on_spark.log.batch import WriterFence
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.ports import Clock
@@ -199,11 +199,15 @@ class AppendService:
         return self.commit_all([(plan, list(rows))])[0]
 
     def commit_all(
-        self, appends: Sequence[tuple[AppendPlan, Sequence[StagedSegment]]]
+        self,
+        appends: Sequence[tuple[AppendPlan, Sequence[StagedSegment]]],
+        *,
+        reached_elsewhere: frozenset[BrokerId] = frozenset(),
     ) -> list[AppendResult]:
         """Commit what was staged for several topics, all high watermarks in one metadata commit.
 
-        The plans have acks, producer and writer in common.
+        The plans have acks, producer and writer in common. `reached_elsewhere`: brokers that tasks
+        on other hosts have written to, who count as reached.
 
         Raises:
             The refusal of a task, or the first partition's error (see `append_results`).
@@ -234,7 +238,9 @@ class AppendService:
                 acks=acks,
                 timeout_ms=min(plan.timeout_ms for plan, _ in appends),
                 watch=AppendWatch(
-                    self._watch_ports, is_allowed=all(plan.may_decide for plan, _ in appends)
+                    self._watch_ports,
+                    is_allowed=all(plan.may_decide for plan, _ in appends),
+                    reached_elsewhere=reached_elsewhere,
                 ),
                 other_ends=_other_ends([plan for plan, _ in appends], keys),
             )

@@ -106,10 +106,21 @@ class WatchPorts:
 
 
 class AppendWatch:
-    """The watch of one append. `is_allowed`: it may make small passes, if the cluster allows it."""
+    """The watch of one append.
 
-    def __init__(self, ports: WatchPorts, *, is_allowed: bool = True) -> None:
+    `is_allowed`: it may make small passes, if the cluster allows it. `reached_elsewhere`: brokers
+    that its tasks on other hosts have written to.
+    """
+
+    def __init__(
+        self,
+        ports: WatchPorts,
+        *,
+        is_allowed: bool = True,
+        reached_elsewhere: frozenset[BrokerId] = frozenset(),
+    ) -> None:
         self._ports = ports
+        self._reached_elsewhere = reached_elsewhere
         self._is_allowed = is_allowed
         self._metadata, self._clock = ports.metadata, ports.clock
         self._failed = FailedProbes(ports.clock)
@@ -224,6 +235,7 @@ class AppendWatch:
             answering=answering,
             put_back=self._put_back(due, silent),
             whole=whole,
+            reached_elsewhere=self._reached_elsewhere,
             lease=self._lease.seen,
             controller_id=self._ports.controller_id,
             caller=self._ports.caller,

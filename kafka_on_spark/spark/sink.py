@@ -8,6 +8,7 @@ A stream's batch is staged by one writer and committed by another, in another pr
 planned travels with the messages.
 """
 
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -22,7 +23,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import Offset
+from kafka_on_spark.ids import BrokerId, Offset
 from kafka_on_spark.log.batch import WriterFence
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.columns import check_columns
@@ -53,12 +54,14 @@ _BATCH_NUMBER = "streaming.sql.batchId"
 
 @dataclass
 class Staged(WriterCommitMessage):
-    """A task's rows, as JSON by topic, which query's they are, and where they were planned."""
+    """A task's rows, as JSON by topic, which query's they are, where they were planned, and on
+    which host they were written."""
 
     task: int
     topics: list[str]
     query_id: str | None
     image_offset: int
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +139,17 @@ def _stage(
         topics=[encode_topic(each) for each in staged],
         query_id=context.getLocalProperty(_QUERY_ID),
         image_offset=plan.topics.image_offset,
+        host=socket.gethostname(),
+    )
+
+
+def _reached_elsewhere(messages: Sequence[Staged]) -> frozenset[BrokerId]:
+    """Return the brokers whose roots tasks on other hosts have written to: this process may fail to
+    reach them by a fault of its own."""
+    here = socket.gethostname()
+    elsewhere = _answers([each for each in messages if each.host != here])
+    return frozenset(
+        holder for answer in elsewhere for row in answer.rows for holder in row.holders
     )
 
 
@@ -175,7 +189,8 @@ def _commit(
         may_decide=options.may_decide,
     )
     services.appends.commit_all(
-        [(plan, each.rows) for plan, each in zip(plans, answers.values(), strict=True)]
+        [(plan, each.rows) for plan, each in zip(plans, answers.values(), strict=True)],
+        reached_elsewhere=_reached_elsewhere(messages),
     )
 
 

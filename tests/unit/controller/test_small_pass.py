@@ -83,6 +83,7 @@ REFUSALS = [
     pytest.param(partition("1 2 3"),              "1",   "",    {}, "broker 2, broker 3, which would be left",      id="nobody answers"),
     pytest.param(partition("1 2 3", leader=None), "",    "",    {}, "broker 1, broker 2, broker 3, which would be", id="nobody led, nobody answers"),
     pytest.param(partition("1 2 3"),              "1",   "2 3", {"put_back": frozenset({(KEY, BrokerId(1))})}, "has put its replica back into the ISR, so the fault is of process 7 on host", id="put back by another"),
+    pytest.param(partition("1 2 3"),              "1",   "2 3", {"reached_elsewhere": frozenset({BrokerId(1)})}, "tasks on other hosts have written to broker 1, so the fault is of process 7 on host", id="executors reach it"),
 ]
 # fmt: on
 
