@@ -6,6 +6,7 @@ Whoever has the old one open notices it, is told in a sentence, and changes noth
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from kafka_on_spark import Cluster
@@ -18,7 +19,9 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.metadata.records import ClusterRecord, Stamp
+from kafka_on_spark.service.row_topics import RowTopics
 from kafka_on_spark.service.source_options import parse_source
+from kafka_on_spark.spark.row_topics import TopicOrders
 from kafka_on_spark.spark.source import StreamReader
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.metadata_root import TABLE_PREFIX
@@ -85,6 +88,26 @@ def test_a_stream_of_the_old_cluster_does_not_go_on_in_the_new_one(disks):
 
     with pytest.raises(ClusterNotFoundError):
         stream.latestOffset(start, stream.getDefaultReadLimit())
+
+
+def test_a_task_of_a_write_that_was_planned_on_the_old_cluster_stages_nothing(disks):
+    image = disks.cluster.image
+    topics = RowTopics(
+        cluster_id=image.cluster_id,
+        image_offset=image.offset,
+        acks="all",
+        has_producer=False,
+        now_ms=1,
+    )
+    made_again(disks)
+    orders = TopicOrders(str(disks.metadata_root), OPTIONS, topics, None)
+    row = pa.RecordBatch.from_pylist([{"topic": "t", "key": b"k", "value": b"v"}])
+    before = files_below(*map(disks.root, (1, 2, 3)))
+
+    [refused] = orders.stage_rows(iter([row]), 0)
+
+    assert refused.rows[0].error_code == ClusterNotFoundError.code
+    assert files_below(*map(disks.root, (1, 2, 3))) == before
 
 
 def test_a_commit_that_was_decided_on_the_old_cluster_makes_no_folder_of_it_anew(disks):
