@@ -248,9 +248,9 @@ def check_dense(state: ReplicaState) -> None:
         raise CorruptLogError(
             "the log begins after its start", start=state.log_start_offset, first=expected
         )
-    if state.log_start_offset > state.log_end_offset:
+    if not 0 <= state.log_start_offset <= state.log_end_offset:
         raise CorruptLogError(
-            "the log starts after its end",
+            "the log starts after its end, or before there is any",
             start=state.log_start_offset,
             end=state.log_end_offset,
         )

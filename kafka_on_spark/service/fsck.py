@@ -192,7 +192,8 @@ class Fsck:
 
     def _check(self, keys: Sequence[PartitionKey], absent: frozenset[BrokerId]) -> None:
         replay = self._metadata.replay
-        lives = [life for key in keys if not (life := replay.lives[key].copy()).is_removed]
+        copies = [replay.lives[key].copy() for key in keys]
+        lives = [life for life in copies if not life.is_removed and life.register is not None]
         orders = {life.key: list(self._orders(life, absent)) for life in lives}
         flat = [order for part in orders.values() for order in part]
         traces = dict(zip((each.address for each in flat), self._run_audits(flat), strict=True))

@@ -25,6 +25,8 @@ CASES = [
     pytest.param(replace(GOOD, log_end_offset=Offset(6)),                       id="end-above"),
     pytest.param(replace(GOOD, log_end_offset=Offset(4)),                       id="end-inside-a-batch"),
     pytest.param(replace(log(base=4), log_start_offset=Offset(5)),              id="start-above-end"),
+    pytest.param(replace(log(), log_start_offset=Offset(-7), log_end_offset=Offset(-7)), id="below-the-first-offset"),
+    pytest.param(replace(GOOD, log_start_offset=Offset(-7)),                    id="start-below-the-first-offset"),
     pytest.param(replace(GOOD, batches=(batch("a", 0, "2"), *GOOD.batches)),    id="batch-twice"),
 ]
 # fmt: on
