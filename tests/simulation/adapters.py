@@ -16,6 +16,7 @@ from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
     CorruptLogError,
     InconsistentClusterError,
+    KafkaOnSparkError,
     KafkaStorageError,
     ReplicaLostError,
 )
@@ -26,6 +27,12 @@ from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.ports import ReplicaAddress
 from tests.simulation.disks import Disks, Root, Table, folder
 from tests.simulation.scheduler import Node, Scheduler
+
+LEFT_BEHIND: type[KafkaOnSparkError] = CommitOutcomeUnknownError
+"""What is said of a commit that nobody waited for any longer: it may land."""
+
+FAILED = ("failed", "hung")
+"""What a look can meet, and then has seen nothing."""
 
 SETTLE_TRIES: int = 6
 """Looks for one's own commit before its outcome is called unknown."""
@@ -72,15 +79,16 @@ def _commit(world: World, node: Node, fault: str | None, put: Callable[[], bool]
     Raises:
         CommitConflictError, CommitOutcomeUnknownError: as of `storage/delta.py`.
     """
-    if fault in ("lost", "delayed"):
+    if fault in ("lost", "delayed", "hung"):
 
         def land() -> None:
             landed = put()
             world.seen["delayed put landed" if landed else "delayed put found its place taken"] += 1
 
-        if fault == "delayed":
+        if fault == "delayed" or (fault == "hung" and node.rng.random() < 0.5):
             world.later(1 + node.rng.randrange(300), land)
-        raise CommitOutcomeUnknownError("the store failed while committing")
+        kind = CommitOutcomeUnknownError if fault != "hung" else LEFT_BEHIND
+        raise kind("the store failed while committing")
     is_ours = put()
     if fault == "unsaid":  # the effect is there, the answer is not, and can't be looked for
         raise CommitOutcomeUnknownError("the store failed while committing")
@@ -112,7 +120,7 @@ class SimulatedReplicaLog:
     def load(self) -> ReplicaState:
         root = self._world.disks.roots[self._address.root]
         fault = self._world.scheduler.call("load", root)
-        if fault == "failed":
+        if fault in FAILED:
             raise KafkaStorageError("EIO")
         root.check_reads()
         if fault == "mistaken":
@@ -213,7 +221,7 @@ class SimulatedReplicaStore:
             # A task that was planned before the loss: the table stands for the lost one.
             made.is_suspect, made.forgotten = True, root.lost[folder(address)]
             self._world.seen["lost table made by a late task"] += 1
-        if fault in ("lost", "unsaid", "delayed", "refused"):
+        if fault in ("lost", "unsaid", "delayed", "refused", "hung"):
             raise KafkaStorageError("can't make a table")
         if made.identity != address.identity:
             raise ReplicaLostError("the table is another replica's")
@@ -232,7 +240,7 @@ class SimulatedSegmentStore:
         fault = self._world.scheduler.call("put", root)
         root.check_writes()
         root.check_directory(address)
-        if fault == "failed":
+        if fault in FAILED:
             raise KafkaStorageError("EIO")
         root.files.setdefault(folder(address), {})[segment.path] = segment.digest
 
@@ -257,7 +265,7 @@ class SimulatedSegmentStore:
                 self._world.seen["damaged source refused"] += 1
                 raise CorruptLogError("a segment is missing or not what its name says")
             root.check_writes()
-            if fault == "failed":
+            if fault in FAILED:
                 raise KafkaStorageError("EIO")
             present[name] = content
 
@@ -269,8 +277,8 @@ class SimulatedSegmentStore:
         """Return a segment's bytes, verified."""
         root = self._world.disks.roots[address.root]
         fault = self._world.scheduler.call("read", root)
-        if fault == "failed":
-            raise KafkaStorageError("EIO")
+        if fault in FAILED:
+            raise KafkaStorageError("the root does not answer")
         root.check_reads()
         content = root.files.get(folder(address), {}).get(segment.path)
         if content != segment.digest:
@@ -301,7 +309,7 @@ class SimulatedMetadataLog:
     ) -> MetadataBatch:
         assert records, "an empty batch would be a version without a decision"
         fault = self._world.scheduler.call("metadata append")
-        self._check_answers(fault)
+        self._check_answers(None)
         disks = self._world.disks
         made: list[MetadataBatch] = []
 
@@ -316,7 +324,7 @@ class SimulatedMetadataLog:
         return made[0]
 
     def _check_answers(self, fault: str | None) -> None:
-        if self._world.disks.is_metadata_away or fault == "failed":
+        if self._world.disks.is_metadata_away or fault in FAILED:
             raise KafkaStorageError("the metadata root does not answer")
 
     def maintain(self) -> None:
@@ -356,7 +364,7 @@ class SimulatedSweepHints:
 
     def read(self, cluster_id: str) -> SweepCourse | None:
         fault = self._world.scheduler.call("hint read")
-        if self._world.disks.is_metadata_away or fault == "failed":
+        if self._world.disks.is_metadata_away or fault in FAILED:
             raise KafkaStorageError("the metadata root does not answer")
         if fault == "lost":
             self._world.seen["hint of the sweep lost"] += 1
@@ -365,7 +373,7 @@ class SimulatedSweepHints:
 
     def write(self, cluster_id: str, course: SweepCourse) -> None:
         fault = self._world.scheduler.call("hint write")
-        if self._world.disks.is_metadata_away or fault == "failed":
+        if self._world.disks.is_metadata_away or fault in FAILED:
             raise KafkaStorageError("the metadata root does not answer")
         if fault != "lost":
             self._world.disks.sweep_hint = course

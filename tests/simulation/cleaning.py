@@ -7,7 +7,7 @@ from kafka_on_spark.audit.orphans import FoundTable
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey, ReplicaUuid, TopicId
 from kafka_on_spark.service.cleaning import ListOrder, ListResult, RemoveOrder
-from tests.simulation.adapters import World
+from tests.simulation.adapters import FAILED, World
 from tests.simulation.disks import Root
 from tests.simulation.ledger import Ledger, require
 
@@ -59,7 +59,7 @@ def remove_folder(world: World, order: RemoveOrder) -> str | None:
 
 
 def _check(root: Root, directory_id: DirectoryId, fault: str | None) -> None:
-    if fault == "failed":
+    if fault in FAILED:
         raise KafkaStorageError("EIO")
     if root.directory_id != directory_id:
         raise KafkaStorageError("the root is not the disk it was")

@@ -98,6 +98,10 @@ def _partition_epoch_stays(self: Any, change: Any) -> tuple[int, int]:
     return self.leader_epoch + (change.leader is not KEEP), self.partition_epoch
 
 
+class _NeverError(Exception):
+    """No error is of this kind."""
+
+
 MUTANTS = [
     Mutant(
         "an append is acknowledged by its chain digest, not by its offset",
@@ -134,6 +138,10 @@ MUTANTS = [
     Mutant(
         "a controller that sees a higher epoch than its own stops",
         ((lease, "check_controls", _nothing),),
+    ),
+    Mutant(
+        "a commit that was left behind may land: nobody says that it was not written",
+        ((appender, "CommitOutcomeUnknownError", _NeverError),),
     ),
     Mutant(
         "what was not looked at is never reported as caught up",

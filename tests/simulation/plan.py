@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from typing import Final
 
 CALL_FAULTS: Final = {
-    "load": ("stale", "failed", "mistaken", "slow"),
-    "commit": ("lost", "unsaid", "delayed", "settled", "refused", "slow"),
-    "metadata append": ("lost", "unsaid", "delayed", "settled", "refused", "slow"),
-    "metadata read": ("failed", "slow"),
-    "copy": ("failed", "slow"),
-    "put": ("failed", "slow"),
-    "make": ("lost", "slow"),
-    "probe": ("failed", "slow"),
-    "list": ("failed", "slow"),
-    "hint read": ("lost", "failed", "slow"),
-    "hint write": ("lost", "failed", "slow"),
-    "remove": ("failed", "slow"),
-    "read": ("failed", "slow"),
+    "load": ("stale", "failed", "mistaken", "slow", "hung"),
+    "commit": ("lost", "unsaid", "delayed", "settled", "refused", "slow", "hung"),
+    "metadata append": ("lost", "unsaid", "delayed", "settled", "refused", "slow", "hung"),
+    "metadata read": ("failed", "slow", "hung"),
+    "copy": ("failed", "slow", "hung"),
+    "put": ("failed", "slow", "hung"),
+    "make": ("lost", "slow", "hung"),
+    "probe": ("failed", "slow", "hung"),
+    "list": ("failed", "slow", "hung"),
+    "hint read": ("lost", "failed", "slow", "hung"),
+    "hint write": ("lost", "failed", "slow", "hung"),
+    "remove": ("failed", "slow", "hung"),
+    "read": ("failed", "slow", "hung"),
 }
 """What a port call may meet, by operation."""
 
@@ -137,7 +137,7 @@ def plan_of(seed: int) -> Plan:
     def swarm(names: dict[str, float]) -> dict[str, float]:
         return {name: most * rng.random() for name, most in names.items() if rng.random() < 0.5}
 
-    calls = sorted({fault for faults in CALL_FAULTS.values() for fault in faults})
+    calls = sorted({fault for faults in CALL_FAULTS.values() for fault in faults} - {"hung"})
     return Plan(
         seed=seed,
         brokers=rng.choice([3, 3, 4]),
@@ -145,7 +145,7 @@ def plan_of(seed: int) -> Plan:
         min_isr=rng.choice([2, 2, 2, 2, 1]),
         clients=tuple(rng.choice([None, f"p{number}"]) for number in range(rng.randint(1, 3))),
         steps=rng.choice([400, 800, 1200]),
-        call_faults=swarm(dict.fromkeys(calls, 0.06)),
+        call_faults=swarm(dict.fromkeys(calls, 0.06)) | _hangs(seed),
         events=swarm({name: most / 1000 for name, most in EVENTS.items()}),
         twin_chance=rng.choice([0.0, 0.0, 0.1, 0.5]),
         controllers=rng.choice([1, 2, 2]),
@@ -160,3 +160,9 @@ def plan_of(seed: int) -> Plan:
         sweep_ms=rng.choice([100, 1000, 10_000]),
         verdict_ms=rng.choice([20, 100, 300, 2000]),
     )
+
+
+def _hangs(seed: int) -> dict[str, float]:
+    """Return how often a seed's calls hang; drawn apart, so that its other dangers are as ever."""
+    rng = random.Random(f"plan/{seed}/hangs")
+    return {"hung": 0.03 * rng.random()} if rng.random() < 0.3 else {}

@@ -48,6 +48,7 @@ from kafka_on_spark.service.second_look import SecondLooks
 from kafka_on_spark.service.stage_plan import StagedSegment, StageOrder
 from kafka_on_spark.service.sweeping import Sweep
 from tests.simulation.adapters import (
+    FAILED,
     SimulatedMetadataLog,
     SimulatedReplicaStore,
     SimulatedSegmentStore,
@@ -127,8 +128,8 @@ def probe_task(worker: Worker, order: ProbeOrder) -> ProbeResult:
     root = worker.world.disks.roots[order.root]
     fault = worker.world.scheduler.call("probe", root)
     try:
-        if fault == "failed":
-            raise KafkaStorageError("EIO")
+        if fault in FAILED:
+            raise KafkaStorageError("the root does not answer")
         root.check_reads()
         if root.directory_id != order.directory_id:
             raise KafkaStorageError("the root is not the disk it was")

@@ -18,6 +18,9 @@ from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 STEP_MS: Final = 2
 """Virtual time that a port call takes."""
 
+HANG_MS: Final = 1000.0
+"""How long a call is waited for that does not come back."""
+
 STARTED_AT_MS: Final = 1_700_000_000_000
 
 
@@ -195,6 +198,10 @@ class Scheduler:
         self.operations[operation] = self.operations.get(operation, 0) + 1
         fault: str | None = self._hub.switch()
         self._check_alive(task)
+        if fault == "hung":
+            # Its thread is left behind at a deadline, and the caller goes on.
+            self.sleep(HANG_MS)
+            return fault
         if fault == "slow":
             self.sleep(100.0 * (1 + task.node.rng.randrange(40)))
             return None

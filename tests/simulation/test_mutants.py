@@ -67,9 +67,29 @@ def damaged(seed: int) -> Plan:
     )
 
 
+def hanging(seed: int) -> Plan:
+    """Return a plan of commits that hang and land late, on disks that come and go."""
+    return replace(
+        plan_of(seed),
+        brokers=3,
+        partitions=1,
+        min_isr=2,
+        clients=(None, None, None),
+        steps=2000,
+        controllers=2,
+        replicators=2,
+        lag_ms=300,
+        session_ms=100,
+        events={"offline": 0.006},
+        call_faults={"delayed": 0.3, "hung": 0.003},
+        is_unclean=False,
+    )
+
+
 def plans() -> list[Plan]:
     """Return plans to try in turn, of all sorts."""
-    return [make(seed) for seed in range(SEEDS_MAX) for make in (plan_of, eager, hasty, damaged)]
+    makers = (plan_of, eager, hasty, damaged, hanging)
+    return [make(seed) for seed in range(SEEDS_MAX) for make in makers]
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.rule)

@@ -46,6 +46,7 @@ SOMETIMES = (
     "fault: failed",
     "fault: freeze",
     "fault: full",
+    "fault: hung",
     "fault: kill",
     "fault: lose tables",
     "fault: lost",
