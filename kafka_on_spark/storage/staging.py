@@ -37,6 +37,7 @@ from kafka_on_spark.storage.hashing import (
     record_digests,
     sum_digests,
 )
+from kafka_on_spark.storage.limits import SEGMENT_BYTES_MAX
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import (
     RECORD_SCHEMA,
@@ -51,6 +52,9 @@ log = logging.getLogger(__name__)
 BUFFERED_BYTES_MAX: Final = 192 * 1024 * 1024
 """Records held before they are written: with a few encoded segments and Arrow's own copies a
 worker stays well under 1 GiB."""
+
+RECORDS_BYTES_MAX: Final = SEGMENT_BYTES_MAX // 4
+"""Uncompressed records of one segment: a batch of Arrow's may have gigabytes."""
 
 YEAR_1_US: Final = -62_135_596_800_000_000
 YEAR_10000_US: Final = 253_402_300_800_000_000
@@ -189,12 +193,13 @@ class Stager:
             table = pa.Table.from_batches(self._buffered.pop(number))
             self._bytes.pop(number)
             target = self._order.targets[number]
-            segment, content = new_segment(table, target.leader_epoch)
-            staged = StagedSegment(
-                partition=number, segment=segment, payload_digest=self._digests.pop(number, 0)
-            )
-            put = _folder_threads().submit(_put, target, segment, content, self._options)
-            under_way.append((staged, put))
+            for part in _of_readable_size(table):
+                segment, content = new_segment(part, target.leader_epoch)
+                staged = StagedSegment(
+                    partition=number, segment=segment, payload_digest=self._digests.pop(number, 0)
+                )
+                put = _folder_threads().submit(_put, target, segment, content, self._options)
+                under_way.append((staged, put))
         for staged, put in under_way:
             failures = put.result()
             target = self._order.targets[staged.partition]
@@ -203,6 +208,14 @@ class Stager:
                 (each, None) for each in asked if failures.get(each.broker_id, 1) is None
             )
             self._staged.append(_with_holders(staged, failures))
+
+
+def _of_readable_size(table: pa.Table) -> list[pa.Table]:
+    """Return records in parts that nobody refuses to read for their size."""
+    if table.nbytes <= RECORDS_BYTES_MAX or table.num_rows < 2:
+        return [table]
+    half = table.num_rows // 2
+    return [*_of_readable_size(table.slice(0, half)), *_of_readable_size(table.slice(half))]
 
 
 def _put(

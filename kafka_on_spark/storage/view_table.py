@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 from uuid import uuid4
@@ -18,6 +18,7 @@ from uuid import uuid4
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.view_plan import FindSize, ViewFile
+from kafka_on_spark.storage.deadlines import look_seconds, within
 from kafka_on_spark.storage.replica_headers import iso
 from kafka_on_spark.storage.roots import (
     RootFiles,
@@ -77,16 +78,20 @@ def write_view_table(
     log = f"{folder}/_delta_log"
     if is_local(folder):
         try:
-            # Never the metadata root: one that was removed must not be made anew.
-            with suppress(FileExistsError):
-                os.mkdir(os.path.dirname(folder))
-            os.mkdir(folder)
-            os.mkdir(log)
+            within(folder, partial(_make_folders, folder, log), look_seconds(folder))
         except OSError as error:
             raise KafkaStorageError(f"can't make {log}: {reason(error)}") from error
     content = "\n".join(json.dumps(each) for each in actions).encode()
     RootFiles(folder, options).write(f"{log}/{0:020}.json", content, is_flushed=False)
     return f"{log}/{0:020}.json"
+
+
+def _make_folders(folder: str, log: str) -> None:
+    # Never the metadata root: one that was removed must not be made anew.
+    with suppress(FileExistsError):
+        os.mkdir(os.path.dirname(folder))
+    os.mkdir(folder)
+    os.mkdir(log)
 
 
 def _metadata(now_ms: int) -> dict[str, Any]:
@@ -160,6 +165,11 @@ def size_finder(options: StorageOptions) -> FindSize:
     return find_size
 
 
+def _local_sizes(folder: str) -> dict[str, int]:
+    with os.scandir(folder) as entries:
+        return {each.name: each.stat().st_size for each in entries}
+
+
 def sizes_in(root: str, folder: str, options: StorageOptions) -> dict[str, int]:
     """Return the files of a folder and their sizes; none if there is no such folder.
 
@@ -170,8 +180,7 @@ def sizes_in(root: str, folder: str, options: StorageOptions) -> dict[str, int]:
     kinds = OSError if is_local(folder) else Exception
     try:
         if is_local(folder):
-            with os.scandir(folder) as entries:
-                return {each.name: each.stat().st_size for each in entries}
+            return within(root, partial(_local_sizes, folder), look_seconds(root))
         found = filesystem(folder, options).ls(folder, detail=True)
     except (FileNotFoundError, NotADirectoryError):
         return {}

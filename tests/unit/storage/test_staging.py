@@ -193,6 +193,19 @@ def test_digests_of_the_segments_add_up_to_that_of_the_records(order, timestamp)
     assert digests(staged) == {0: expected}
 
 
+def test_records_of_more_bytes_than_a_segment_may_have_make_several_in_order(order, monkeypatch):
+    monkeypatch.setattr(staging, "RECORDS_BYTES_MAX", 2000)
+    rows = [{"value": b"%03d" % place * 100, "partition": 0} for place in range(40)]
+    stage = order(has_producer=True)
+
+    staged = stage_records(stage, [batch(*rows)], OPTIONS)
+
+    whole = batch(*rows).select(RECORD_SCHEMA.names)
+    assert len(staged) > 5
+    assert contents(stage, staged) == {0: [row["value"] for row in rows]}
+    assert digests(staged) == {0: sum_digests(record_digests(whole)) % 2**64}
+
+
 def test_without_a_producer_nothing_is_digested(order):
     staged = stage_records(order(), [batch(*keyed(10))], OPTIONS)
 
