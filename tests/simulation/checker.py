@@ -59,6 +59,7 @@ class Checker:
         invariants.fenced_commits(key, before, change)
         invariants.epochs_never_fall(self.ledger, key, after, change)
         invariants.log_matching(self.ledger, key, before, change)
+        invariants.chains_tell_logs_apart(self.ledger, key, before, change)
         invariants.truncation_floor(self.ledger, key, table, before, after)
         invariants.integrity(self.ledger, key, root, table, change)
         partition = self.ledger.image.partition(key)
@@ -144,6 +145,7 @@ class Checker:
             self._restart(key, old, new)
         elif new.high_watermark > old.high_watermark:
             self._extend(key, old, new)
+            invariants.chain_at_the_mark(ledger, key, new)
         invariants.committed_prefix(ledger, key, new)
         invariants.leader_completeness(ledger, key, new)
         invariants.replicas_behind_the_log_start(ledger, key, new)
@@ -157,6 +159,8 @@ class Checker:
             seen["election"] += 1
             if new.leader not in old.isr:
                 seen["election outside the ISR"] += 1
+            is_raised = new.leader == old.leader and new.replicas == old.replicas
+            seen["leader epoch raised where logs part"] += is_raised
         if new.leader is None and old.leader is not None:
             seen["offline partition"] += 1
         seen["ISR shrink"] += len(old.isr - new.isr) > 0

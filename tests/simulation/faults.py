@@ -2,12 +2,14 @@
 
 import random
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 
 from kafka_on_spark.errors import KafkaStorageError, RootAccessDeniedError
 from kafka_on_spark.ids import LOST, BrokerId, PartitionKey
 from tests.simulation.adapters import World
 from tests.simulation.disks import Root, Table
+from tests.simulation.forging import FORGED, WAYS, forged_log
 from tests.simulation.invariants import no_acked_record_lost
 from tests.simulation.ledger import Ledger
 from tests.simulation.plan import LOSING, Plan
@@ -32,6 +34,7 @@ class Faults:
         self._ledger = ledger
         self._nodes = nodes
         self.damaged: set[int] = set()
+        self._forged = count(FORGED)
 
     def draw(self, name: str, rng: random.Random) -> Event | None:
         """Return an event of that kind, about something that is there; None if nothing is."""
@@ -53,10 +56,15 @@ class Faults:
         if name == "clock jump":
             nodes = [each.name for each in self._nodes()]
             return (name, rng.choice(nodes), str(rng.choice([-60_000, -500, 500, 60_000])))
+        return self._to_broker(name, rng)
+
+    def _to_broker(self, name: str, rng: random.Random) -> Event | None:
         broker = self._down(rng) if name == "roll back" else self._broker(rng)
         if broker is None:
             return None
-        if name in ("roll back", "burst"):
+        if name == "forge":
+            return (name, str(broker), rng.choice(WAYS))
+        if name in ("roll back", "set back", "burst"):
             return (name, str(broker), str(rng.randint(1, 4)))
         return (name, str(broker))
 
@@ -204,8 +212,8 @@ class Faults:
         root.is_full = True
         return True
 
-    def _burst(self, root: Root, count: str) -> bool:
-        root.failing_calls += int(count) * 5
+    def _burst(self, root: Root, calls: str) -> bool:
+        root.failing_calls += int(calls) * 5
         return True
 
     def _sticky(self, root: Root) -> bool:
@@ -243,21 +251,44 @@ class Faults:
                 found.append((place, table))
         return found
 
-    def _roll_back(self, root: Root, count: str) -> bool:
+    def _roll_back(self, root: Root, commits: str) -> bool:
         """Restore the disk of a broker that is down from an older copy.
 
-        Of one that is down: a disk that goes back while it serves, and is appended to before
-        anybody looks, can't be told from one that did not (DESIGN §7 proves a log by one epoch).
+        Of one that is down; see `_set_back` for one that serves.
         """
         if not self._is_down(root.broker_id):
             return False
         done = False
         for _, table in self._tables(root):
-            removed = table.states[max(1, len(table.states) - int(count)) :]
+            removed = table.states[max(1, len(table.states) - int(commits)) :]
             if removed:
                 self._forget(table, len(table.states) - len(removed))
                 done = True
         return done
+
+    def _set_back(self, root: Root, commits: str) -> bool:
+        """Put one table back in time while it serves."""
+        for place, table in self._tables(root):
+            kept = max(1, len(table.states) - int(commits))
+            if kept < len(table.states):
+                self._forget(table, kept)
+                root.damaged.add(place)
+                return True
+        return False
+
+    def _forge(self, root: Root, way: str) -> bool:
+        """Change a table by hand, in one of three ways."""
+        for place, table in self._tables(root):
+            made = forged_log(table.state, way, next(self._forged))
+            if made is None:
+                continue
+            state, file = made
+            root.files.setdefault(place, {})[file.path] = file.digest
+            table.forgotten, table.states[-1] = table.state, state
+            table.is_suspect, table.verified = True, 0
+            root.damaged.add(place)
+            return True
+        return False
 
     def _forget(self, table: Table, kept: int) -> None:
         table.forgotten = table.state

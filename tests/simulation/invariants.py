@@ -5,12 +5,15 @@ changes, so this is the same as checking everything after every step, and fast. 
 disk has lost commits is suspect: what it holds is nobody's fault, and it must not count.
 """
 
+from dataclasses import replace
+
 from kafka_on_spark.controller.high_watermark import is_under_min_isr
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from tests.simulation.disks import Root, Table, values_of
+from tests.simulation.forging import FORGED
 from tests.simulation.ledger import Ledger, Log, records_of, require
 
 
@@ -236,6 +239,40 @@ def high_watermark_bounds(
         name,
         f"{key.partition}: epoch below HW {after.high_watermark_epoch}, in the log {epoch}",
     )
+
+
+def chain_at_the_mark(ledger: Ledger, key: PartitionKey, partition: PartitionRegistration) -> None:
+    """I23: whoever is counted has the registered chain digest at the high watermark."""
+    mark = partition.high_watermark
+    for broker_id in sorted(partition.isr):
+        table = ledger.live_table(key, partition, broker_id)
+        if table is None or not table.state.log_start_offset <= mark <= table.state.log_end_offset:
+            continue
+        require(
+            table.state.chain_at(mark) == partition.high_watermark_chain,
+            "I23 chain",
+            f"{key.partition} on {broker_id} has {table.state.chain_at(mark)} at {mark},"
+            f" registered is {partition.high_watermark_chain}",
+        )
+
+
+def chains_tell_logs_apart(
+    ledger: Ledger, key: PartitionKey, before: ReplicaState, change: LogChange
+) -> None:
+    """I23: the same digest is the same batch behind the same digest, and nobody copies what
+    nobody has appended."""
+    log, digest = ledger.log(key), before.apply(replace(change, adds=())).chain_digest
+    for batch in change.adds:
+        made = (digest, int(batch.base_offset), tuple(each.uuid for each in batch.segments))
+        known = log.chains.setdefault(batch.chain_digest, made)
+        require(
+            known == made,
+            "I23 chain",
+            f"{key.partition}: one digest for {known} and {batch}",
+        )
+        digest = batch.chain_digest
+        forged = [value for value in values_of(batch) if value >= FORGED]
+        require(not forged, "I23 chain", f"{key.partition}: copied {forged}, which is forged")
 
 
 def dense_offsets(key: PartitionKey, before: ReplicaState, after: ReplicaState) -> None:

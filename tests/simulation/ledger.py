@@ -45,6 +45,7 @@ class Log:
         leaders: Who leads each epoch.
         written: Of each (epoch, offset): the value, and the epoch before it.
         forgotten: Positions that a disk has lost: they may be written again.
+        chains: What each chain digest stands for: the one before it, and the batch.
         acked: Offset and value of each acknowledged record.
         last_acked: The largest of those offsets; -1 before.
         sequences: Last committed sequence of each producer.
@@ -57,6 +58,7 @@ class Log:
     leaders: dict[int, BrokerId | None] = field(default_factory=dict)
     written: dict[Position, tuple[int, int | None]] = field(default_factory=dict)
     forgotten: set[Position] = field(default_factory=set)
+    chains: dict[str, tuple[str, int, tuple[str, ...]]] = field(default_factory=dict)
     acked: dict[int, int] = field(default_factory=dict)
     last_acked: int = -1
     sequences: dict[str, int] = field(default_factory=dict)

@@ -22,7 +22,7 @@ CALL_FAULTS: Final = {
 }
 """What a port call may meet, by operation."""
 
-LOSING: Final = ("wipe", "lose tables", "roll back", "empty", "rot")
+LOSING: Final = ("wipe", "lose tables", "roll back", "empty", "rot", "set back", "forge")
 EVENTS: Final = {
     # event: how often of 1,000 steps, at most
     "offline": 12,
@@ -127,6 +127,31 @@ def lonely(seed: int) -> Plan:
         lag_ms=rng.choice([1000, 30_000]),
         session_ms=rng.choice([200, 400]),
         is_lonely=True,
+    )
+
+
+def forged(seed: int) -> Plan:
+    """Return a plan in which tables are set back while they serve, and changed by hand."""
+    rng = random.Random(f"forged/{seed}")
+    rare = {"kill": 0.002, "freeze": 0.004, "offline": 0.004, "rot": 0.001, "wipe": 0.001}
+    return Plan(
+        seed=seed,
+        brokers=rng.choice([3, 3, 4]),
+        partitions=rng.choice([1, 1, 2]),
+        min_isr=2,
+        clients=tuple(rng.choice([None, f"p{number}"]) for number in range(rng.randint(1, 3))),
+        steps=rng.choice([800, 1500]),
+        call_faults=rng.choice([{}, {"slow": 0.01}, {"slow": 0.02, "stale": 0.02}]),
+        events={
+            "forge": rng.choice([0.0, 0.005, 0.01]),
+            "set back": rng.choice([0.005, 0.01]),
+            **{name: rate for name, rate in rare.items() if rng.random() < 0.5},
+        },
+        twin_chance=rng.choice([0.0, 0.1]),
+        replicators=rng.choice([1, 2]),
+        lag_ms=rng.choice([200, 2000]),
+        session_ms=rng.choice([200, 1500]),
+        verdict_ms=rng.choice([20, 300]),
     )
 
 

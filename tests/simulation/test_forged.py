@@ -1,0 +1,58 @@
+"""Tables that are set back while they serve, and changed by hand: nothing of it is told or copied."""
+
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from tests.simulation.forging_mutants import FORGING_MUTANTS
+from tests.simulation.plan import forged
+from tests.simulation.simulation import Outcome, simulate
+from tests.simulation.test_simulation import failure_text
+
+SEEDS = 45
+CHUNK = 15
+MUTANT_SEEDS_MAX = 100
+
+SOMETIMES = (
+    "fault: forge",
+    "fault: set back",
+    "leader epoch raised where logs part",
+    "replica lost",
+    "replica made anew",
+    "truncation",
+)
+
+
+@cache
+def outcomes(first: int) -> tuple[Outcome | None, Counter[str]]:
+    """Return the first outcome of a chunk of seeds that fails, and what all of them met."""
+    met: Counter[str] = Counter()
+    for seed in range(first, first + CHUNK):
+        outcome = simulate(forged(seed))
+        met.update(outcome.seen)
+        if outcome.violation is not None:
+            return outcome, met
+    return None, met
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_what_was_changed_by_hand_is_neither_read_nor_copied_nor_elected(first):
+    failed, _ = outcomes(first)
+
+    assert failed is None, failure_text(failed)
+
+
+def test_everything_of_it_happened():
+    met: Counter[str] = Counter()
+    for first in range(0, SEEDS, CHUNK):
+        met.update(outcomes(first)[1])
+
+    assert [name for name in SOMETIMES if not met[name]] == []
+
+
+@pytest.mark.parametrize("mutant", FORGING_MUTANTS, ids=lambda mutant: mutant.rule)
+def test_a_missing_rule_is_seen(mutant):
+    with mutant.alive():
+        violations = (simulate(forged(seed)).violation for seed in range(MUTANT_SEEDS_MAX))
+        assert next(filter(None, violations), None) is not None
