@@ -174,12 +174,20 @@ class Checker:
             seen["wiped root handled"] += after.brokers[broker_id].broker_epoch > 0
         seen["unclean generation"] += new.unclean_generation > old.unclean_generation
 
+    def _vouched(self, key: PartitionKey, new: PartitionRegistration) -> ReplicaState | None:
+        """Return a log whose chain is the registered one, of a replica that is known complete."""
+        complete = sorted(new.isr | new.elr)
+        tables = [self.ledger.disks.replica_table(new, key, each) for each in complete]
+        states = [table.state for table in tables if table is not None]
+        mark, digest = new.high_watermark, new.high_watermark_chain
+        return next((state for state in states if state.chain_at(mark) == digest), None)
+
     def _extend(
         self, key: PartitionKey, old: PartitionRegistration, new: PartitionRegistration
     ) -> None:
         """Take what the high watermark has passed as committed, for ever (I12, H2, H3)."""
         log = self.ledger.log(key)
-        source = self._source(key, new)
+        source = self._source(key, new) or self._vouched(key, new)
         if source is None:
             # All disks of the ISR have lost commits since they were counted.
             is_allowed = may_lose_records(self.ledger.image, key)

@@ -276,10 +276,21 @@ class Faults:
                 return True
         return False
 
+    def _mark(self, table: Table) -> int:
+        """Return how far a table's partition is committed."""
+        identity = table.identity
+        key = PartitionKey(identity.topic_id, identity.partition)
+        partition = self._ledger.image.partition(key)
+        return 0 if partition is None else partition.high_watermark
+
     def _forge(self, root: Root, way: str) -> bool:
-        """Change a table by hand, in one of three ways."""
+        """Change what is committed in a table by hand, in one of three ways.
+
+        What is above the high watermark was promised to nobody, and nothing tells it from what
+        stood there.
+        """
         for place, table in self._tables(root):
-            made = forged_log(table.state, way, next(self._forged))
+            made = forged_log(table.state, way, next(self._forged), self._mark(table))
             if made is None:
                 continue
             state, file = made

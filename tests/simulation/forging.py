@@ -14,11 +14,15 @@ WAYS: Final = ("claims", "computes", "longer")
 """The digests stay as they were; they are made to compute again; and a batch more is there."""
 
 
-def forged_log(state: ReplicaState, way: str, value: int) -> tuple[ReplicaState, Segment] | None:
-    """Return a log with one batch changed, and the file that it names then; None: it has none."""
-    if not state.batches or state.leader_epoch is None:
+def forged_log(
+    state: ReplicaState, way: str, value: int, high_watermark: int
+) -> tuple[ReplicaState, Segment] | None:
+    """Return a log with one committed batch changed, and the file that it names then; None: it
+    has none."""
+    committed = [each for each in state.batches if each.end_offset <= high_watermark]
+    if not committed or state.leader_epoch is None:
         return None
-    place = len(state.batches) // 2
+    place = len(committed) // 2
     old = state.batches[place]
     changed = replace(old, segments=(_file(value, old), *old.segments[1:]))
     if way == "claims":
