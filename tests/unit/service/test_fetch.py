@@ -351,3 +351,28 @@ def test_a_throttled_fetch_copies_what_it_was_dealt(dealt, commit_bytes, copied)
 
     assert (result.copied_records, result.copied_bytes) == (copied, 100 * copied)
     assert result.report.followers[0].missing_bytes == 100 * (5 - copied)
+
+
+# fmt: off
+CUTS = [  # follower     cut  copied
+    pytest.param("4:ab",       0,   3,  id="behind, with nothing of its own"),
+    pytest.param("4:abx",      1,   3,  id="a record that its leader does not have"),
+    pytest.param("4:abxyz",    3,   3,  id="three"),
+    pytest.param("4:ab 5:xyzx", 4,  3,  id="four of a later epoch"),
+    pytest.param("4:ab 6:cde", 0,   0,  id="all there already"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("follower, cut, copied", CUTS)
+def test_a_fetch_says_what_it_cut_and_copied(follower, cut, copied):
+    two = Two("4:ab 6:cde", follower, fence=6)
+    state = two.replicas.open(FOLLOWER).load()
+    registration = partition("1 2", isr="1", epoch=7)
+    order = replace(ORDER, partition=registration, fetch_bytes_max=10**6)
+
+    result = fetch(order, two.replicas, two.segments, FakeClock())
+
+    assert (result.truncated_records, result.copied_records) == (cut, copied)
+    assert state.log_end_offset - cut + copied == 5
+    assert result.report.followers[0].log_end_offset == 5
