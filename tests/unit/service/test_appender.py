@@ -235,3 +235,21 @@ def test_a_run_that_was_taken_over_from_appends_nothing_a_second_time(
 
     log = MemoryReplicaStore(roots).open(address(2)).load()
     assert (type(outcome.error), log.log_end_offset) == (told, log_end)
+
+
+def test_an_append_that_stands_already_is_a_duplicate_and_a_retry_of_its_own_is_none(
+    roots, appender
+):
+    """Of a lost answer it is the same append: it was not there before."""
+    batch = staged("a", epoch=5, producer=stamp(0, producer="p", epoch=0))
+    part = StagedPartition(key=KEY, staged=batch, holders=(address(1), address(2)))
+    for segment in batch.segments:
+        MemorySegmentStore(roots).put(address(1), segment)
+        MemorySegmentStore(roots).put(address(2), segment)
+
+    [first] = appender(Images(IN_SYNC)).commit([part], acks="1", timeout_ms=1000)
+    [second] = appender(Images(IN_SYNC)).commit([part], acks="1", timeout_ms=1000)
+
+    assert (first.error, second.error) == (None, None)
+    assert (first.is_duplicate, second.is_duplicate) == (False, True)
+    assert first.base_offset == second.base_offset == 0

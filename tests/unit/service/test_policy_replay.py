@@ -9,7 +9,7 @@ from kafka_on_spark.errors import InvalidConfigError
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import PartitionChangeRecord
 from kafka_on_spark.service.policy_replay import MIN_ISR, SESSION, UNCLEAN, replay
-from tests.builders import TOPIC, TOPIC_ID, brokers
+from tests.builders import KEY, TOPIC, TOPIC_ID, brokers
 from tests.unit.service.lives import life
 
 
@@ -230,3 +230,23 @@ REFUSED = [
 def test_what_the_log_can_t_tell_is_refused(policy, sentence):
     with pytest.raises(InvalidConfigError, match=sentence):
         replay(moved_and_back().batches, policy)
+
+
+def test_every_election_is_counted():
+    lived = life("1 2 3").append(4)
+    for count in range(5):
+        leader = lived.image.partition(KEY).leader
+        lived.at(10 + 20 * count).fail(leader).at(20 + 20 * count).come_back(leader)
+        lived.isr("1 2 3", "caught up")
+
+    found = replay(lived.batches, {})
+
+    assert lived.image.partition(KEY).leader_epoch == 5
+    assert (found.recorded.elections, found.instead.elections) == (5, 5)
+
+
+def test_a_single_record_that_is_committed_with_too_few_in_sync_is_refused():
+    lived = life("1 2").append(4).at(5).isr("1", "broker 2: lags").append(1)
+
+    assert replay(lived.batches, {MIN_ISR: "2"}).instead.refused_records == 1
+    assert replay(lived.batches, {MIN_ISR: "1"}).instead.refused_records == 0
