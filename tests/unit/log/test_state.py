@@ -91,3 +91,28 @@ def test_what_was_checked_is_not_checked_again_and_the_rest_is(damaged):
         with pytest.raises(CorruptLogError, match="does not compute"):
             check_log(changed, checked=checked)
     check_log(changed, checked=damaged + 1)
+
+
+# fmt: off
+BORDERS = [  # log      base  from   borders
+    pytest.param("0:aabccc", 0,  9, [6, 3, 2, 0],  id="all"),
+    pytest.param("0:aabccc", 0,  6, [6, 3, 2, 0],  id="from the end"),
+    pytest.param("0:aabccc", 0,  5, [3, 2, 0],     id="inside a batch"),
+    pytest.param("0:aabccc", 0,  1, [0],           id="in the first batch"),
+    pytest.param("0:aabccc", 4,  6, [6, 4],        id="of a log that begins later"),
+    pytest.param("0:aabccc", 4,  4, [4],           id="where it begins"),
+    pytest.param("0:aabccc", 4,  3, [],            id="below its beginning there is none"),
+    pytest.param("",         4,  9, [4],           id="of an emptied log its end"),
+    pytest.param("",         4,  3, [],            id="and nothing below"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("text, base, start, expected", BORDERS)
+def test_borders_fall_from_an_offset_each_with_its_digest(text, base, start, expected):
+    state = log(text, base=base)
+
+    found = list(state.borders_down_from(Offset(start)))
+
+    assert [offset for offset, _ in found] == expected
+    assert all(state.chain_at(offset) == digest for offset, digest in found)

@@ -7,11 +7,13 @@ from kafka_on_spark.errors import (
     FencedLeaderEpochError,
     KafkaStorageError,
     NotLeaderOrFollowerError,
+    ProducerFencedError,
     ReplicaLostError,
     UnexpectedOffsetError,
 )
 from kafka_on_spark.ids import NO_CHAIN, Offset
 from kafka_on_spark.log import operations
+from kafka_on_spark.log.batch import WriterFence
 from kafka_on_spark.service import replicas
 from tests.builders import NOW_MS, address, batch, disk, log, partition, staged, stamp, text_of
 from tests.fakes import Fault, MemoryReplicaStore, MemoryRoots
@@ -256,3 +258,41 @@ def test_a_log_that_starts_below_the_images_log_start_leads(replica):
     assert lead(replica, 1, start=2, hw=2, hw_epoch=0).leader_epoch == 1
     with pytest.raises(NotLeaderOrFollowerError, match="starts above"):
         lead(replica, 2, start=0, hw=0)
+
+
+# fmt: off
+PROOFS = [  # high watermark, epoch below it   proves
+    pytest.param(1, 0,                           True,  id="in the first leadership"),
+    pytest.param(2, 0,                           True,  id="at its end"),
+    pytest.param(3, 2,                           True,  id="in a later one"),
+    pytest.param(5, 4,                           True,  id="at the log end"),
+    pytest.param(3, 0,                           False, id="of the epoch at the log start"),
+    pytest.param(3, 4,                           False, id="of the epoch at the log end"),
+    pytest.param(6, 4,                           False, id="above the log end"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("hw, hw_epoch, expected", PROOFS)
+def test_a_log_of_several_leaderships_proves_itself_by_the_one_below_the_high_watermark(
+    hw, hw_epoch, expected
+):
+    state = log("0:ab 2:c 4:de")
+    register = partition("1", hw=hw, hw_epoch=hw_epoch, hw_chain=state.chain_at(Offset(hw)))
+
+    assert replicas.proves_complete(state, register) is expected
+
+
+def test_a_writers_epoch_is_written_once_to_a_log(replica):
+    state = lead(replica)
+    writer = WriterFence(transactional_id="t", epoch=3)
+
+    fenced = replicas.fence_older_writers(replica, state, writer)
+
+    assert fenced.version == state.version + 1
+    assert fenced.producers[writer.key].producer_epoch == 3
+    assert replicas.fence_older_writers(replica, fenced, writer) == fenced
+    assert replicas.fence_older_writers(replica, fenced, None) == fenced
+    assert replica.load() == fenced
+    with pytest.raises(ProducerFencedError):
+        replicas.fence_older_writers(replica, fenced, WriterFence(transactional_id="t", epoch=2))
