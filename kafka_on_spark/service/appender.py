@@ -230,6 +230,7 @@ class Appender:
         """Append to the leader and, for acks=all, fetch to the rest of the ISR."""
         key = each.part.key
         partition = image.partition(key)
+        each.seen = None
         if partition is None:
             raise UnknownTopicOrPartitionError(f"partition {key.partition} is gone: it was deleted")
         each.tried = partition
@@ -240,7 +241,6 @@ class Appender:
             raise NotLeaderOrFollowerError(f"partition {image.name_of(key)} has no leader")
         leader = address_of(image, key, partition, partition.leader)
         replica = self._replicas.open(leader)
-        each.seen = None
         try:
             state = begin_leadership(replica, partition)
         except KafkaOnSparkError as error:

@@ -14,7 +14,6 @@ from typing import Any
 from kafka_on_spark.controller.brokers import elect_where_none
 from kafka_on_spark.controller.recovery import recover
 from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.log.batch import ProducerStamp
 from kafka_on_spark.service.append_checks import check_replicas
 from kafka_on_spark.service.append_parts import AppendThreads, PartitionOutcome, StagedPartition
@@ -41,7 +40,6 @@ class Carried:
     is_appended: bool = False
     may_be_appended: bool = False
     is_duplicate: bool = False
-    seen_epoch: LeaderEpoch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +112,7 @@ class Appending:
             is_appended=carried.is_appended,
             may_be_appended=carried.may_be_appended,
             is_duplicate=carried.is_duplicate,
-            seen_epoch=carried.seen_epoch,
         )
-        partition = process.metadata.image.partition(KEY)
-        assert partition is not None
-        if partition.leader is None:
-            assert carried.seen_epoch != partition.leader_epoch, "the report should be carried"
         outcomes: dict[Any, PartitionOutcome] = {}
         appender._round({KEY: each}, outcomes, "all")
         return outcomes, each
@@ -131,7 +124,6 @@ def _carried(each: _Pending) -> Carried:
         is_appended=each.is_appended,
         may_be_appended=each.may_be_appended,
         is_duplicate=each.is_duplicate,
-        seen_epoch=each.seen_epoch,
     )
 
 

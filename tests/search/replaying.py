@@ -142,6 +142,7 @@ class States(Numbers):
             state.log_end_offset,
             state.leader_epoch,
             state.batches,
+            state.chain_before,
             tuple(sorted(state.producers.items(), key=lambda item: item[0])),
         )
         return self.of(key, replace(state, version=0))
