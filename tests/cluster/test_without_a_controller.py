@@ -238,7 +238,8 @@ class Process:
 @pytest.fixture
 def slow_disks():
     """A cluster whose sessions are long enough to do something within one."""
-    with new_disks(configs={**SESSION, "delivery.timeout.ms": "60000"}) as disks:
+    configs = {**SESSION, "delivery.timeout.ms": "120000", "replica.lag.time.max.ms": "600000"}
+    with new_disks(configs=configs) as disks:
         _prepared(disks)
         yield disks
 

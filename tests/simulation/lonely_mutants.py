@@ -9,7 +9,6 @@ from kafka_on_spark.controller.silence import Silence
 from kafka_on_spark.controller.small_pass import SmallPass
 from kafka_on_spark.service import append_watch
 from kafka_on_spark.service.append_watch import AppendWatch
-from kafka_on_spark.service.probes import ProbeResult
 from kafka_on_spark.service.term import LeaseWatch
 from tests.simulation.mutants import Mutant
 
@@ -63,9 +62,6 @@ LONELY_MUTANTS = [
     Mutant(
         "who is heard of by others is not silent",
         ((append_watch, "heard_of", _not_heard), (small_pass, "heard_of", _not_heard)),
-    ),
-    Mutant(
-        "no permission counts for nothing", ((ProbeResult, "is_denied", property(_not_put_back)),)
     ),
     Mutant(
         "whom another has put back is not taken out again",

@@ -182,6 +182,8 @@ def append_without_a_disk(
 ) -> None:
     """L6: with nobody about and one disk gone, an append is answered by the session and a little
     more. It is tried where what is left of the ISR is enough."""
+    # What others have put back lately, nobody takes out again.
+    driver.clock.sleep_ms((SESSIONS_UNDISPUTED + 1) * plan.session_ms)
     image = driver.metadata.catch_up()
     partitions = image.topic(TOPIC).partitions
     numbers = [
