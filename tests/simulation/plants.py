@@ -208,14 +208,14 @@ def committed_record_cut_outside_the_isr(stage):
 
 def missing_file(stage):
     """A commit names a file that is not there."""
-    batch = stage.batch(12, 2)
+    batch = stage.table(2).state.chained(stage.batch(12, 2))
     stage.checker.ledger.invoked.add(12)
     stage.commit(2, "append_fetched", adds=(batch,), log_end_offset=3)
 
 
 def damaged_file(stage):
     """A commit names a file that is not what its name says."""
-    batch = stage.batch(12, 2)
+    batch = stage.table(2).state.chained(stage.batch(12, 2))
     stage.put(2, batch)
     for files in stage.disks.root_of(2).files.values():
         files[batch.segments[0].path] = "99"
@@ -354,7 +354,7 @@ PLANTED = [
     ("I10 dense offsets", gap),
     ("I10 dense offsets", end_without_records),
     ("I11 idempotence", sequence_twice),
-    ("I1 committed prefix", other_record_in_sync),
+    ("I23 chain", other_record_in_sync),
     ("I12 stable content", committed_anew),
     ("I13 fence", fence_falls),
     ("I13 fence", append_before_the_fence),
