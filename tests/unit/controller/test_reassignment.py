@@ -265,3 +265,25 @@ def test_listed_and_verified():
         gone: ReassignmentStatus.NOT_THERE,
     }
     assert verify_reassignments(image, {second: [2, 1]}) == {second: ReassignmentStatus.ELSEWHERE}
+
+
+# fmt: off
+RATES = [  # target   rate
+    pytest.param([1, 2, 3], 700,  id="a replica comes"),
+    pytest.param([1],       700,  id="a replica goes"),
+    pytest.param([1, 3],    700,  id="one comes and one goes"),
+    pytest.param([2, 1],    None, id="nothing is copied where the order changes alone"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("target, rate", RATES)
+def test_a_move_keeps_to_its_rate_while_it_is_under_way(target, rate):
+    image = image_of(partition("1 2"))
+
+    result = start_reassignments(
+        image, {KEY: target}, new_uuid=lambda: "new", cause="", throttle_bytes_per_s=700
+    )
+
+    [record] = result.records
+    assert image.partition(KEY).merge(record.change).throttle_bytes_per_s == rate
