@@ -320,7 +320,8 @@ class AppendWatch:
             return 1.0
         if not any(True for _ in self._failed):
             return pause_ms
-        return min(pause_ms, max(self._probe_at_ms - self._clock.monotonic_ms(), 1.0))
+        due_ms = min(self._probe_at_ms, self._warn_at_ms)
+        return min(pause_ms, max(due_ms - self._clock.monotonic_ms(), 1.0))
 
     def why(self, key: PartitionKey) -> str | None:
         """Return why a partition waits and nothing is decided for it, in words; None: not known."""
