@@ -9,7 +9,7 @@ import pytest
 from kafka_on_spark.errors import ReplicaLostError, UnknownLeaderEpochError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.epochs import EpochEnd, end_offset_for
-from kafka_on_spark.log.operations import adopt
+from kafka_on_spark.log.operations import adopt, advance_log_start
 from kafka_on_spark.log.producer_state import find_append
 from kafka_on_spark.log.truncation import (
     TruncationStep,
@@ -235,3 +235,54 @@ def test_a_member_that_would_lose_committed_records_below_the_log_start_is_lost(
 
     with pytest.raises(ReplicaLostError):
         follow(follower, leader, leader_epoch=1, floor=Offset(2))
+
+
+# fmt: off
+PARTED = [  # follower          leader            floor  kept
+    pytest.param("5:abc",         "5:axc",          1,     "5:a",    id="inside-an-epoch"),
+    pytest.param("5:abcdef",      "5:axc",          0,     "5:a",    id="and-longer"),
+    pytest.param("5:ab",          "5:axcd",         0,     "5:a",    id="and-shorter"),
+    pytest.param("4:ab 5:cd",     "4:ab 5:cx",      3,     "4:ab 5:c", id="in-the-last-of-two"),
+    pytest.param("4:ab 5:cd",     "4:xb 5:cd",      0,     "",       id="the-same-end-behind-another-beginning"),
+    pytest.param("5:abc",         "5:abcd",         3,     "5:abc",  id="nowhere"),
+    pytest.param("5:abc",         "5:axc",          2,     None,     id="below-what-it-must-have"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("follower, leader, floor, kept", PARTED)
+def test_a_follower_is_cut_to_where_the_chains_part(follower, leader, floor, kept):
+    """Epochs alone name nothing to cut there, and would keep the two logs apart for ever."""
+    mine, theirs = log(follower), replace(log(leader), leader_epoch=6)
+
+    def decided():
+        return follow(mine, theirs, leader_epoch=6, floor=Offset(floor))
+
+    if kept is None:
+        with pytest.raises(ReplicaLostError):
+            decided()
+        return
+    after = mine.apply(decided())
+    assert (text_of(after), after.leader_epoch) == (kept, 6)
+    assert after.chain_digest == theirs.chain_at(after.log_end_offset)
+
+
+def test_a_follower_behind_an_emptied_leader_starts_there_with_its_chain():
+    whole = log("5:abcd")
+    emptied = whole.apply(advance_log_start(whole, Offset(4)))
+
+    after = log("5:ab").apply(follow(log("5:ab"), emptied, leader_epoch=5, floor=Offset(0)))
+
+    assert (after.log_start_offset, after.log_end_offset) == (4, 4)
+    assert after.chain_digest == emptied.chain_digest == whole.chain_digest
+
+
+def test_an_emptied_follower_of_another_log_starts_anew():
+    """Its counters say what lay there: not what its leader's say."""
+    mine = log("5:xyz")
+    mine = mine.apply(advance_log_start(mine, Offset(3)))
+    theirs = replace(log("5:abcd"), leader_epoch=6)
+
+    after = mine.apply(follow(mine, theirs, leader_epoch=6, floor=Offset(0)))
+
+    assert (after.log_start_offset, after.chain_digest) == (0, theirs.chain_before)
