@@ -1,57 +1,62 @@
-"""Two logs that part above what is committed: the leader epoch is raised, once a joining."""
+"""Logs that part above the high watermark: a new epoch of the same leader, and who leaves the ISR."""
 
 import pytest
 
 from kafka_on_spark.controller.parted import raise_epoch
-from kafka_on_spark.controller.replication import conclude
-from tests.builders import image_of, partition, report, seen
+from kafka_on_spark.ids import KEEP, LeaderEpoch
+from tests.builders import image_of, partition, report, seen, uuid_on
 
-PARTED = {"is_matched": False, "is_parted": True}
+
+def parted(broker_id, **fields):
+    """Return a look at a follower whose log parts from its leader's."""
+    return seen(broker_id, 4, is_matched=False, is_parted=True, **fields)
+
+
+def raised(*followers, isr="1 2 3", minimum=1, leader=None, **fields):
+    image = image_of(
+        partition("1 2 3 4", isr=isr, hw=2, hw_epoch=5, leo=4),
+        ids="1 2 3 4",
+        configs={"min.insync.replicas": str(minimum)},
+    )
+    return raise_epoch(image, report(leader or seen(1, 4), *followers, **fields))
+
 
 # fmt: off
-CASES = [  # ISR, min.insync.replicas, who has parted   ISR after, or None
-    pytest.param("1 2 3", "2", (2,),   {1, 3},    id="it-leaves-where-the-minimum-is-left"),
-    pytest.param("1 2",   "2", (2,),   {1, 2},    id="it-stays-where-it-is-not"),
-    pytest.param("1 2 3", "3", (3,),   {1, 2, 3}, id="nor-here"),
-    pytest.param("1 2 3", "2", (2, 3), {1, 3},    id="of-two-as-many-as-may-leave"),
-    pytest.param("1 2 3", "1", (2, 3), {1},       id="all-that-may"),
-    pytest.param("1 3",   "2", (2,),   None,      id="outside-the-isr-it-raises-nothing"),
-    pytest.param("1 2 3", "2", (),     None,      id="nobody-has"),
+LEAVING = [  # parted   minimum  ISR afterwards
+    pytest.param("2",    1,      {1, 3},  id="one leaves"),
+    pytest.param("2",    2,      {1, 3},  id="and leaves the minimum"),
+    pytest.param("2",    3,      KEEP,    id="it stays where fewer than the minimum would be left"),
+    pytest.param("2 3",  1,      {1},     id="two leave"),
+    pytest.param("2 3",  2,      {1, 3},  id="one of two may leave"),
 ]
 # fmt: on
 
 
-@pytest.mark.parametrize("isr, minimum, parted, after", CASES)
-def test_the_leader_leads_on_in_a_new_epoch(isr, minimum, parted, after):
-    before = partition("1 2 3", isr)
-    image = image_of(before, configs={"min.insync.replicas": minimum})
-    followers = [seen(each, 7, **(PARTED if each in parted else {})) for each in (2, 3)]
+@pytest.mark.parametrize("names, minimum, isr", LEAVING)
+def test_who_has_parted_leaves_the_isr_as_long_as_its_minimum_is_left(names, minimum, isr):
+    record = raised(*(parted(int(each)) for each in names.split()), minimum=minimum)
 
-    record = raise_epoch(image, report(seen(1, 7), *followers))
-
-    if after is None:
-        assert record is None
-        return
-    changed = before.merge(record.change)
-    assert (changed.leader, changed.isr) == (1, after)
-    assert changed.leader_epoch == before.leader_epoch + 1
-    assert changed.unclean_generation == before.unclean_generation
-    assert "nobody knows which is right" in record.cause
+    assert record.change.leader == 1
+    assert record.leader_epoch == 6
+    assert record.partition_epoch == 10
+    assert record.change.isr == isr
+    assert "its log parts from broker 1's above the high watermark 2 in epoch 5" in record.cause
 
 
-@pytest.mark.parametrize(
-    "epochs", [{"epoch": 4}, {"version": 8}], ids=["another-leadership", "a-change-since"]
-)
-def test_a_look_of_before_raises_nothing(epochs):
-    image = image_of(partition("1 2 3"))
+# fmt: off
+NOTHING = [
+    pytest.param({"followers": [seen(2, 4)]},                                  id="nobody has"),
+    pytest.param({"followers": [parted(4)]},                                   id="who has is not in sync"),
+    pytest.param({"followers": [parted(2, replica_uuid=uuid_on(9))]},          id="it is another replica"),
+    pytest.param({"followers": [parted(2)], "version": 8},                     id="the partition has changed since"),
+    pytest.param({"followers": [parted(2)], "epoch": LeaderEpoch(4)},          id="of an older leadership"),
+    pytest.param({"followers": [parted(2)], "leader": seen(3, 4)},             id="of another leader"),
+    pytest.param({"followers": [parted(2)], "leader": seen(1, 4, fence=4)},    id="the leader has not adopted it"),
+    pytest.param({"followers": [parted(2)], "leader": seen(1, 4, error_code=56)}, id="the leader was not read"),
+]
+# fmt: on
 
-    assert raise_epoch(image, report(seen(1, 7), seen(2, 7, **PARTED), **epochs)) is None
 
-
-def test_in_one_decision_it_comes_with_nothing_that_counts_the_parted_log():
-    image = image_of(partition("1 2", hw=3, hw_epoch=5), configs={"min.insync.replicas": "2"})
-
-    decided = conclude(image, [report(seen(1, 7), seen(2, 7, **PARTED))])
-
-    assert all(getattr(each, "high_watermark", None) is None for each in decided.records)
-    assert decided.response == 1
+@pytest.mark.parametrize("look", NOTHING)
+def test_no_epoch_is_raised_where(look):
+    assert raised(*look.pop("followers"), **look) is None
