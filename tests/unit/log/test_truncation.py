@@ -15,6 +15,7 @@ from kafka_on_spark.log.truncation import (
     TruncationStep,
     divergence_offset,
     follow,
+    shared_border,
     truncation_step,
     truncation_steps,
 )
@@ -286,3 +287,22 @@ def test_an_emptied_follower_of_another_log_starts_anew():
     after = mine.apply(follow(mine, theirs, leader_epoch=6, floor=Offset(0)))
 
     assert (after.log_start_offset, after.chain_digest) == (0, theirs.chain_before)
+
+
+# fmt: off
+EMPTIED = [  # follower's end  chain there  shared
+    pytest.param(0,            0,           0,    id="at the beginning"),
+    pytest.param(2,            2,           2,    id="at a border"),
+    pytest.param(4,            4,           4,    id="at the leader's end"),
+    pytest.param(2,            1,           None, id="of another log"),
+    pytest.param(6,            4,           None, id="above the leader's end"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("end, chain_at, shared", EMPTIED)
+def test_an_emptied_log_shares_what_is_below_its_end_by_the_chain_there(end, chain_at, shared):
+    leader = log("0:abcd")
+    follower = log("", base=end, chain_before=leader.chain_at(Offset(chain_at)))
+
+    assert shared_border(follower, leader, Offset(end)) == shared
