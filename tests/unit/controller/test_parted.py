@@ -3,6 +3,7 @@
 import pytest
 
 from kafka_on_spark.controller.parted import raise_epoch
+from kafka_on_spark.controller.replication import conclude
 from kafka_on_spark.ids import KEEP, LeaderEpoch
 from tests.builders import image_of, partition, report, seen, uuid_on
 
@@ -60,3 +61,12 @@ NOTHING = [
 @pytest.mark.parametrize("look", NOTHING)
 def test_no_epoch_is_raised_where(look):
     assert raised(*look.pop("followers"), **look) is None
+
+
+def test_a_decision_that_raises_the_epoch_counts_nobodys_log_end():
+    image = image_of(partition("1 2", hw=2, hw_epoch=5), configs={"min.insync.replicas": "2"})
+
+    decided = conclude(image, [report(seen(1, 4), parted(2))])
+
+    assert decided.response == 1
+    assert all(getattr(each, "high_watermark", None) is None for each in decided.records)
