@@ -4,7 +4,7 @@ import pytest
 
 from kafka_on_spark.audit.batches import HEADER
 from kafka_on_spark.audit.history import TableDamage
-from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import BrokerId, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.service.replicas import proves_complete
@@ -86,3 +86,17 @@ def test_a_changed_byte_in_the_name_of_what_a_commit_says_is_found(written):
             commit_step(content.replace(name, name[:-2] + b'~"'), 5, "p"), TableDamage
         )
     assert not isinstance(commit_step(content, 5, "p"), TableDamage)
+
+
+def test_a_table_of_another_format_is_refused_in_a_sentence_and_not_called_bad(written):
+    place, _, folder = written
+
+    def as_of_old(action):
+        if "metaData" in action:
+            action["metaData"]["configuration"]["kos.format.version"] = "1"
+
+    forging.edit_actions(forging.commit_files(folder)[0], as_of_old)
+    forging.without_checkpoints(folder)
+
+    with pytest.raises(KafkaStorageError, match="has format 1, this version reads 2: make it anew"):
+        DeltaReplicaLog(place, StorageOptions(None)).load()
