@@ -189,6 +189,7 @@ def test_commands_are_answered_by_the_controller_of_another_process(disks):
         cluster.resume_broker(2)
         cluster.replicate(is_sweep=True)
         assert cluster.elect_leaders("preferred") == [("orders", 1)]
+        cluster.lose_replica("orders", 0, 2)
         cluster.register_broker(4, disks.root(4))
         cluster.unregister_broker(4)
         cluster.alter_group_offsets("g", {("orders", 0): 1})

@@ -62,6 +62,7 @@ def test_every_replica_is_the_same_table_for_delta_spark(spark, disks, broker_id
     assert frame.columns == [
         "base_offset", "batch_base_offset", "batch_record_count", "partition_count",
         "leader_epoch", "producer_id", "producer_epoch", "sequence", "payload_digest",
+        "transaction", "chain_digest", "end_offset", "timestamp_type", "content_digest",
         "offset_delta", "timestamp", "key", "value", "headers",
     ]  # fmt: skip
 
