@@ -100,7 +100,7 @@ class _Call(Generic[T]):
         self.until: float | None = None
         self.last: float | None = None
         self.is_left = False
-        self._work = work
+        self._work: Callable[[], T] | None = work
         self._stuck_root: str | None = None
         self._result: T | None = None
         self._error: BaseException | None = None
@@ -108,7 +108,12 @@ class _Call(Generic[T]):
         self._done.acquire()
 
     def run(self) -> None:
-        """Do the work, in this thread."""
+        """Do the work, in this thread.
+
+        Before its end is told this thread lets go of what the work has held: the process may end
+        at once, and Arrow's buffers must not be released while the interpreter goes away.
+        """
+        assert self._work is not None, "a call is run once"
         _mine.call = self
         try:
             self._result = self._work()
@@ -116,6 +121,7 @@ class _Call(Generic[T]):
             self._error = error
         finally:
             _mine.call = None
+            self._work = None
             with _lock:
                 _under_way.discard(self)
                 if self._stuck_root is not None:
@@ -148,7 +154,8 @@ class _Call(Generic[T]):
                 raise self._error
             finally:
                 self._error = None  # no cycle with this frame
-        return cast(T, self._result)
+        result, self._result = self._result, None  # the caller's alone, and not its thread's
+        return cast(T, result)
 
     def have(self, seconds: float) -> None:
         """Give it so long from now on, but not over its last moment."""

@@ -226,3 +226,29 @@ def test_a_whole_operation_may_be_given_less_time_than_its_touches(hang: threadi
 
 def test_a_whole_operation_in_time_returns_what_it_returns() -> None:
     assert all_within("/op", lambda: within("/op", lambda: 7, 60.0), 5.0) == 7
+
+
+class _Held:
+    """Says when nobody holds it any more, and in which thread that was."""
+
+    def __init__(self, released: list[str]) -> None:
+        self._released = released
+
+    def __del__(self) -> None:
+        self._released.append(threading.current_thread().name)
+
+
+def test_what_a_call_returns_and_what_its_work_held_is_the_callers_to_release() -> None:
+    released: list[str] = []
+    held = _Held(released)
+
+    def work(held: _Held = held) -> _Held:
+        return held
+
+    call = deadlines.begin("/a", work)
+    del work, held
+    returned = call.result()
+
+    assert released == []
+    del returned
+    assert released == [threading.current_thread().name]
