@@ -282,17 +282,18 @@ def test_a_process_that_was_stopped_while_it_probed_harms_nobody(slow_disks):
     assert not [each for each in cluster.history("orders") if "nobody controls" in each.cause]
 
 
-def test_fifty_processes_at_once_make_one_decision(slow_disks):
+@pytest.mark.parametrize("count", [6, pytest.param(50, marks=pytest.mark.long)])
+def test_many_processes_at_once_make_one_decision(slow_disks, count):
     disks, cluster = slow_disks, slow_disks.cluster
     disks.take_away(1)
 
-    answers = Process(disks, "orders", 50).answers()
+    answers = Process(disks, "orders", count).answers()
 
-    assert [each["error"] for each in answers] == [None] * 50
+    assert [each["error"] for each in answers] == [None] * count
     decided = [each for each in cluster.history("orders") if "nobody controls" in each.cause]
     assert len({each.partition for each in decided}) == len(decided)
     values = values_of(cluster, "orders")
-    assert len(values) == len(set(values)) + 1 == 52  # both partitions began with b"a"
+    assert len(values) == len(set(values)) + 1 == count + 2  # both partitions began with b"a"
     assert isr_of(cluster, "others") == [1, 2, 3]
     assert states(cluster) == {BrokerState.ACTIVE}
 
