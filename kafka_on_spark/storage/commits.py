@@ -33,6 +33,21 @@ def commits_after(
     return commits
 
 
+def counters_in(files: RootFiles, uri: str, version: int) -> dict[str, int]:
+    """Return the `txn` counters that the commit of `version` sets; none if it does not say them
+    plainly: then delta-rs has to say what they are."""
+    counters: dict[str, int] = {}
+    try:
+        for line in (read_commit(files, uri, version) or b"").splitlines():
+            # Lines of files are long, and there may be thousands.
+            txn = parse_json(line).get("txn") if b'"txn"' in line else None
+            if txn is not None:
+                counters[txn["appId"]] = txn["version"]
+    except (TypeError, ValueError, KeyError, AttributeError):
+        return {}
+    return counters if all(type(each) is int for each in counters.values()) else {}
+
+
 def read_counters(files: RootFiles, uri: str, version: int) -> dict[str, int]:
     """Return all `txn` counters as of `version`, from a checkpoint and the commits after it.
 

@@ -185,11 +185,8 @@ class DeltaLog:
             raise ReplicaLostError(f"there is no table at {self.uri}", version=self.version)
 
     def is_still_at(self, version: int) -> bool:
-        """Return True if nobody has committed since `version`, the newest that was seen: one look
-        for the next commit, and then one for its own, since tables are removed and disks are taken
-        away.
-
-        Nothing of the handle is used, so the lock is not needed.
+        """Return True if nobody has committed since `version`, the newest that was seen, and that
+        is still there. Nothing of the handle is used, so the lock is not needed.
 
         Raises:
             KafkaStorageError: The root does not answer.
@@ -214,6 +211,10 @@ class DeltaLog:
     def counter(self, name: str) -> int | None:
         """Return the `txn` counter `name`, as of the last `refresh`."""
         return self._handle.counter(name)
+
+    def counters_of(self, *names: str) -> list[int | None]:
+        """Return several, cheap for those that the newest commit sets."""
+        return self._handle.counters_of(names)
 
     def counters(self) -> dict[str, int]:
         """Return all `txn` counters; slow, since delta-rs finds them by name only."""

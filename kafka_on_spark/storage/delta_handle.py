@@ -3,7 +3,7 @@
 What an error of delta-rs means for a reader is said here; what it means for a commit, in `delta`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Final
@@ -18,6 +18,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
+from kafka_on_spark.storage.commits import counters_in
 from kafka_on_spark.storage.deadlines import within, work_seconds
 from kafka_on_spark.storage.delta_files import (
     PROTOCOL,
@@ -178,6 +179,17 @@ class TableHandle:
         """Return the `txn` counter `name`, as of the last `update`."""
         with self.reading():
             return self.table.transaction_version(name)
+
+    def counters_of(self, names: Sequence[str]) -> list[int | None]:
+        """Return the `txn` counters of these names, as of the last `update`.
+
+        The newest commit is read first: delta-rs goes through the log once a name, and to its end
+        for one that it does not find.
+        """
+        newest = counters_in(self._files, self._uri, self.table.version())
+        with self.reading():
+            by_name = self.table.transaction_version
+            return [newest[name] if name in newest else by_name(name) for name in names]
 
     def active_files(self) -> pa.Table:
         """Return the table's files, one row each, as delta-rs flattens them."""

@@ -119,7 +119,8 @@ class DeltaMetadataLog:
         self._end = None
         with self._present():
             version = self._delta.refresh()
-        self._end = _End(version, Offset(self._delta.counter(LOG_END_OFFSET) or 0))
+        (end,) = self._delta.counters_of(LOG_END_OFFSET)
+        self._end = _End(version, Offset(end or 0))
         return self._end
 
     @contextmanager

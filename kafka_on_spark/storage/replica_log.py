@@ -48,7 +48,7 @@ LOG_START_OFFSET: Final = "log-start-offset"
 LOG_END_OFFSET: Final = "log-end-offset"
 LEADER_EPOCH: Final = "leader-epoch"
 CHAIN_HIGH: Final = "chain-high"  # the digest before the first segment that is kept, in
-CHAIN_LOW: Final = "chain-low"  # two halves; absent: that of the beginning
+CHAIN_LOW: Final = "chain-low"  # two halves; absent from a new table: that of the beginning
 PRODUCER_COUNT: Final = "producer-count"  # left-over producers: 0 saves looking for them
 
 
@@ -200,9 +200,9 @@ class DeltaReplicaLog:
             raise flaw
 
     def _read_state(self, version: int) -> ReplicaState:
-        counter = self._delta.counter
-        start, end, fence = map(counter, (LOG_START_OFFSET, LOG_END_OFFSET, LEADER_EPOCH))
-        high, low, producer_count = map(counter, (CHAIN_HIGH, CHAIN_LOW, PRODUCER_COUNT))
+        start, end, fence, high, low, producer_count = self._delta.counters_of(
+            LOG_START_OFFSET, LOG_END_OFFSET, LEADER_EPOCH, CHAIN_HIGH, CHAIN_LOW, PRODUCER_COUNT
+        )
         files = self._delta.active_files()
         with understanding(f"the table at {self._delta.uri}"):
             rows = rows_of(files)
@@ -269,7 +269,7 @@ class DeltaReplicaLog:
                 removes=[
                     action for batch in state.removed_by(change) for action in remove_actions(batch)
                 ],
-                counters=_counters(state, after, change),
+                counters=_counters(after, change),
             )
             self._state = after
             return after
@@ -300,22 +300,24 @@ def configuration_of(identity: ReplicaIdentity) -> dict[str, str]:
     }
 
 
-def _counters(before: ReplicaState, after: ReplicaState, change: LogChange) -> dict[str, int]:
-    """Return the counters that the commit carries: those that moved.
+def _counters(after: ReplicaState, change: LogChange) -> dict[str, int]:
+    """Return the counters that the commit carries: those of the log as a whole, so that who opens
+    the table finds them in its newest commit, and those of the producers that moved.
 
     Delta does not keep a counter from going back; a truncation is meant to lower the log end,
     and the others were compared before (GROUND §1.2 no. 5).
     """
-    counters: dict[str, int] = {LOG_END_OFFSET: after.log_end_offset}
-    if after.log_start_offset != before.log_start_offset:
-        counters[LOG_START_OFFSET] = after.log_start_offset
-    if after.leader_epoch is not None and after.leader_epoch != before.leader_epoch:
+    high, low = chain.halves(after.chain_before)
+    counters: dict[str, int] = {
+        LOG_START_OFFSET: after.log_start_offset,
+        LOG_END_OFFSET: after.log_end_offset,
+        CHAIN_HIGH: high,
+        CHAIN_LOW: low,
+        PRODUCER_COUNT: len(after.producers),
+    }
+    if after.leader_epoch is not None:
         counters[LEADER_EPOCH] = after.leader_epoch
-    if change.chain_before is not None:
-        counters[CHAIN_HIGH], counters[CHAIN_LOW] = chain.halves(change.chain_before)
     for producer_id, counter in change.producers.items():
         counters[f"producer/{producer_id}"] = counter.sequence
         counters[f"producer-epoch/{producer_id}"] = counter.producer_epoch
-    if change.producers:
-        counters[PRODUCER_COUNT] = len(after.producers)
     return counters
