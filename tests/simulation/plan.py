@@ -2,7 +2,7 @@
 rate of its own (swarm testing), so that no fault hides what another would show."""
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 CALL_FAULTS: Final = {
@@ -45,6 +45,10 @@ EVENTS: Final = {
 }
 HEALING: Final = {"heal": 15, "thaw": 12, "metadata back": 40}
 """How faults end, in the same measure; not a matter of swarm."""
+
+
+UNCLEAN_EVERY: Final = 15
+"""One seed in so many has a plan that leads to unclean elections."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +167,7 @@ def plan_of(seed: int) -> Plan:
         return {name: most * rng.random() for name, most in names.items() if rng.random() < 0.5}
 
     calls = sorted({fault for faults in CALL_FAULTS.values() for fault in faults} - {"hung"})
-    return Plan(
+    plan = Plan(
         seed=seed,
         brokers=rng.choice([3, 3, 4]),
         partitions=rng.choice([1, 1, 2]),
@@ -184,6 +188,24 @@ def plan_of(seed: int) -> Plan:
         delete_delay_ms=rng.choice([0, 200, 2000]),
         sweep_ms=rng.choice([100, 1000, 10_000]),
         verdict_ms=rng.choice([20, 100, 300, 2000]),
+    )
+    return _unclean(plan) if seed % UNCLEAN_EVERY == 7 else plan
+
+
+def _unclean(plan: Plan) -> Plan:
+    """Return the plan with only what leads to unclean elections: an ISR that shrinks to one, whose
+    disk then loses what it has. Swarms meet them too rarely, and they are forbidden to most."""
+    return replace(
+        plan,
+        brokers=3,
+        min_isr=1,
+        steps=1200,
+        call_faults={},
+        events={"offline": 0.03, "empty": 0.01, "rot": 0.01, "wipe": 0.005, "lose tables": 0.005},
+        lag_ms=60,
+        session_ms=40,
+        verdict_ms=20,
+        is_unclean=True,
     )
 
 
