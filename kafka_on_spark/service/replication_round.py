@@ -185,6 +185,8 @@ class ReplicationRound:
 
     def _look_at(self, turn: SweepTurn, keys: Sequence[PartitionKey], done: _Done) -> None:
         started_ms = self._clock.monotonic_ms()
+        image = self._metadata.image
+        self.make_replicas(key for key in keys if _lacks_leader_table(image.partition(key)))
         failed, paced = self._fetch(keys, done, is_look=True, is_sweep=turn.is_all)
         done.left_out += paced.left_out if turn.is_all else 0
         done.waits_ms.append(paced.resume_after_ms)
@@ -202,6 +204,7 @@ class ReplicationRound:
         """Fetch what `keys` need and decide on it; return which of them were not seen whole."""
         image = self._metadata.image
         planned = [order for key in keys for order in plan_fetches(image, key, is_look=is_look)]
+        blind = {key for key in keys if is_look and _lacks_leader_table(image.partition(key))}
         if is_look and not is_sweep:  # what is to be copied is work, and the next round's
             planned = [replace(order, copy_bytes_max=0) for order in planned]
         paced = PacedOrders(tuple(planned))
@@ -223,7 +226,7 @@ class ReplicationRound:
             for order, result in zip(paced.orders, results, strict=True)
             if not refusals(result)
         }
-        return {each.key for each in planned if _fetcher(each) not in seen}, paced
+        return blind | {each.key for each in planned if _fetcher(each) not in seen}, paced
 
     def _run(self, orders: Sequence[FetchOrder], *, is_look: bool) -> list[FetchResult]:
         if not orders:
@@ -335,6 +338,13 @@ def plan_fetches(
         )
         for each in followers
     ]
+
+
+def _lacks_leader_table(partition: PartitionRegistration | None) -> bool:
+    """Return whether followers were made, which can't be looked at before their leader is."""
+    if partition is None or partition.leader is None or partition.is_made(partition.leader):
+        return False
+    return any(partition.is_made(broker_id) for broker_id in partition.replicas)
 
 
 def _topic_ids(image: MetadataImage, topics: str | Iterable[str]) -> set[TopicId]:

@@ -375,3 +375,16 @@ def test_a_round_in_which_nothing_changes_commits_nothing():
 
     assert len(rounds.log.batches) == commits
     assert [rounds.replicas.open(address(each)).load().version for each in (1, 2, 3)] == versions
+
+
+def test_followers_whose_leader_was_never_made_are_looked_at_once_it_is():
+    rounds = Rounds(directories=(None, disk(2), disk(3)))
+    rounds.roots["memory://1"].is_offline = True
+
+    in_vain = rounds.run()
+    rounds.roots["memory://1"].is_offline = False
+    report = rounds.run()
+
+    assert (in_vain.not_looked_at, in_vain.is_caught_up) == (1, False)
+    assert rounds.fetched(is_look=True) == [(0, 2), (0, 3)]
+    assert (report.not_looked_at, report.is_caught_up) == (0, True)
