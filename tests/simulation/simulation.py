@@ -19,10 +19,10 @@ from kafka_on_spark.metadata.records import Stamp
 from kafka_on_spark.service import metadata_service
 from kafka_on_spark.service.creation import create_cluster
 from tests.simulation.adapters import World
+from tests.simulation.administrator import Admin
 from tests.simulation.checker import Checker
 from tests.simulation.clients import (
     TOPIC,
-    Admin,
     Appending,
     Controller,
     Producing,
