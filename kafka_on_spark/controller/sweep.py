@@ -95,7 +95,8 @@ class LookedAt:
     Attributes:
         start: The first.
         end: The first behind them; None: there is none.
-        at_ms: When the earliest of these looks began.
+        at_ms: Of when the metadata was by which the earliest of these looks was planned: each of
+            them began later.
     """
 
     start: PartitionKey
@@ -174,20 +175,22 @@ def after_slice(
     keys: Sequence[PartitionKey],
     *,
     failed: Collection[PartitionKey],
+    at_ms: int,
     interval_ms: int,
 ) -> SweepCourse:
     """Return the course once the next slice, `keys`, was looked at, some of them in vain.
 
     Those are looked at again in the next round. What can't be remembered does not count as looked
-    at, nor what stands behind it in the slice.
+    at, nor what stands behind it in the slice. `at_ms`: as in `LookedAt`.
     """
     start = ring.place(course.begins_at)
     start = 0 if start >= ring.count else start
-    wrong = [place for place, key in enumerate(keys) if key in failed]
+    known = {*course.again}
+    wrong = [place for place, key in enumerate(keys) if key in failed and key not in known]
     room = AGAIN_MAX - len(course.again)
     sound = len(keys) if len(wrong) <= room else wrong[room]
     looked_at = course.looked_at
-    for part in _parts(ring, start, sound, course.at_ms):
+    for part in _parts(ring, start, sound, at_ms):
         looked_at = _with(looked_at, part, interval_ms // _MERGED_PART)
     return replace(
         course,

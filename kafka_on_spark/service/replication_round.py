@@ -48,8 +48,8 @@ class ReplicationReport:
         partition_count: Partitions visited because they had work; of a sweep, all.
         slice_count: Partitions looked at besides, whether or not they had work.
         not_looked_at: Partitions of which the round can't say how they are: no slice, its own or
-            another's, came to them within `replica.sweep.interval.ms`; or their last look failed;
-            or they have no leader.
+            another's, came to them within `replica.sweep.interval.ms`; or their last look failed,
+            or there was nobody to look for them; or they have no leader.
         once_round_ms: How long rounds like this one take to look at every partition once. None:
             as far as is known, they never have.
         copied_records: Records committed to followers.
@@ -145,6 +145,7 @@ class ReplicationRound:
             UnknownTopicOrPartitionError: A topic does not exist.
         """
         deadline_ms = self._looks.now_ms() + self._timeout_ms
+        as_of_ms = self._clock.monotonic_ms()
         image = self._metadata.catch_up()
         scope = None if topics is None else frozenset(_topic_ids(image, topics))
         if is_sweep and self._restorer is not None:
@@ -157,7 +158,7 @@ class ReplicationRound:
         )
         image = self._metadata.image
         settings = image.settings().over(self._call)
-        turn = self._sweep.begin(image, scope, settings, is_all=is_sweep)
+        turn = self._sweep.begin(image, scope, settings, as_of_ms=as_of_ms, is_all=is_sweep)
         done = _Done()
         keys = turn.next_keys() if is_sweep else _with_work(image, scope)
         self.make_replicas(keys)
@@ -203,8 +204,8 @@ class ReplicationRound:
     ) -> tuple[set[PartitionKey], PacedOrders]:
         """Fetch what `keys` need and decide on it; return which of them were not seen whole."""
         image = self._metadata.image
-        planned = [order for key in keys for order in plan_fetches(image, key, is_look=is_look)]
-        blind = {key for key in keys if is_look and _lacks_leader_table(image.partition(key))}
+        plans = {key: plan_fetches(image, key, is_look=is_look) for key in keys}
+        planned = list(chain.from_iterable(plans.values()))
         if is_look and not is_sweep:  # what is to be copied is work, and the next round's
             planned = [replace(order, copy_bytes_max=0) for order in planned]
         paced = PacedOrders(tuple(planned))
@@ -226,7 +227,8 @@ class ReplicationRound:
             for order, result in zip(paced.orders, results, strict=True)
             if not refusals(result)
         }
-        return blind | {each.key for each in planned if _fetcher(each) not in seen}, paced
+        missed = {key for key, plan in plans.items() if not plan and _has_tables(image, key)}
+        return missed | {each.key for each in planned if _fetcher(each) not in seen}, paced
 
     def _run(self, orders: Sequence[FetchOrder], *, is_look: bool) -> list[FetchResult]:
         if not orders:
@@ -302,6 +304,12 @@ def has_work(partition: PartitionRegistration) -> bool:
         or partition.is_under_replicated
         or partition.is_reassigning
     )
+
+
+def _has_tables(image: MetadataImage, key: PartitionKey) -> bool:
+    """Return whether there is anything to look at: of no partition that was never made."""
+    partition = image.partition(key)
+    return partition is not None and any(partition.directories)
 
 
 def plan_fetches(

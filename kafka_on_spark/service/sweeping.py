@@ -64,17 +64,31 @@ class Sweep:
         self._written_at_ms: int | None = None
 
     def begin(
-        self, image: MetadataImage, scope: Scope, settings: Settings, *, is_all: bool = False
+        self,
+        image: MetadataImage,
+        scope: Scope,
+        settings: Settings,
+        *,
+        as_of_ms: int,
+        is_all: bool = False,
     ) -> "SweepTurn":
-        """Return a round's turn over the topics of `scope`, or over all; `is_all`: of everything,
-        however long it takes."""
+        """Return a round's turn over the topics of `scope`, or over all.
+
+        `as_of_ms`: `image` has all that was committed by then. The process may have stood still
+        since. `is_all`: of everything, however long it takes.
+        """
         with self._lock:
             known = self._courses.get(scope) or self._courses.get(None)
+        known = self._hint(image) if known is None else known
+        now_ms = as_of_ms
+        if known is not None and as_of_ms < known.at_ms <= self._clock.monotonic_ms():
+            now_ms = known.at_ms  # another round was quicker
         return SweepTurn(
             Ring.of(image, scope),
-            self._hint(image) if known is None else known,
+            known,
             settings,
-            now_ms=self._clock.monotonic_ms(),
+            now_ms=now_ms,
+            as_of_ms=as_of_ms,
             random_below=self._random_below,
             is_all=is_all,
         )
@@ -130,6 +144,7 @@ class SweepTurn:
         settings: Settings,
         *,
         now_ms: int,
+        as_of_ms: int,
         random_below: Callable[[int], int],
         is_all: bool,
     ) -> None:
@@ -143,6 +158,7 @@ class SweepTurn:
             random_below=random_below,
         )
         self._ring = ring
+        self._as_of_ms = as_of_ms
         self._elapsed_ms: int | None = None
         if known is not None and known.at_ms < now_ms:
             self._elapsed_ms = min(now_ms - known.at_ms, self.interval_ms)
@@ -183,6 +199,7 @@ class SweepTurn:
             self.course,
             keys[len(again) :],
             failed=failed,
+            at_ms=self._as_of_ms,
             interval_ms=self.interval_ms,
         )
         self._budget_ms -= took_ms

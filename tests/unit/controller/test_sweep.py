@@ -75,7 +75,14 @@ class Rounds:
         course = replace(course, again=tuple(key for key in again if key in failed))
         limit = self.ring.count if count_max is None else count_max
         keys = next_slice(self.ring, course, limit)
-        self.course = after_slice(self.ring, course, keys, failed=failed, interval_ms=INTERVAL_MS)
+        self.course = after_slice(
+            self.ring,
+            course,
+            keys,
+            failed=failed,
+            at_ms=course.at_ms,
+            interval_ms=INTERVAL_MS,
+        )
         for key in (*again, *keys):
             if key not in failed:
                 self.looked_at_ms[key] = now_ms

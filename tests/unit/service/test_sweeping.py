@@ -49,7 +49,9 @@ class Processes:
         """Do a round, in a process that goes on or (None) in one of its own; return its keys."""
         sweep = self.kept.setdefault(process, self.new_process()) if process else self.new_process()
         began_ms = self.clock.now_ms()
-        turn = self.turn = sweep.begin(self.image, scope, self.settings, is_all=is_all)
+        turn = self.turn = sweep.begin(
+            self.image, scope, self.settings, as_of_ms=self.clock.monotonic_ms(), is_all=is_all
+        )
         looked_at = []
         while keys := turn.next_keys():
             self.clock.advance(self.look_ms * len(keys))
@@ -244,7 +246,7 @@ def test_a_root_that_keeps_no_hint_keeps_no_round():
 def test_a_rehearsal_leaves_no_hint():
     processes = Processes(5)
     sweep = Sweep(processes.clock, processes.hints, random_below=lambda below: 0, is_rehearsed=True)
-    turn = sweep.begin(processes.image, None, processes.settings)
+    turn = sweep.begin(processes.image, None, processes.settings, as_of_ms=0)
 
     sweep.keep(processes.image, None, turn)
 
