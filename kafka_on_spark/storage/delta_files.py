@@ -109,7 +109,7 @@ def _check_log(files: RootFiles, uri: str, version: int | None) -> None:
     if version is None:
         for name, size in files.sizes(log_folder(uri)).items():
             for ending, bytes_max in _BOUNDS.items():
-                if name.endswith(ending):
+                if size > bytes_max and name.endswith(ending):
                     check_size(size, bytes_max, f"{log_folder(uri)}/{name}")
         return
     while (found := files.size(path := commit_path(uri, version))) is not None:

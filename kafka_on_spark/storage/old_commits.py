@@ -64,9 +64,21 @@ def has_moved(files: RootFiles, uri: str, path: str) -> bool:
 
 def commit_size(files: RootFiles, uri: str, version: int) -> int | None:
     """Return the size of the commit file of `version`, None if there is none."""
-    size = files.size(commit_path(uri, version))
-    old_size = files.size(old_path(uri, version)) if is_local(uri) else None
-    return size if old_size is None else old_size
+    return commit_sizes(files, uri, (version,))[0]
+
+
+def commit_sizes(files: RootFiles, uri: str, versions: Sequence[int]) -> list[int | None]:
+    """Return the sizes of several commit files, by one look.
+
+    First all in the log, then the old ones: what left the log in between is there.
+    """
+    paths = [commit_path(uri, version) for version in versions]
+    if not is_local(uri):
+        return files.sizes_of(paths)
+    paths += [old_path(uri, version) for version in versions]
+    found = files.sizes_of(paths)
+    pairs = zip(found[: len(versions)], found[len(versions) :], strict=True)
+    return [size if old_size is None else old_size for size, old_size in pairs]
 
 
 def read_commit(files: RootFiles, uri: str, version: int) -> bytes | None:

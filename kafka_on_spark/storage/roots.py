@@ -6,7 +6,7 @@ into what fsspec's file systems want.
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -264,17 +264,25 @@ class RootFiles:
         Raises:
             OddFileError: It is no regular file.
         """
-        try:
-            return self._look(path, lambda: self._size(path))
-        except ABSENT:
-            return None
+        return self.sizes_of((path,))[0]
 
-    def _size(self, path: str) -> int:
-        with self._answering("look at", path):
+    def sizes_of(self, paths: Sequence[str]) -> list[int | None]:
+        """Return the sizes of several files, in order, by one look; as `size` does of one."""
+        return self._look(paths[0], lambda: [self._size(path) for path in paths])
+
+    def _size(self, path: str) -> int | None:
+        try:
             if is_local(path):
                 return size_of(path)
-            found: int = filesystem(path, self.options).info(path)["size"]
-            return found
+            with self._answering("look at", path):
+                found: int = filesystem(path, self.options).info(path)["size"]
+                return found
+        except ABSENT:
+            return None
+        except OSError as error:  # of this machine: the hottest path is without `_answering`
+            raise storage_error(error, f"look at {path}", self.options) from self.options.shown(
+                error
+            )
 
     def sizes(self, path: str) -> dict[str, int]:
         """Return the sizes of the files in a folder of this machine; none if there is none.

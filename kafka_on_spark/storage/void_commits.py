@@ -28,7 +28,10 @@ class VoidCommits:
 
     def is_there(self, version: int) -> bool:
         """Return whether there is a commit of `version`: one with bytes, or one known as void."""
-        size = commit_size(self._files, self._uri, version)
+        return self.is_commit(version, commit_size(self._files, self._uri, version))
+
+    def is_commit(self, version: int, size: int | None) -> bool:
+        """Return whether a commit of `version` is there, by the size of its file."""
         return bool(size) or (size is not None and version in self._known)
 
     def check(self, versions: Sequence[int]) -> None:
