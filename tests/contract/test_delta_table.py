@@ -169,6 +169,20 @@ def test_every_commit_says_its_operation(replica, uri, delta_disks):
     assert len({info["writeId"] for info in infos}) == 3
 
 
+def test_who_opens_a_replica_finds_all_counters_in_its_newest_commit(
+    replica, delta_disks, monkeypatch
+):
+    lead(replica, 0)
+    state = write(replica, delta_disks.addresses[1], [b"one"])
+
+    def refused(table, name):
+        raise AssertionError(f"delta-rs was asked for {name}")
+
+    monkeypatch.setattr(DeltaTable, "transaction_version", refused)
+
+    assert delta_disks.replicas.open_anew(delta_disks.addresses[1]).load() == state
+
+
 def test_lost_file_of_a_batch_makes_the_replica_corrupt(replica, uri, delta_disks):
     """The commit still names both segments; one `add` alone would be a torn batch."""
     lead(replica, 0)

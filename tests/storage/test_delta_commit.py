@@ -58,6 +58,32 @@ def test_commit_takes_exactly_the_next_version(log, uri):
     assert opened(uri).counter("offset") == 7
 
 
+def test_counters_of_the_newest_commit_are_read_from_it_alone(log, uri, monkeypatch):
+    commit(log, 1, offset=7)
+    reader = opened(uri)
+
+    def refused(table, name):
+        raise AssertionError(f"delta-rs was asked for {name}")
+
+    monkeypatch.setattr(DeltaTable, "transaction_version", refused)
+
+    assert reader.counters_of("count", "offset") == [2, 7]
+
+
+def test_counters_that_the_newest_commit_lacks_are_found_before_it(log, uri):
+    commit(log, 1, offset=7)
+    commit(log, 2)
+
+    assert opened(uri).counters_of("offset", "count", "never") == [7, 3, None]
+
+
+def test_counters_of_a_commit_without_bytes_are_those_before_it(log, uri):
+    commit(log, 1, offset=7)
+    commit_file(uri, 3).write_bytes(b"")
+
+    assert opened(uri).counters_of("count", "offset") == [2, 7]
+
+
 def test_commits_follow_each_other_without_a_refresh(log, uri):
     commit_times(log, 5)
 
