@@ -5,7 +5,7 @@ from collections import deque
 
 import pytest
 
-from tests.search.mutants import CASES, REDUNDANT, TWICE
+from tests.search.mutants import BEHIND_CHAINS, CASES, REDUNDANT, TWICE
 from tests.search.scope import Scope
 from tests.search.search import Found, Search, State, search
 
@@ -49,6 +49,14 @@ def test_a_rule_that_another_stands_behind_is_not_missed(case):
         found = search(case.scope, STATES_MAX)
 
     assert found.is_whole
+    assert found.violation is None, "\n".join([found.message, *found.path])
+
+
+@pytest.mark.parametrize("case", BEHIND_CHAINS, ids=lambda case: case.rule)
+def test_without_a_rule_that_chains_stand_behind_no_harm_is_near(case):
+    with case.mutant.alive():
+        found = search(case.scope, CLEAN_MAX)
+
     assert found.violation is None, "\n".join([found.message, *found.path])
 
 
