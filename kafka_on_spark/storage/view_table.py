@@ -87,10 +87,11 @@ def write_view_table(
 
 
 def _make_folders(folder: str, log: str) -> None:
-    # Never the metadata root: one that was removed must not be made anew.
-    with suppress(FileExistsError):
-        os.mkdir(os.path.dirname(folder))
-    os.mkdir(folder)
+    # Never the metadata root: one that was removed must not be made anew. A local session's
+    # folder is a temporary one and there already; the log is this view's alone.
+    for each in (os.path.dirname(folder), folder):
+        with suppress(FileExistsError):
+            os.mkdir(each)
     os.mkdir(log)
 
 
