@@ -70,6 +70,11 @@ def move_by_one(action):
         action["add"]["partitionValues"]["base_offset"] = "1"
 
 
+def fence_at_99(action):
+    if action.get("txn", {}).get("appId") == "leader-epoch":
+        action["txn"]["version"] = 99
+
+
 DAMAGE = {
     "removed": shutil.rmtree,
     "emptied": lambda folder: newest_commit(folder).write_bytes(b""),
@@ -114,8 +119,7 @@ def test_a_bad_leader_is_found_within_the_interval_by_rounds_alone(disks, damage
 def test_a_leader_with_a_fence_that_nobody_decided_is_set_aside_by_rounds_alone(disks):
     """No verdict: whether it is lost or the metadata went back, one replica can't tell."""
     folder = disks.folder(1, "orders", BAD)
-    with open(newest_commit(folder), "a") as commit:
-        commit.write(json.dumps({"txn": {"appId": "leader-epoch", "version": 99}}) + "\n")
+    change_newest(folder, fence_at_99)
 
     for _ in range(3 * ROUNDS_OF_AN_INTERVAL):
         disks.clock.advance(MINUTE_MS)
