@@ -27,6 +27,7 @@ from kafka_on_spark import cluster as cluster_module
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log import operations
+from kafka_on_spark.log.epochs import latest_epoch_with_records
 from kafka_on_spark.service import appender
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.reading import plan_reads
@@ -162,8 +163,13 @@ def plan_to_the_log_end(image, topic, start=None, end=None):
     for number, partition in topic_image.partitions.items():
         key = PartitionKey(topic_image.topic_id, number)
         address = address_of(image, key, partition, partition.leader)
-        log_end = DeltaReplicaLog(address, StorageOptions(None)).load().log_end_offset
-        partitions[number] = replace(partition, high_watermark=log_end)
+        state = DeltaReplicaLog(address, StorageOptions(None)).load()
+        partitions[number] = replace(
+            partition,
+            high_watermark=state.log_end_offset,
+            high_watermark_epoch=latest_epoch_with_records(state),
+            high_watermark_chain=state.chain_digest,
+        )
     changed = replace(topic_image, partitions=partitions)
     topics = {**image.topics, topic_image.topic_id: changed}
     return plan_reads(replace(image, topics=topics), topic, start, end)
