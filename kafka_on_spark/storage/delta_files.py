@@ -77,16 +77,18 @@ def last_checkpoint(files: RootFiles, uri: str) -> int:
 
 
 def newest_paths(files: RootFiles, uri: str) -> list[str]:
-    """Return the paths of the newest checkpoint that is not empty, if there is one, and of all
-    commits from its version on, sorted."""
+    """Return the paths of the newest checkpoint that is not empty, if there is one, of the commit
+    that it was made of, there or not, and of all commits after it, sorted."""
     names = files.names(log_folder(uri))
     checkpoints = sorted(each for name in names if (each := checkpoint_version(name)) is not None)
     while checkpoints and not files.size(checkpoint_path(uri, checkpoints[-1])):
         checkpoints.pop()  # a power cut kept its name and not its bytes
     newest = checkpoints[-1] if checkpoints else -1
     versions = (commit_version(name) for name in names)
-    tail = [commit_path(uri, each) for each in versions if each is not None and each >= newest]
-    return [checkpoint_path(uri, newest), *tail] if newest >= 0 else tail
+    tail = [commit_path(uri, each) for each in versions if each is not None and each > newest]
+    if newest < 0:
+        return sorted(tail)
+    return [checkpoint_path(uri, newest), commit_path(uri, newest), *sorted(tail)]
 
 
 def check_log(files: RootFiles, uri: str, version: int | None = None) -> None:

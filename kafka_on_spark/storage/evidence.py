@@ -174,10 +174,12 @@ def table_flaw(
     base = _newest_checkpoint(look, folder, checkpoints)
     files = [f"{base:020d}{CHECKPOINT}"] if base >= 0 else []
     files += [f"{version:020d}.json" for version in range(base + 1, newest + 1)]
-    found: dict[str, str] = {}
-    for name in files:
+    # A checkpoint without its commit: its maker had seen commits that the disk lost since.
+    for name in [f"{max(base, 0):020d}.json", *files]:
         if name not in names:
             return CorruptLogError(f"the commit {folder}/{_LOG}/{name} is missing")
+    found: dict[str, str] = {}
+    for name in files:
         try:
             step = _step(_read(look, folder, name, log), f"{folder}/{_LOG}/{name}")
         except OddFileError as error:

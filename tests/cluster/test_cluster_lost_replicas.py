@@ -128,6 +128,35 @@ def test_a_replica_that_was_set_back_in_time_is_found_and_fetched_anew(
     assert isr_of(cluster, "orders") == [1, 2, 3]
 
 
+@pytest.mark.parametrize("is_other_process", [False, True], ids=["same process", "another process"])
+@pytest.mark.parametrize("has_commit", [False, True], ids=["nothing after it", "a commit after it"])
+def test_a_replica_whose_newest_checkpoint_knows_commits_that_are_gone_is_fetched_anew(
+    disks, cluster, has_commit, is_other_process
+):
+    """The checkpoint, or the commit after it, was under way when its disk was set back."""
+    folder = disks.folder(3, "orders")
+    copy = disks.set_aside(folder)
+    for value in (b"d", b"e"):
+        cluster.append("orders", records(value))
+        cluster.replicate(is_sweep=True)
+    DeltaTable(str(folder)).create_checkpoint()
+    log = folder / "_delta_log"
+    late = [*log.glob("*.checkpoint.parquet"), log / "_last_checkpoint"]
+    if has_commit:
+        cluster.append("orders", records(b"f"))
+        cluster.replicate(is_sweep=True)
+        late.append(max(log.glob("*.json")))
+    contents = {path: path.read_bytes() for path in late}
+    disks.restore(copy, folder)
+    for path, content in contents.items():
+        path.write_bytes(content)
+
+    replicate_until_caught_up(disks.open() if is_other_process else cluster)
+
+    assert disks.folder(3, "orders") != folder
+    assert isr_of(cluster, "orders") == [1, 2, 3]
+
+
 def test_an_append_to_a_leader_that_was_set_back_goes_on_with_another(disks, cluster):
     folder = disks.folder(1, "orders")
     copy = disks.set_aside(folder)
