@@ -42,6 +42,11 @@ def control(cluster, name, until):
             say(passes=report.passes, fenced=report.fenced, unfenced=report.unfenced)
 
 
+def stay(cluster, name, until):
+    """Control the cluster for one long term: between two terms whoever asks decides for itself."""
+    cluster.run_controller(until - time.monotonic())
+
+
 def command(cluster, name, until):
     """Make, change and delete topics, some of them of names that another makes as well."""
     number = answers = 0
@@ -70,7 +75,7 @@ def told(verb, topic, call, *arguments, **named):
     return "response" in outcome
 
 
-ROLES = {"control": control, "command": command}
+ROLES = {"control": control, "stay": stay, "command": command}
 
 
 def main(root, role, name, seconds):
@@ -121,7 +126,7 @@ class Other:
 
 @contextmanager
 def others(root, *roles, seconds):
-    """Give processes of these roles ("control", "command"), all ended at the end."""
+    """Give processes of these roles (see `ROLES`), all ended at the end."""
     started = []
     try:
         for number, role in enumerate(roles):

@@ -172,7 +172,7 @@ def test_commands_are_answered_by_the_controller_of_another_process(disks):
     # On a machine that starves it for a lease, who asks would decide for itself.
     cluster.alter_cluster_configs({"controller.lease.ms": 60_000})
     # Nobody moves leaders back, and no preferred leader is elected, but by request.
-    with others(disks.metadata_root, "control", seconds=WAIT_S_MAX) as [controller]:
+    with others(disks.metadata_root, "stay", seconds=WAIT_S_MAX) as [controller]:
         wait_for(lambda: holder(cluster, [controller]))
         cluster.create_topic("orders", replica_assignment={0: [1, 2], 1: [2, 3]})
         with pytest.raises(TopicAlreadyExistsError):
