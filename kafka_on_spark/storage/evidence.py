@@ -175,9 +175,9 @@ def table_flaw(
     files = [f"{base:020d}{CHECKPOINT}"] if base >= 0 else []
     files += [f"{version:020d}.json" for version in range(base + 1, newest + 1)]
     # A checkpoint without its commit: its maker had seen commits that the disk lost since.
-    for name in [f"{max(base, 0):020d}.json", *files]:
-        if name not in names:
-            return CorruptLogError(f"the commit {folder}/{_LOG}/{name} is missing")
+    missing = [name for name in (f"{max(base, 0):020d}.json", *files) if name not in names]
+    if missing:
+        return CorruptLogError(f"the commit {folder}/{_LOG}/{missing[0]} is missing")
     found: dict[str, str] = {}
     for name in files:
         try:
