@@ -34,7 +34,7 @@ class ReplicaReport:
         chain_digest: Of its log at its end; None: not seen.
         is_matched: The chain digest at its end is the leader's there, both computed.
         is_parted: It is not, though both logs compute and have the register's digest at the high
-            watermark, so nobody is known to be guilty. Only said of a member of the ISR.
+            watermark, so nobody is known to be guilty. Only said of a member of ISR or ELR.
         missing_since_ms: Append time of the first batch it lacks; None if it lacks none.
         missing_bytes: Size of the batches it lacks.
         error_code: Why nothing is known of it, or NO_ERROR.

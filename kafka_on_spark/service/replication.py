@@ -308,13 +308,13 @@ class _Fetcher:
 
         A follower takes all it has from its leaders, so one of both lost or changed commits. Both
         logs compute, or they would not have been read, and the leader has proved to have what
-        the register has. A follower that has not is bad; so is one outside the ISR, on which
+        the register has. A follower that has not is bad; so is one outside ISR and ELR, on which
         nothing rests: it is fetched anew. Of two that have, nobody knows which is right: it is
         not guessed (DESIGN §6).
         """
         assert self._order.follower is not None
         error = self._lacks(follower)
-        if error is None and self._order.follower.broker_id not in self._order.partition.isr:
+        if error is None and not self._must_be_complete():
             error = ReplicaLostError(
                 "the replica has another log than its leader", end=follower.log_end_offset
             )

@@ -26,6 +26,15 @@ def _the_follower_is_guilty(self: Any, follower: Any) -> Any:
     return fetching._RefusedError(fetch_reports.failed_report(self._order.follower, error))
 
 
+def _outside_the_isr_it_is_guilty(self: Any, follower: Any) -> Any:
+    if self._order.follower.broker_id in self._order.partition.isr:
+        return _PARTED(self, follower)
+    return _the_follower_is_guilty(self, follower)
+
+
+_PARTED = fetching._Fetcher._parted
+
+
 def _by_epochs(follower: Any, leader: Any, end_offset: int) -> int:
     return end_offset
 
@@ -51,6 +60,10 @@ FORGING_MUTANTS = [
     Mutant(
         "of two logs that part above what is committed nobody is guessed to be guilty",
         ((fetching._Fetcher, "_parted", _the_follower_is_guilty),),
+    ),
+    Mutant(
+        "nor where one of them is eligible, and not in sync",
+        ((fetching._Fetcher, "_parted", _outside_the_isr_it_is_guilty),),
     ),
     Mutant(
         "a follower is cut where the chains part, not the epochs alone",

@@ -155,6 +155,7 @@ def forged(seed: int) -> Plan:
         replicators=rng.choice([1, 2]),
         lag_ms=rng.choice([200, 2000]),
         session_ms=rng.choice([200, 1500]),
+        sweep_ms=200,
         verdict_ms=rng.choice([20, 300]),
     )
 

@@ -13,9 +13,9 @@ def parted(broker_id, **fields):
     return seen(broker_id, 4, is_matched=False, is_parted=True, **fields)
 
 
-def raised(*followers, isr="1 2 3", minimum=1, leader=None, **fields):
+def raised(*followers, isr="1 2 3", elr="", minimum=1, leader=None, **fields):
     image = image_of(
-        partition("1 2 3 4", isr=isr, hw=2, hw_epoch=5, leo=4),
+        partition("1 2 3 4", isr=isr, elr=elr, hw=2, hw_epoch=5, leo=4),
         ids="1 2 3 4",
         configs={"min.insync.replicas": str(minimum)},
     )
@@ -45,9 +45,30 @@ def test_who_has_parted_leaves_the_isr_as_long_as_its_minimum_is_left(names, min
 
 
 # fmt: off
+ELIGIBLE = [  # parted   ISR    ELR    ELR afterwards
+    pytest.param("3",    "1 2", "3 4", {4},   id="one leaves"),
+    pytest.param("3 4",  "1 2", "3 4", {4},   id="one of two may leave"),
+    pytest.param("2 3",  "1 2", "3 4", {4},   id="who is in sync stays below the minimum"),
+    pytest.param("2",    "1",   "2",   KEEP,  id="it stays where fewer than the minimum would be left"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("names, isr, elr, left", ELIGIBLE)
+def test_who_is_eligible_and_has_parted_leaves_the_elr_and_is_not_bad(names, isr, elr, left):
+    """Its leader may be the one that was set back (found by simulation)."""
+    followers = [parted(int(each)) for each in names.split()]
+    record = raised(*followers, isr=isr, elr=elr, minimum=3)
+
+    assert record.change.leader == 1
+    assert record.leader_epoch == 6
+    assert (record.change.isr, record.change.elr) == (KEEP, left)
+
+
+# fmt: off
 NOTHING = [
     pytest.param({"followers": [seen(2, 4)]},                                  id="nobody has"),
-    pytest.param({"followers": [parted(4)]},                                   id="who has is not in sync"),
+    pytest.param({"followers": [parted(4)]},                                   id="who has is neither in sync nor eligible"),
     pytest.param({"followers": [parted(2, replica_uuid=uuid_on(9))]},          id="it is another replica"),
     pytest.param({"followers": [parted(2)], "version": 8},                     id="the partition has changed since"),
     pytest.param({"followers": [parted(2)], "epoch": LeaderEpoch(4)},          id="of an older leadership"),

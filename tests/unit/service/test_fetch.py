@@ -94,15 +94,17 @@ def test_a_follower_of_no_account_that_differs_is_fetched_anew(epoch, follower):
     assert not report.followers[0].is_parted
 
 
+@pytest.mark.parametrize("isr, elr", [("1 2", ""), ("1", "2")])
 @pytest.mark.parametrize("epoch", [4, 5])
 @pytest.mark.parametrize("follower", ["ab", "abcd", "abcdefg"])
-def test_of_two_in_sync_that_differ_above_what_is_committed_nobody_is_accused(epoch, follower):
+def test_of_two_complete_that_differ_above_what_is_committed_nobody_is_accused(
+    epoch, follower, isr, elr
+):
     """One of them was set back and went on, or changed: which one, nobody can tell."""
     two = Two(f"{epoch}:axc", f"{epoch}:{follower}")
 
-    report = two.fetch(
-        partition("1 2", hw=1, hw_epoch=epoch, hw_chain=log(f"{epoch}:a").chain_digest)
-    )
+    committed = log(f"{epoch}:a").chain_digest
+    report = two.fetch(partition("1 2", isr, elr=elr, hw=1, hw_epoch=epoch, hw_chain=committed))
 
     assert (report.leader.is_bad, report.followers[0].is_bad) == (False, False)
     assert report.followers[0].is_parted
