@@ -106,15 +106,20 @@ def _waits_for_commits(image: MetadataImage, name: str, number: int, first: int,
     return last == partition.high_watermark and first <= partition.known_log_end
 
 
-def check_committed(image: MetadataImage, end: StreamOffset) -> None:
-    """Check that a batch ends nowhere behind what is committed.
+def check_end(image: MetadataImage, end: StreamOffset) -> None:
+    """Check that a batch ends nowhere behind the log's end.
+
+    Between the end of what is committed and the log's end it is cut to what is committed.
 
     Raises:
         OffsetOutOfRangeError: It does.
     """
     for name, partitions in end.positions.items():
         for number, last in partitions.items():
-            high_watermark = image.topic(name).partitions[number].high_watermark
-            if last > high_watermark:
-                why = f"it is committed up to {high_watermark}"
-                raise could_not_read(f"{name}-{number}", high_watermark, last, why)
+            partition = image.topic(name).partitions[number]
+            if last > partition.known_log_end:
+                why = (
+                    f"its log ends at {partition.known_log_end} and is committed up to"
+                    f" {partition.high_watermark}"
+                )
+                raise could_not_read(f"{name}-{number}", partition.high_watermark, last, why)

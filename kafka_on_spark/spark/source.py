@@ -32,7 +32,7 @@ from kafka_on_spark.service.next_offset import Available, available, committed_e
 from kafka_on_spark.service.offset_lookup import look_up_offset
 from kafka_on_spark.service.offset_resolution import TimeLookup, TimeQuestion, resolve
 from kafka_on_spark.service.positions import EARLIEST, LATEST, Positions
-from kafka_on_spark.service.read_plan import check_committed, check_order, plan
+from kafka_on_spark.service.read_plan import check_end, check_order, plan
 from kafka_on_spark.service.reading import ReadOrder
 from kafka_on_spark.service.source_options import SourceOptions
 from kafka_on_spark.service.stream_offsets import StreamOffset
@@ -197,7 +197,7 @@ class BatchReader(SentToExecutors, DataSourceReader):
         end = reading.resolve(then, options.ending, "endingOffsets", times, LATEST)
         check_order(then, start, end)
         if options.is_data_loss_failed:
-            check_committed(then, end)
+            check_end(then, end)
         self._ranges = reading.ranges(metadata, start, end)
 
     def partitions(self) -> Sequence[InputPartition]:

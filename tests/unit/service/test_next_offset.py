@@ -17,7 +17,7 @@ from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord, Stamp
 from kafka_on_spark.service.data_loss import unclean_cuts
 from kafka_on_spark.service.next_offset import available, committed_ends
-from kafka_on_spark.service.read_plan import check_committed, check_order, plan
+from kafka_on_spark.service.read_plan import check_end, check_order, plan
 from kafka_on_spark.service.stream_offsets import StreamOffset
 from kafka_on_spark.service.subscription import Assign, Subscribe, SubscribePattern
 from tests.builders import image_of_topics, partition
@@ -305,21 +305,21 @@ def test_records_that_retention_has_taken_are_told_or_passed_over():
     assert spans(now, at(5), at(6), fails=False) == {}
 
 
-def test_a_batch_ends_neither_before_it_begins_nor_behind_what_is_committed():
+def test_a_batch_ends_neither_before_it_begins_nor_behind_the_logs_end():
     start, end = at(5), at(4)
 
     with pytest.raises(InvalidRequestError) as turned:
         check_order(image(10), start, end)
     with pytest.raises(OffsetOutOfRangeError) as ahead:
-        check_committed(image(3), end)
+        check_end(image(3), end)
     check_order(image(10), end, start)
-    check_committed(image(5), start)
+    check_end(image(5), start)
 
     assert (
         "RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET: The resolved start offset 5 is greater than the resolved end offset 4 for topic a partition 0"
         in str(turned.value)
     )
     assert (
-        "COULD_NOT_READ_OFFSET_RANGE: Could not read records in offset [3, 4) for topic partition a-0: it is committed up to 3"
+        "COULD_NOT_READ_OFFSET_RANGE: Could not read records in offset [3, 4) for topic partition a-0: its log ends at 3 and is committed up to 3"
         in str(ahead.value)
     )

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.errors import InvalidRequestError, OffsetOutOfRangeError
-from kafka_on_spark.service.read_plan import check_committed, check_order
+from kafka_on_spark.service.read_plan import check_end, check_order
 from kafka_on_spark.service.stream_offsets import StreamOffset
 from tests.builders import TOPIC, image_of, partition
 
@@ -14,15 +14,15 @@ def at(offset):
     return StreamOffset(positions={TOPIC: {0: offset}})
 
 
-@pytest.mark.parametrize("end", [0, 2, 3])
-def test_a_batch_ends_at_or_below_the_high_watermark(end):
-    check_committed(IMAGE, at(end))
+@pytest.mark.parametrize("end", [0, 2, 3, 4, 5])
+def test_a_batch_ends_at_or_below_the_log_end(end):
+    check_end(IMAGE, at(end))
 
 
-@pytest.mark.parametrize("end", [4, 5, 9])
-def test_a_batch_that_ends_above_the_high_watermark_is_refused(end):
-    with pytest.raises(OffsetOutOfRangeError, match="committed up to 3"):
-        check_committed(IMAGE, at(end))
+@pytest.mark.parametrize("end", [6, 9])
+def test_a_batch_that_ends_above_the_log_end_is_refused(end):
+    with pytest.raises(OffsetOutOfRangeError, match="its log ends at 5 and is committed up to 3"):
+        check_end(IMAGE, at(end))
 
 
 # fmt: off
