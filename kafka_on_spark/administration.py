@@ -220,6 +220,9 @@ class Administration:
     def offsets(self, name: str) -> dict[int, PartitionOffsets]:
         """Return each partition's log start, high watermark and recorded log end.
 
+        From the metadata alone, so the log end is that of whoever led when it was recorded: after
+        a clean election the old leader's, until a round or an append has looked at the new one.
+
         Raises:
             UnknownTopicOrPartitionError: There is no such topic.
         """
