@@ -356,6 +356,10 @@ class InconsistentClusterError(KafkaOnSparkError):
     """A table is ahead of the metadata: the metadata log went back. Nothing may go on."""
 
 
+class WrongJarError(KafkaOnSparkError):
+    """A jar that Spark was to load is another than the one that was tried. Spark is not started."""
+
+
 class ClusterClosedError(KafkaOnSparkError):
     """This process has closed the cluster; whatever else it is asked for needs it opened again.
 

@@ -15,6 +15,7 @@ from typing import Final
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
+from kafka_on_spark.spark.delta_jars import PACKAGES, start_checked
 from kafka_on_spark.spark.home import choose_home
 
 _PACKAGE: Final = Path(__file__).parents[1]
@@ -25,22 +26,27 @@ _IS_CHECKOUT: Final = (_CHECKOUT / "spark-submit.sh").is_file()
 _CONF: Final = (_CHECKOUT if _IS_CHECKOUT else _PACKAGE) / "conf"
 
 # What a user's list is joined with, since Spark would take one list or the other.
-_LISTS: Final = ("spark.jars", "spark.jars.packages", "spark.jars.excludes")
+_LISTS: Final = ("spark.jars", PACKAGES, "spark.jars.excludes")
 
 
 def build_session(app_name: str = "kafka_on_spark", **settings: object) -> SparkSession:
     """Return a session that can read our tables; the one that runs already, if there is one.
 
     `settings` win over ours, and are Spark's names: `**{"spark.master": "local[2]"}`.
+
+    Raises:
+        WrongJarError: Spark fetched another jar than was tried; see `delta_jars`.
     """
     _put_packages_on_path()
     builder = SparkSession.builder.appName(app_name)
     chosen = session_settings(settings)
     choose_home(chosen)
+    if PACKAGES in chosen:
+        start_checked(chosen, _CONF)
     for name, value in chosen.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
-    if "spark.jars.packages" in chosen:
+    if PACKAGES in chosen:
         _send_packages(session)
     return session
 
