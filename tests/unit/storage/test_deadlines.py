@@ -60,14 +60,31 @@ def test_the_root_that_hangs_is_the_one_that_is_named(hang: threading.Event) -> 
         within("/target", copy)
 
 
-def test_a_long_touch_that_comes_on_is_no_hanging_one() -> None:
-    def read() -> int:
+class HeldClock:
+    """A clock that stands until the test moves it, in the place of the module `time`."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_a_long_touch_that_comes_on_is_no_hanging_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = HeldClock()
+    monkeypatch.setattr(deadlines, "time", clock)
+
+    def read(comes_on: bool) -> int:
         for _ in range(8):
-            time.sleep(SHORT / 2)
-            gets_on(SHORT)
+            clock.now += SHORT / 2
+            time.sleep(SHORT)  # the caller looks at the clock meanwhile
+            if comes_on:
+                gets_on(SHORT)
         return 8
 
-    assert within("/a", read, SHORT) == 8
+    assert within("/a", lambda: read(comes_on=True), SHORT) == 8
+    with pytest.raises(KafkaStorageError, match="a call to it hangs"):
+        within("/a", lambda: read(comes_on=False), SHORT)
 
 
 def test_at_most_so_many_calls_hang_at_one_root_and_others_are_not_concerned() -> None:
