@@ -1,8 +1,9 @@
 """What an append that waits may decide where nobody controls the cluster (DESIGN §7).
 
 Only for the partitions that it waits for: who is silent leaves their ISRs, a member that was lost
-and is whole is taken back, and one that answers leads. Nobody is fenced, nothing is moved, and no
-record is given up: whoever is cut off itself moves what it appends to, and not everybody's leaders.
+and is whole is taken back, and one that answers leads. If all that are left are on fenced brokers,
+the one that is to lead is fenced no more. Nobody is fenced, nothing is moved, and no record is
+given up: whoever is cut off itself moves what it appends to, and not everybody's leaders.
 So the facts are asked with care: the fault may be the caller's own.
 """
 
@@ -15,10 +16,12 @@ from kafka_on_spark.controller.high_watermark import min_isr
 from kafka_on_spark.controller.lease import next_controller_epoch
 from kafka_on_spark.controller.restoring import WholeReplica, restore
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.ids import KEEP, BrokerId, Keep, Offset, PartitionKey
+from kafka_on_spark.ids import LOST, BrokerId, Keep, Offset, PartitionKey
+from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import (
+    BrokerChangeRecord,
     ControllerRecord,
     MetadataBatch,
     PartitionChangeRecord,
@@ -83,7 +86,7 @@ def small_pass(image: MetadataImage, facts: Facts) -> ControllerResult[SmallPass
     if not image.settings().boolean("auto.controller"):
         refusals = dict.fromkeys(facts.waits, "auto.controller=false forbids it: run a controller")
         return ControllerResult([], SmallPass(refusals=refusals))
-    changes: list[Record] = []
+    changes: list[PartitionChangeRecord] = []
     decided: list[PartitionKey] = []
     refusals = {}
     for key, seen in facts.waits.items():
@@ -100,7 +103,8 @@ def small_pass(image: MetadataImage, facts: Facts) -> ControllerResult[SmallPass
             cause = _cause(facts, partition)
             changes.append(change_record(image, key, partition, change, cause))
             decided.append(key)
-    records = _claimed(image, facts, changes) if changes else []
+    returns = _unfenced(image, facts, changes)
+    records = _claimed(image, facts, [*returns, *changes]) if changes else []
     return ControllerResult(records, SmallPass(tuple(decided), refusals))
 
 
@@ -141,7 +145,8 @@ def _decide(
     if refusal is not None:
         return refusal
     needed = min_isr(image, key.topic_id, partition)
-    if len(left) < max(needed, 1):
+    # With nobody to be taken out, a leader is won by itself: others catch up with it.
+    if silent and len(left) < max(needed, 1):
         return (
             f"of the ISR {sorted(partition.isr)} there would be {len(left)} left, and"
             f" min.insync.replicas asks for {needed}"
@@ -179,21 +184,69 @@ def _without(
     partition: PartitionRegistration,
     left: frozenset[BrokerId],
 ) -> PartitionChange | str:
-    change = change_of_isr(
-        partition,
-        left,
-        leader=partition.leader if partition.leader in left else None,
-        min_isr=image.settings(key.topic_id).integer("min.insync.replicas"),
-        eligible=image.eligible_brokers() & facts.answering,
+    answering = image.eligible_brokers() & facts.answering
+    returning = frozenset(each for each in left & facts.answering if _is_fenced(image, each))
+    for eligible in (answering, answering | returning):
+        change = change_of_isr(
+            partition,
+            left,
+            leader=partition.leader if partition.leader in left else None,
+            min_isr=image.settings(key.topic_id).integer("min.insync.replicas"),
+            eligible=eligible,
+        )
+        has_leader = partition.leader in left or (change is not None and _led_by(change))
+        if change is not None and has_leader:
+            return change
+    return _no_leader(partition, left)
+
+
+def _is_fenced(image: MetadataImage, broker_id: BrokerId) -> bool:
+    broker = image.brokers.get(broker_id)
+    return broker is not None and broker.state is BrokerState.FENCED
+
+
+def _led_by(change: PartitionChange) -> BrokerId | None:
+    return None if isinstance(change.leader, Keep) else change.leader
+
+
+def _no_leader(partition: PartitionRegistration, left: frozenset[BrokerId]) -> str:
+    return lost_words(partition) or (
+        f"none of {_named(left)} may lead: let one that drains lead again, or run a controller"
     )
-    has_leader = partition.leader in left or (change is not None and _names_leader(change))
-    if change is None or not has_leader:
-        return f"none of {_named(left)} may lead: fenced brokers come back by a controller's pass"
-    return change
 
 
-def _names_leader(change: PartitionChange) -> bool:
-    return change.leader is not KEEP and change.leader is not None
+def lost_words(partition: PartitionRegistration) -> str | None:
+    """Return what can be done where nobody leads and the replicas of all that were in sync are
+    lost, in words; None where that is not so."""
+    lost = [each for each in sorted(partition.isr) if partition.directory_of(each) == LOST]
+    if partition.leader is not None or len(lost) < len(partition.isr):
+        return None
+    others = [each for each in partition.replicas if partition.is_made(each) and each not in lost]
+    what = f"the last replica in sync, on {_named(lost)}, is lost: give its disk back as it was"
+    if not others:
+        return f"{what}; there is no other replica, so without it the topic must be made anew"
+    return (
+        f"{what}, or run a controller, which finds out whether {_named(others)} has all committed"
+        " records and may lead; where none has, an unclean election gives up what is lost"
+        " (kafka-on-spark leader-election --election-type unclean)"
+    )
+
+
+def _unfenced(
+    image: MetadataImage, facts: Facts, changes: Sequence[PartitionChangeRecord]
+) -> list[Record]:
+    """Return the records by which brokers that are to lead are fenced no more."""
+    leaders = {_led_by(each.change) for each in changes} - {None}
+    return [
+        BrokerChangeRecord(
+            broker_id=broker.broker_id,
+            broker_epoch=broker.broker_epoch,
+            broker_state=BrokerState.ACTIVE,
+            cause=f"broker {broker.broker_id} answers an append of {facts.caller}, and is to lead",
+        )
+        for broker in image.brokers.values()
+        if broker.broker_id in leaders and broker.state is BrokerState.FENCED
+    ]
 
 
 def _named(broker_ids: Iterable[BrokerId]) -> str:

@@ -21,6 +21,7 @@ from kafka_on_spark.controller.small_pass import (
     Facts,
     SmallPass,
     heard_of,
+    lost_words,
     put_back_by_others,
     small_pass,
 )
@@ -341,6 +342,9 @@ class AppendWatch:
 
     def _next_words(self, key: PartitionKey, is_failing: bool) -> str | None:
         image = self._metadata.image
+        lost = lost_words(self._waits[key].partition)
+        if lost is not None:
+            return lost
         if key in self._reasons:
             return f"no small pass: {self._reasons[key]}"
         if not is_failing and self._waits[key].partition.leader is not None:

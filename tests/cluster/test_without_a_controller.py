@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -156,6 +157,29 @@ def test_a_lost_replica_that_is_whole_is_taken_back_by_the_append_that_needs_it(
     disks.cluster.append("alone", records(b"b"))
 
     assert values_of(disks.cluster, "alone") == [b"a", b"b"]
+
+
+def test_a_fenced_last_member_that_answers_again_leads_by_the_append_that_waits_for_it(disks):
+    disks.cluster.create_topic("alone", replica_assignment={0: [1]})
+    disks.cluster.append("alone", records(b"a"))
+    disks.take_away(1)
+    disks.cluster.run_controller()
+    disks.give_back(1)
+    assert partition_of(disks.cluster, "alone").leader is None
+
+    disks.cluster.append("alone", records(b"b"))
+
+    assert values_of(disks.cluster, "alone") == [b"a", b"b"]
+    assert states(disks.cluster) == {BrokerState.ACTIVE}
+
+
+def test_an_append_whose_last_replica_is_lost_says_what_can_be_done(disks):
+    disks.cluster.create_topic("alone", replica_assignment={0: [1]})
+    disks.cluster.append("alone", records(b"a"))
+    shutil.rmtree(disks.folder(1, "alone"))
+
+    with pytest.raises(RequestTimedOutError, match="on broker 1, is lost: give its disk back"):
+        disks.cluster.append("alone", records(b"b"), timeout_ms=8000)
 
 
 def test_nothing_is_decided_where_too_few_would_be_left(disks, cluster):

@@ -1,18 +1,20 @@
-"""What must hold of small passes, which appends make where nobody controls the cluster (S1-S7).
+"""What must hold of small passes, which appends make where nobody controls the cluster (S1-S9).
 
 A process knows little; here is kept what was true: who could reach which root, and since when. A
 small pass must have had its reasons in that, and must harm nobody else.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafka_on_spark.controller.small_pass import SESSIONS_UNDISPUTED, SMALL_PASS
 from kafka_on_spark.errors import KafkaOnSparkError, RootAccessDeniedError
 from kafka_on_spark.ids import KEEP, BrokerId, PartitionKey
+from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import (
+    BrokerChangeRecord,
     ControllerRecord,
     MetadataBatch,
     PartitionChangeRecord,
@@ -131,6 +133,9 @@ class Passes:
             require(unseen_ms >= lease_ms, "S1 no small pass under a live lease", f"{held}")
             self._world.seen["small pass after a dead controller"] += 1
         for record in batch.records[1:-1]:
+            if isinstance(record, BrokerChangeRecord):
+                self._check_return(before, after, record, node)
+                continue
             is_change = isinstance(record, PartitionChangeRecord)
             require(is_change, "S2 a small pass changes partitions only", f"{record}")
             assert isinstance(record, PartitionChangeRecord)
@@ -141,6 +146,25 @@ class Passes:
             require(is_waited_for, "S3 only what is waited for is decided", f"{record}")
             self._check_change(before, after, key, node)
 
+    def _check_return(
+        self,
+        before: MetadataImage,
+        after: MetadataImage,
+        record: BrokerChangeRecord,
+        node: Node,
+    ) -> None:
+        """Check that a broker is fenced no more only to lead what nobody led: it answers then."""
+        self._world.seen["small pass with a fenced broker"] += 1
+        broker_id, is_back = record.broker_id, record.broker_state is BrokerState.ACTIVE
+        was_fenced = before.brokers[broker_id].state is BrokerState.FENCED
+        leads = any(
+            new is not None and new.leader == broker_id and old.leader is None
+            for key, old in before.partitions()
+            if old is not (new := after.partition(key))
+        )
+        require(is_back and was_fenced and leads, "S9 who returns is to lead", f"{record}")
+        self._check_answers([broker_id], node, f"{record}")
+
     def _check_change(
         self, before: MetadataImage, after: MetadataImage, key: PartitionKey, node: Node
     ) -> None:
@@ -148,13 +172,16 @@ class Passes:
         assert old is not None, "it was decided on"
         assert new is not None, "it is still there"
         name = f"{key.partition} by {node.name}: {sorted(old.isr)} to {sorted(new.isr)}"
-        is_enough = len(new.isr) >= min(self._plan.min_isr, len(new.replicas))
+        is_enough = new.isr == old.isr or len(new.isr) >= min(self._plan.min_isr, len(new.replicas))
         require(is_enough, "S4 the ISR keeps its minimum", name)
         require(new.leader is not None, "S4 the ISR keeps its minimum", f"nobody leads {name}")
         for broker_id in old.isr - new.isr:
             self._check_silent(key, broker_id, node)
+        self._check_answers(new.isr, node, name)
+
+    def _check_answers(self, broker_ids: Iterable[BrokerId], node: Node, name: str) -> None:
         recently = self._decided_ms - self._plan.session_ms / 2
-        for broker_id in new.isr:
+        for broker_id in broker_ids:
             spans = self._reached.get((node.name, broker_id), [])
             answers = bool(spans) and spans[-1][1] >= recently
             require(answers, "S5 who is left answers", f"{broker_id} of {name}")

@@ -9,10 +9,12 @@ from kafka_on_spark.controller.small_pass import (
     SMALL_PASS,
     Facts,
     heard_of,
+    lost_words,
     put_back_by_others,
     small_pass,
 )
 from kafka_on_spark.ids import KEEP, BrokerId, ControllerEpoch, Offset, PartitionKey
+from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import ControllerLease
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import (
@@ -100,13 +102,62 @@ def test_nothing_is_decided_where_it_could_harm_or_would_win_nothing(
     assert why in result.response.refusals[KEY]
 
 
-def test_a_fenced_or_draining_broker_is_not_elected():
-    image = image_of(partition("1 2 3", leader=None), configs=TWO, fenced="1", draining="2 3")
+def test_a_draining_broker_is_not_elected():
+    image = image_of(partition("1 2 3", leader=None), configs=TWO, draining="1 2 3")
 
     result = small_pass(image, facts(image, silent="", answering="1 2 3"))
 
     assert result.records == []
-    assert "may lead: fenced brokers come back" in result.response.refusals[KEY]
+    assert "may lead: let one that drains lead again" in result.response.refusals[KEY]
+
+
+def test_a_fenced_last_member_that_answers_again_is_fenced_no_more_and_leads_in_one_commit():
+    last = partition("1 2 3", isr="1", leader=None)
+    image = image_of(last, last, configs=TWO, fenced="1 2 3")
+
+    result = small_pass(image, facts(image, silent="", answering="1 2", waits=(KEY, SECOND)))
+
+    _, back, first, second, _ = result.records
+    assert (back.broker_id, back.broker_state) == (1, BrokerState.ACTIVE)
+    assert [(each.key, each.change.leader) for each in (first, second)] == [(KEY, 1), (SECOND, 1)]
+    assert back.cause == "broker 1 answers an append of process 7 on host, and is to lead"
+
+
+def test_a_broker_stays_fenced_that_does_not_answer_or_is_not_to_lead():
+    last = partition("1 2 3", isr="1", leader=None)
+    fenced = image_of(last, fenced="1 2")
+    led = image_of(partition("1 2 3", isr="1 3", leader=None), fenced="1")
+
+    mute = small_pass(fenced, facts(fenced, silent="", answering="2 3"))
+    other = small_pass(led, facts(led, silent="", answering="1 3"))
+
+    assert mute.records == []
+    assert [type(each) for each in other.records[1:-1]] == [PartitionChangeRecord]
+    assert other.records[1].change.leader == 3
+
+
+# fmt: off
+LOST_WORDS = [
+    # the partition, what an append that waits for it is told that can be done
+    pytest.param(partition("1", leader=None, lost="1"), ["on broker 1, is lost", "give its disk back", "the topic must be made anew"], id="the only one"),
+    pytest.param(partition("1 2 3", isr="1", leader=None, lost="1"), ["give its disk back", "whether broker 2, broker 3 has all committed records", "--election-type unclean"], id="others were out of sync"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("registration, words", LOST_WORDS)
+def test_where_the_last_replica_is_lost_it_is_said_what_can_be_done(registration, words):
+    image = image_of(registration)
+
+    result = small_pass(image, facts(image, silent="", answering="1"))
+
+    assert result.records == []
+    assert all(each in result.response.refusals[KEY] for each in words)
+
+
+def test_a_partition_of_which_one_in_sync_is_not_lost_is_not_called_lost():
+    assert lost_words(partition("1 2", leader=None, lost="1")) is None
+    assert lost_words(partition("1 2", isr="1", leader=1)) is None
 
 
 def test_a_lost_member_that_is_whole_is_taken_back_and_leads_in_one_commit():

@@ -274,6 +274,15 @@ def test_an_append_says_what_it_waits_for_after_two_seconds(caplog):
     )
 
 
+@pytest.mark.parametrize("is_allowed", [True, False])
+def test_that_the_last_replica_is_lost_is_said_whoever_may_decide(is_allowed):
+    world = World(partition("1 2", isr="1", leader=None, lost="1"), is_allowed=is_allowed)
+
+    assert world.wait(3000) is None
+
+    assert "on broker 1, is lost: give its disk back as it was" in world.watch.why(KEY)
+
+
 def test_while_a_broker_fails_its_partition_is_not_tried_in_vain():
     """A try on a root that hangs takes as long as its deadline, and no probe would be in time."""
     world = World()
