@@ -20,9 +20,7 @@ from kafka_on_spark.errors import (
     ClusterClosedError,
     CommitConflictError,
     KafkaOnSparkError,
-    KafkaStorageError,
     RequestTimedOutError,
-    RootAccessDeniedError,
 )
 from kafka_on_spark.ids import ControllerEpoch, Offset
 from kafka_on_spark.metadata.columns import nothing_to_collect
@@ -37,6 +35,7 @@ from kafka_on_spark.metadata.records import (
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.ports import NO_TURN, Clock, MetadataLog, Turn
 from kafka_on_spark.service.handed_in import encode_reports, handed_in
+from kafka_on_spark.service.metadata_away import waiting_for_root
 
 log = logging.getLogger(__name__)
 
@@ -52,8 +51,6 @@ OWN_CHANGES_MAX: Final = 1000
 TakeTurn = Callable[[Callable[[], bytes] | None], AbstractContextManager[Turn]]
 """Waits for a turn; given is what tells what whoever has it may decide meanwhile, or None."""
 
-AWAY_PAUSE_MS_MIN: Final = 100.0
-AWAY_PAUSE_MS_MAX: Final = 5000.0
 PAUSE_MS_MIN: Final = 1.0
 PAUSE_MS_MAX: Final = 200.0
 
@@ -143,22 +140,7 @@ class MetadataService:
         Raises: as `catch_up`.
         """
         timeout_ms = self._image.settings().integer("metadata.away.timeout.ms")
-        deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        pause_ms = AWAY_PAUSE_MS_MIN
-        while True:
-            try:
-                return self.catch_up()
-            except RootAccessDeniedError:
-                raise
-            except KafkaStorageError as error:
-                if self._clock.monotonic_ms() + pause_ms > deadline_ms:
-                    raise
-                if pause_ms == AWAY_PAUSE_MS_MIN:
-                    log.warning(
-                        "waits for the metadata root (%d ms at most): %s", timeout_ms, error
-                    )
-            self._clock.sleep_ms(pause_ms)
-            pause_ms = min(2 * pause_ms, AWAY_PAUSE_MS_MAX)
+        return waiting_for_root(self.catch_up, self._clock, timeout_ms=timeout_ms)
 
     @contextmanager
     def watching(

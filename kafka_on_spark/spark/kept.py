@@ -15,7 +15,7 @@ from typing import Final, Generic, TypeVar
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.metadata_service import MetadataService
-from kafka_on_spark.spark.opening import open_metadata
+from kafka_on_spark.spark.opening import Awaits, open_metadata
 from kafka_on_spark.spark.services import run_later
 from kafka_on_spark.storage.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.options import StorageOptions
@@ -34,7 +34,7 @@ class Kept(Generic[T]):
 
     def __init__(
         self,
-        open_new: Callable[[str, StorageOptions], T],
+        open_new: Callable[[str, StorageOptions, Awaits], T],
         metadata_of: Callable[[T], MetadataService],
         close: Callable[[T], None],
     ) -> None:
@@ -49,17 +49,18 @@ class Kept(Generic[T]):
         """Return what is open of the cluster at `root`, caught up, and the image that it had
         before that; None if it was opened just now.
 
-        `is_patient`: what is open waits for a metadata root that is away.
+        `is_patient`: it waits for a metadata root that is away.
 
         Raises: as what opens it.
         """
         place = (root, options)
         known = self._open.pop(place, None)
         before = None if known is None else self._metadata_of(known).image
+        awaits = Awaits.ROOT if is_patient and known is None else Awaits.NOTHING
         if known is not None and not _catch_up(self._metadata_of(known), is_patient):
             self._close(known)
             known, before = None, None
-        found = self._open_new(root, options) if known is None else known
+        found = self._open_new(root, options, awaits) if known is None else known
         self._open[place] = found
         if len(self._open) > KEPT_MAX:
             self._close(self._open.pop(next(iter(self._open))))
@@ -78,9 +79,12 @@ def _catch_up(metadata: MetadataService, is_patient: bool) -> bool:
     return True
 
 
-def _open_metadata(root: str, options: StorageOptions) -> MetadataService:
+def _open_metadata(root: str, options: StorageOptions, awaits: Awaits) -> MetadataService:
     metadata = open_metadata(
-        root, options, after_commit=lambda: run_later(_maintenance(), metadata.maintain)
+        root,
+        options,
+        after_commit=lambda: run_later(_maintenance(), metadata.maintain),
+        awaits=awaits,
     )
     return metadata
 

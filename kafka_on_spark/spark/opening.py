@@ -6,12 +6,17 @@ a streaming query imports this while the query waits.
 
 import random
 from collections.abc import Callable
+from enum import Enum
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
+from kafka_on_spark.config import SETTINGS
+from kafka_on_spark.errors import ClusterNotFoundError, KafkaOnSparkError, KafkaStorageError
+from kafka_on_spark.service.metadata_away import is_failing, waiting_for_root
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.storage.clock import SystemClock
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.metadata_root import is_there
 from kafka_on_spark.storage.options import StorageOptions
 from kafka_on_spark.storage.turns import take_turn
 
@@ -27,23 +32,54 @@ def replica_store(options: StorageOptions) -> "DeltaReplicaStore":
     return DeltaReplicaStore(options)
 
 
+class Awaits(Enum):
+    """What who opens a cluster waits for, for as long as `metadata.away.timeout.ms` has it by
+    default: what is set lies on the root."""
+
+    NOTHING = "what can't be opened is refused"
+    ROOT = "a root that does not answer, or is not there"
+    CLUSTER = "that, and a root without a cluster: one was there, and its disk may not be mounted"
+
+
 def open_metadata(
     metadata_root: str,
     options: StorageOptions,
     *,
     application_id: str | None = None,
     after_commit: Callable[[], None] = lambda: None,
+    awaits: Awaits = Awaits.NOTHING,
 ) -> MetadataService:
     """Return the metadata of the cluster at `metadata_root`, caught up.
 
     Raises:
         ClusterNotFoundError: There is none.
     """
-    metadata = metadata_service(
-        metadata_root, options, application_id=application_id, after_commit=after_commit
+
+    def opened() -> MetadataService:
+        metadata = metadata_service(
+            metadata_root, options, application_id=application_id, after_commit=after_commit
+        )
+        metadata.catch_up()
+        return metadata
+
+    if awaits is Awaits.NOTHING:
+        return opened()
+    return waiting_for_root(
+        opened,
+        SystemClock(),
+        timeout_ms=int(SETTINGS["metadata.away.timeout.ms"].default),
+        is_away=lambda error: is_awaited(error, metadata_root, awaits),
     )
-    metadata.catch_up()
-    return metadata
+
+
+def is_awaited(error: KafkaOnSparkError, metadata_root: str, awaits: Awaits) -> bool:
+    """Return whether who opens a cluster and met `error` waits, and tries it again."""
+    if not isinstance(error, ClusterNotFoundError):
+        return is_failing(error)
+    try:
+        return awaits is Awaits.CLUSTER or not is_there(metadata_root)
+    except KafkaStorageError:
+        return True
 
 
 def metadata_service(

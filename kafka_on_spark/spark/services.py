@@ -50,7 +50,7 @@ from kafka_on_spark.service.second_look import SecondLooks
 from kafka_on_spark.service.sizes import MoveProgress, move_progress, partition_sizes
 from kafka_on_spark.service.sweeping import Sweep
 from kafka_on_spark.spark.findings import finish, finish_later
-from kafka_on_spark.spark.opening import open_metadata, replica_store
+from kafka_on_spark.spark.opening import Awaits, open_metadata, replica_store
 from kafka_on_spark.spark.probing import watch_ports
 from kafka_on_spark.spark.task_runner import SparkTaskRunner, ThreadTaskRunner
 from kafka_on_spark.spark.tasks import (
@@ -153,6 +153,7 @@ class Services:
         options: StorageOptions,
         spark: "SparkSession | None",
         as_of: object = None,
+        awaits: Awaits = Awaits.NOTHING,
     ) -> "Services":
         """Return the services of the cluster at `metadata_root`; as it was, with `as_of`.
 
@@ -170,6 +171,7 @@ class Services:
             options,
             application_id=None if spark is None else spark.sparkContext.applicationId,
             after_commit=lambda: run_later(maintenance, metadata.maintain),
+            awaits=awaits,
         )
         clock = SystemClock()
         if as_of is not None:

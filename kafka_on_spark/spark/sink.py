@@ -42,6 +42,7 @@ from kafka_on_spark.service.stage_plan import ProducerRun, StageOrder, is_unreac
 from kafka_on_spark.spark.executors import SentToExecutors
 from kafka_on_spark.spark.frames import kind_of
 from kafka_on_spark.spark.kept import Kept, kept_metadata
+from kafka_on_spark.spark.opening import Awaits
 from kafka_on_spark.spark.row_topics import TopicOrders
 from kafka_on_spark.spark.services import Services
 from kafka_on_spark.spark.source import say_once
@@ -195,7 +196,7 @@ def _commit(
 
 
 _KEPT: Final = Kept(
-    lambda root, options: Services.open(root, options, None),
+    lambda root, options, awaits: Services.open(root, options, None, awaits=awaits),
     lambda services: services.metadata,
     Services.close,
 )
@@ -308,7 +309,7 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
             while len(_RUNS) >= _RUNS_MAX:  # of queries that have ended
                 _RUNS.pop(next(iter(_RUNS))).close()
             root, storage = normalize(self._options.cluster), StorageOptions(self._options.storage)
-            _RUNS[self._run] = Services.open(root, storage, None)
+            _RUNS[self._run] = Services.open(root, storage, None, awaits=Awaits.CLUSTER)
         return _RUNS[self._run]
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803

@@ -40,7 +40,7 @@ from kafka_on_spark.service.subscription import partitions_of
 from kafka_on_spark.service.task_ranges import split
 from kafka_on_spark.service.trigger_limits import is_delayed
 from kafka_on_spark.spark.executors import SentToExecutors
-from kafka_on_spark.spark.opening import open_metadata, replica_store
+from kafka_on_spark.spark.opening import Awaits, open_metadata, replica_store
 from kafka_on_spark.storage.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.roots import StorageOptions, normalize
 
@@ -78,9 +78,9 @@ class Reading:
         for warning in options.warnings:
             say_once(warning)
 
-    def open_metadata(self) -> MetadataService:
+    def open_metadata(self, awaits: Awaits) -> MetadataService:
         """Return the metadata of the cluster, caught up."""
-        return open_metadata(normalize(self.options.cluster), self.storage)
+        return open_metadata(normalize(self.options.cluster), self.storage, awaits=awaits)
 
     def look_up(self, now: MetadataImage, then: MetadataImage) -> TimeLookup:
         """Return what asks the replicas of `now` for offsets of what was committed `then`."""
@@ -188,7 +188,7 @@ class BatchReader(SentToExecutors, DataSourceReader):
 
     def __init__(self, options: SourceOptions) -> None:
         self._reading = reading = Reading(options)
-        metadata = reading.open_metadata()
+        metadata = reading.open_metadata(Awaits.NOTHING)
         now = then = metadata.image
         if options.as_of is not None:
             then = image_as_of(metadata.history(), options.as_of)
@@ -227,9 +227,11 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         # Executors get a copy: they open what they need.
         return {**self.__dict__, "_metadata": None, "_idle": None}
 
-    def _caught_up(self) -> MetadataService:
+    def _caught_up(self, awaits: Awaits = Awaits.CLUSTER) -> MetadataService:
+        """Return the metadata; a stream waits for a root that is away, when it starts, too: one
+        that has offsets has seen a cluster there."""
         if self._metadata is None:
-            self._metadata = self._reading.open_metadata()
+            self._metadata = self._reading.open_metadata(awaits)
         else:
             self._metadata.catch_up_waiting()
         return self._metadata
@@ -244,7 +246,7 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Return where a new query begins; asked twice, so decided once."""
         if self._initial is None:
-            image = self._caught_up().image
+            image = self._caught_up(Awaits.ROOT).image
             times = self._reading.look_up(image, image)
             starting = self._options.starting
             offset = self._reading.resolve(image, starting, "startingOffsets", times, LATEST)
@@ -253,7 +255,7 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix the end of an AvailableNow query: what is committed now."""
-        image = self._caught_up().image
+        image = self._caught_up(Awaits.ROOT).image
         # What is missing is told at the first look, with what the query had read of it.
         wanted = partitions_of(image, self._options.subscription, is_missing_failed=False)
         self._available_now = committed_ends(image, wanted)

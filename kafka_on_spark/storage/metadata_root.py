@@ -7,8 +7,10 @@ that still has the old one open finds that gone, and never goes on in the new on
 The file is written after the table: where it stands, the table was there.
 """
 
+import os
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 from uuid import uuid4
 
@@ -19,6 +21,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.ids import DirectoryId
+from kafka_on_spark.storage.deadlines import look_seconds, within
 from kafka_on_spark.storage.root_identity import META_PROPERTIES, properties_of, read_properties
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions, flush, is_local
 
@@ -112,6 +115,18 @@ def identity_of(metadata_root: str, options: StorageOptions) -> MetadataIdentity
     raise ClusterNotFoundError(
         f"there is no cluster at {metadata_root}: make one with Cluster.create, or check the path"
     )
+
+
+def is_there(metadata_root: str) -> bool:
+    """Return whether there is a metadata root, of whatever cluster; a store is always there.
+
+    Raises:
+        KafkaStorageError: The root does not answer.
+    """
+    if not is_local(metadata_root):
+        return True
+    look = partial(os.path.lexists, metadata_root)
+    return within(metadata_root, look, look_seconds(metadata_root))
 
 
 def check_unnamed(metadata_root: str, options: StorageOptions) -> None:

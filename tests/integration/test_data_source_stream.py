@@ -157,3 +157,59 @@ def test_the_offsets_of_another_cluster_are_refused(spark, disks, checkpoint):
             Batches().run(stream(spark, others, "orders"), checkpoint)
 
     assert sentence_of(caught.value).endswith("start with a new checkpoint")
+
+
+def take_metadata_away(disks):
+    disks.metadata_root.rename(disks.base / "away-metadata")
+
+
+def give_metadata_back(disks):
+    (disks.base / "away-metadata").rename(disks.metadata_root)
+
+
+def check_waits(query):
+    """Check that a query still runs when it has met a metadata root that is away."""
+    assert not query.awaitTermination(4)
+    assert query.exception() is None
+
+
+def test_a_stream_waits_for_its_metadata_root_while_it_runs_and_when_it_starts(
+    spark, disks, checkpoint
+):
+    batches, new = Batches(), Batches()
+    frame = stream(spark, disks, "orders", **EARLIEST)
+    disks.cluster.append("orders", records(b"before"))
+    query = batches.start(frame, checkpoint)
+    query.processAllAvailable()
+
+    take_metadata_away(disks)
+    check_waits(query)
+    give_metadata_back(disks)
+    disks.cluster.append("orders", records(b"while it ran"))
+    query.processAllAvailable()
+    query.stop()
+
+    disks.cluster.append("orders", records(b"while stopped"))
+    take_metadata_away(disks)
+    disks.metadata_root.mkdir()  # a disk that is not mounted
+    known = batches.start(frame, checkpoint)
+    check_waits(known)
+    disks.metadata_root.rmdir()
+    first = new.start(stream(spark, disks, "orders", **EARLIEST), disks.base / "new")
+    check_waits(first)
+    give_metadata_back(disks)
+    for each in (known, first):
+        each.processAllAvailable()
+        each.stop()
+
+    assert batches.seen == new.seen == [b"before", b"while it ran", b"while stopped"]
+
+
+def test_a_stream_of_a_folder_without_a_cluster_is_refused_at_once(spark, disks, checkpoint):
+    (disks.base / "empty").mkdir()
+    frame = stream(spark, disks, "orders", cluster=disks.base / "empty")
+
+    with pytest.raises(StreamingQueryException) as caught:
+        Batches().start(frame, checkpoint).awaitTermination(60)
+
+    assert "there is no cluster at" in sentence_of(caught.value)

@@ -6,6 +6,7 @@ import pytest
 
 from kafka_on_spark.errors import ClusterNotFoundError, InconsistentClusterError, KafkaStorageError
 from kafka_on_spark.spark.kept import KEPT_MAX, Kept
+from kafka_on_spark.spark.opening import Awaits
 from kafka_on_spark.storage.options import StorageOptions
 
 OPTIONS = StorageOptions()
@@ -45,8 +46,10 @@ class Roots:
 
     clusters: dict[str, str | Exception] = field(default_factory=dict)
     opened: list[tuple[str, Metadata]] = field(default_factory=list)
+    awaited: list[Awaits] = field(default_factory=list)
 
-    def open(self, root, options):
+    def open(self, root, options, awaits):
+        self.awaited.append(awaits)
         found = self.clusters.get(root, f"id of {root}")
         if isinstance(found, Exception):
             raise found
@@ -102,6 +105,15 @@ def test_only_a_patient_one_waits_for_a_metadata_root_that_is_away(clusters):
 
     clusters.get("/m", OPTIONS, is_patient=True)
     assert first.waits == 1
+
+
+def test_a_patient_one_waits_for_a_root_once_and_not_again_when_it_is_opened_anew(roots, clusters):
+    first, _ = clusters.get("/m", OPTIONS, is_patient=True)
+    first.error = KafkaStorageError("away for ever")
+
+    clusters.get("/m", OPTIONS, is_patient=True)
+
+    assert roots.awaited == [Awaits.ROOT, Awaits.NOTHING]
 
 
 @pytest.mark.parametrize(
