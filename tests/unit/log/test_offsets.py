@@ -11,7 +11,7 @@ from kafka_on_spark.log.offsets import (
     offset_for_time,
     offset_of_latest_time,
 )
-from tests.builders import log
+from tests.builders import batch, log
 
 TIMES = [[100, 130, 120], [90], [130, 110]]  # of three segments in three batches: 0-2, 3, 4-5
 
@@ -94,3 +94,16 @@ def test_the_offset_of_a_record_is_its_place_behind_any_base():
     answers = [offset_for_time(state, asked, lambda _: [10, 20, 30]) for asked in (10, 20, 30)]
 
     assert [each.offset for each in answers] == [7, 8, 9]
+
+
+def test_the_records_of_an_append_are_counted_through_its_files():
+    made = batch("a", 5, "2 1 2")
+    segments = tuple(
+        replace(each, timestamp_min_us=time, timestamp_max_us=time)
+        for each, time in zip(made.segments, [10, 20, 30], strict=True)
+    )
+    state = replace(log("0:aaaaa", base=5), batches=(replace(made, segments=segments),))
+
+    answers = [offset_for_time(state, asked, read) for asked in (10, 20, 30)]
+
+    assert [each.offset for each in answers] == [5, 7, 8]

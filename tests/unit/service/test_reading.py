@@ -9,7 +9,7 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.log.state import LogChange
-from kafka_on_spark.service.reading import plan_reads, read_pieces
+from kafka_on_spark.service.reading import plan_reads, read_pieces, readers_choice
 from tests.builders import KEY, TOPIC, address, image_of, log, partition
 from tests.fakes import MemoryReplicaStore, MemoryRoots
 
@@ -137,3 +137,22 @@ def test_a_read_may_begin_where_the_log_ends():
     assert planned({0: 5}) == []
     with pytest.raises(OffsetOutOfRangeError):
         planned({0: 6})
+
+
+# fmt: off
+CHOICES = [  # rack  ISR      brokers in order
+    pytest.param(None, "1 2 3", [2, 1, 3], id="no rack: the leader first"),
+    pytest.param("a",  "1 2 3", [1, 2, 3], id="the reader's rack before the leader"),
+    pytest.param("b",  "1 2 3", [2, 3, 1], id="in the reader's rack the leader first"),
+    pytest.param("x",  "1 2 3", [2, 1, 3], id="a rack without replicas"),
+    pytest.param("a",  "2 3",   [2, 3, 1], id="who is in sync before the reader's rack"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("rack, isr, expected", CHOICES)
+def test_who_is_in_sync_and_near_is_read_first(rack, isr, expected):
+    registration = partition("1 2 3", isr=isr, leader=2)
+    image = image_of(registration, racks="a b b")
+
+    assert readers_choice(image, registration, rack) == expected

@@ -4,18 +4,24 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.errors import KafkaStorageError, MessageTooLargeError
+from kafka_on_spark.errors import (
+    KafkaStorageError,
+    MessageTooLargeError,
+    RootAccessDeniedError,
+)
 from kafka_on_spark.service.stage_plan import (
     ProducerRun,
     StagedSegment,
     _stamp,
+    collect_parts,
     is_unreached,
     plan_stage,
 )
-from tests.builders import TOPIC, image_of, partition
+from tests.builders import NOW_MS, TOPIC, image_of, partition, segment
 
 STAGED = StagedSegment(partition=0, segment=None)
 AWAY = StagedSegment(partition=-1, segment=None, error_code=KafkaStorageError.code)
+DENIED = StagedSegment(partition=-1, segment=None, error_code=RootAccessDeniedError.code)
 TOO_LARGE = StagedSegment(partition=-1, segment=None, error_code=MessageTooLargeError.code)
 
 # fmt: off
@@ -25,6 +31,7 @@ CASES = [
     pytest.param([AWAY],                    True,  id="a root is away"),
     pytest.param([STAGED, AWAY],            True,  id="a root is away for one task"),
     pytest.param([AWAY, AWAY],              True,  id="a root is away for all tasks"),
+    pytest.param([AWAY, DENIED],            True,  id="a root is away, and one denies access"),
     pytest.param([TOO_LARGE],               False, id="a record is too large"),
     pytest.param([AWAY, STAGED, TOO_LARGE], False, id="a record is too large, and a root is away"),
 ]
@@ -73,3 +80,32 @@ def test_files_are_written_where_the_append_needs_them(acks, leader, first, late
     assert [each.broker_id for each in target.others] == later
     assert target.has_leader is (leader is not None)
     assert order.now_us == 5000
+
+
+def collected(*rows):
+    image = image_of(partition("1"), partition("1"))
+    topic = image.topic(TOPIC)
+    order = plan_stage(image, topic, acks="all", has_producer=False, now_ms=NOW_MS)
+    return collect_parts(
+        image, topic, order, rows, producer=None, expected_offsets={}, now_ms=NOW_MS
+    )
+
+
+def test_the_rows_of_all_tasks_make_a_part_a_partition():
+    rows = [
+        StagedSegment(partition=number, segment=segment(name))
+        for number, name in [(1, "a"), (0, "b"), (1, "c")]
+    ]
+
+    parts = collected(*rows)
+
+    assert [(each.key.partition, each.staged.record_count) for each in parts] == [(0, 1), (1, 2)]
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_one_task_that_refuses_refuses_the_append(place):
+    rows = [StagedSegment(partition=0, segment=segment("a"))]
+    rows.insert(place, replace(TOO_LARGE, error="a record of 2 MB"))
+
+    with pytest.raises(MessageTooLargeError, match="a record of 2 MB"):
+        collected(*rows)

@@ -23,6 +23,7 @@ MATCHES = [
     (r"[]\[.a-z]+",             ["flights", "weather", "a.b", "ab"]),
     (r"[^]x]+",                 list(NAMES)),
     (r"a[&]?b",                 ["ab"]),
+    (r"[a][b]",                 ["ab"]),
 ]
 JAVAS = [
     (r"\Qa.b\E",                r"quoting \Q...\E",                             "escape each character"),
@@ -49,6 +50,10 @@ JAVAS = [
     (r"a(?-i)b",                "flags in the middle (?-i)",                    "(?i:...)"),
     (r"[a-z&&[^x]]+",           "an intersection of classes [..&&..]",          "a look-ahead (?=...)"),
     (r"[a-d[m-p]]+",            "a class in a class [..[..]]",                  r"a bracket itself as \["),
+    (r"[][a]+",                 "a class in a class [..[..]]",                  r"a bracket itself as \["),
+    (r"[^][a]+",                "a class in a class [..[..]]",                  r"a bracket itself as \["),
+    (r"ab[][a]",                "a class in a class [..[..]]",                  r"a bracket itself as \["),
+    (r"ab[^][a]",               "a class in a class [..[..]]",                  r"a bracket itself as \["),
 ]
 BROKEN = [
     (r"(a",                     "missing ), unterminated subpattern"),

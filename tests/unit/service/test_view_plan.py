@@ -170,3 +170,15 @@ def test_a_file_that_begins_in_the_range_is_read_from_its_first_record():
     files = files_of(order(1, 9), Replicas(b1=LOG), all_there, EVER)
 
     assert [(file.first_delta, file.end_delta) for file in files] == [(1, 3), (0, 2), (0, 4)]
+
+
+@pytest.mark.parametrize(
+    "start_us, end_us, expected",
+    [(0, 1, False), (0, 10, False), (0, 11, True), (20, 30, True), (21, 30, False)],
+)
+def test_a_file_may_have_records_of_a_range_that_meets_its_times(start_us, end_us, expected):
+    ten_to_twenty = replace(
+        LOG.batches[0].segments[0], timestamp_min_us=10, timestamp_max_us=20
+    )
+
+    assert TimeRange(start_us, end_us).has_any_of(ten_to_twenty) is expected
