@@ -170,3 +170,23 @@ def test_what_is_in_balance_is_left_alone_and_planning_twice_moves_nothing_more(
         assert balance(after, dict.fromkeys(allowed), sizes) == after
     racked = balance(dict.fromkeys(keys(12), brokers("1 3 5")), RACKS, {})
     assert balance(racked, RACKS, {}) == racked
+
+
+# fmt: off
+CHEAP = [  # now                                             racks                        sizes               bytes moved
+    pytest.param("3, 3 1, 3 1, 2 3, 2 1, 3 1",               {1: "a", 2: "a", 3: "a"},     [8, 8, 4, 3, 0, 3],  3,  id="who has most gives first"),
+    pytest.param("3, 1, 3 1 2, 4 1 3, 3 1, 5, 1",            {1: "b", 2: "a", 3: "b"},     [1] * 7,             3,  id="a rack takes as many as it has to"),
+    pytest.param("1, 5, 6, 2, 4 3 5 6",                      {1: "b", 2: "a", 3: "a", 4: "a"}, [1, 9, 6, 2, 8], 32, id="the largest finds its place first"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("now, racks, sizes, moved", CHEAP)
+def test_few_bytes_are_moved(now, racks, sizes, moved):
+    before = assignment(*now.split(", "))
+    sizes = dict(zip(before, sizes, strict=True))
+
+    after = balance(before, racks, sizes)
+
+    assert bytes_moved(before, after, sizes) <= moved
+    assert spread(counts(after, racks)) <= 1

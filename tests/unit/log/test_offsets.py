@@ -11,7 +11,8 @@ from kafka_on_spark.log.offsets import (
     offset_for_time,
     offset_of_latest_time,
 )
-from tests.builders import batch, log
+from tests import builders
+from tests.builders import log
 
 TIMES = [[100, 130, 120], [90], [130, 110]]  # of three segments in three batches: 0-2, 3, 4-5
 
@@ -97,7 +98,7 @@ def test_the_offset_of_a_record_is_its_place_behind_any_base():
 
 
 def test_the_records_of_an_append_are_counted_through_its_files():
-    made = batch("a", 5, "2 1 2")
+    made = builders.batch("a", 5, "2 1 2")
     segments = tuple(
         replace(each, timestamp_min_us=time, timestamp_max_us=time)
         for each, time in zip(made.segments, [10, 20, 30], strict=True)

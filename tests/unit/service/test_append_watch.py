@@ -8,16 +8,21 @@ import pytest
 from kafka_on_spark.controller.brokers import change_record
 from kafka_on_spark.controller.lease import claim, renew, resign
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.errors import NO_ERROR, KafkaStorageError, RootAccessDeniedError
+from kafka_on_spark.errors import (
+    NO_ERROR,
+    FencedLeaderEpochError,
+    KafkaStorageError,
+    RootAccessDeniedError,
+)
 from kafka_on_spark.ids import LeaderEpoch, Offset, PartitionEpoch
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import HighWatermarkRecord
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.service.append_watch import AppendWatch, Wait, WatchPorts
+from kafka_on_spark.service.append_watch import AppendWatch, Wait, WatchPorts, wait_of
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.probes import ProbeResult
-from tests.builders import KEY, brokers, image_of, partition
+from tests.builders import KEY, brokers, image_of, partition, report, seen
 from tests.fakes import FakeClock, MemoryMetadataLog
 
 SESSION_MS = 9000
@@ -297,7 +302,7 @@ def test_while_a_broker_fails_its_partition_is_not_tried_in_vain():
     assert not world.watch.is_blocked(KEY)
 
 
-@pytest.mark.parametrize("why", ["refused", "forbidden", "too long", "changed"])
+@pytest.mark.parametrize("why", ["refused", "forbidden", "controlled", "too long", "changed"])
 def test_where_no_small_pass_comes_the_partition_is_tried_on(why):
     """Its rounds take out who lags."""
     world = World(is_allowed=why != "forbidden")
@@ -307,6 +312,9 @@ def test_where_no_small_pass_comes_the_partition_is_tried_on(why):
     world.wait(1000)
     if why == "refused":
         world.wait(ENOUGH_MS)
+    elif why == "controlled":
+        world.decide(lambda image: claim(image, "alive", "why", seen=image.controller))
+        world.metadata.catch_up()
     elif why == "too long":
         world.clock.advance(60_000)
     elif why == "changed":
@@ -335,3 +343,27 @@ def test_nobody_takes_out_again_whom_another_has_put_back():
         waited_ms += 100
 
     assert 10 * SESSION_MS <= waited_ms <= 11 * SESSION_MS + 3000
+
+
+FAILED = {"error_code": AWAY, "error": "EIO", "fence": None}
+
+# fmt: off
+MET = [  # what a try met                                            is waited for
+    pytest.param(None,                                               None,             id="nothing was tried"),
+    pytest.param(FencedLeaderEpochError("another leads"),            None,             id="another leads"),
+    pytest.param(KafkaStorageError("EIO"),                           "EIO",            id="the leader fails"),
+    pytest.param(report(seen(1, 1), seen(2, 1), seen(3, 1)),         None,             id="all could be read"),
+    pytest.param(report(seen(1, 1), seen(2, 1, **FAILED), seen(3, 1)), "broker 2: EIO", id="a member fails"),
+    pytest.param(report(seen(1, 1), seen(3, 1)),                     "broker 2: it has no replica yet", id="a member has no replica"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("met, error", MET)
+def test_an_append_waits_for_who_fails_and_for_nobody_else(met, error):
+    tried = partition("1 2 3 4", isr="1 2 3")
+
+    wait = wait_of(KEY, tried, met)
+
+    assert wait == (None if error is None else Wait(key=KEY, partition=tried, error=error))
+    assert wait_of(KEY, None, met) is None

@@ -6,6 +6,7 @@ import pytest
 
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import ConfigRecord
 from kafka_on_spark.service.past import EPOCH, go_back
 from tests.unit.service.controlled import World
@@ -96,3 +97,13 @@ def test_the_history_of_the_past_ends_with_it(world):
     assert [each.end_offset for each in past.history(to_offset=1)] == [1]
     assert past.now.history()[-1].end_offset == 3
     assert moment(0) == datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def test_an_image_of_the_past_is_the_same_from_wherever_it_is_replayed(world):
+    service = world.metadata()
+    images = [service.image_at(Offset(end)) for end in range(1, service.image.offset + 1)]
+
+    for wanted in images:
+        for after in images:
+            assert service.image_at(wanted.offset, after) == wanted
+    assert [each.configs.get("min.insync.replicas") for each in images] == [None, "2", "3"]

@@ -71,5 +71,11 @@ def test_a_producer_and_its_sequence_are_given_together(world, given):
         runs(world).begin(*given)
 
 
+@pytest.mark.parametrize("producer_id", ["", 7])
+def test_a_producer_has_a_text_for_a_name(world, producer_id):
+    with pytest.raises(InvalidRequestError, match="give a text of your own"):
+        runs(world).begin(producer_id, None, 1)
+
+
 def test_without_a_producer_there_is_no_run(world):
     assert runs(world).begin(None, None, None) is None

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.errors import InvalidRequestError, OffsetOutOfRangeError
-from kafka_on_spark.service.read_plan import check_end, check_order
+from kafka_on_spark.service.read_plan import check_end, check_order, plan
 from kafka_on_spark.service.stream_offsets import StreamOffset
 from tests.builders import TOPIC, image_of, partition
 
@@ -49,3 +49,22 @@ def test_a_batch_may_be_empty(start, end):
 def test_a_batch_that_ends_before_it_begins_is_refused(start, end):
     with pytest.raises(InvalidRequestError, match="RESOLVED_START_OFFSET_GREATER"):
         check_order(IMAGE, at(start), at(end))
+
+
+@pytest.mark.parametrize(
+    "log_start, is_strict, is_refused", [(0, True, False), (1, True, True), (1, False, False)]
+)
+def test_a_partition_that_came_later_is_read_from_its_first_record(
+    log_start, is_strict, is_refused
+):
+    image = image_of(partition("1", hw=3, hw_epoch=0, leo=5, start=log_start))
+    start = StreamOffset(positions={TOPIC: {}})
+
+    def planned():
+        return plan(image, start, at(3), is_data_loss_failed=is_strict, client_rack=None)
+
+    if is_refused:
+        with pytest.raises(OffsetOutOfRangeError, match="starts from 1 instead of 0"):
+            planned()
+    else:
+        assert [(each.start_offset, each.end_offset) for each in planned()] == [(log_start, 3)]

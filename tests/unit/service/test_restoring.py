@@ -7,6 +7,7 @@ from kafka_on_spark.controller.cleaning import Making, is_assigned, taken_away
 from kafka_on_spark.controller.restoring import WholeReplica, release_former, restore
 from kafka_on_spark.errors import RootFullError
 from kafka_on_spark.ids import LOST, BrokerId
+from kafka_on_spark.log.operations import fence_producer
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.service.making import renew_lost
 from kafka_on_spark.service.restoring import AGAIN_MS, Restorer, look_at_lost
@@ -223,3 +224,20 @@ def test_a_disk_without_room_for_both_gives_the_lost_one_up_if_enough_are_in_syn
     assert (record is not None) is is_released
     if record is not None:
         assert lives.now.merge(record.change).former_uuids == ()
+
+
+def test_a_replica_that_changes_while_its_files_are_read_is_not_whole(lives, monkeypatch):
+    lives.lose(3)
+    check = lives.segments.check
+
+    def change_and_check(place, segment):
+        replica = lives.replicas.open(place)
+        state = replica.load()
+        replica.commit(state, fence_producer(state, "p", 1, leader_epoch=state.leader_epoch))
+        return check(place, segment)
+
+    monkeypatch.setattr(lives.segments, "check", change_and_check)
+    assert lives.restore() == []
+
+    monkeypatch.undo()
+    assert lives.restore() == lives.keys

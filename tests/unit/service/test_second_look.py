@@ -8,8 +8,8 @@ from kafka_on_spark.controller.brokers import change_record
 from kafka_on_spark.errors import CommitOutcomeUnknownError, RootAccessDeniedError
 from kafka_on_spark.ids import LOST, BrokerId
 from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.service.second_look import Finding
-from tests.builders import address, uuid_on
+from kafka_on_spark.service.second_look import Finding, is_assigned
+from tests.builders import KEY, address, image_of, partition, uuid_on
 from tests.fakes import folder
 from tests.unit.service.test_replication_round import Rounds
 
@@ -209,3 +209,46 @@ def test_a_file_that_retention_has_removed_since_is_no_loss(rounds):
     rounds.looks.finish()
 
     assert LOST not in registration(rounds).directories
+
+
+def test_what_lasts_counts_beside_what_is_bad(rounds):
+    class OneThatLasts:
+        def note(self, report):
+            pass
+
+        def settle(self):
+            return 1
+
+    rounds.append(0, "b")
+    lose(rounds, THIRD)
+    look(rounds)
+    rounds.looks._lasting = OneThatLasts()
+
+    assert rounds.looks.finish() == 2
+
+
+def test_no_second_look_is_made_before_its_time(rounds):
+    delay_ms = rounds.looks._delay_ms()
+    rounds.append(0, "b")
+    lose(rounds, THIRD)
+    look(rounds)
+    rounds.orders = []
+    for _ in range(delay_ms - 1):
+        rounds.clock.advance(1)
+        assert rounds.looks.settle() == 0
+
+    assert rounds.orders == []
+    assert LOST not in registration(rounds).directories
+
+    rounds.clock.advance(1)
+    assert rounds.looks.settle() == 1
+    assert LOST in registration(rounds).directories
+
+
+@pytest.mark.parametrize(
+    "uuid, expected",
+    [(uuid_on(THIRD), True), ("", False), ("~", False)],
+    ids=["same", "less", "more"],
+)
+def test_a_finding_is_of_one_making_of_a_replica(uuid, expected):
+    assert is_assigned(image_of(partition("1 2 3")), Finding(KEY, THIRD, uuid)) is expected

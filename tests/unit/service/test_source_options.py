@@ -11,7 +11,7 @@ from kafka_on_spark.service.positions import (
     Offsets,
     Timestamps,
 )
-from kafka_on_spark.service.source_options import parse_source
+from kafka_on_spark.service.source_options import known_options, parse_source
 from kafka_on_spark.service.subscription import Assign, Subscribe, SubscribePattern
 from kafka_on_spark.service.trigger_limits import TriggerLimits
 from tests.bad_input.refusals import check_sentence
@@ -89,6 +89,7 @@ REFUSED = [
     pytest.param({"startingOffsetsByTimestampStrategy": "none"},   "option 'startingOffsetsByTimestampStrategy' can't be 'none': error or latest",     id="strategy"),
     pytest.param({"startingOffsets": '{"t":{"0":5}}', "endingOffsets": '{"t":{"0":4}}'}, "UNRESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET: The specified start offset 5 is greater than the end offset 4 for topic t partition 0.", id="start after end"),
     pytest.param({"startingOffsets": '{"t":{"0":5}}', "endingOffsets": '{"t":{"1":6}}'}, "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_START_OFFSET_AND_END_OFFSET: The specified start offset and end offset should have the same topic-partitions. Topic-partitions for start offset: ['t-0'], topic-partitions for end offset: ['t-1'].", id="other partitions"),
+    pytest.param({"startingOffsets": '{"t":{"1":5}}', "endingOffsets": '{"t":{"0":6}}'}, "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_START_OFFSET_AND_END_OFFSET: The specified start offset and end offset should have the same topic-partitions. Topic-partitions for start offset: ['t-1'], topic-partitions for end offset: ['t-0'].", id="other partitions the other way"),
     pytest.param({"startingOffsetsByTimestamp": '{"t":{"0":5}}', "endingOffsetsByTimestamp": '{"t":{"0":4}}'}, "UNRESOLVED_START_TIMESTAMP_GREATER_THAN_END_TIMESTAMP: The specified start timestamp 5 is greater than the end timestamp 4", id="start time after end time"),
     pytest.param({"cluster": ""},                                  "Option 'cluster' must be specified: give the cluster's metadata root",             id="no cluster"),
     pytest.param({"failOnDataLoss": "maybe"},                      "option 'failOnDataLoss' can't be 'maybe': true or false",                          id="no flag"),
@@ -225,3 +226,15 @@ def test_options_of_kafkas_client_are_named_once_without_what_they_say():
     )
     assert options.group == "g"
     assert CANARY not in repr(options)
+
+
+def test_a_batch_may_end_where_it_begins():
+    parse({"startingOffsets": '{"t":{"0":5}}', "endingOffsets": '{"t":{"0":5}}'})
+
+
+def test_an_option_is_known_or_refused_behind_one_of_the_storage_too():
+    given = {"storage.key": "k", "groupid": "g"}
+
+    assert known_options(given, {"groupid": "groupId"}) == {"groupid": "g"}
+    with pytest.raises(InvalidRequestError, match="groupid"):
+        known_options(given, {"other": "other"})

@@ -321,3 +321,12 @@ def test_ring_of_a_million_partitions_is_cut_without_visiting_them():
 
     assert ring.keys(999_999, 2) == [key(999_999), key(0)]
     assert visited == []
+
+
+def test_a_look_that_takes_longer_than_the_slice_is_made_once_a_round():
+    processes = Processes(1000, look_ms=5000, share="0")
+    processes.run("one")
+
+    for _ in range(3):
+        processes.clock.advance(MINUTE_MS)
+        assert len(processes.run("one")) == 1

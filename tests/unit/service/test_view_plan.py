@@ -177,8 +177,6 @@ def test_a_file_that_begins_in_the_range_is_read_from_its_first_record():
     [(0, 1, False), (0, 10, False), (0, 11, True), (20, 30, True), (21, 30, False)],
 )
 def test_a_file_may_have_records_of_a_range_that_meets_its_times(start_us, end_us, expected):
-    ten_to_twenty = replace(
-        LOG.batches[0].segments[0], timestamp_min_us=10, timestamp_max_us=20
-    )
+    ten_to_twenty = replace(LOG.batches[0].segments[0], timestamp_min_us=10, timestamp_max_us=20)
 
     assert TimeRange(start_us, end_us).has_any_of(ten_to_twenty) is expected
