@@ -1,9 +1,9 @@
 """See a replicated log tortured: ./spark-submit.sh python jobs/torture.py --minutes 3
 
 Starts clients, controllers and Spark jobs against a cluster of three brokers, kills and freezes
-their processes and takes, fills, wipes and sets back the brokers' disks at random moments; then
-heals all, and verifies from what the clients wrote down, and from the tables, that nothing was
-lost, doubled, reordered or read that should not be. Linux only; "full" needs root.
+their processes and takes, fills, wipes, sets back, hangs and forges the brokers' disks at random
+moments; then heals all, and verifies from what the clients wrote down, and from the tables, that
+nothing was lost, doubled, reordered or read that should not be. Linux only; "full" needs root.
 """
 
 import argparse

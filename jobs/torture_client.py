@@ -121,6 +121,8 @@ def control(client: Client, cluster: Cluster, *, only_passes: bool = False) -> N
     rng, other_rng = client.rng("control"), client.rng("replicate")
 
     def control_once() -> None:
+        if client.folder.nobody_controls.exists():
+            return
         seconds = None if only_passes else rng.uniform(2, CONTROL_S_MAX)
         log.info("%s", cluster.run_controller(seconds))
 

@@ -5,6 +5,7 @@ it is not, it is a folder, and that fault is left out with its reason.
 """
 
 import ctypes
+import errno
 import os
 import shutil
 import subprocess
@@ -91,10 +92,16 @@ class Disks:
         root.rename(away)
 
         def give_back() -> None:
-            if root.exists():
-                self._take_note(root)
-                root.rename(_free_name(root, "stray"))
-            away.rename(root)
+            while away.exists():
+                if root.exists():
+                    self._take_note(root)
+                    root.rename(free_name(root, "stray"))
+                try:
+                    away.rename(root)
+                except OSError as error:
+                    # A commit that was under way has made the folder once more.
+                    if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                        raise
 
         return give_back
 
@@ -118,15 +125,15 @@ class Disks:
     def wipe(self, broker_id: int) -> Callable[[], None]:
         """Put an empty folder in a root's place; what was there is kept beside it."""
         root = self.folder.root(broker_id)
-        lost = _free_name(root, "wiped")
+        lost = free_name(root, "wiped")
         lost.mkdir()
-        _exchange(lost, root)
+        exchange(lost, root)
         return lambda: self._take_note(root)
 
     def empty(self, broker_id: int) -> Callable[[], None]:
         """Take every replica from a root; the root knows still whose it is."""
         root = self.folder.root(broker_id)
-        lost = _free_name(root, "emptied")
+        lost = free_name(root, "emptied")
         lost.mkdir()
         for each in root.iterdir():
             if each.is_dir():
@@ -136,14 +143,14 @@ class Disks:
     def roll_back(self, broker_id: int, copy: Path) -> Callable[[], None]:
         """Put an older copy in a root's place, in one step."""
         root = self.folder.root(broker_id)
-        _exchange(copy, root)
-        copy.rename(_free_name(root, "rolled-back"))
+        exchange(copy, root)
+        copy.rename(free_name(root, "rolled-back"))
         return lambda: None
 
     def copy(self, broker_id: int) -> Path:
         """Return a copy of a root as it is at one moment, made of links: files never change."""
         root = self.folder.root(broker_id)
-        copy = _free_name(root, "copy")
+        copy = free_name(root, "copy")
         copy.mkdir()
         for name in ("meta.properties",):
             os.link(root / name, copy / name)
@@ -230,7 +237,8 @@ def wrong_strays(strays: Mapping[Path, Sequence[int]]) -> list[str]:
     ]
 
 
-def _free_name(root: Path, name: str) -> Path:
+def free_name(root: Path, name: str) -> Path:
+    """Return a path beside a root where nothing is."""
     numbers = (root.with_name(f"{name}-{number}") for number in range(10**6))
     return next(path for path in numbers if not path.exists())
 
@@ -276,13 +284,13 @@ def _is_read_only(folder: Path) -> bool:
     return False
 
 
-def _exchange(first: Path, second: Path) -> None:
+def exchange(first: Path, second: Path) -> None:
     """Exchange two folders: in one step (Linux's renameat2) where the file system can do it."""
     library = ctypes.CDLL(None, use_errno=True)
     names = (os.fsencode(first), os.fsencode(second))
     call = getattr(library, "renameat2", None)
     if call is None or call(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) != 0:
-        between = _free_name(second, "exchanged")
+        between = free_name(second, "exchanged")
         second.rename(between)
         first.rename(second)
         between.rename(first)

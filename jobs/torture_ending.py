@@ -9,7 +9,7 @@ from jobs.torture_checks import Anomaly
 from jobs.torture_facts import Facts, facts_of
 from jobs.torture_folder import TOPICS, TortureFolder, key_of, keys
 from jobs.torture_history import ENDED, HEALED, OK, POLL, HistoryWriter, read_history
-from jobs.torture_processes import Processes
+from jobs.torture_processes import APPENDING, CONTROLLING, Processes
 from jobs.torture_reading import by_partition, rows_of
 from jobs.torture_whole import wait_until, what_is_missing
 from kafka_on_spark import Cluster, KafkaOnSparkError
@@ -24,9 +24,7 @@ WHOLE_S_MAX: Final = 180.0
 # A driver that was killed by the last fault begins anew, and reads on from its checkpoint.
 STREAM_S_MAX: Final = 180.0
 STOP_S_MAX: Final = 40.0
-APPENDING: Final = ["idempotent-1", "idempotent-2", "appender-1", "spark-appender"]
 READING: Final = ["reader-1", "spark-reader"]
-CONTROLLING: Final = ["controller-1", "controller-2"]
 
 
 class Ending:

@@ -1,21 +1,19 @@
 """What befalls a run, and when: two sequences of faults from one seed, of disks and of processes.
 
 No more is done at once than a cluster with two of three replicas in sync must stand: one disk at a
-time, and data are lost only where every replica of every partition is whole again. Processes are
-killed and frozen at any moment besides.
+time. Processes are killed and frozen at any moment besides.
 """
 
 import random
 import signal
 import threading
-import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from jobs.torture_checks import Anomaly
+from jobs.torture_disk_faults import DISK_FAULTS, PAUSE_S, DiskFaults, dealt
 from jobs.torture_disks import Disks
-from jobs.torture_folder import BROKERS, controller_pid
+from jobs.torture_folder import controller_pid
 from jobs.torture_history import NEMESIS, HistoryWriter
 from jobs.torture_processes import (
     Found,
@@ -25,21 +23,8 @@ from jobs.torture_processes import (
     is_executor,
     is_worker,
 )
-from jobs.torture_whole import what_is_missing
-from kafka_on_spark import Cluster, KafkaOnSparkError
-from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark import Cluster
 
-DISK_FAULTS: Final = (
-    "away",
-    "two away",
-    "read-only",
-    "full",
-    "wiped",
-    "emptied",
-    "rolled back",
-)
-LOSSY: Final = frozenset({"wiped", "emptied", "rolled back"})
 PROCESS_FAULTS: Final = (
     # A driver takes long to start, and while it does there is little to hit.
     "kill driver JVM",
@@ -49,18 +34,9 @@ PROCESS_FAULTS: Final = (
     "freeze executor",
 )
 ON_EXECUTORS: Final = frozenset({"kill executor", "kill Python worker", "freeze executor"})
-HOLD_S: Final = (2.0, 9.0)
 FREEZE_S: Final = (2.0, 8.0)
 DRIVER_OK_MIN: Final = 5
 EXECUTOR_OK_MIN: Final = 2
-PAUSE_S: Final = (0.5, 4.0)
-WHOLE_S_MAX: Final = 120.0
-
-
-def dealt(kinds: Sequence[str], rng: random.Random) -> Iterator[str]:
-    """Yield kinds without end, each once before any comes again, in an order of its own."""
-    while True:
-        yield from rng.sample(kinds, len(kinds))
 
 
 class Nemesis:
@@ -74,14 +50,14 @@ class Nemesis:
         seed: int,
         open_writer: Callable[[str], HistoryWriter],
     ) -> None:
-        self.done: Counter[str] = Counter()
-        self.anomalies: list[Anomaly] = []
+        self._over = threading.Event()
+        self.on_disks = DiskFaults(disks, cluster, processes, self._over)
+        self.done = self.on_disks.done
+        self.anomalies = self.on_disks.anomalies
         self._disks = disks
         self._processes = processes
         self._cluster = cluster
-        self._over = threading.Event()
-        self._may_lose = True
-        lanes = {"disks": self._torment_disks, "processes": self._torment_processes}
+        lanes = {"disks": self.on_disks.torment, "processes": self._torment_processes}
         self._threads = [
             threading.Thread(
                 target=self._run_lane,
@@ -127,93 +103,6 @@ class Nemesis:
             Exception
         ) as error:  # in a thread that nobody asks: a run without faults says nothing
             self.anomalies.append(Anomaly("no-faults", name, f"they ended early: {error!r}"))
-
-    # Disks
-
-    def _torment_disks(self, rng: random.Random, writer: HistoryWriter) -> None:
-        kinds = [kind for kind in DISK_FAULTS if kind not in self._disks.why_not]
-        for kind in dealt(kinds, rng):
-            if self._over.wait(rng.uniform(*PAUSE_S)):
-                return
-            broker_id = rng.choice(BROKERS)
-            hold_s = rng.uniform(*HOLD_S)
-            if kind in LOSSY and not self._wait_until_whole():
-                continue
-            writer.note(NEMESIS, fault=kind, broker=broker_id, hold_s=hold_s)
-            self.done[kind] += 1
-            self._hit_disk(kind, broker_id, hold_s)
-            writer.note(NEMESIS, healed=kind, broker=broker_id)
-
-    def _hit_disk(self, kind: str, broker_id: int, hold_s: float) -> None:
-        if kind == "rolled back":
-            copy = self._disks.copy(broker_id)
-            self._over.wait(hold_s)
-            self._disks.roll_back(broker_id, copy)
-            return
-        faults = {
-            "away": self._disks.take_away,
-            "read-only": self._disks.set_read_only,
-            "full": self._disks.fill,
-            "wiped": self._disks.wipe,
-            "emptied": self._disks.empty,
-        }
-        if kind == "two away":
-            self._take_two_away(broker_id, hold_s)
-            return
-        undo = faults[kind](broker_id)
-        self._over.wait(hold_s)
-        if kind == "wiped":
-            self._wait_until_fenced(broker_id)
-        undo()
-        if kind == "wiped":
-            self._register(broker_id)
-
-    def _take_two_away(self, broker_id: int, hold_s: float) -> None:
-        """Leave one broker: appends must be refused, and nothing may be lost by it."""
-        away = [each for each in BROKERS if each != broker_id]
-        undo = [self._disks.take_away(each) for each in away]
-        self._over.wait(hold_s)
-        for each in undo:
-            each()
-
-    def _wait_until_fenced(self, broker_id: int) -> None:
-        """Wait until the controller has noticed: before, another disk is not taken."""
-        deadline = time.monotonic() + WHOLE_S_MAX
-        while time.monotonic() < deadline:
-            broker = self._cluster.image.brokers[BrokerId(broker_id)]
-            if broker.state is BrokerState.FENCED:
-                return
-            time.sleep(0.3)
-        self._fail(f"broker {broker_id}", "its root was wiped, and it is not fenced")
-
-    def _register(self, broker_id: int) -> None:
-        """Give a broker its new disk, as whoever looks after the cluster would."""
-        deadline = time.monotonic() + WHOLE_S_MAX
-        while True:
-            try:
-                self._cluster.register_broker(broker_id, self._disks.folder.root(broker_id))
-                return
-            except KafkaOnSparkError as error:
-                if time.monotonic() > deadline:
-                    self._fail(f"broker {broker_id}", f"its new disk is not taken: {error}")
-                    return
-            time.sleep(0.5)
-
-    def _wait_until_whole(self) -> bool:
-        """Wait until all replicas have all that is committed; then data may be lost again."""
-        deadline = time.monotonic() + WHOLE_S_MAX
-        while self._may_lose and not self._over.is_set():
-            missing = what_is_missing(self._cluster)
-            if not missing:
-                return True
-            if time.monotonic() > deadline:
-                self._may_lose = False
-                self._fail("", f"not whole after {WHOLE_S_MAX:.0f} s: {missing[0]}")
-            time.sleep(0.3)
-        return False
-
-    def _fail(self, key: str, sentence: str) -> None:
-        self.anomalies.append(Anomaly("stuck", key, sentence))
 
     # Processes
 

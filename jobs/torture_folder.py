@@ -88,6 +88,11 @@ class TortureFolder:
         return self.path / "stream-checkpoint"
 
     @property
+    def nobody_controls(self) -> Path:
+        """While this file is there, no process controls the cluster."""
+        return self.path / "nobody-controls"
+
+    @property
     def report(self) -> Path:
         """The run's result."""
         return self.path / "report.json"

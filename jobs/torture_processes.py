@@ -61,6 +61,8 @@ ROLES: Final = (
     Role("spark-appender", "spark-appender", "local-cluster[2,1,1024]"),
     Role("spark-reader", "spark-reader", "local[2]", ("-stream", "-batch")),
 )
+APPENDING: Final = ["idempotent-1", "idempotent-2", "appender-1", "spark-appender"]
+CONTROLLING: Final = ["controller-1", "controller-2"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,13 @@ class Running:
     incarnation: int = 0
     sessions: set[int] = field(default_factory=set)
     is_stopped: bool = False
+    is_held: bool = False
     ok_when_hit: int = 0
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its newest process has not ended."""
+        return self.process is not None and self.process.poll() is None
 
     def histories(self) -> list[str]:
         """Return the names under which the newest process writes."""
@@ -148,7 +156,7 @@ class Processes:
             for each in self._all.values():
                 if only_spark and each.role.master is None:
                     continue
-                if each.is_stopped or (each.process is not None and each.process.poll() is None):
+                if each.is_stopped or each.is_held or each.is_running:
                     continue
                 if each.process is not None:
                     # A session that has ended may get its number again, and be somebody else's.
@@ -199,7 +207,7 @@ class Processes:
         return {
             name: each.process.pid
             for name, each in self._all.items()
-            if each.role.master is None and each.process is not None and each.process.poll() is None
+            if each.role.master is None and each.process is not None and each.is_running
         }
 
     def working_sessions(self, ok_min: int, *, since_hit: bool) -> frozenset[int]:
@@ -231,6 +239,19 @@ class Processes:
         except ProcessLookupError:
             return False
         return True
+
+    def hold_down(self, names: Iterable[str]) -> None:
+        """Kill these, and don't start them again."""
+        with self._lock:
+            for name in names:
+                self._all[name].is_held = True
+                self._kill(self._all[name])
+
+    def let_up(self, names: Iterable[str]) -> None:
+        """Have these started again with whatever has died."""
+        with self._lock:
+            for name in names:
+                self._all[name].is_held = False
 
     def stop(self, names: list[str], wait_s: float) -> None:
         """Have these end as they should; kill what has not after `wait_s`."""

@@ -4,7 +4,7 @@ import json
 import os
 import platform
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,6 +40,8 @@ class Report:
         unknown_appends: Batches without a promise (no answer, an error that says nothing, acks 0
             and 1), and how many of them turned out committed.
         stray_commits: Commits under way that landed where a root was away; nobody counted them.
+        answered_without_controller_s: Each time that a disk was away and nobody controlled: when
+            every partition had got an append that was begun after it.
         events: What the metadata log says: elections, ISR changes, replicas lost.
         longest_silence_s: Longest time without an acknowledged append to any partition.
         longest_silence_s_by_partition: The same for each.
@@ -62,6 +64,7 @@ class Report:
     appends_by_client: Mapping[str, int]
     unknown_appends: Mapping[str, int]
     stray_commits: int
+    answered_without_controller_s: Sequence[float]
     events: Mapping[str, int]
     longest_silence_s: float
     longest_silence_s_by_partition: Mapping[str, float]
@@ -160,6 +163,7 @@ def _figures(report: Report) -> dict[str, str]:
         **events,
         "longest time without an acknowledged append": f"{report.longest_silence_s:.1f} s",
         "longest for one partition": f"{_longest(report):.1f} s",
+        "longest until all answered without a controller": f"{_longest_alone(report):.1f} s",
         "table versions checked by fsck": f"{report.fsck['versions']:,}",
         "anomalies": str(len(report.anomalies)),
     }
@@ -167,3 +171,7 @@ def _figures(report: Report) -> dict[str, str]:
 
 def _longest(report: Report) -> float:
     return max(report.longest_silence_s_by_partition.values(), default=0.0)
+
+
+def _longest_alone(report: Report) -> float:
+    return max(report.answered_without_controller_s, default=0.0)

@@ -12,6 +12,7 @@ from jobs.torture_disks import Disks
 from jobs.torture_ending import Ending, longest_silence_s
 from jobs.torture_facts import Facts, facts_of, outcomes_of
 from jobs.torture_faults import Nemesis
+from jobs.torture_files import obey_permissions
 from jobs.torture_folder import (
     BROKERS,
     CLUSTER_CONFIGS,
@@ -23,6 +24,7 @@ from jobs.torture_folder import (
 from jobs.torture_history import FAIL, INFO, OK, Event, HistoryWriter, read_history
 from jobs.torture_processes import ROLES, Processes
 from jobs.torture_report import Report, machine, now
+from jobs.torture_verdicts import BAD, SMALL_PASS
 from jobs.torture_whole import wait_until
 from kafka_on_spark import Cluster
 from kafka_on_spark.audit.findings import FsckReport
@@ -46,6 +48,9 @@ def run(folder: TortureFolder, minutes: float, seed: int, say: Say) -> Report:
     disks = Disks(folder)
     try:
         disks.prepare(minutes)
+        reason = obey_permissions()
+        if reason is not None:
+            disks.why_not["file forbidden for moments"] = reason
         for kind, reason in disks.why_not.items():
             say(f'the fault "{kind}" is left out: {reason}')
         with create_cluster(folder) as cluster:
@@ -119,6 +124,7 @@ def _torture(
         ),
         unknown_appends=_unknown(facts),
         stray_commits=disks.stray_commits,
+        answered_without_controller_s=[round(each, 1) for each in nemesis.on_disks.answered_s],
         events=_decisions(cluster),
         longest_silence_s=round(silence_s, 1),
         longest_silence_s_by_partition={key: round(each, 1) for key, each in by_partition.items()},
@@ -194,7 +200,8 @@ def _decisions(cluster: Cluster) -> dict[str, int]:
                 counts["ISR shrinks"] += bool(set(before.isr) - set(after.isr))
                 counts["ISR expansions"] += bool(set(after.isr) - set(before.isr))
                 cause = after.cause or ""
-                counts["replicas found bad"] += "is bad" in cause
+                counts["replicas found bad"] += BAD in cause
+                counts["changes without a controller"] += SMALL_PASS in cause
     counts["controllers"] = int(getattr(cluster.image.controller, "controller_epoch", 0))
     return dict(counts)
 

@@ -5,9 +5,13 @@ looks. So the tables are opened anew and compared.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Final
 
+from jobs.torture_facts import facts_of
+from jobs.torture_folder import key_of, keys
+from jobs.torture_history import read_client
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.inspect.replicas import committed_batches, differs
@@ -17,10 +21,13 @@ from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.service.addresses import address_of
+from kafka_on_spark.spark.opening import replica_store
 from kafka_on_spark.storage.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.roots import StorageOptions
 
 POLL_S: Final = 0.3
+NEWEST_RECORDS: Final = 200
+"""Of so many is the newest segment one."""
 
 
 def what_is_missing(cluster: Cluster) -> list[str]:
@@ -81,3 +88,28 @@ def wait_until(is_true: Callable[[], bool], wait_s: float) -> bool:
             return False
         time.sleep(POLL_S)
     return True
+
+
+def look_anew(metadata_root: Path, topic: str, partition: int) -> None:
+    """Read a partition and look at all its replicas, as a process does that has seen none yet."""
+    replica_store.cache_clear()
+    with Cluster.open(metadata_root) as cluster:
+        ends = {number: int(each.high_watermark) for number, each in cluster.offsets(topic).items()}
+        ends[partition] = max(ends[partition] - NEWEST_RECORDS, 0)
+        cluster.read(topic, start=ends)
+        cluster.replicate(topic, is_sweep=True)
+
+
+def acknowledged_since(
+    history: Path, clients: Iterable[str], since_ns: int
+) -> dict[str, int | None]:
+    """Return for each partition how long after a moment the first append was acknowledged that was
+    begun after it; None: none yet."""
+    times: dict[str, int | None] = {key_of(*each): None for each in keys()}
+    for client in clients:
+        for batch in facts_of(read_client(history, client)).batches:
+            if batch.acked_ns is not None and batch.invoked_ns > since_ns:
+                earlier = times[batch.key]
+                after_ns = batch.acked_ns - since_ns
+                times[batch.key] = after_ns if earlier is None else min(earlier, after_ns)
+    return times

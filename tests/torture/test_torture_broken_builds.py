@@ -3,6 +3,7 @@ does; of the product they see nothing. In one process, with faults at chosen mom
 
 import random
 import shutil
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from jobs.torture_appending import AppendingClient
 from jobs.torture_checks import find_anomalies
 from jobs.torture_facts import facts_of
 from jobs.torture_folder import PARTITIONS, TOPICS, key_of
+from jobs.torture_forging import forge, places_on
 from jobs.torture_history import OK, POLL, HistoryWriter, read_client, read_history
 from jobs.torture_reading import (
     ReadingClient,
@@ -22,13 +24,15 @@ from jobs.torture_reading import (
     read_directly,
     rows_of,
 )
+from jobs.torture_verdicts import Verdict, false_verdicts, verdicts
 from kafka_on_spark import Cluster
 from kafka_on_spark import cluster as cluster_module
+from kafka_on_spark.controller import high_watermark
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import PartitionKey
-from kafka_on_spark.log import operations
+from kafka_on_spark.log import operations, truncation
 from kafka_on_spark.log.epochs import latest_epoch_with_records
-from kafka_on_spark.service import appender
+from kafka_on_spark.service import appender, fetch_reports, replicas, replication
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.reading import plan_reads
 from kafka_on_spark.storage.replica_log import DeltaReplicaLog
@@ -48,17 +52,23 @@ class Stage:
         appending: A client with a producer.
         reading: A client that reads.
         is_answer_lost: The next append is done, and its client hears of an error.
+        before: Verdicts while something was wrong with a disk.
     """
 
     disks: Disks
     folder: Path
     is_answer_lost: bool = False
+    before: frozenset[Verdict] = frozenset()
     appending: AppendingClient = field(init=False)
     reading: ReadingClient = field(init=False)
 
     def __post_init__(self) -> None:
         self.start_client(1)
-        reader = HistoryWriter(self.folder, "reader.1")
+        self.start_reader(1)
+
+    def start_reader(self, incarnation: int) -> None:
+        """Start the client that reads, or the next process of it."""
+        reader = HistoryWriter(self.folder, f"reader.{incarnation}")
         read, ends = read_directly(self.cluster), ask_directly(self.cluster)
         self.reading = ReadingClient(read, reader, random.Random(2), ends=ends)
 
@@ -96,7 +106,8 @@ class Stage:
     @property
     def anomalies(self) -> set[str]:
         facts = facts_of(read_history(self.folder))
-        return {each.name for each in find_anomalies(facts)} - {"stuck"}
+        false = false_verdicts(self.before, verdicts(self.cluster))
+        return {each.name for each in (*find_anomalies(facts), *false)} - {"stuck"}
 
 
 @pytest.fixture
@@ -143,6 +154,38 @@ def lose_what_is_not_committed(stage):
     for topic in stage.disks.root(1).iterdir():
         if topic.is_dir():
             shutil.rmtree(topic)
+    heal(stage)
+    stage.before = verdicts(stage.cluster)
+
+
+def let_errors_pass(stage):
+    """A root is away for a moment, twice, while its replicas are looked at."""
+    for _ in range(2):
+        stage.disks.take_away(2)
+        stage.cluster.replicate(is_sweep=True)
+        stage.disks.give_back(2)
+    heal(stage)
+
+
+def forge_a_follower(stage):
+    """A follower of each partition gets other records, its chain computes, and it is to lead."""
+    places = list(places_on(stage.cluster.image, 2))
+    forged = [place for place in places if forge(place)]
+    assert forged
+    # Whoever has seen the log before is not taken in.
+    stage.disks.opened.insert(0, stage.disks.open())
+    stage.start_reader(2)
+    stage.disks.take_away(1)
+    stage.cluster.run_controller()
+    for _ in range(8):
+        stage.appending.once()
+        stage.reading.once()
+    stage.disks.give_back(1)
+    heal(stage)
+    stage.before = verdicts(stage.cluster)
+
+
+def heal(stage):
     for _ in range(3):
         stage.cluster.replicate(is_sweep=True)
         stage.cluster.run_controller()
@@ -175,14 +218,39 @@ def plan_to_the_log_end(image, topic, start=None, end=None):
     return plan_reads(replace(image, topics=topics), topic, start, end)
 
 
+def end_offset(follower, leader, end):
+    """Cut a follower by epochs alone."""
+    return end
+
+
+def by_epochs(partition, **log):
+    """Have a log prove itself by the epoch at the high watermark alone."""
+    known = log | {"chain_at_high_watermark": partition.high_watermark_chain}
+    return high_watermark.has_all_committed(partition, **known)
+
+
+NO_CHAIN = [
+    (replicas, "has_all_committed", by_epochs),
+    (replication, "ends_alike", yes),
+    (truncation, "shared_border", end_offset),
+]
 # fmt: off
 BROKEN = [
-    (lose_answers,               "duplicate", (operations, "find_append", nothing)),
-    (hide_followers,             "stale-end", (appender, "is_acknowledged", yes)),
-    (lose_what_is_not_committed, "vanished",  (cluster_module, "plan_reads", plan_to_the_log_end)),
+    (lose_answers,               "duplicate",     [(operations, "find_append", nothing)]),
+    (hide_followers,             "stale-end",     [(appender, "is_acknowledged", yes)]),
+    (lose_what_is_not_committed, "vanished",
+     [(cluster_module, "plan_reads", plan_to_the_log_end)]),
+    (let_errors_pass,            "false-verdict", [(fetch_reports, "is_evidence", yes)]),
+    (forge_a_follower,           "phantom",       NO_CHAIN),
 ]
 # fmt: on
-IDS = ["without deduplication", "acknowledged by the leader alone", "read above the HW"]
+IDS = [
+    "without deduplication",
+    "acknowledged by the leader alone",
+    "read above the HW",
+    "an error is a verdict",
+    "without the chain",
+]
 
 
 @pytest.mark.parametrize("fault", [row[0] for row in BROKEN])
@@ -196,7 +264,9 @@ def test_the_product_shows_no_anomaly(stage, fault):
 
 @pytest.mark.parametrize("fault,expected,broken", BROKEN, ids=IDS)
 def test_a_build_without_one_rule_is_caught(stage, fault, expected, broken):
-    with patch.object(*broken):
+    with ExitStack() as patches:
+        for rule in broken:
+            patches.enter_context(patch.object(*rule))
         fault(stage)
 
     stage.read_log()

@@ -5,7 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobs.torture_faults import DISK_FAULTS, ON_EXECUTORS, PROCESS_FAULTS, Nemesis, dealt
+from jobs.torture_disk_faults import DISK_FAULTS, dealt
+from jobs.torture_faults import ON_EXECUTORS, PROCESS_FAULTS, Nemesis
 from jobs.torture_folder import controller_pid
 from jobs.torture_processes import Found, is_driver_jvm, is_driver_python, is_executor, is_worker
 

@@ -330,6 +330,7 @@ def report(*anomalies):
         appends_by_client={},
         unknown_appends={"appends": 0, "committed": 0},
         stray_commits=0,
+        answered_without_controller_s=[],
         events={},
         longest_silence_s=0,
         longest_silence_s_by_partition={},

@@ -1,5 +1,6 @@
 """A cluster under real processes, whose drivers, executors, workers, controllers and clients are
-killed, and whose disks are lost, filled and set back: what the clients wrote down has no anomaly."""
+killed, and whose disks are lost, filled, set back, hung and forged: what the clients wrote down has
+no anomaly."""
 
 import json
 import os
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from jobs.torture_checks import CHECKS
-from jobs.torture_faults import DISK_FAULTS, PROCESS_FAULTS
+from jobs.torture_disk_faults import DISK_FAULTS
+from jobs.torture_faults import PROCESS_FAULTS
 
 ROOT = Path(__file__).parents[2]
 MINUTES = 1.0
@@ -70,6 +72,11 @@ def test_every_client_appended_and_read_and_leaders_were_elected(report):
     assert report["restarts"] > 0
     assert report["events"]["elections"] > 0
     assert report["events"]["replicas found bad"] > 0
+
+
+def test_appends_were_answered_where_nobody_controlled_by_what_they_decided_themselves(report):
+    assert len(report["answered_without_controller_s"]) > 0
+    assert report["events"]["changes without a controller"] > 0
 
 
 def test_fsck_has_read_every_table(report):
