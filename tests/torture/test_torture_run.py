@@ -60,7 +60,8 @@ def test_every_kind_of_fault_that_can_be_done_here_was_done(report):
 
 
 def test_faults_that_need_no_rights_are_never_left_out(report):
-    assert set(report["faults_left_out"]) <= {"full", "read-only"}
+    # Root itself can give up reading what is forbidden, unless that was taken from it.
+    assert set(report["faults_left_out"]) <= {"full", "read-only", "file forbidden for moments"}
 
 
 def test_every_client_appended_and_read_and_leaders_were_elected(report):
