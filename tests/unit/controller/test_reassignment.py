@@ -14,8 +14,10 @@ from kafka_on_spark.controller.reassignment import (
     start_reassignments,
     verify_reassignments,
 )
+from kafka_on_spark.controller.reassignment_checks import check_throttle
 from kafka_on_spark.errors import (
     InvalidReplicaAssignmentError,
+    InvalidRequestError,
     NoReassignmentInProgressError,
     ReassignmentInProgressError,
     UnknownTopicOrPartitionError,
@@ -287,3 +289,14 @@ def test_a_move_keeps_to_its_rate_while_it_is_under_way(target, rate):
 
     [record] = result.records
     assert image.partition(KEY).merge(record.change).throttle_bytes_per_s == rate
+
+
+@pytest.mark.parametrize("rate", [0, -1, True, 1.5, "7"])
+def test_a_rate_of_a_move_is_a_whole_number_from_1_on(rate):
+    with pytest.raises(InvalidRequestError, match="give a whole number of at least 1"):
+        check_throttle(rate)
+
+
+@pytest.mark.parametrize("rate", [None, 1, 700])
+def test_a_move_may_have_a_rate_or_none(rate):
+    check_throttle(rate)

@@ -179,3 +179,13 @@ def test_the_cause_says_that_records_may_be_others_where_none_is_missing(end):
     assert record.cause == (
         "broker 2: unclean election, records below 10 may be others than those that were committed"
     )
+
+
+@pytest.mark.parametrize("end", [5, 9, 10, 12])
+def test_what_an_unclean_leader_has_is_committed_with_its_chain(end):
+    image = image_of(headless(start=5), fenced="1", configs=UNCLEAN)
+
+    led = after(image, [look(2, end, 3, start=2)])
+
+    assert (led.high_watermark, led.high_watermark_epoch) == (end, 3)
+    assert led.high_watermark_chain == digest_at(end)

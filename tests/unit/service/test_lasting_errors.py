@@ -168,3 +168,21 @@ def test_looks_under_an_older_leadership_count_for_nothing(reading):
     reading.look(1, of=FENCED, times=1)
 
     assert reading.lasting.settle() == 0
+
+
+def test_nobody_is_asked_again_just_now(reading):
+    """Each asking probes roots and reads logs."""
+    asked, probes = [], reading.lasting._run_probes
+
+    def noted(orders):
+        asked.append(reading.clock.monotonic_ms())
+        return probes(orders)
+
+    reading.lasting._run_probes = noted
+    reading.unreadable.update((2, 3))
+    reading.look(1, times=3)
+    for _ in range(18):
+        assert reading.lasting.settle() == 0
+        reading.clock.advance(500)
+
+    assert [each - asked[0] for each in asked] == [0, 3000, 6000]

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.errors import InvalidRequestError, ProducerFencedError
-from kafka_on_spark.service.producers import ProducerRuns
+from kafka_on_spark.service.producers import ProducerRuns, check_transactional_id
 from tests.unit.service.controlled import World
 
 
@@ -75,6 +75,18 @@ def test_a_producer_and_its_sequence_are_given_together(world, given):
 def test_a_producer_has_a_text_for_a_name(world, producer_id):
     with pytest.raises(InvalidRequestError, match="give a text of your own"):
         runs(world).begin(producer_id, None, 1)
+
+
+def test_epochs_count_from_0_on(world):
+    assert runs(world).begin("p", 0, 1).producer_epoch == 0
+    with pytest.raises(InvalidRequestError, match="from 0 on, or none"):
+        runs(world).begin("p", -1, 1)
+
+
+@pytest.mark.parametrize("transactional_id", ["", 7])
+def test_a_writer_has_a_text_for_a_name(transactional_id):
+    with pytest.raises(InvalidRequestError, match="give a text that only this writer"):
+        check_transactional_id(transactional_id)
 
 
 def test_without_a_producer_there_is_no_run(world):

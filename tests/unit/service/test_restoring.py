@@ -1,5 +1,7 @@
 """A replica that was called lost, and is whole, is taken back; labels alone prove nothing."""
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_on_spark.controller.brokers import change_record, lost_change
@@ -241,3 +243,12 @@ def test_a_replica_that_changes_while_its_files_are_read_is_not_whole(lives, mon
 
     monkeypatch.undo()
     assert lives.restore() == lives.keys
+
+
+@pytest.mark.parametrize("disk_found", ["", "~"], ids=["less", "more"])
+def test_a_replica_that_names_another_disk_is_not_taken_back(lives, disk_found):
+    lives.lose(3)
+    [whole] = lives.restorer.look(lives.metadata.catch_up())
+
+    assert restore(lives.metadata.image, [whole]).response == lives.keys
+    assert restore(lives.metadata.image, [replace(whole, directory_id=disk_found)]).response == []

@@ -1,5 +1,7 @@
 """Rounds of replication while brokers come and go: who is made, and who is fetched to again."""
 
+import pytest
+
 from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
 from kafka_on_spark.ids import BrokerId
 from tests.builders import disk, partition
@@ -50,3 +52,20 @@ def test_a_leader_that_was_never_made_has_nothing_to_fetch_from():
     rounds.run(is_sweep=True)
 
     assert rounds.orders == []
+
+
+@pytest.mark.parametrize("is_sweep", [True, False], ids=["a look", "a copy"])
+def test_looks_are_dealt_by_partition_and_copies_all_at_once(is_sweep):
+    rounds = Rounds(2)
+    for number in (0, 1):
+        rounds.append(number, "a")
+    run_fetches, calls = rounds._run_fetches, []
+
+    def noted(orders):
+        calls.append(sorted({each.key.partition for each in orders}))
+        return run_fetches(orders)
+
+    rounds._run_fetches = noted
+    rounds.run(is_sweep=is_sweep)
+
+    assert calls[0] == ([0] if is_sweep else [0, 1])

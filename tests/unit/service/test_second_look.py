@@ -8,8 +8,8 @@ from kafka_on_spark.controller.brokers import change_record
 from kafka_on_spark.errors import CommitOutcomeUnknownError, RootAccessDeniedError
 from kafka_on_spark.ids import LOST, BrokerId
 from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.service.second_look import Finding, is_assigned
-from tests.builders import KEY, address, image_of, partition, uuid_on
+from kafka_on_spark.service.second_look import Finding, is_assigned, plan_second_look
+from tests.builders import KEY, address, image_of, partition, segment, uuid_on
 from tests.fakes import folder
 from tests.unit.service.test_replication_round import Rounds
 
@@ -252,3 +252,23 @@ def test_no_second_look_is_made_before_its_time(rounds):
 )
 def test_a_finding_is_of_one_making_of_a_replica(uuid, expected):
     assert is_assigned(image_of(partition("1 2 3")), Finding(KEY, THIRD, uuid)) is expected
+
+
+# fmt: off
+PLANS = [  # whose replica, its file         fetches by
+    pytest.param(FIRST, None,                [None, 2, 3], id="a leader: by each that may have failed to copy it"),
+    pytest.param(FIRST, segment("a"),        [None],       id="a leader's file: read there"),
+    pytest.param(THIRD, None,                [3],          id="a follower"),
+    pytest.param(THIRD, segment("a"),        [3],          id="a follower's file"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("broker_id, file, followers", PLANS)
+def test_a_second_look_is_by_who_found_it(broker_id, file, followers):
+    found = Finding(KEY, broker_id, uuid_on(broker_id), file)
+
+    orders = plan_second_look(image_of(partition("1 2 3")), found)
+
+    assert [each.follower and each.follower.broker_id for each in orders] == followers
+    assert {each.suspect for each in orders} == {file}

@@ -330,3 +330,13 @@ def test_a_look_that_takes_longer_than_the_slice_is_made_once_a_round():
     for _ in range(3):
         processes.clock.advance(MINUTE_MS)
         assert len(processes.run("one")) == 1
+
+
+def test_a_course_by_another_clock_is_as_long_ago():
+    ranges = (decisions.LookedAt(key(0), None, 400),)
+    course = decisions.SweepCourse(at_ms=1000, begins_at=key(0), owed=2, looked_at=ranges)
+
+    shifted = course.shifted(50)
+
+    assert (shifted.at_ms, [each.at_ms for each in shifted.looked_at]) == (1050, [450])
+    assert shifted.shifted(-50) == course
