@@ -53,7 +53,7 @@ from kafka_on_spark.storage.old_commits import (
     has_moved,
     is_old,
     move_old_commits,
-    old_path,
+    place_of,
     write_id_at,
 )
 from kafka_on_spark.storage.retrying import until_found
@@ -280,7 +280,7 @@ class DeltaLog:
                 raise  # of whatever other type: delta-rs raises most of those there are
             self._settle(version, write_id, put, error)
         try:
-            place = self._place_of(version, write_id)
+            place = place_of(self._files, self.uri, version, write_id)
             if self._is_flushed:
                 self._flush([place, os.path.dirname(place)])
             if version and not self._void.is_there(version - 1):
@@ -293,17 +293,6 @@ class DeltaLog:
                 f"a commit may not have been kept: {error.message}", version=version
             ) from error
         self.version = version
-
-    def _place_of(self, version: int, write_id: str) -> str:
-        """Return where the commit lies that was put just now, if the version was free then."""
-        if not is_old(self._files, self.uri, version):
-            return commit_path(self.uri, version)
-        found = write_id_at(self._files, self.uri, version)
-        if found is None:
-            raise KafkaStorageError(f"can't read the commit {version} of {self.uri}")
-        if found != write_id:
-            raise CommitConflictError("version was taken long ago", version=version)
-        return old_path(self.uri, version)
 
     def _settle(
         self, version: int, write_id: str, put: Callable[[], None], error: BaseException

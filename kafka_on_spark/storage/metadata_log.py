@@ -5,7 +5,7 @@ people can query the table. Snapshots are Parquet files of the same columns besi
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 from uuid import uuid4
@@ -43,6 +43,7 @@ from kafka_on_spark.storage.metadata_placement import (
     placed_by,
     remove_action,
 )
+from kafka_on_spark.storage.metadata_reading import read_batches
 from kafka_on_spark.storage.metadata_root import check_replaced, identity_of
 from kafka_on_spark.storage.metadata_snapshots import newest_snapshot, write_snapshot
 from kafka_on_spark.storage.old_commits import commit_size
@@ -183,7 +184,7 @@ class DeltaMetadataLog:
                 return []
             files = self._delta.active_files()
         end_offset = end_offset if to_offset is None else to_offset
-        return self._read_files(placed(files), from_offset, end_offset)
+        return read_batches(self._files, self.uri, placed(files), from_offset, end_offset)
 
     def _is_still_at(self, offset: Offset) -> bool:
         """Return True if the log ends at `offset`: without the lock, so that nobody waits for a
@@ -201,7 +202,7 @@ class DeltaMetadataLog:
             files, end_offset = placed_by(commits or [])
             if not commits or end_offset is None:
                 return None
-            batches = self._read_files(files, end.offset, Offset(end_offset))
+            batches = read_batches(self._files, self.uri, files, end.offset, Offset(end_offset))
         except (CorruptLogError, AttributeError, KeyError, TypeError, ValueError):
             return None
         if (batches[-1].end_offset if batches else end.offset) != end_offset:
@@ -212,26 +213,6 @@ class DeltaMetadataLog:
         # Flushed before anybody counts on it: whoever wrote it may not have.
         self._delta.see(version)
         self._end = _End(version, Offset(end_offset))
-        return batches
-
-    def _read_files(
-        self, files: Iterable[LogFile], from_offset: Offset, end_offset: Offset
-    ) -> list[MetadataBatch]:
-        expected = from_offset
-        batches = []
-        for file in files:
-            if file.end_offset <= from_offset or file.base_offset >= end_offset:
-                continue
-            path = f"{self.uri}/{file.path}"
-            for batch in decode_file(self._files.read(path, METADATA_FILE_BYTES_MAX), path):
-                if batch.base_offset < from_offset or batch.end_offset > end_offset:
-                    continue
-                if batch.base_offset != expected:
-                    raise CorruptLogError(
-                        "a gap in the metadata log", expected=expected, found=batch.base_offset
-                    )
-                batches.append(batch)
-                expected = batch.end_offset
         return batches
 
     def batches_from(self, offset: Offset) -> Iterator[MetadataBatch]:

@@ -19,7 +19,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.errors import CommitConflictError, KafkaStorageError
 from kafka_on_spark.storage.deadlines import within, work_seconds
 from kafka_on_spark.storage.delta_files import (
     checkpoint_version,
@@ -139,3 +139,20 @@ def _is_old_name(name: str, below: int) -> bool:
     if version is None:
         version = checkpoint_version(name)
     return version is not None and version < below
+
+
+def place_of(files: RootFiles, uri: str, version: int, write_id: str) -> str:
+    """Return where the commit lies that was put just now, if the version was free then.
+
+    Raises:
+        CommitConflictError: It was not: another commit of it had become old.
+        KafkaStorageError: The root does not answer, or that commit can't be read.
+    """
+    if not is_old(files, uri, version):
+        return commit_path(uri, version)
+    found = write_id_at(files, uri, version)
+    if found is None:
+        raise KafkaStorageError(f"can't read the commit {version} of {uri}")
+    if found != write_id:
+        raise CommitConflictError("version was taken long ago", version=version)
+    return old_path(uri, version)
