@@ -5,6 +5,7 @@ history does not say when a broker went or came.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import pyarrow.compute as pc
@@ -14,8 +15,12 @@ from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.inspect.report import broker_list, text_table
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.service.history import BrokerEvent, HistoryEntry
+from kafka_on_spark.storage.deadlines import within, work_seconds
 from kafka_on_spark.storage.roots import StorageOptions
 
+EVENT_COLUMNS: Final = (
+    "base_offset", "record_type", "time", "broker_id", "broker_state", "cause",
+)  # fmt: skip
 COLUMNS: Final = ("time", "leader", "leader epoch", "ISR", "cause")
 
 
@@ -48,10 +53,18 @@ def broker_events(
     """Return what happened to brokers after they were registered, oldest first.
 
     `metadata_table` is `Cluster.metadata_table`.
+
+    Raises:
+        KafkaStorageError: Its root does not answer.
     """
-    options = StorageOptions(storage_options).for_url(metadata_table)
-    table = DeltaTable(metadata_table, storage_options=options).to_pyarrow_table(
-        columns=["base_offset", "record_type", "time", "broker_id", "broker_state", "cause"]
+    given = StorageOptions(storage_options).for_url(metadata_table)
+    opened = partial(DeltaTable, metadata_table, storage_options=given)
+    delta_table = within(metadata_table, opened, work_seconds(metadata_table))
+    sizes = delta_table.get_add_actions().column("size_bytes").to_pylist()
+    table = within(
+        metadata_table,
+        partial(delta_table.to_pyarrow_table, columns=list(EVENT_COLUMNS)),
+        work_seconds(metadata_table, sum(sizes)),
     )
     changes = table.filter(pc.equal(table.column("record_type"), "BrokerChangeRecord"))
     return [
