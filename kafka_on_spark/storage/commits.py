@@ -35,14 +35,18 @@ def commits_after(
 
 def counters_in(files: RootFiles, uri: str, version: int) -> dict[str, int]:
     """Return the `txn` counters that the commit of `version` sets; none if it does not say them
-    plainly: then delta-rs has to say what they are."""
+    plainly: then delta-rs has to say what they are.
+
+    Raises:
+        CorruptLogError: It sets one twice.
+    """
     counters: dict[str, int] = {}
     try:
         for line in (read_commit(files, uri, version) or b"").splitlines():
             # Lines of files are long, and there may be thousands.
             txn = parse_json(line).get("txn") if b'"txn"' in line else None
             if txn is not None:
-                counters[txn["appId"]] = txn["version"]
+                _add(counters, txn, commit_path(uri, version))
     except (TypeError, ValueError, KeyError, AttributeError):
         return {}
     return counters if all(type(each) is int for each in counters.values()) else {}
@@ -52,7 +56,7 @@ def read_counters(files: RootFiles, uri: str, version: int) -> dict[str, int]:
     """Return all `txn` counters as of `version`, from a checkpoint and the commits after it.
 
     Raises:
-        CorruptLogError: A file is missing or can't be read.
+        CorruptLogError: A file is missing, can't be read, or sets a counter twice.
     """
     names = files.names(log_folder(uri))
     checkpoints = [each for each in map(checkpoint_version, names) if each is not None]
@@ -66,14 +70,24 @@ def read_counters(files: RootFiles, uri: str, version: int) -> dict[str, int]:
             column = read_parquet(content, path, columns=["txn"]).column("txn")
             counters = {txn["appId"]: txn["version"] for txn in column.drop_null().to_pylist()}
         for each in range(newest + 1, version + 1):
-            commit = _there(read_commit(files, uri, each), commit_path(uri, each))
+            path = commit_path(uri, each)
+            commit, set_by_it = _there(read_commit(files, uri, each), path), dict[str, int]()
             for line in commit.splitlines():
                 txn = parse_json(line).get("txn")
                 if txn is not None:
-                    counters[txn["appId"]] = txn["version"]
+                    _add(set_by_it, txn, path)
+            counters |= set_by_it
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise CorruptLogError(f"the log of {uri} can't be read: {error}") from error
     return counters
+
+
+def _add(counters: dict[str, int], txn: dict[str, Any], path: str) -> None:
+    """Add a counter that a commit sets. Of two of one name delta-rs takes the first, others the
+    last: nobody writes that, and what holds is not known."""
+    if txn["appId"] in counters:
+        raise CorruptLogError("a commit sets a counter twice", path=path, counter=txn["appId"])
+    counters[txn["appId"]] = txn["version"]
 
 
 def _there(content: bytes | None, path: str) -> bytes:

@@ -95,7 +95,8 @@ def check_log(files: RootFiles, uri: str, version: int | None = None) -> None:
     """Check the files of a local table's log that a reader is about to open, who would hang with a
     pipe or take all memory: those of `version` and the next ones; without it, all of the log.
 
-    A store has no pipes, and its listing would cost a request more.
+    A store has no pipes, and its listing would cost a request more; a checkpoint there is looked
+    at by `check_checkpoints`.
 
     Raises:
         CorruptLogError: One is no regular file, or larger than it can be.
@@ -117,6 +118,18 @@ def _check_log(files: RootFiles, uri: str, version: int | None) -> None:
     while (found := files.size(path := commit_path(uri, version))) is not None:
         check_size(found, COMMIT_BYTES_MAX, path)
         version += 1
+
+
+def check_checkpoint_size(size_bytes: int, path: str) -> None:
+    """Check that a checkpoint is not larger than it can be.
+
+    Raises:
+        CorruptLogError: It is.
+    """
+    try:
+        check_size(size_bytes, CHECKPOINT_BYTES_MAX, path)
+    except OddFileError as error:
+        raise CorruptLogError(error.message, **error.context) from error
 
 
 def write_id_of(content: bytes) -> str | None:

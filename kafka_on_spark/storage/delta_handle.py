@@ -29,7 +29,7 @@ from kafka_on_spark.storage.delta_files import (
 from kafka_on_spark.storage.failures import is_failure, reason, storage_error
 from kafka_on_spark.storage.old_commits import is_old
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions
-from kafka_on_spark.storage.unreadable_checkpoints import set_unreadable_aside
+from kafka_on_spark.storage.unreadable_checkpoints import check_checkpoints, set_unreadable_aside
 
 _OF_ROOT: Final = (OSError, RuntimeError)
 
@@ -117,6 +117,7 @@ class TableHandle:
 
     def _opened(self) -> DeltaTable:
         check_log(self._files, self._uri)
+        check_checkpoints(self._files, self._uri)
         given = self._options.for_url(self._uri)
         open_table = partial(DeltaTable, self._uri, storage_options=given)
         try:

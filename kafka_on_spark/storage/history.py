@@ -142,7 +142,7 @@ def _commit(version: int, actions: Iterable[Any]) -> TableCommit:
             elif name == "remove":
                 removes.append(_is(_is(body, dict)["path"], str))
             elif name == "txn":
-                counters |= _counter(_is(body, dict))
+                _count(counters, _is(body, dict))
             elif name == "metaData":
                 configuration = dict(_is(_is(body, dict)["configuration"], dict))
             elif name == "commitInfo":
@@ -203,8 +203,16 @@ def _check_protocol(protocol: Mapping[str, Any]) -> None:
         raise ValueError(f"its protocol is {found}, a table of this cluster has {PROTOCOL}")
 
 
-def _counter(txn: Mapping[str, Any]) -> dict[str, int]:
-    return {_is(txn["appId"], str): _is(txn["version"], int)}
+def _count(counters: dict[str, int], txn: Mapping[str, Any]) -> None:
+    """Add a counter to those of a commit or a checkpoint.
+
+    Raises:
+        ValueError: It is there already: some readers take the first, others the last.
+    """
+    name, version = _is(txn["appId"], str), _is(txn["version"], int)
+    if name in counters:
+        raise ValueError(f"it sets the counter {name!r:.80} twice")
+    counters[name] = version
 
 
 def _file(add: Mapping[str, Any]) -> FileEntry:
@@ -254,7 +262,7 @@ def checkpoint_step(content: bytes | None, version: int, path: str) -> TableStep
         table = read_parquet(content, path, columns=["add", "txn", "metaData", "protocol"])
         counters: dict[str, int] = {}
         for txn in table.column("txn").drop_null().to_pylist():
-            counters |= _counter(txn)
+            _count(counters, txn)
         for protocol in table.column("protocol").drop_null().to_pylist():
             _check_protocol(protocol)
         configurations = table.column("metaData").drop_null().to_pylist()

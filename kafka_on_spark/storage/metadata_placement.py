@@ -73,6 +73,8 @@ def placed_by(commits: list[list[dict[str, Any]]]) -> tuple[list[LogFile], int |
     """
     files, end_offset = [], None
     for actions in commits:
+        if sum(_is_end(action) for action in actions) > 1:
+            raise ValueError("a commit that says twice where the log ends")
         for action in actions:
             add, txn = action.get("add"), action.get("txn")
             if add is not None and add["dataChange"]:
@@ -85,9 +87,14 @@ def placed_by(commits: list[list[dict[str, Any]]]) -> tuple[list[LogFile], int |
                         time_ms=add["modificationTime"],
                     )
                 )
-            if txn is not None and txn["appId"] == LOG_END_OFFSET:
+            if txn is not None and _is_end(action):
                 end_offset = int(txn["version"])
     return files, end_offset
+
+
+def _is_end(action: dict[str, Any]) -> bool:
+    txn = action.get("txn")
+    return txn is not None and txn["appId"] == LOG_END_OFFSET
 
 
 def _partition_values(base_offset: int) -> dict[str, str | None]:

@@ -32,7 +32,7 @@ def read_parquet(
     try:
         # Not by pq.read_table, which plans a scan: a small file takes four times as long.
         file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=verifies_pages)
-        _check_footer(file.metadata, path, row_count)
+        check_footer(file.metadata, path, row_count)
         return file.read(
             columns=None if columns is None else list(columns), use_threads=use_threads
         )
@@ -43,7 +43,13 @@ def read_parquet(
         raise CorruptLogError(f"can't be read as Parquet: {text}", path=path) from error
 
 
-def _check_footer(footer: pq.FileMetaData, path: str, row_count: int | None) -> None:
+def check_footer(footer: pq.FileMetaData, path: str, row_count: int | None = None) -> None:
+    """Check what a file says that it has.
+
+    Only by its row groups: Arrow ends the process over a damaged footer whose columns are asked.
+
+    Raises: as `read_parquet`.
+    """
     rows, size = footer.num_rows, uncompressed_bytes(footer)
     if not 0 <= rows <= ROWS_MAX or size > UNCOMPRESSED_BYTES_MAX:
         raise CorruptLogError(

@@ -5,12 +5,10 @@ back is told from one that is behind; what is tested here is that the end does n
 """
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 
 from kafka_on_spark.audit.history import TableDamage
 from kafka_on_spark.errors import (
@@ -21,10 +19,11 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.storage import delta_handle, unreadable_checkpoints, void_commits
+from kafka_on_spark.storage import void_commits
 from kafka_on_spark.storage.delta import DeltaLog
 from kafka_on_spark.storage.history import table_steps
 from kafka_on_spark.storage.roots import RootFiles
+from tests.storage.damages import empty, halve, remove, zero
 from tests.storage.panics import PanicException
 from tests.storage.tables import (
     OPTIONS,
@@ -46,33 +45,18 @@ def log(log):
     return log
 
 
-def empty(path):
-    path.write_bytes(b"")
-
-
-def halve(path):
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def zero(path):
-    """What a lost page looks like where the size was kept."""
-    path.write_bytes(bytes(path.stat().st_size))
-
-
-def remove(path):
-    path.unlink()
-
-
-# fmt: off
-@pytest.mark.parametrize("damage, version", [
-    pytest.param(zero,   LAST, id="last commit zeroed"),
-    pytest.param(halve,  LAST, id="last commit half-written"),
-    pytest.param(zero,      3, id="commit zeroed"),
-    pytest.param(halve,     3, id="commit half-written"),
-    pytest.param(remove,    3, id="commit removed"),
-    pytest.param(halve,     0, id="first commit half-written"),
-    pytest.param(remove,    0, id="first commit removed"),
-])
+@pytest.mark.parametrize(
+    "damage, version",
+    [
+        pytest.param(zero, LAST, id="last commit zeroed"),
+        pytest.param(halve, LAST, id="last commit half-written"),
+        pytest.param(zero, 3, id="commit zeroed"),
+        pytest.param(halve, 3, id="commit half-written"),
+        pytest.param(remove, 3, id="commit removed"),
+        pytest.param(halve, 0, id="first commit half-written"),
+        pytest.param(remove, 0, id="first commit removed"),
+    ],
+)
 def test_damaged_log_can_not_be_opened(log, uri, damage, version):
     damage(commit_file(uri, version))
 
@@ -204,161 +188,6 @@ def test_a_first_commit_without_bytes_makes_no_table(uri, log, looks):
         opened(uri)
 
 
-@pytest.mark.parametrize("damage", [empty, zero, halve, remove])
-def test_half_a_history_is_never_taken_for_the_whole(log, uri, damage):
-    """FAULTS 39: a checkpoint that can't be read, and no way back before it."""
-    commit_times(log, 7)
-    log.checkpoint_if_due()
-    commit_times(log, 2)
-    damage(next((Path(uri) / "_delta_log").glob("*.checkpoint.parquet")))
-    for version in range(3, LAST + 3):
-        commit_file(uri, version).unlink()
-
-    for _ in range(2):
-        with pytest.raises((CorruptLogError, ReplicaLostError)):
-            opened(uri)
-
-
-def test_a_checkpoint_that_can_not_be_read_keeps_its_bytes_under_another_name(log, uri):
-    commit_times(log, 7)
-    log.checkpoint_if_due()
-    path = next((Path(uri) / "_delta_log").glob("*.checkpoint.parquet"))
-    zero(path)
-    content = path.read_bytes()
-
-    opened(uri)
-
-    assert not path.exists()
-    assert Path(f"{path}.unreadable").read_bytes() == content
-
-
-def test_who_may_not_rename_says_that_a_checkpoint_can_not_be_read(log, uri, monkeypatch):
-    def refuse(*paths):
-        raise PermissionError(1, "no")
-
-    commit_times(log, 7)
-    log.checkpoint_if_due()
-    path = next((Path(uri) / "_delta_log").glob("*.checkpoint.parquet"))
-    halve(path)
-    monkeypatch.setattr(unreadable_checkpoints.os, "rename", refuse)
-
-    with pytest.raises(CorruptLogError):
-        opened(uri)
-
-    assert path.exists()
-
-
-def test_a_checkpoint_that_delta_rs_could_not_read_just_now_stays(log, uri, monkeypatch):
-    def fail(*args, **named):
-        raise DeltaError("a moment's failure")
-
-    commit_times(log, 7)
-    log.checkpoint_if_due()
-    before = names_in_log(uri)
-    monkeypatch.setattr(delta_handle, "DeltaTable", fail)
-
-    with pytest.raises(CorruptLogError):
-        opened(uri)
-
-    assert names_in_log(uri) == before
-
-
-@pytest.mark.parametrize("damage", [empty, remove, zero, halve])
-@pytest.mark.parametrize("hint", [None, empty, remove, zero])
-def test_a_checkpoint_that_can_not_be_read_is_passed_over(log, uri, damage, hint):
-    """Whatever the hint says: a power cut may keep either, or both, or none of them."""
-    commit_times(log, 7)
-    log.checkpoint_if_due()
-    made = log.version
-    damage(commit_file(uri, 0).with_name(f"{made:020d}.checkpoint.parquet"))
-    if hint is not None:
-        hint(commit_file(uri, 0).with_name("_last_checkpoint"))
-
-    after = opened(uri)
-    assert (after.version, after.counter("count")) == (made, made)
-    assert after.counters() == {"count": made}
-    commit_times(after, 10)
-    after.checkpoint_if_due()
-
-    assert opened(uri).counter("count") == made + 10
-
-
-@pytest.mark.parametrize("damage", [empty, remove, zero, halve])
-def test_an_older_checkpoint_serves_where_the_newest_can_not_be_read(log, uri, damage):
-    commit_times(log, 7)
-    log.checkpoint_if_due()
-    commit_times(log, 10)
-    log.checkpoint_if_due()
-    damage(commit_file(uri, 0).with_name(f"{log.version:020d}.checkpoint.parquet"))
-    for version in range(LAST + 1):
-        commit_file(uri, version).unlink()
-
-    assert opened(uri).counter("count") == log.version
-
-
-def test_nested_brackets_in_the_hint_do_no_harm(log, uri):
-    commit_times(log, 7)
-    log.checkpoint_if_due()
-    commit_file(uri, 0).with_name("_last_checkpoint").write_bytes(b"[" * 100_000)
-
-    after = opened(uri)
-    commit_times(after, 10)
-    after.checkpoint_if_due()
-
-    assert opened(uri).counter("count") == after.version
-
-
-# fmt: off
-STRANGE = [
-    "zzz.checkpoint.parquet", "._00000000000000000010.checkpoint.parquet", "00.checkpoint.parquet",
-    "0000000000000000001\u0661.checkpoint.parquet", "copy of 00000000000000000003.json",
-    "99999999999999999999.json", "99999999999999999999.checkpoint.parquet",
-    "._00000000000000000005.json", "00000000000000000005.json.bak", "00000000000000000005.crc",
-]
-# fmt: on
-
-
-@pytest.mark.parametrize("name", STRANGE)
-@pytest.mark.parametrize("content", [b"", b"nonsense"])
-def test_a_name_that_is_none_of_a_logs_is_passed_over(log, uri, name, content):
-    commit_times(log, 7)
-    log.checkpoint_if_due()
-    commit_file(uri, 0).with_name(name).write_bytes(content)
-
-    after = opened(uri)
-    commit_times(after, 10)
-    after.checkpoint_if_due()
-
-    assert after.counters() == {"count": after.version}
-    steps = list(table_steps(RootFiles(uri, OPTIONS), uri, has_all_checkpoints=True))
-    assert not [each for each in steps if isinstance(each, TableDamage)]
-    assert opened(uri).counter("count") == after.version
-
-
-@pytest.mark.parametrize("damage", [empty, remove, halve, zero])
-def test_damaged_hint_at_the_checkpoint_does_no_harm(log, uri, damage):
-    commit_times(log, 7)
-    log.checkpoint_if_due()
-    damage(commit_file(uri, 0).with_name("_last_checkpoint"))
-
-    assert opened(uri).counter("count") == log.version
-
-
-def test_kept_handle_whose_checkpoint_is_gone_is_opened_anew(log, uri):
-    """A root restored from a copy may have all commits, and lack the checkpoint made after it."""
-    commit_times(log, 7)
-    log.checkpoint_if_due()
-    log.refresh()
-    for name in ("_last_checkpoint", f"{log.version:020d}.checkpoint.parquet"):
-        commit_file(uri, 0).with_name(name).unlink()
-
-    with pytest.raises(CorruptLogError):
-        log.counter("count")
-    log.refresh()
-
-    assert log.counter("count") == log.version
-
-
 def test_log_that_is_a_file_is_said_aloud(log, uri):
     folder = commit_file(uri, 0).parent
     folder.rename(f"{folder}-away")
@@ -442,3 +271,27 @@ def test_a_table_that_was_given_another_protocol_is_not_read(log, uri):
         if isinstance(step, TableDamage)
     ]
     assert "protocol" in damage.sentence
+
+
+def repeat_counter(uri, version):
+    """Have a commit set its counter again, to something else."""
+    path = commit_file(uri, version)
+    again = {"txn": {"appId": "count", "version": version + 100}}
+    path.write_text(path.read_text().rstrip("\n") + "\n" + json.dumps(again))
+
+
+def test_a_commit_that_sets_a_counter_twice_is_damage(log, uri):
+    """delta-rs takes the first, other readers the last."""
+    commit_times(log, 1)
+    repeat_counter(uri, log.version)
+
+    with pytest.raises(CorruptLogError, match="sets a counter twice"):
+        opened(uri).counters_of("count")
+    with pytest.raises(CorruptLogError, match="sets a counter twice"):
+        opened(uri).counters()
+    [damage] = [
+        each
+        for each in table_steps(RootFiles(uri, OPTIONS), uri, has_all_checkpoints=True)
+        if isinstance(each, TableDamage)
+    ]
+    assert "it sets the counter 'count' twice" in damage.sentence
