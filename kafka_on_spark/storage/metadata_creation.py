@@ -1,7 +1,8 @@
 """The metadata log's beginning: its table, and after that the file that names the table.
 
 A creation that is cut off between the two leaves an empty table that nobody names. The next one
-makes another: who races with it may be about to name the first.
+makes another: who races with it may be about to name the first. Once one is named, maintenance
+removes the others.
 """
 
 from contextlib import suppress

@@ -1,4 +1,5 @@
-"""Names that killed processes leave on a disk: of files that were never finished, and of probes.
+"""Names that killed processes leave on a disk: of files that were never finished, of probes, and of
+the empty tables of creations that another was faster than.
 
 Nobody reads them; they take room. One is removed when it is a day old: whoever still writes to it
 then fails to give it its name, and nothing else.
@@ -15,7 +16,9 @@ from typing import Final
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.deadlines import look_seconds, within
+from kafka_on_spark.storage.delta_files import log_folder
 from kafka_on_spark.storage.handed_in import FOLDER as HANDED_IN
+from kafka_on_spark.storage.metadata_root import TABLE_PREFIX
 from kafka_on_spark.storage.roots import RootFiles, StorageOptions, is_local
 
 log = logging.getLogger(__name__)
@@ -28,6 +31,9 @@ _OF_FILES: Final = re.compile(
     r"|_probe-[0-9a-f]{32}"
 )
 _NOTE: Final = re.compile(r"[0-9a-f]{32}(\.tmp)?")
+_CREATED: Final = [f"{0:020}.json"]
+"""All that is in the log of a table that was made and never written to."""
+
 _SCRATCH_TABLE: Final = re.compile(r"_race-[0-9a-f]{32}")
 
 
@@ -47,8 +53,10 @@ def clean_metadata_root(root: str, table: str) -> int:
     if not is_local(root):
         return 0
     folders = (root, f"{root}/snapshots", table, f"{table}/_delta_log")
-    return _removed(root, f"{table}/{HANDED_IN}", _NOTE) + sum(
-        _removed(root, folder, _OF_FILES) for folder in folders
+    return (
+        _removed(root, f"{table}/{HANDED_IN}", _NOTE)
+        + sum(_removed(root, folder, _OF_FILES) for folder in folders)
+        + _remove_unnamed_tables(root, table)
     )
 
 
@@ -64,6 +72,21 @@ def _remove_scratch_tables(root: str, options: StorageOptions) -> int:
         for name in files.names(root):
             if _SCRATCH_TABLE.fullmatch(name) and _is_old(f"{root}/{name}"):
                 files.delete(f"{root}/{name}")
+                removed += 1
+    return removed
+
+
+def _remove_unnamed_tables(root: str, table: str) -> int:
+    """Remove metadata tables that hold nothing, beside the one that the root names: a root is
+    named once, so nobody ever writes to them."""
+    files, removed = RootFiles(root, StorageOptions()), 0
+    with suppress(OSError, KafkaStorageError):
+        for name in files.names(root):
+            other = f"{root}/{name}"
+            if not name.startswith(TABLE_PREFIX) or other == table or not _is_old(other):
+                continue
+            if files.names(other) == ["_delta_log"] and files.names(log_folder(other)) == _CREATED:
+                files.delete(other)
                 removed += 1
     return removed
 
