@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-SECONDS = 150
+SECONDS = 300
 
 PRELUDE = """
 import glob, os, sys, threading, time
@@ -21,7 +21,7 @@ from kafka_on_spark.storage import deadlines
 base = sys.argv[1]
 roots = {number: f"{base}/b{number}" for number in (1, 2, 3)}
 configs = {
-    "broker.session.timeout.ms": 1000, "delivery.timeout.ms": 30000, "min.insync.replicas": 2
+    "broker.session.timeout.ms": 1000, "delivery.timeout.ms": 120000, "min.insync.replicas": 2
 }
 cluster = Cluster.create(f"{base}/meta", roots, configs=configs)
 cluster.create_topic("orders", replica_assignment={0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 LEASE_S = 1.0
 OUTCOMES = {"response", "refused", "withdrawn"}
-WAIT_S_MAX = 180  # on a machine that has much else to do, four processes take a minute to start
+WAIT_S_MAX = 600  # on a machine that has much else to do, four processes take minutes to start
 CONFIGS = {"controller.lease.ms": int(LEASE_S * 1000), "broker.heartbeat.interval.ms": 100}
 
 

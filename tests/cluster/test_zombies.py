@@ -37,6 +37,13 @@ A_MINUTE_MS = 60_000
 
 
 @pytest.fixture
+def disks():
+    """A cluster whose appends and decisions are given up by nobody, however busy the machine."""
+    with new_disks(configs={"delivery.timeout.ms": "120000"}) as disks:
+        yield disks
+
+
+@pytest.fixture
 def cluster(disks):
     disks.cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
     disks.cluster.append("orders", records(b"a"))
