@@ -183,12 +183,10 @@ class Appender:
         pending: dict[PartitionKey, _Pending],
         outcomes: dict[PartitionKey, PartitionOutcome],
         acks: str,
-        ready: Sequence[_Pending] | None = None,
+        ready: Sequence[_Pending],
     ) -> None:
-        """Try the ready ones of the pending partitions once (None: all); move what is finished to
-        `outcomes`."""
+        """Try the `ready` ones of the pending partitions once; move the finished to `outcomes`."""
         image = self._metadata.image
-        ready = list(pending.values()) if ready is None else ready
         tries = self._each(lambda each: self._try(image, each, acks), ready)
         self._looks.note(each.failed for each in ready if each.failed is not None)
         reports = []

@@ -300,3 +300,14 @@ def test_a_rate_of_a_move_is_a_whole_number_from_1_on(rate):
 @pytest.mark.parametrize("rate", [None, 1, 700])
 def test_a_move_may_have_a_rate_or_none(rate):
     check_throttle(rate)
+
+
+@pytest.mark.parametrize("target", [(1, 2, 4), (6, 2, 3)], ids=["lower", "higher"])
+def test_another_target_is_refused_while_a_move_is_under_way_at_another_rate_too(target):
+    image = image_of(partition("1 2 3"), ids=SIX)
+    moving = replay(image, start(image, 4, 5, 6))
+
+    with pytest.raises(ReassignmentInProgressError):
+        start_reassignments(
+            moving, {KEY: target}, new_uuid=lambda: "new", cause="", throttle_bytes_per_s=700
+        )

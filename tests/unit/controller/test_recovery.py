@@ -189,3 +189,9 @@ def test_what_an_unclean_leader_has_is_committed_with_its_chain(end):
 
     assert (led.high_watermark, led.high_watermark_epoch) == (end, 3)
     assert led.high_watermark_chain == digest_at(end)
+
+
+def test_a_log_without_records_is_no_longer_than_one_of_the_first_leadership():
+    image = image_of(headless(), fenced="1", configs=UNCLEAN)
+
+    assert after(image, [look(2, 3, 0), look(3, 5, start=5)]).leader == 2

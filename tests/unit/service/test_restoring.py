@@ -126,14 +126,15 @@ def test_a_replica_on_another_disk_stays_lost(lives):
     assert lives.restore() == []
 
 
-def test_what_was_found_wrong_is_left_alone_for_a_while(lives):
+@pytest.mark.parametrize("later_ms", [0, 1, AGAIN_MS])
+def test_what_was_found_wrong_is_left_alone_for_a_while(lives, later_ms):
     damage_file(lives)
     lives.lose(3)
     for _ in range(3):
         lives.restore()
     assert lives.looked == 1
 
-    lives.clock.advance(AGAIN_MS)
+    lives.clock.advance(AGAIN_MS + later_ms)
     lives.restore()
 
     assert lives.looked == 2

@@ -272,3 +272,15 @@ def test_a_second_look_is_by_who_found_it(broker_id, file, followers):
 
     assert [each.follower and each.follower.broker_id for each in orders] == followers
     assert {each.suspect for each in orders} == {file}
+
+
+def test_one_second_look_that_finds_nothing_is_enough(rounds):
+    rounds.append(0, "b")
+    put_back = lose(rounds, THIRD)
+    look(rounds)
+    put_back()
+    rounds.clock.advance(rounds.looks._delay_ms())
+
+    assert rounds.looks.settle() == 0
+
+    assert rounds.looks.wait_ms() is None

@@ -340,3 +340,16 @@ def test_a_course_by_another_clock_is_as_long_ago():
 
     assert (shifted.at_ms, [each.at_ms for each in shifted.looked_at]) == (1050, [450])
     assert shifted.shifted(-50) == course
+
+
+def test_a_slice_around_the_end_says_of_nobody_else_that_it_was_looked_at():
+    ring = Ring.of(image_with(3))
+    course = decisions.SweepCourse(at_ms=0, begins_at=key(2), owed=2)
+
+    keys = decisions.next_slice(ring, course, 9)
+    after = decisions.after_slice(ring, course, keys, failed=(), at_ms=0, interval_ms=INTERVAL_MS)
+
+    assert keys == [key(2), key(0)]
+    assert [each for each in map(key, range(3)) if each in decisions.NotLookedAt(ring, after)] == [
+        key(1)
+    ]
