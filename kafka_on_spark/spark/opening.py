@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 from enum import Enum
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kafka_on_spark.config import SETTINGS
 from kafka_on_spark.errors import ClusterNotFoundError, KafkaOnSparkError, KafkaStorageError
@@ -22,6 +22,8 @@ from kafka_on_spark.storage.turns import take_turn
 
 if TYPE_CHECKING:
     from kafka_on_spark.storage.replica_store import DeltaReplicaStore
+
+T = TypeVar("T")
 
 
 @lru_cache(maxsize=8)
@@ -62,10 +64,19 @@ def open_metadata(
         metadata.catch_up()
         return metadata
 
+    return awaiting(opened, metadata_root, awaits)
+
+
+def awaiting(ask: Callable[[], T], metadata_root: str, awaits: Awaits) -> T:
+    """Return what `ask` returns, which opens the cluster at `metadata_root` and reads of it; it is
+    asked again while it fails of what is waited for.
+
+    Raises: as `ask`.
+    """
     if awaits is Awaits.NOTHING:
-        return opened()
+        return ask()
     return waiting_for_root(
-        opened,
+        ask,
         SystemClock(),
         timeout_ms=int(SETTINGS["metadata.away.timeout.ms"].default),
         is_away=lambda error: is_awaited(error, metadata_root, awaits),

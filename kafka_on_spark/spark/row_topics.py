@@ -1,6 +1,7 @@
 """The executors' half of a write: rows into staged segments, topic by topic."""
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 import pyarrow as pa
 
@@ -9,7 +10,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.grown_topics import split_as_before
 from kafka_on_spark.service.row_topics import RowTopics, StagedTopic
 from kafka_on_spark.service.stage_plan import StageOrder
-from kafka_on_spark.spark.opening import metadata_service, replica_store
+from kafka_on_spark.spark.opening import Awaits, awaiting, metadata_service, replica_store
 from kafka_on_spark.storage.records import input_batches
 from kafka_on_spark.storage.roots import StorageOptions, normalize
 from kafka_on_spark.storage.staging import stage_records
@@ -20,7 +21,8 @@ _IMAGES: dict[tuple[str, str | None], MetadataImage] = {}
 
 
 class TopicOrders:
-    """One task's orders. `producer`: its id and the append's sequence, or None."""
+    """One task's orders. `producer`: its id and the append's sequence, or None. `awaits`: what a
+    task waits for that must see the metadata."""
 
     def __init__(
         self,
@@ -28,11 +30,13 @@ class TopicOrders:
         storage: StorageOptions,
         topics: RowTopics,
         producer: tuple[str, int] | None,
+        awaits: Awaits = Awaits.NOTHING,
     ) -> None:
         self._root = normalize(cluster)
         self._storage = storage
         self._topics = topics
         self._producer = producer
+        self._awaits = awaits
 
     def stage_one(
         self, topic: str, order: StageOrder, batches: Iterable[pa.RecordBatch], task: int
@@ -60,8 +64,7 @@ class TopicOrders:
         place = (self._root, self._topics.cluster_id)
         known = _IMAGES.get(place)
         if known is None or known.offset != self._topics.image_offset:
-            metadata = metadata_service(self._root, self._storage)
-            known = metadata.image_at(self._topics.image_offset, known)
+            known = awaiting(partial(self._look, known), self._root, self._awaits)
             if known.cluster_id != self._topics.cluster_id:
                 raise ClusterNotFoundError(
                     f"the cluster {self._topics.cluster_id} that the write was planned on is gone"
@@ -69,3 +72,7 @@ class TopicOrders:
                 )
             _IMAGES[place] = known
         return known
+
+    def _look(self, known: MetadataImage | None) -> MetadataImage:
+        metadata = metadata_service(self._root, self._storage)
+        return metadata.image_at(self._topics.image_offset, known)

@@ -126,11 +126,13 @@ def _stage(
     plan: WritePlan,
     batches: Iterator[pa.RecordBatch],
     producer: tuple[str, int] | None,
+    awaits: Awaits,
 ) -> Staged:
     context = TaskContext.get()
     assert context is not None
     task = context.partitionId()
-    orders = TopicOrders(options.cluster, StorageOptions(options.storage), plan.topics, producer)
+    storage = StorageOptions(options.storage)
+    orders = TopicOrders(options.cluster, storage, plan.topics, producer, awaits)
     if options.topic is not None and plan.order is not None:
         staged = orders.stage_one(options.topic, plan.order, batches, task)
     else:
@@ -222,7 +224,7 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
         """Stage a task's rows, on an executor."""
         run = self._producer
         producer = None if run is None else (run.producer_id, run.sequence)
-        return _stage(self._options, self._plan, iterator, producer)
+        return _stage(self._options, self._plan, iterator, producer, Awaits.NOTHING)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit what the tasks have staged, on the driver's host."""
@@ -284,7 +286,7 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         producer = None
         if query_id is not None and number is not None:
             producer = _producer_of(query_id), int(number)
-        return _stage(self._options, self._plan, iterator, producer)
+        return _stage(self._options, self._plan, iterator, producer, Awaits.CLUSTER)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Commit a batch under its number; a batch that was committed before is found."""

@@ -4,6 +4,7 @@ Whoever has the old one open notices it, is told in a sentence, and changes noth
 """
 
 import shutil
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pytest
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import (
+    NO_ERROR,
     ClusterNotFoundError,
     CorruptLogError,
     InconsistentClusterError,
@@ -21,6 +23,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.metadata.records import ClusterRecord, Stamp
 from kafka_on_spark.service.row_topics import RowTopics
 from kafka_on_spark.service.source_options import parse_source
+from kafka_on_spark.spark.opening import Awaits
 from kafka_on_spark.spark.row_topics import TopicOrders
 from kafka_on_spark.spark.source import StreamReader
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
@@ -90,7 +93,8 @@ def test_a_stream_of_the_old_cluster_does_not_go_on_in_the_new_one(disks):
         stream.latestOffset(start, stream.getDefaultReadLimit())
 
 
-def test_a_task_of_a_write_that_was_planned_on_the_old_cluster_stages_nothing(disks):
+def topic_orders(disks, awaits=Awaits.NOTHING):
+    """Return the orders of a task whose rows name their topics."""
     image = disks.cluster.image
     topics = RowTopics(
         cluster_id=image.cluster_id,
@@ -99,15 +103,34 @@ def test_a_task_of_a_write_that_was_planned_on_the_old_cluster_stages_nothing(di
         has_producer=False,
         now_ms=1,
     )
+    return TopicOrders(str(disks.metadata_root), OPTIONS, topics, None, awaits)
+
+
+ROW = pa.RecordBatch.from_pylist([{"topic": "t", "key": b"k", "value": b"v"}])
+
+
+def test_a_task_of_a_write_that_was_planned_on_the_old_cluster_stages_nothing(disks):
+    orders = topic_orders(disks)
     made_again(disks)
-    orders = TopicOrders(str(disks.metadata_root), OPTIONS, topics, None)
-    row = pa.RecordBatch.from_pylist([{"topic": "t", "key": b"k", "value": b"v"}])
     before = files_below(*map(disks.root, (1, 2, 3)))
 
-    [refused] = orders.stage_rows(iter([row]), 0)
+    [refused] = orders.stage_rows(iter([ROW]), 0)
 
     assert refused.rows[0].error_code == ClusterNotFoundError.code
     assert files_below(*map(disks.root, (1, 2, 3))) == before
+
+
+def test_a_task_of_a_streams_batch_waits_for_the_metadata_root(disks):
+    orders = topic_orders(disks, Awaits.CLUSTER)
+    away = disks.base / "away-metadata"
+    disks.metadata_root.rename(away)
+    back = threading.Timer(0.5, away.rename, [disks.metadata_root])
+    back.start()
+
+    [staged] = orders.stage_rows(iter([ROW]), 0)
+
+    back.join()
+    assert [each.error_code for each in staged.rows] == [NO_ERROR]
 
 
 def test_a_commit_that_was_decided_on_the_old_cluster_makes_no_folder_of_it_anew(disks):
