@@ -46,7 +46,9 @@ def openings(monkeypatch):
     monkeypatch.setattr(
         kept, "open_metadata", lambda *args, **more: opened("plan", open_metadata(*args, **more))
     )
-    monkeypatch.setattr(Services, "open", lambda *args: opened("commit", open_services(*args)))
+    monkeypatch.setattr(
+        Services, "open", lambda *args, **more: opened("commit", open_services(*args, **more))
+    )
     return openings
 
 
