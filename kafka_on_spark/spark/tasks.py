@@ -35,6 +35,7 @@ from kafka_on_spark.storage.root_identity import check_directory, probe_root
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import FileSegmentStore
 from kafka_on_spark.storage.temporaries import clean_broker_root
+from kafka_on_spark.visible import visible
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +93,8 @@ def probe_task(order: ProbeOrder, options: StorageOptions) -> ProbeResult:
         )
     except KafkaOnSparkError as error:
         code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
-        return ProbeResult(order.broker_id, code, error.message)
+        # Fencing it, these words become a cause, which people print.
+        return ProbeResult(order.broker_id, code, visible(error.message))
     return ProbeResult(order.broker_id, NO_ERROR)
 
 

@@ -84,6 +84,19 @@ def test_no_refusal_writes_what_a_terminal_would_obey(disks, arguments):
     assert unseen(call.refused(*arguments)) == set()
 
 
+def test_a_path_in_the_cause_of_a_fencing_is_shown_by_who_prints_the_history():
+    with new_disks(1) as disks:
+        cluster, root = disks.cluster, disks.base / f"broker-{TURNED}"
+        cluster.register_broker(2, root)
+        root.rename(disks.base / "away")
+
+        cluster.run_controller()
+
+        [cause] = [each.cause for each in cluster.broker_history() if "probe failed" in each.cause]
+        assert visible(str(root)) in cause
+        assert not unseen(cause)
+
+
 def test_a_dump_says_in_words_which_characters_there_are(disks):
     call = CommandLine(str(disks.metadata_root))
 
