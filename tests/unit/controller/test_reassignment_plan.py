@@ -4,10 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.controller.reassignment_plan import COPY_BYTES_PER_S, plan_reassignment
+from kafka_on_spark.controller.reassignment_plan import (
+    COPY_BYTES_PER_S,
+    partitions_of,
+    plan_reassignment,
+)
 from kafka_on_spark.errors import InvalidReplicaAssignmentError
 from kafka_on_spark.ids import PartitionKey
-from tests.builders import TOPIC_ID, image_of, partition
+from tests.builders import TOPIC_ID, image_of, image_of_topics, partition
 
 KEYS = [PartitionKey(TOPIC_ID, number) for number in (0, 1)]
 SIZES = {KEYS[0]: 700, KEYS[1]: None}
@@ -68,3 +72,18 @@ def test_replicas_are_planned_on_active_brokers_alone(brokers):
         InvalidReplicaAssignmentError, match=r"name active ones, some of \[1, 3, 4\]"
     ):
         planned(partition("1"), brokers=brokers)
+
+
+@pytest.mark.parametrize(
+    "topics, expected",
+    [
+        (None, ["a-0", "b-0", "b-1"]),
+        (["b"], ["b-0", "b-1"]),
+        (["b", "a", "b"], ["b-0", "b-1", "a-0"]),
+        ([], []),
+    ],
+)
+def test_a_plan_is_for_topics_or_for_all(topics, expected):
+    image = image_of_topics({"a": [partition("1")], "b": [partition("1"), partition("1")]})
+
+    assert [str(image.name_of(each)) for each in partitions_of(image, topics)] == expected

@@ -150,3 +150,10 @@ def test_a_partition_without_a_log_ends_at_0():
     check_ends(unmade, store_of(""), [conditional("c", 0)], {})
     with pytest.raises(UnexpectedOffsetError, match="nothing was appended to it yet"):
         check_ends(unmade, store_of(""), [conditional("c", 1)], {})
+
+
+def test_a_partition_that_is_gone_or_led_by_nobody_ends_at_0():
+    for image in (image_of(), image_of(partition("1 2", leader=None))):
+        check_ends(image, store_of(""), [conditional("c", 0)], {})
+        with pytest.raises(UnexpectedOffsetError):
+            check_ends(image, store_of(""), [conditional("c", 1)], {})

@@ -69,3 +69,10 @@ def test_looks_are_dealt_by_partition_and_copies_all_at_once(is_sweep):
     rounds.run(is_sweep=is_sweep)
 
     assert calls[0] == ([0] if is_sweep else [0, 1])
+
+
+def test_a_round_says_how_large_its_slice_was_and_a_sweep_has_none():
+    rounds = Rounds(2)
+
+    assert rounds.run().slice_count == 2
+    assert rounds.run(is_sweep=True).slice_count == 0

@@ -10,9 +10,9 @@ from tests.builders import NOW_MS, TOPIC_ID, image_of, partition, segment
 
 SETTINGS = image_of(
     partition("1"),
-    configs={"message.timestamp.after.max.ms": "5000", "message.timestamp.before.max.ms": "70000"},
+    configs={"message.timestamp.after.max.ms": "3000", "message.timestamp.before.max.ms": "70000"},
 ).settings(TOPIC_ID)
-NEWEST_US, OLDEST_US = (NOW_MS + 5000) * 1000, (NOW_MS - 70000) * 1000
+NEWEST_US, OLDEST_US = (NOW_MS + 3000) * 1000, (NOW_MS - 70000) * 1000
 
 
 def check(first_us, last_us):
@@ -27,7 +27,7 @@ def test_timestamps_up_to_both_limits_are_taken():
 @pytest.mark.parametrize(
     "first_us, last_us, words",
     [
-        (OLDEST_US, NEWEST_US + 1, "5000 ms after the append"),
+        (OLDEST_US, NEWEST_US + 1, "3000 ms after the append"),
         (OLDEST_US - 1, NEWEST_US, "70000 ms before the append"),
     ],
 )
