@@ -289,15 +289,15 @@ def test_a_metadata_root_that_goes_away_is_away_and_not_corrupt(base):
     lines = told(
         base,
         """
-        from kafka_on_spark.storage import metadata_log
+        from kafka_on_spark.storage import metadata_reading
         # It goes when the newest commit was seen, and before its file is read.
-        whole = metadata_log.decode_file
+        whole = metadata_reading.decode_file
         def away(content, path):
             os.rename(f"{base}/meta", f"{base}/away")
             return whole(None, path)
         other = Cluster.open(f"{base}/meta")
         append(b"c")
-        metadata_log.decode_file = away
+        metadata_reading.decode_file = away
         try:
             other.read("orders")
         except KafkaOnSparkError as error:
