@@ -1,15 +1,14 @@
 """Checks every invariant after every effect, and what clients were told after each answer.
 
-The observer of the disks, and the judge of the clients' history (H1-H9). It holds no rule of its
-own about tables: those are in invariants.py.
+The observer of the disks; what clients were told is judged in history.py. It holds no rule of its
+own about tables: those are in invariants.py and registers.py.
 """
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kafka_on_spark.controller.high_watermark import is_under_min_isr
-from kafka_on_spark.ids import LOST, Offset, PartitionKey
+from kafka_on_spark.ids import LOST, PartitionKey
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -19,11 +18,12 @@ from kafka_on_spark.metadata.records import (
     PartitionChangeRecord,
     PartitionRecord,
 )
-from tests.simulation import invariants
+from tests.simulation import invariants, registers
 from tests.simulation.cleaning import removed_is_nobodys, replica_at
 from tests.simulation.controllers import check_controllers
 from tests.simulation.disks import Disks, Root, Table
-from tests.simulation.ledger import NOBODY_HAS, Ledger, Log, Moment, records_of, require
+from tests.simulation.history import History
+from tests.simulation.ledger import NOBODY_HAS, Ledger, Log, records_of, require
 from tests.simulation.verdicts import (
     note_made_anew,
     removed_is_not_waited_for,
@@ -35,12 +35,11 @@ if TYPE_CHECKING:
     from tests.simulation.passes import Passes
 
 
-class Checker:
+class Checker(History):
     """The observer of one simulation."""
 
     def __init__(self, disks: Disks, seen: Counter[str]) -> None:
-        self.ledger = Ledger(disks, seen=seen)
-        self._seen = seen
+        super().__init__(Ledger(disks, seen=seen), seen)
         self.passes: Passes | None = None
 
     def on_commit(self, root: Root, table: Table, before: ReplicaState, change: LogChange) -> None:
@@ -130,14 +129,14 @@ class Checker:
         after: MetadataImage,
     ) -> None:
         ledger = self.ledger
-        invariants.membership(key, new, after)
-        invariants.one_leader_per_epoch(ledger, key, new)
+        registers.membership(key, new, after)
+        registers.one_leader_per_epoch(ledger, key, new)
         if old is None:
             return
-        invariants.epochs_of_the_register(key, old, new, changes)
-        invariants.high_watermark_never_falls(key, old, new)
-        invariants.high_watermark_bounds(ledger, key, old, new, before)
-        invariants.retention(key, old, new)
+        registers.epochs_of_the_register(key, old, new, changes)
+        registers.high_watermark_never_falls(key, old, new)
+        registers.high_watermark_bounds(ledger, key, old, new, before)
+        registers.retention(key, old, new)
         sound_is_not_lost(ledger, key, old, new)
         taken_back_is_whole(ledger, key, old, new)
         note_made_anew(ledger, key, old, new)
@@ -298,103 +297,6 @@ class Checker:
         for each in self.ledger.disks.roots.values():
             for other in each.tables.values():
                 other.verified = 0
-
-    def position(self, key: PartitionKey) -> Moment:
-        """Return what is known of now: what is invoked later must see it."""
-        log = self.ledger.log(key)
-        return Moment(log.high_watermark_read, log.last_acked, log.unclean_generation)
-
-    def _is_over(self, log: Log, generation: int) -> bool:
-        """Return whether an unclean election has come between: nothing binds any more."""
-        is_over = log.unclean_generation != generation
-        self._seen["answer from before an unclean election"] += is_over
-        return is_over
-
-    def on_ack(
-        self,
-        key: PartitionKey,
-        base_offset: Offset,
-        values: Sequence[int],
-        *,
-        begun: Moment,
-        is_duplicate: bool,
-    ) -> None:
-        """Judge an acknowledgement: the records are committed, there, and in real time's order."""
-        log = self.ledger.log(key)
-        if self._is_over(log, begun.generation):
-            return
-        for offset, value in enumerate(values, base_offset):
-            committed = log.committed[offset][0] if offset < len(log.committed) else None
-            if committed == NOBODY_HAS[0]:
-                continue
-            require(
-                committed == value,
-                "H1 acked is committed",
-                f"{key.partition}: {value} acked at {offset}, committed there is {committed}",
-            )
-            log.acked[offset] = value
-        require(
-            is_duplicate or base_offset > begun.acked,
-            "H7 real time order",
-            f"{key.partition}: acked at {base_offset}, begun after {begun.acked} was acked",
-        )
-        log.last_acked = max(log.last_acked, base_offset + len(values) - 1)
-
-    def on_refused(self, values: Sequence[int]) -> None:
-        """Take note of an append that says it did nothing (H4)."""
-        self.ledger.failed.update(values)
-        for key, log in self.ledger.logs.items():
-            for value in values:
-                require(
-                    value not in log.offset_of,
-                    "H4 aborted read",
-                    f"{value} was refused, and is committed in {key.partition}",
-                )
-
-    def on_end(
-        self, key: PartitionKey, high_watermark: int, *, begun: Moment, generation: int
-    ) -> None:
-        """Judge an end that a reader was told of `generation`; `begun`: before it asked."""
-        log = self.ledger.log(key)
-        if generation > begun.generation or self._is_over(log, generation):
-            return
-        require(
-            high_watermark > begun.acked,
-            "H8 reads see what was acked",
-            f"{key.partition}: ends at {high_watermark}, {begun.acked} was acked before",
-        )
-        require(
-            high_watermark >= begun.high_watermark,
-            "H9 the end never falls",
-            f"{key.partition}: {high_watermark} after {begun.high_watermark}",
-        )
-        log.high_watermark_read = max(log.high_watermark_read, high_watermark)
-
-    def on_read(
-        self,
-        key: PartitionKey,
-        start: int,
-        records: Sequence[tuple[int, int]],
-        *,
-        generation: int,
-    ) -> None:
-        """Judge records that a reader got from `start` on, as (offset, value) (H2, H5, I12).
-
-        `generation`: of the image that it read by.
-        """
-        log = self.ledger.log(key)
-        if self._is_over(log, generation):
-            return
-        for expected, (offset, value) in enumerate(records, start):
-            require(offset == expected, "H5 no skip, no step back", f"{offset}, not {expected}")
-            committed = log.committed[offset][0] if offset < len(log.committed) else None
-            if committed == NOBODY_HAS[0]:
-                continue
-            require(
-                value == committed,
-                "H2 one value an offset",
-                f"{key.partition}: read {value} at {offset}, committed is {committed}",
-            )
 
 
 def may_lose_records(image: MetadataImage, key: PartitionKey) -> bool:

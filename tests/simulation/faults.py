@@ -8,6 +8,7 @@ from typing import Any
 from kafka_on_spark.errors import KafkaStorageError, RootAccessDeniedError
 from kafka_on_spark.ids import LOST, BrokerId, PartitionKey
 from tests.simulation.adapters import World
+from tests.simulation.cleaning import replica_at
 from tests.simulation.disks import Root, Table
 from tests.simulation.forging import FORGED, WAYS, forged_log
 from tests.simulation.invariants import no_acked_record_lost
@@ -41,7 +42,7 @@ class Faults:
         if name in ("kill", "freeze", "second driver"):
             nodes = [each.name for each in self._nodes() if each.is_alive and not each.is_frozen]
             return (name, self._node_at_work(nodes, rng)) if nodes else None
-        if name in ("cut off", "denied"):
+        if name in ("cut off", "denied", "nap"):
             return self._cut(name, rng)
         if name in ("thaw", "rejoin"):
             alive = [each for each in self._nodes() if each.is_alive]
@@ -59,7 +60,9 @@ class Faults:
         return self._to_broker(name, rng)
 
     def _to_broker(self, name: str, rng: random.Random) -> Event | None:
-        broker = self._down(rng) if name == "roll back" else self._broker(rng)
+        broker = self._to_restore() if name == "restore" else self._broker(rng)
+        if name == "roll back":
+            broker = self._down(rng)
         if broker is None:
             return None
         if name == "forge":
@@ -69,17 +72,32 @@ class Faults:
         return (name, str(broker))
 
     def _cut(self, name: str, rng: random.Random) -> Event | None:
-        """Return a client that loses sight of a root which others reach."""
+        """Return a client that loses sight of a root which others reach, or that sleeps through
+        the return of one that is away."""
         clients = [
             each.name for each in self._nodes() if each.is_alive and each.name.startswith("client")
         ]
-        return (name, rng.choice(clients), str(self._broker(rng))) if clients else None
+        brokers = [self._broker(rng)]
+        if name == "nap":
+            roots = self._world.disks.roots.values()
+            brokers = [each.broker_id for each in roots if not each.can_read]
+        if not clients or not brokers:
+            return None
+        calls = [str(rng.randint(20, 60))] if name == "nap" else []
+        return (name, rng.choice(clients), str(rng.choice(brokers)), *calls)
 
     def _down(self, rng: random.Random) -> int | None:
         """Return a broker that is fenced and whose root is away, if there is one."""
         brokers = self._ledger.image.brokers
         down = [each for each in brokers if self._is_down(each)]
         return rng.choice(down) if down else None
+
+    def _to_restore(self) -> int | None:
+        """Return a broker on whose disk a lost replica waits to be taken back."""
+        for root in self._world.disks.roots.values():
+            if any(self._is_lost(root, place) for place, _ in root.rotten):
+                return root.broker_id
+        return None
 
     def _is_down(self, broker_id: BrokerId) -> bool:
         is_fenced = not self._ledger.image.brokers[broker_id].is_online
@@ -105,6 +123,8 @@ class Faults:
         name, *about = event
         if name == "thaw":
             return self._thaw(about[0])
+        if name == "nap":
+            return self._nap(*about)
         if name in ("kill", "freeze", "clock jump", "cut off", "denied", "rejoin"):
             return self._to_node(name, *about)
         if name in ("metadata away", "metadata back"):
@@ -164,6 +184,25 @@ class Faults:
                 node.is_frozen = False
                 return True
         return False
+
+    def _nap(self, name: str, broker: str, calls: str) -> bool:
+        """Freeze a process between its looks while a root is back, which is away again when it goes
+        on."""
+        node = next((each for each in self._nodes() if each.name == name), None)
+        root = self._world.disks.root_of(int(broker))
+        tasks = [each for each in self._world.scheduler.tasks.values() if each.node is node]
+        is_between = all(each.operation == "sleep" for each in tasks)
+        if node is None or node.is_frozen or root.can_read or not is_between:
+            return False
+        node.is_frozen = node.was_frozen = True
+        root.can_read = root.can_write = True
+
+        def wake() -> None:
+            if node.is_frozen:
+                root.can_read = root.can_write = node.is_frozen = False
+
+        self._world.later(int(calls), wake)
+        return True
 
     def _to_node(self, name: str, about: str, *more: str) -> bool:
         node = next((each for each in self._nodes() if each.name == about), None)
@@ -323,6 +362,26 @@ class Faults:
                 root.rotten.discard((place, path))
                 return True
         return False
+
+    def _restore(self, root: Root) -> bool:
+        """Put back all files of a replica that was called lost: an operator has found the cause."""
+        damaged = [each for each in sorted(root.rotten) if self._is_lost(root, each[0])]
+        for place, path in damaged:
+            if place in root.tables and path in root.files.get(place, {}):
+                root.files[place][path] = path.rsplit("-", 1)[-1].removesuffix(".parquet")
+                root.rotten.discard((place, path))
+        return bool(damaged)
+
+    def _is_lost(self, root: Root, place: str) -> bool:
+        """Return whether the table there was called lost, and may be taken back."""
+        key, replica_uuid = replica_at(place)
+        partition, broker_id = self._ledger.image.partition(key), root.broker_id
+        if partition is None or broker_id not in partition.replicas:
+            return False
+        if partition.former_of(broker_id) is not None:
+            return partition.former_of(broker_id) == replica_uuid
+        is_lost = partition.directory_of(broker_id) == LOST
+        return is_lost and partition.uuid_of(broker_id) == replica_uuid
 
     def _rot(self, root: Root) -> bool:
         """Flip a bit of one segment."""

@@ -7,8 +7,9 @@ from kafka_on_spark.controller import silence, small_pass
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.silence import Silence
 from kafka_on_spark.controller.small_pass import SmallPass
-from kafka_on_spark.service import append_watch
+from kafka_on_spark.service import append_watch, probes
 from kafka_on_spark.service.append_watch import AppendWatch
+from kafka_on_spark.service.probes import ProbeResult
 from kafka_on_spark.service.term import LeaseWatch
 from tests.simulation.mutants import Mutant
 
@@ -50,6 +51,15 @@ def _not_put_back(*arguments: Any, **named: Any) -> bool:
     return False
 
 
+def _in_a_row(before: Any, probe: Any, error: str, session_ms: int) -> Silence:
+    since_ms = probe.ended_ms if before is None else before.since_ms
+    return Silence(since_ms, probe.ended_ms, 1 if before is None else before.count + 1, error)
+
+
+def _denies_nothing(self: Any) -> bool:
+    return False
+
+
 LONELY_MUTANTS = [
     Mutant("under a live lease nothing is decided", ((LeaseWatch, "is_over", _over),)),
     Mutant("only what is waited for is decided", ((append_watch, "small_pass", _for_all),)),
@@ -69,3 +79,15 @@ LONELY_MUTANTS = [
     ),
     Mutant("an append goes on without a disk", ((append_watch, "small_pass", _never),)),
 ]
+
+SOLE_MUTANTS = [
+    Mutant(
+        "a process that was frozen begins anew",
+        ((probes, "after_failure", _in_a_row),),
+    ),
+    Mutant(
+        "its own missing permission counts for nothing",
+        ((ProbeResult, "is_denied", property(_denies_nothing)),),
+    ),
+]
+"""Rules that show where nobody else brings news."""

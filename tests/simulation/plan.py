@@ -50,6 +50,9 @@ HEALING: Final = {"heal": 15, "thaw": 12, "metadata back": 40}
 UNCLEAN_EVERY: Final = 15
 """One seed in so many has a plan that leads to unclean elections."""
 
+RESTORED_EVERY: Final = 15
+"""One seed in so many has a plan in which lost replicas are put right, and taken back."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -134,6 +137,24 @@ def lonely(seed: int) -> Plan:
     )
 
 
+def sole(seed: int) -> Plan:
+    """Return a plan in which one client is alone: nobody else brings news of the roots that it can't
+    reach, may not write to, or sleeps through the return of."""
+    rng = random.Random(f"sole/{seed}")
+    danger = rng.choice([{"nap": 0.02, "offline": 0.01}, {"denied": 0.01, "rejoin": 0.002}])
+    return Plan(
+        seed=seed,
+        clients=("p1",),
+        steps=rng.choice([800, 1500]),
+        events=danger,
+        controllers=0,
+        replicators=0,
+        lag_ms=30_000,
+        session_ms=rng.choice([200, 400]),
+        is_lonely=True,
+    )
+
+
 def forged(seed: int) -> Plan:
     """Return a plan in which tables are set back while they serve, and changed by hand."""
     rng = random.Random(f"forged/{seed}")
@@ -190,7 +211,31 @@ def plan_of(seed: int) -> Plan:
         sweep_ms=rng.choice([100, 1000, 10_000]),
         verdict_ms=rng.choice([20, 100, 300, 2000]),
     )
+    if seed % RESTORED_EVERY == 3:
+        return _restored(plan)
     return _unclean(plan) if seed % UNCLEAN_EVERY == 7 else plan
+
+
+def _restored(plan: Plan) -> Plan:
+    """Return the plan with files that are damaged, and put right once the replica is called lost;
+    its new making takes many commits, so that the old one is found whole before that is in sync."""
+    return replace(
+        plan,
+        brokers=3,
+        partitions=1,
+        min_isr=2,
+        steps=1200,
+        call_faults={},
+        events={"rot": 0.05, "mend": 0.01, "restore": 0.3},
+        fetch_bytes=100,
+        lag_ms=2000,
+        session_ms=300,
+        skew_ms=0,
+        is_unclean=False,
+        delete_delay_ms=0,
+        sweep_ms=100,
+        verdict_ms=20,
+    )
 
 
 def _unclean(plan: Plan) -> Plan:

@@ -126,9 +126,8 @@ def restore_task(worker: Worker, order: RestoreOrder) -> RestoreResult:
 def probe_task(worker: Worker, order: ProbeOrder) -> ProbeResult:
     """Ask one root whether it answers, is its disk, and takes writes."""
     root = worker.world.disks.roots[order.root]
-    fault = worker.world.scheduler.call("probe", root)
     try:
-        if fault in FAILED:
+        if worker.world.scheduler.call("probe", root) in FAILED:
             raise KafkaStorageError("the root does not answer")
         root.check_reads()
         if root.directory_id != order.directory_id:

@@ -56,6 +56,7 @@ SOMETIMES = (
     "fault: offline",
     "fault: read-only",
     "fault: refused",
+    "fault: restore",
     "fault: roll back",
     "fault: rot",
     "fault: second driver",
