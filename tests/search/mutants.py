@@ -115,6 +115,16 @@ def _any_end(follower: Any, leader: Any) -> bool:
     return bool(follower.log_end_offset <= leader.log_end_offset)
 
 
+def _believed(before: Any, topic_id: Any, partition: Any, batches: Any) -> Any:
+    """Take the chain digests in the headers as they are."""
+    return batches[-1].chain_digest if batches else before
+
+
+def _end_by_epochs(follower: Any, leader: Any, end_offset: Any) -> Any:
+    """Keep what the epochs say that both share, whatever the chains say."""
+    return end_offset
+
+
 def _conclude_once(self: Any, reports: Any) -> Any:
     """Decide on the image of before, and commit that to whatever it has become."""
     decided = replication.conclude(self._metadata.image, reports)
@@ -149,6 +159,9 @@ WIPED = Scope(values="a", fencings=0, wipes=1, min_isr=2, has_late_rounds=False)
 
 _TRUE_MARK = simulated._cut_to(lambda self, log: self._order.partition.high_watermark)
 _UNMATCHED = (fetching, "ends_alike", _any_end)
+_UNCHECKED = (fetching, "check_fetch", _nothing)
+_ANY_LOG = (_UNMATCHED, _UNCHECKED)
+_BY_EPOCHS = (truncation, "shared_border", _end_by_epochs)
 _UNFENCED = (reports.ReplicaReport, "counts_in", _counts_unfenced)
 
 
@@ -222,19 +235,12 @@ CASES = [
 ]
 
 REDUNDANT = [
-    # Chain digests stand behind it: a log that parted from its leader's takes none of its records.
-    _case(
-        "a follower whose log is not its leader's is cut, or at least not counted",
-        APPENDS,
-        simulated.MUTANTS[2].patches[0],
-        _UNMATCHED,
-    ),
     # A report is made after the fetch has adopted, or has failed: nobody unfenced is in one.
     # Adopting gone as well: see the case "a follower adopts a leadership before it is counted".
     _case("only replicas fenced at the current epoch are counted", APPENDS, _UNFENCED),
     # Who has adopted shares its leader's log up to its end: only disks that lose commits and the
-    # lack of a cut make logs differ. The cut gone as well: see the case "is cut, or at least".
-    _case("only replicas whose log is the leader's are counted", APPENDS, _UNMATCHED),
+    # lack of a cut make logs differ. The cut gone as well: see `BEHIND_CHAINS`.
+    _case("only replicas whose log is the leader's are counted", APPENDS, *_ANY_LOG),
     # Decisions are taken anew on the newest image, and a log end only grows under one leadership,
     # so an old report says too little and never too much; a replica that was made anew since has
     # been fetched from a leader that had all that the report counts. See "one register".
@@ -267,18 +273,48 @@ REDUNDANT = [
 ]
 """Rules whose absence alone does no harm, each with what stands behind it."""
 
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A rule, and those that stand behind it: the harm is seen without all of them.
+
+    Attributes:
+        case: The rule; the scope is one in which the harm is.
+        behind: What is switched off with it.
+    """
+
+    case: Case
+    behind: tuple[tuple[Any, str, Any], ...]
+
+    @property
+    def together(self) -> Mutant:
+        """All of them switched off."""
+        mutant = self.case.mutant
+        return Mutant(mutant.rule, (*mutant.patches, *self.behind))
+
+
 BEHIND_CHAINS = [
-    _case(
-        "a follower cuts where it parts from its leader, not at the true high watermark",
-        BOTH,
-        (fetching._Fetcher, "_adopt", _TRUE_MARK),
+    # A fetch compares epochs and chain digests at the follower's end, and takes and counts nothing
+    # where one of them differs: each of the two is enough.
+    Pair(Case(simulated.MUTANTS[2], APPENDS), _ANY_LOG),
+    Pair(
+        _case(
+            "a follower cuts where it parts from its leader, not at the true high watermark",
+            BOTH,
+            (fetching._Fetcher, "_adopt", _TRUE_MARK),
+        ),
+        _ANY_LOG,
     ),
-    Case(simulated.MUTANTS[2], BOTH),
-    _case(
-        "a follower asks until both name the same epoch (KIP-279)",
-        TWICE,
-        (truncation, "divergence_offset", _one_question),
+    # Where the epochs leave too much, the cut goes down to where the chain digests agree; the same
+    # fetch compares the ends; and a batch whose chain digest does not compute is not taken.
+    Pair(
+        _case(
+            "a follower asks until both name the same epoch (KIP-279)",
+            TWICE,
+            (truncation, "divergence_offset", _one_question),
+        ),
+        (_BY_EPOCHS, *_ANY_LOG, (operations, "check_chain", _believed)),
     ),
 ]
-"""Rules behind which chain digests stand: without one, no harm within so many states as are
-searched. Their scopes are not searched whole, so that is no proof that they are redundant."""
+"""Rules behind which others stand. Without one of them there is no harm within so many states as are
+searched: their scopes are not searched whole, so that is no proof that they are redundant."""

@@ -8,6 +8,7 @@ import pytest
 from tests.search.mutants import BEHIND_CHAINS, CASES, REDUNDANT, TWICE
 from tests.search.scope import Scope
 from tests.search.search import Found, Search, State, search
+from tests.simulation.mutants import Mutant
 
 STATES_MAX = 400_000
 STRAY_MAX = 25_000
@@ -53,10 +54,27 @@ def test_a_rule_that_another_stands_behind_is_not_missed(case):
     assert found.violation is None, "\n".join([found.message, *found.path])
 
 
-@pytest.mark.parametrize("case", BEHIND_CHAINS, ids=lambda case: case.rule)
-def test_without_a_rule_that_chains_stand_behind_no_harm_is_near(case):
-    with case.mutant.alive():
-        found = search(case.scope, NEAR_MAX)
+@pytest.mark.parametrize("pair", BEHIND_CHAINS, ids=lambda pair: pair.case.rule)
+def test_a_rule_is_seen_to_be_missing_once_those_behind_it_are_gone(pair, record_property):
+    with pair.together.alive():
+        found = first_violation(pair.case.scope)
+
+    record_property("search", f"{found.states:,} states to {found.violation}: {pair.case.rule}")
+    assert found.violation not in (None, "crash"), f"{found.states} states, {found.message}"
+
+
+@pytest.mark.parametrize("pair", BEHIND_CHAINS, ids=lambda pair: pair.case.rule)
+def test_without_a_rule_that_others_stand_behind_no_harm_is_near(pair):
+    with pair.case.mutant.alive():
+        found = search(pair.case.scope, NEAR_MAX)
+
+    assert found.violation is None, "\n".join([found.message, *found.path])
+
+
+@pytest.mark.parametrize("pair", BEHIND_CHAINS, ids=lambda pair: pair.case.rule)
+def test_without_those_that_stand_behind_a_rule_no_harm_is_near(pair):
+    with Mutant(pair.case.rule, pair.behind).alive():
+        found = search(pair.case.scope, NEAR_MAX)
 
     assert found.violation is None, "\n".join([found.message, *found.path])
 

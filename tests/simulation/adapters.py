@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from kafka_on_spark.controller.sweep import SweepCourse
 from kafka_on_spark.errors import (
+    ClusterNotFoundError,
     CommitConflictError,
     CommitOutcomeUnknownError,
     CorruptLogError,
@@ -288,11 +289,12 @@ class SimulatedSegmentStore:
 
 
 class SimulatedMetadataLog:
-    """A MetadataLog of one process."""
+    """A MetadataLog of one process: of the cluster that stood at the path when it was opened."""
 
     def __init__(self, world: World, node: Node) -> None:
         self._world = world
         self._node = node
+        node.made = world.disks.made
 
     def read(self, *, from_offset: Offset, to_offset: Offset | None = None) -> list[MetadataBatch]:
         fault = self._world.scheduler.call("metadata read")
@@ -314,6 +316,8 @@ class SimulatedMetadataLog:
         made: list[MetadataBatch] = []
 
         def put() -> bool:
+            if self.is_replaced():
+                return False
             batch = disks.append_metadata(records, stamp, expected_offset)
             made.extend([] if batch is None else [batch])
             return batch is not None
@@ -326,6 +330,12 @@ class SimulatedMetadataLog:
     def _check_answers(self, fault: str | None) -> None:
         if self._world.disks.is_metadata_away or fault in FAILED:
             raise KafkaStorageError("the metadata root does not answer")
+        if self.is_replaced():
+            raise ClusterNotFoundError("another cluster was made at this path: open it anew")
+
+    def is_replaced(self) -> bool:
+        """Return whether another cluster stands at the path: its table is another one."""
+        return self._node.made != self._world.disks.made
 
     def maintain(self) -> None:
         """Nothing is due in memory."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_on_spark.errors import (
+    ClusterNotFoundError,
     CommitOutcomeUnknownError,
     InconsistentClusterError,
     KafkaOnSparkError,
@@ -23,7 +24,7 @@ from kafka_on_spark.service.reading import plan_reads, read_pieces
 from tests.simulation.adapters import World
 from tests.simulation.checker import Checker
 from tests.simulation.disks import values_in
-from tests.simulation.ledger import Moment, require
+from tests.simulation.ledger import PATH_IS_NO_CLUSTER, Moment, require
 from tests.simulation.processes import Driver
 from tests.simulation.scheduler import KilledError, Violation
 
@@ -57,6 +58,9 @@ class Program:
         while not self._stop.is_on:
             try:
                 self.once()
+            except ClusterNotFoundError as error:
+                self.seen["another cluster noticed"] += 1
+                raise KilledError from error  # whoever is started next opens that one
             except InconsistentClusterError as error:
                 raise Violation("a table is ahead of the metadata", str(error)) from error
             except KafkaOnSparkError as error:
@@ -309,6 +313,8 @@ class Appending(Program):
         self.seen["append split as before the topic grew"] += newest > len(plan.order.targets)
         if acks != "all":
             return
+        is_there = self.driver.node.made == self.driver.world.disks.made
+        require(is_there, PATH_IS_NO_CLUSTER, "acknowledged in a cluster that is gone")
         for number in parts:
             found = result.partitions[number]
             self.seen["dedup hit"] += found.is_duplicate

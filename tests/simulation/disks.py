@@ -140,6 +140,7 @@ class Disks:
         self.observer: Observer | None = None
         self.is_metadata_away = False
         self.sweep_hint: SweepCourse | None = None
+        self.made = 0
 
     def add(self, broker_id: int) -> Root:
         """Put a new disk where `broker_id`'s root is."""
@@ -147,6 +148,16 @@ class Disks:
         root = Root(BrokerId(broker_id), url, DirectoryId(f"dir{broker_id}"))
         self.roots[url] = root
         return root
+
+    def make_again(self) -> None:
+        """Delete the cluster: what is made at its paths then stands on other disks."""
+        self.made += 1
+        self.image, self.batches, self.snapshots = MetadataImage(), [], []
+        self.sweep_hint = None
+        for root in self.roots.values():
+            root.directory_id = DirectoryId(f"made{self.made}dir{root.broker_id}")
+            for content in (root.tables, root.files, root.rotten, root.damaged, root.lost):
+                content.clear()
 
     def root_of(self, broker_id: int) -> Root:
         """Return a broker's root."""

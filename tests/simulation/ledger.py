@@ -16,6 +16,9 @@ from tests.simulation.scheduler import Violation
 NOBODY_HAS = (-1, -1)
 """What stands in place of a committed record that was on no live disk when it was committed."""
 
+PATH_IS_NO_CLUSTER = "I25 a path is no cluster"
+"""Whoever has a cluster open changes nothing in another that is made at its path."""
+
 Position = tuple[int, int]
 """(epoch, offset)."""
 
@@ -100,6 +103,11 @@ class Ledger:
         if found is None:
             found = self.logs[key] = Log()
         return found
+
+    def forget(self) -> None:
+        """Begin anew: another cluster was made. Other topics have other ids."""
+        self.home_of.clear()
+        self.lost_tables.clear()
 
     @property
     def image(self) -> MetadataImage:

@@ -20,7 +20,7 @@ from kafka_on_spark.metadata.records import (
     PartitionChangeRecord,
 )
 from tests.simulation.clients import TOPIC, split
-from tests.simulation.ledger import Ledger, require
+from tests.simulation.ledger import PATH_IS_NO_CLUSTER, Ledger, require
 from tests.simulation.plan import Plan
 from tests.simulation.scheduler import Node
 
@@ -87,6 +87,10 @@ class Passes:
         """Check one commit to the metadata log, and take note of it."""
         task = self._world.scheduler.current
         author = "nobody" if task is None else task.node.name
+        is_its_own = task is None or task.node.made == self._world.disks.made
+        require(
+            is_its_own, PATH_IS_NO_CLUSTER, f"{author} commits to a cluster that was made since"
+        )
         first = batch.records[0]
         is_small = isinstance(first, ControllerRecord) and first.cause == SMALL_PASS
         if (

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from kafka_on_spark.controller import topics
-from kafka_on_spark.ids import DirectoryId
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import Stamp
 from kafka_on_spark.service import metadata_service
@@ -93,7 +92,9 @@ class Simulation:
         self.world = World(Scheduler(), disks)
         self.checker = Checker(disks, self.world.seen)
         self.workers = Workers(self.world, plan.seed, random.Random(f"skews/{plan.seed}"))
-        self.faults = Faults(plan, self.world, self.checker.ledger, self._all_nodes)
+        self.faults = Faults(
+            plan, self.world, self.checker.ledger, self._all_nodes, self._make_again
+        )
         self.world.are_clocks_right = plan.are_clocks_right
         self._create()
         disks.observer = self.checker
@@ -107,8 +108,22 @@ class Simulation:
 
     def _create(self) -> None:
         """Make the cluster and its topic, before anything goes wrong."""
+        for number in range(1, self.plan.brokers + 1):
+            self.world.disks.add(number)
+        self._make("first")
+
+    def _make_again(self) -> None:
+        """Delete the cluster and make another at its path, while processes have the old one open."""
+        disks = self.world.disks
+        disks.make_again()
+        self.checker.ledger.forget()
+        disks.observer = None
+        self._make(f"made{disks.made}first")
+        disks.observer = self.checker
+
+    def _make(self, name: str) -> None:
         plan, disks = self.plan, self.world.disks
-        roots = [disks.add(number) for number in range(1, plan.brokers + 1)]
+        roots = list(disks.roots.values())
         settings = {
             "delivery.timeout.ms": TIMEOUT_MS,
             "broker.session.timeout.ms": plan.session_ms,
@@ -121,12 +136,14 @@ class Simulation:
             "replica.verdict.delay.ms": plan.verdict_ms,
         }
         brokers = [
-            (each.broker_id, each.url, None, DirectoryId(f"dir{each.broker_id}")) for each in roots
+            (each.broker_id, each.url, None, each.directory_id)
+            for each in roots
+            if each.directory_id is not None
         ]
         stamp = Stamp(time_ms=STARTED_AT_MS)
-        made = create_cluster(MetadataImage(), "simulated", brokers, settings)
+        made = create_cluster(MetadataImage(), f"simulated{name}", brokers, settings)
         disks.append_metadata(made.records, stamp, disks.image.offset)
-        uuids = iter(f"first{number}" for number in range(100))
+        uuids = iter(f"{name}{number}" for number in range(100))
         topic = topics.create_topic(
             disks.image,
             TOPIC,
@@ -158,16 +175,16 @@ class Simulation:
                 0,
             )
         for number in range(1, self.plan.controllers + 1):
-            self._programs[f"controller{number}"] = (self._make(Controller), 0)
+            self._programs[f"controller{number}"] = (self._maker(Controller), 0)
         for number in range(1, self.plan.replicators + 1):
-            self._programs[f"replicator{number}"] = (self._make(Replicator), 0)
-        self._programs["reader"] = (self._make(Reader), 0)
-        self._programs["admin"] = (self._make(Admin), 0)
+            self._programs[f"replicator{number}"] = (self._maker(Replicator), 0)
+        self._programs["reader"] = (self._maker(Reader), 0)
+        self._programs["admin"] = (self._maker(Admin), 0)
         for name in self._programs:
             self._weights[name] = 0.1 + self._rng.random()
             self._start(name)
 
-    def _make(self, kind: type[Program]) -> Callable[[Driver], Program]:
+    def _maker(self, kind: type[Program]) -> Callable[[Driver], Program]:
         return lambda driver: kind(driver, self.checker, self._stop)
 
     def _start(self, name: str) -> None:
