@@ -79,7 +79,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--batches", type=_count, default=1000, help="of the micro-batch's query")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON in place of a table")
-    form.add_argument("--markdown", action="store_true", help="print a table of the README")
+    form.add_argument("--markdown", action="store_true", help="print the table of docs/measured.md")
     parser.add_argument(
         "--dir", type=_folder, help="on the disk to measure (default: the system's)"
     )

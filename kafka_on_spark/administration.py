@@ -69,8 +69,11 @@ class Administration:
         """Create a topic: one commit, and no table until the first append.
 
         Raises:
-            InvalidTopicError, TopicAlreadyExistsError, InvalidPartitionsError,
-            InvalidReplicationFactorError, InvalidReplicaAssignmentError, InvalidConfigError.
+            InvalidTopicError: The name is not allowed.
+            TopicAlreadyExistsError: There is a topic of that name.
+            InvalidPartitionsError, InvalidReplicationFactorError: Too few, or too many.
+            InvalidReplicaAssignmentError: Replicas stand where none can.
+            InvalidConfigError: A setting is unknown or its value not allowed.
         """
         return self._command(
             commands.CREATE_TOPIC,
@@ -94,8 +97,9 @@ class Administration:
         `replica_assignment` names the brokers of each new partition, the preferred leader first.
 
         Raises:
-            UnknownTopicOrPartitionError, InvalidPartitionsError, InvalidReplicationFactorError,
-            InvalidReplicaAssignmentError.
+            UnknownTopicOrPartitionError: There is no such topic.
+            InvalidPartitionsError, InvalidReplicationFactorError: Too few, or too many.
+            InvalidReplicaAssignmentError: Replicas stand where none can.
         """
         return self._command(
             commands.ADD_PARTITIONS, name=name, to=to, replica_assignment=replica_assignment
@@ -108,7 +112,8 @@ class Administration:
         "drop" them. Kafka can't remove partitions.
 
         Raises:
-            UnknownTopicOrPartitionError, InvalidPartitionsError, PolicyViolationError,
+            UnknownTopicOrPartitionError: There is no such topic.
+            InvalidPartitionsError, PolicyViolationError: What is asked for is not allowed.
             InvalidRequestError: `records` is neither word.
         """
         return self._command(commands.REMOVE_PARTITIONS, name=name, to=to, records=records)
@@ -127,7 +132,8 @@ class Administration:
         """Set a topic's settings; None removes one.
 
         Raises:
-            UnknownTopicOrPartitionError, InvalidConfigError.
+            UnknownTopicOrPartitionError: There is no such topic.
+            InvalidConfigError: A setting is unknown or its value not allowed.
         """
         self._command(commands.ALTER_TOPIC_CONFIGS, name=name, configs=configs)
 
@@ -154,7 +160,8 @@ class Administration:
 
         Raises:
             InvalidRequestError: A bad id, rack or mode.
-            InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError.
+            InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError: The root
+                can't be this broker's.
         """
         url, number, options = normalize(root), BrokerId(broker_id), self._services.options
         directory_id = prepare_broker(self._root, self.image, number, url, rack, options, root_mode)
@@ -315,7 +322,8 @@ class Administration:
         New queries start from them. One that runs under the group's name commits its own again.
 
         Raises:
-            InvalidGroupIdError, UnknownTopicOrPartitionError.
+            InvalidGroupIdError, UnknownTopicOrPartitionError: The group's name is not allowed, or a
+                partition does not exist.
             OffsetOutOfRangeError: One is below the log start or above the high watermark.
         """
         check_mapping(offsets, "offsets", "partitions and offsets")

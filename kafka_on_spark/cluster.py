@@ -196,12 +196,13 @@ class Cluster(Reassigning):
         `expected_offsets`: append only if partitions end there. `configs`: auto.controller=false.
 
         Raises:
-            UnknownTopicOrPartitionError, InvalidRequestError, InvalidRecordError,
-            MessageTooLargeError, NotEnoughReplicasError: Nothing was appended.
+            UnknownTopicOrPartitionError, InvalidRequestError: Nothing was appended.
+            InvalidRecordError, MessageTooLargeError: Nothing was appended.
+            NotEnoughReplicasError: Nothing was appended.
             RequestTimedOutError, NotEnoughReplicasAfterAppendError: Unknown; retry with the
                 same producer and sequence.
-            DuplicateSequenceError, OutOfOrderSequenceError, ProducerFencedError,
-            UnexpectedOffsetError: As their docstrings say.
+            DuplicateSequenceError, OutOfOrderSequenceError: As their docstrings say.
+            ProducerFencedError, UnexpectedOffsetError: As their docstrings say.
         """
         is_spark = is_frame(records)
         if is_spark:

@@ -3,8 +3,9 @@
 Apache Kafka 4.3.1, three combined nodes (KRaft) on loopback, replication factor 3,
 min.insync.replicas 2, acks=all, nothing flushed; Spark 4.2.0 `local[2]` with its Kafka connector
 4.2.0, kafka-clients 3.9.2 (plain Java 4.3.1). 2 virtual cores (KVM, Xeon), 23 GiB, ext4 on a
-virtio disk, Linux 6.18, Java 17: a machine of the kind that the README's figures are from. They
-were measured before 2026-11-21; the record has no day. The rows are those of `Bench.frame`.
+virtio disk, Linux 6.18, Java 17: a machine of the kind that the figures of docs/measured.md are
+from. They were measured before 2026-11-21; the record has no day. The rows are those of
+`Bench.frame`.
 """
 
 from typing import Final

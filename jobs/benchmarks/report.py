@@ -134,7 +134,7 @@ def as_text(machine: dict[str, Any], rows: Sequence[Row]) -> str:
 
 
 def as_markdown(machine: dict[str, Any], rows: Sequence[Row]) -> str:
-    """Return the rows as a table of the README, under a line on the machine."""
+    """Return the rows as the table of docs/measured.md, under a line on the machine."""
     said = ", ".join(f"{name} {value}" for name, value in machine.items())
     table = [COLUMNS, ("---",) * len(COLUMNS), *(cells(each) for each in rows)]
     lines = [f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in table]

@@ -35,7 +35,7 @@ ADVICE: Final = (
     f"install kafka_on_spark {__version__} there (by pip, or in the executors' image), or send an"
     " environment along (--archives environment.tar.gz#environment, with"
     " PYSPARK_PYTHON=./environment/bin/python), or, where Spark runs on this machine alone, import"
-    " kafka_on_spark before the session is made: see 'Real clusters' in the README"
+    " kafka_on_spark before the session is made: see docs/clusters-and-stores.md"
 )
 
 PROBES_MAX: Final = 64

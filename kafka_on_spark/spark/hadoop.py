@@ -82,7 +82,7 @@ def _unreachable(url: str, said: str) -> str:
     reason = said.splitlines()[0].replace(f"{url}: ", "", 1)[:_REASON_LETTERS_MAX]
     parts = urlsplit(url)
     prefix = bucket_prefix(url)
-    what = f"spark.hadoop.{prefix}* (README, On S3)" if prefix else "spark.hadoop.*"
+    what = f"spark.hadoop.{prefix}* (docs/clusters-and-stores.md)" if prefix else "spark.hadoop.*"
     return (
         f"Spark itself can't read {parts.scheme}://{parts.netloc} ({reason}): tell its session"
         f" where that is and who it is by {what}, {_INSTEAD}"

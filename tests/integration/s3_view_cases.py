@@ -20,6 +20,7 @@ from kafka_on_spark.spark.opening import replica_store
 from kafka_on_spark.spark.session import build_session
 from kafka_on_spark.storage.roots import StorageOptions, filesystem
 from tests.integration.frames import bytes_of
+from tests.pages import page
 from tests.storage.faulty_s3 import faulty_s3
 from tests.storage.object_stores import SECRET, two_stores
 
@@ -29,10 +30,10 @@ ASSIGNMENT = {0: [2, 1, 3], 1: [3, 2, 1], 2: [1, 2, 3]}
 COUNT = 60
 
 
-def settings_of_readme():
-    """Return the settings for Spark that the README gives for such views."""
+def settings_of_the_page():
+    """Return the settings for Spark that docs/clusters-and-stores.md gives for such views."""
     found = re.findall(
-        r"^ +--conf (spark\.jars\.\w+)=(\S+)", (ROOT / "README.md").read_text(), re.M
+        r"^ +--conf (spark\.jars\.\w+)=(\S+)", page("docs/clusters-and-stores.md"), re.M
     )
     assert [name for name, _ in found] == ["spark.jars.packages", "spark.jars.excludes"]
     return dict(found)
@@ -65,7 +66,7 @@ def spark(stores):
             # Who is not let in is not asked for minutes.
             "spark.hadoop.fs.s3a.attempts.maximum": 1,
             "spark.hadoop.fs.s3a.retry.limit": 1,
-            **settings_of_readme(),
+            **settings_of_the_page(),
         },
     )
     session.sparkContext.setLogLevel("OFF")
@@ -155,6 +156,9 @@ def test_a_bucket_that_denies_spark_is_named_in_one_sentence(spark, tmp_path):
     message = refused.value.message
     assert message.startswith("Spark itself can't read s3a://kos-other (")
     assert "Status Code: 403" in message
-    assert "by spark.hadoop.fs.s3a.bucket.kos-other.* (README, On S3), or read with" in message
+    assert (
+        "by spark.hadoop.fs.s3a.bucket.kos-other.* (docs/clusters-and-stores.md), or read with"
+        in message
+    )
     assert "\n" not in message
     assert SECRET not in message

@@ -1,18 +1,18 @@
-"""The README's queries read what is committed, and nothing else, off a replica's plain table.
+"""The queries of docs/look-into-it.md read what is committed, and nothing else, off a replica's plain table.
 
-Neither engine is ours: delta-spark, and Polars (by delta-rs). The queries are taken from the README.
+Neither engine is ours: delta-spark, and Polars (by delta-rs). The queries are taken from the page.
 """
 
 import pytest
 
 from tests.cluster.disks import new_disks
-from tests.integration.test_readme import BLOCKS
+from tests.pages import blocks
 
 pytestmark = pytest.mark.integration
 
 
 def block_with(text):
-    [found] = [block for block in BLOCKS if text in block]
+    [found] = [each for each in blocks("docs/look-into-it.md", "python") if text in each]
     return found
 
 
@@ -62,7 +62,7 @@ def test_the_topic_has_all_that_a_query_could_get_wrong(disks):
     assert offsets[2].high_watermark == 0  # has no table
 
 
-def test_the_readmes_query_for_spark_reads_what_is_committed(spark, disks):
+def test_the_pages_query_for_spark_reads_what_is_committed(spark, disks):
     names = {"spark": spark, "cluster": disks.cluster}
 
     exec(block_with("import COMMITTED"), names)
@@ -73,7 +73,7 @@ def test_the_readmes_query_for_spark_reads_what_is_committed(spark, disks):
     assert sorted(rows) == expected(disks.cluster)
 
 
-def test_the_readmes_query_for_polars_reads_what_is_committed(disks):
+def test_the_pages_query_for_polars_reads_what_is_committed(disks):
     names = {"cluster": disks.cluster}
 
     exec(block_with("import polars"), names)

@@ -1,4 +1,7 @@
-"""The README's first question to the metadata table, without Spark: it shows leaders that stand."""
+"""The first question of docs/look-into-it.md to the metadata table shows leaders that stand.
+
+It is asked without Spark.
+"""
 
 import re
 
@@ -7,13 +10,11 @@ from deltalake import DeltaTable, QueryBuilder
 
 from kafka_on_spark.inspect.queries import ISR_HISTORY
 from tests.cluster.disks import new_disks, records
-from tests.launcher.projects import ROOT
-
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+from tests.pages import page
 
 
-def test_the_first_query_of_the_readme_shows_the_leaders_that_stand():
-    text = re.search(r'spark\.sql\(f?"""(.*?)"""\)', README, re.S)[1]
+def test_the_first_query_of_the_page_shows_the_leaders_that_stand():
+    text = re.search(r'spark\.sql\(f?"""(.*?)"""\)', page("docs/look-into-it.md"), re.S)[1]
     with new_disks() as disks:
         cluster = disks.cluster
         cluster.create_topic("flights", partitions=4, replication_factor=3)

@@ -1,4 +1,4 @@
-"""The README's console is true: its calls say what it says they do."""
+"""The console of the command line's page is true: its calls say what it says they do."""
 
 import os
 import re
@@ -6,11 +6,11 @@ import shlex
 
 import pytest
 
-from tests.cli.conftest import ROOT, CommandLine
+from tests.cli.conftest import CommandLine
 from tests.cluster.disks import new_disks
+from tests.pages import blocks
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-[CONSOLE] = re.findall(r"^```console\n(.*?)^```$", README, re.M | re.S)
+[CONSOLE] = blocks("docs/command-line.md", "console")
 CALLS = re.findall(r"^\$ kafka-on-spark (.*)\n((?:(?!\$ ).*\n)*)", CONSOLE, re.M)
 REASSIGNMENT = '{"partitions": [{"topic": "flights", "partition": 3, "replicas": [3, 1, 2]}]}'
 
@@ -32,7 +32,7 @@ def call(tmp_path, monkeypatch):
         yield CommandLine(str(disks.metadata_root))
 
 
-def test_calls_of_the_readme_say_what_it_says(call):
+def test_calls_of_the_page_say_what_it_says(call):
     assert len(CALLS) == 5
     for arguments, expected in CALLS:
         words, _, source = arguments.partition(" <")
