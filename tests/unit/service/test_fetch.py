@@ -248,6 +248,8 @@ def test_a_refusal_says_who_refuses_and_why(happens, broker_id, error, is_bad):
     report = two.fetch(partition("1 2"))
 
     refused = [each for each in (report.leader, *report.followers) if each.error_code != NO_ERROR]
+    assert report.leader.broker_id == 1
+    assert {each.broker_id for each in report.followers} <= {2}
     assert [(each.broker_id, each.error_code) for each in refused] == [(broker_id, error.code)]
     assert refused[0].is_bad is is_bad
     if broker_id == 2:
