@@ -7,7 +7,7 @@ claims has just tried its append on the image that it claims on.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,12 +17,10 @@ from kafka_on_spark.controller.restoring import WholeReplica
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.silence import GAPS_A_SESSION
 from kafka_on_spark.controller.small_pass import (
-    SESSIONS_UNDISPUTED,
     Facts,
     SmallPass,
     heard_of,
     lost_words,
-    put_back_by_others,
     small_pass,
 )
 from kafka_on_spark.errors import (
@@ -39,6 +37,7 @@ from kafka_on_spark.ids import LOST, BrokerId, PartitionKey
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock
+from kafka_on_spark.service.disputes import Disputes
 from kafka_on_spark.service.metadata_service import MetadataService
 from kafka_on_spark.service.probes import FailedProbes, ProbeResult, RunProbes, probe_orders
 from kafka_on_spark.service.term import LeaseWatch
@@ -135,7 +134,7 @@ class AppendWatch:
         self._probe_at_ms = 0.0
         self._warn_at_ms = 0.0
         self._has_news = False
-        self._disputes: dict[tuple[PartitionKey, BrokerId], tuple[int, bool]] = {}
+        self._disputes = Disputes(ports.metadata, ports.clock)
 
     def look(self, waits: Sequence[Wait]) -> None:
         """Do what is due for partitions that still wait after their last try."""
@@ -153,10 +152,24 @@ class AppendWatch:
                 whole = self._find_whole()
                 now_ms = self._clock.monotonic_ms()
                 self._decide(self._probe(now_ms), whole, now_ms, is_over)
+                self._look_up_disputes()
             except _METADATA_AWAY as error:
                 log.debug("no small pass: %s", error)
             self._probe_at_ms = now_ms + self._failed.next_in_ms(self._session_ms())
         self._warn()
+
+    def _look_up_disputes(self) -> None:
+        """Look up who fails for half a session where no controller shows itself, so that the
+        decision need not wait for it."""
+        now_ms, half_ms = self._clock.monotonic_ms(), self._session_ms() / 2
+        failing = [
+            each
+            for each in self._failed
+            if (known := self._failed.of(each)) is not None and now_ms - known.since_ms >= half_ms
+        ]
+        if failing and self._may_decide():
+            waits = {each.key: each.partition for each in self._waits.values()}
+            self._disputes.look_early(waits, failing)
 
     def _members(self) -> frozenset[BrokerId]:
         """Return who is in sync in what is waited for."""
@@ -234,7 +247,7 @@ class AppendWatch:
             silent=silent,
             before=dict(self._before),
             answering=answering,
-            put_back=self._put_back(due, silent),
+            put_back=self._disputes.put_back(due, silent),
             whole=whole,
             reached_elsewhere=self._reached_elsewhere,
             lease=self._lease.seen,
@@ -256,35 +269,6 @@ class AppendWatch:
         if (self._clock.monotonic_ms() - known_ms) * GAPS_A_SESSION > self._session_ms():
             return ControllerResult([], SmallPass(is_late=True))
         return small_pass(image, facts)
-
-    def _put_back(
-        self, due: Mapping[PartitionKey, PartitionRegistration], silent: Mapping[BrokerId, str]
-    ) -> frozenset[tuple[PartitionKey, BrokerId]]:
-        """Return the replicas that others have put back after a small pass, lately."""
-        replicas = [
-            (key, broker_id)
-            for key, partition in due.items()
-            for broker_id in sorted(partition.isr & silent.keys())
-        ]
-        now_ms, session_ms = self._clock.monotonic_ms(), self._session_ms()
-        old = [each for each in replicas if self._disputed_at(each) < now_ms - session_ms]
-        if old:
-            start = self._metadata.offset_at(
-                self._clock.now_ms() - SESSIONS_UNDISPUTED * session_ms
-            )
-            end = self._metadata.image.offset
-            before = self._metadata.image_at(min(start, end))
-            batches = self._metadata.batches(min(start, end), end)
-            for key, broker_id in old:
-                is_back = put_back_by_others(
-                    before, batches, key, broker_id, is_own=self._metadata.is_own_change
-                )
-                self._disputes[key, broker_id] = (now_ms, is_back)
-        return frozenset(each for each in replicas if self._disputes[each][1])
-
-    def _disputed_at(self, replica: tuple[PartitionKey, BrokerId]) -> float:
-        looked_at_ms, _ = self._disputes.get(replica, (float("-inf"), False))
-        return looked_at_ms
 
     def is_blocked(self, key: PartitionKey) -> bool:
         """Return whether to try a partition again is of no use: it stands as it stood, and a

@@ -7,7 +7,7 @@ from kafka_on_spark.controller import silence, small_pass
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.silence import Silence
 from kafka_on_spark.controller.small_pass import SmallPass
-from kafka_on_spark.service import append_watch, probes
+from kafka_on_spark.service import append_watch, disputes, probes
 from kafka_on_spark.service.append_watch import AppendWatch
 from kafka_on_spark.service.probes import ProbeResult
 from kafka_on_spark.service.term import LeaseWatch
@@ -75,7 +75,7 @@ LONELY_MUTANTS = [
     ),
     Mutant(
         "whom another has put back is not taken out again",
-        ((append_watch, "put_back_by_others", _not_put_back),),
+        ((disputes, "put_back_by_others", _not_put_back),),
     ),
     Mutant("an append goes on without a disk", ((append_watch, "small_pass", _never),)),
 ]

@@ -324,6 +324,21 @@ def test_where_no_small_pass_comes_the_partition_is_tried_on(why):
     assert not world.watch.is_blocked(KEY)
 
 
+def test_a_history_that_is_read_slowly_keeps_no_small_pass_from_coming(monkeypatch):
+    world = World()
+    world.codes[1] = AWAY
+    whole = MetadataService.image_at
+
+    def slowly(self, *arguments):
+        world.clock.advance(SESSION_MS)
+        return whole(self, *arguments)
+
+    monkeypatch.setattr(MetadataService, "image_at", slowly)
+
+    assert world.wait(10 * SESSION_MS) <= 3 * SESSION_MS
+    assert world.partition.isr == {2, 3}
+
+
 def test_nobody_takes_out_again_whom_another_has_put_back():
     world = World()
     world.codes[1] = AWAY
