@@ -7,7 +7,7 @@ disk has lost commits is suspect: what it holds is nobody's fault, and it must n
 
 from dataclasses import replace
 
-from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from tests.simulation.disks import Root, Table, values_of
@@ -240,7 +240,8 @@ def truncation_floor(
     the high watermark.
 
     A late task of a leadership in between may take one from a replica on which nothing rests: its
-    fence can't know of the newer leadership (found by search).
+    fence can't know of the newer leadership (found by search). So may one that follows a leader
+    whose disk was changed since: planned before the high watermark rose, it can't know of that.
     """
     partition = ledger.image.partition(key)
     broker_id = table.identity.broker_id
@@ -262,7 +263,8 @@ def truncation_floor(
             "I14 truncation floor",
             f"{key.partition} on {broker_id}: cut to {after.log_end_offset}",
         )
-    if is_late and broker_id not in partition.isr | partition.elr:
+    is_changed = _is_suspect(ledger, key, partition, partition.leader)
+    if (is_late or is_changed) and broker_id not in partition.isr | partition.elr:
         return
     start = max(after.log_end_offset, partition.log_start_offset, before.log_start_offset)
     end = min(before.log_end_offset, partition.high_watermark)
@@ -277,6 +279,13 @@ def truncation_floor(
             "I14 truncation floor",
             f"{key.partition} on {broker_id}: committed {is_same} from {start} on was cut",
         )
+
+
+def _is_suspect(
+    ledger: Ledger, key: PartitionKey, partition: PartitionRegistration, leader: BrokerId | None
+) -> bool:
+    table = None if leader is None else ledger.disks.replica_table(partition, key, leader)
+    return table is not None and table.is_suspect
 
 
 def integrity(

@@ -43,6 +43,13 @@ def test_what_was_changed_by_hand_is_neither_read_nor_copied_nor_elected(first):
     assert failed is None, failure_text(failed)
 
 
+def test_who_follows_a_leader_that_was_changed_is_cut_where_nothing_rests_on_it():
+    """A task from before the high watermark rose: its leader was changed by hand meanwhile."""
+    outcome = simulate(forged(704))
+
+    assert outcome.violation is None, failure_text(outcome)
+
+
 def test_everything_of_it_happened():
     met: Counter[str] = Counter()
     for first in range(0, SEEDS, CHUNK):
