@@ -181,7 +181,9 @@ class SimulatedReplicaLog:
                 return False
             return self._world.disks.commit(self._address, version, change)
 
-        if self._world.disks.table(self._address) is None:
+        if fault == "torn":  # the power went between the file's name and its bytes
+            self._world.disks.commit_nothing(self._address, version)
+        if fault == "torn" or self._world.disks.table(self._address) is None:
             raise CommitOutcomeUnknownError("the store failed while committing")
         _commit(self._world, self._node, fault, put)
         after = state.apply(change)

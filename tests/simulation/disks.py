@@ -7,7 +7,7 @@ recognised without any encoding.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from kafka_on_spark.controller.sweep import SweepCourse
@@ -115,6 +115,11 @@ class Root:
             raise KafkaStorageError("the root is not the disk it was")
 
 
+def empty_commit(state: ReplicaState) -> ReplicaState:
+    """Return what a table is after a commit without actions."""
+    return replace(state, version=state.version + 1)
+
+
 class Observer(Protocol):
     """Who is told of every effect, right after it."""
 
@@ -177,6 +182,12 @@ class Disks:
         if self.observer is not None:
             self.observer.on_commit(self.roots[address.root], table, before, change)
         return True
+
+    def commit_nothing(self, address: ReplicaAddress, version: int) -> None:
+        """Put an empty commit at `version` if that is the next one: a version without actions."""
+        table = self.table(address)
+        if table is not None and table.state.version + 1 == version:
+            table.states.append(empty_commit(table.state))
 
     def remove(self, root: Root, place: str) -> None:
         """Remove a replica's folder, if it is there."""

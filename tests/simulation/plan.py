@@ -7,7 +7,7 @@ from typing import Final
 
 CALL_FAULTS: Final = {
     "load": ("stale", "failed", "mistaken", "slow", "hung"),
-    "commit": ("lost", "unsaid", "delayed", "settled", "refused", "slow", "hung"),
+    "commit": ("lost", "unsaid", "delayed", "settled", "refused", "slow", "hung", "torn"),
     "metadata append": ("lost", "unsaid", "delayed", "settled", "refused", "slow", "hung"),
     "metadata read": ("failed", "slow", "hung"),
     "copy": ("failed", "slow", "hung"),
@@ -146,7 +146,7 @@ def remade(seed: int) -> Plan:
         partitions=rng.choice([1, 2]),
         steps=rng.choice([600, 1200]),
         call_faults=rng.choice(
-            [{}, {"slow": 0.02}, {"delayed": 0.03, "unsaid": 0.02, "slow": 0.02}]
+            [{"torn": 0.03}, {"slow": 0.02}, {"delayed": 0.03, "unsaid": 0.02, "slow": 0.02}]
         ),
         events={"make again": 0.003, **{each: rare[each] for each in rare if rng.random() < 0.5}},
         twin_chance=rng.choice([0.0, 0.1]),
@@ -206,7 +206,9 @@ def plan_of(seed: int) -> Plan:
     def swarm(names: dict[str, float]) -> dict[str, float]:
         return {name: most * rng.random() for name, most in names.items() if rng.random() < 0.5}
 
-    calls = sorted({fault for faults in CALL_FAULTS.values() for fault in faults} - {"hung"})
+    calls = sorted(
+        {fault for faults in CALL_FAULTS.values() for fault in faults} - {"hung", "torn"}
+    )
     plan = Plan(
         seed=seed,
         brokers=rng.choice([3, 3, 4]),

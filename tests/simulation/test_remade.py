@@ -15,7 +15,13 @@ from tests.simulation.test_simulation import failure_text
 SEEDS = 30
 MUTANT_SEEDS_MAX = 20
 
-SOMETIMES = ("another cluster noticed", "append acks=all", "fault: freeze", "fault: make again")
+SOMETIMES = (
+    "another cluster noticed",
+    "append acks=all",
+    "fault: torn",
+    "fault: freeze",
+    "fault: make again",
+)
 
 
 def _is_not_asked(self: SimulatedMetadataLog) -> bool:
