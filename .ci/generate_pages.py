@@ -47,9 +47,8 @@ def command_line() -> str:
 
 
 def _help_of(option: Any, context: Context) -> tuple[str, str]:
-    record = option.get_help_record(context)
-    assert record is not None, f"{option.name} is hidden"
-    return record
+    names, meaning = option.get_help_record(context)
+    return names, meaning
 
 
 def _table(rows: Iterable[tuple[str, str]]) -> str:

@@ -75,3 +75,17 @@ def test_calls_of_the_command_line_have_options_that_are_there(name):
         known = {each for option in VERBS[found[1]].params for each in option.opts}
         given = set(re.findall(r"(?<!\S)--[a-z][a-z-]*", found[2]))
         assert given <= known | {"--help"}, call
+
+
+def test_options_of_tests_that_a_page_names_are_there():
+    sources = "".join(file.read_text() for file in (ROOT / "tests").rglob("conftest.py"))
+    known = {*re.findall(r'addoption\(\s*"(--[a-z0-9-]+)"', sources), "--dist", "--help"}
+    calls = [
+        call
+        for text in PAGES.values()
+        for call in re.findall(r"\bpytest( [^`\n]*--[^`\n]*)", text)
+    ]
+
+    assert len(calls) >= 5
+    for call in calls:
+        assert set(re.findall(r"(?<!\S)--[a-z][a-z0-9-]*", call)) <= known, call
