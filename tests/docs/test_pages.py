@@ -81,9 +81,7 @@ def test_options_of_tests_that_a_page_names_are_there():
     sources = "".join(file.read_text() for file in (ROOT / "tests").rglob("conftest.py"))
     known = {*re.findall(r'addoption\(\s*"(--[a-z0-9-]+)"', sources), "--dist", "--help"}
     calls = [
-        call
-        for text in PAGES.values()
-        for call in re.findall(r"\bpytest( [^`\n]*--[^`\n]*)", text)
+        call for text in PAGES.values() for call in re.findall(r"\bpytest( [^`\n]*--[^`\n]*)", text)
     ]
 
     assert len(calls) >= 5
