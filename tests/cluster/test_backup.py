@@ -1,0 +1,81 @@
+"""What docs/operate.md says of backups: copies of roots, put back.
+
+Each step is a process of its own: one that has seen more of a table than a copy has refuses it.
+"""
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.cluster.folders import quick_folder
+from tests.pages import ROOT
+
+OPEN = """
+import sys
+from kafka_on_spark import Cluster
+
+cluster = Cluster.open(sys.argv[1] + "/metadata")
+"""
+CREATE = """
+import sys
+from kafka_on_spark import Cluster
+
+cluster = Cluster.create(
+    sys.argv[1] + "/metadata",
+    brokers={each: f"{sys.argv[1]}/broker-{each}" for each in (1, 2, 3)},
+    configs={"broker.session.timeout.ms": 1000, "replica.verdict.delay.ms": 100},
+)
+cluster.create_topic("flights", partitions=1, replication_factor=3)
+cluster.append("flights", [("a", "1"), ("b", "2"), ("c", "3")])
+cluster.close()
+"""
+APPEND = OPEN + 'cluster.append("flights", [("d", "4")])\ncluster.close()'
+IS_SOUND = """
+assert cluster.fsck().findings == ()
+assert [len(each.isr) for each in cluster.describe_topic("flights").partitions] == [3]
+cluster.close()
+"""
+
+
+def run(script, folder):
+    ended = subprocess.run(
+        [sys.executable, "-c", script, str(folder)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.fixture
+def folders():
+    """A cluster to which something was appended since all its roots were copied, and the copy."""
+    with quick_folder() as folder:
+        cluster, copy = folder / "cluster", folder / "copy"
+        run(CREATE, cluster)
+        shutil.copytree(cluster, copy)
+        run(APPEND, cluster)
+        yield cluster, copy
+
+
+def test_a_copy_of_all_roots_is_the_cluster_as_it_was(folders):
+    cluster, copy = folders
+    shutil.rmtree(cluster)
+    shutil.copytree(copy, cluster)
+
+    run(OPEN + 'assert cluster.read("flights").num_rows == 3' + IS_SOUND, cluster)
+    run(APPEND, cluster)
+    run(OPEN + 'assert cluster.read("flights").num_rows == 4' + IS_SOUND, cluster)
+
+
+def test_an_older_copy_of_one_brokers_root_is_found_and_made_anew(folders):
+    cluster, copy = folders
+    shutil.rmtree(cluster / "broker-2")
+    shutil.copytree(copy / "broker-2", cluster / "broker-2")
+
+    heal = """
+for _ in range(5):
+    cluster.run_controller()
+    cluster.replicate(is_sweep=True)
+assert cluster.read("flights").num_rows == 4
+"""
+    run(OPEN + "assert cluster.fsck().findings != ()\n" + heal + IS_SOUND, cluster)
