@@ -1,4 +1,4 @@
-"""How a broker is emptied and leaves: leaderships move first, the ISR shrinks after.
+"""How a broker is emptied and leaves: leaderships move first, it leaves the ISRs after.
 
 Controlled shutdown (KIP-841's draining state), in steps that are each one commit. What is left to
 do is read off the image alone, so whoever decides next goes on where the last one stopped.

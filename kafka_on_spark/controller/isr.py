@@ -1,4 +1,4 @@
-"""Who is in sync: shrink by lag, expand by the ladder of AlterPartition's checks (KIP-497).
+"""Who is in sync: the ISR shrinks by lag, and grows by AlterPartition's checks (KIP-497).
 
 Lag in time needs no heartbeat: it is now minus the append time of the first batch that a
 follower lacks. A clock that is wrong moves a follower out or in later; it loses nothing.

@@ -1,4 +1,4 @@
-"""Idempotence: whether an append stands in the log already, decided inside the commit.
+"""Idempotence: whether an append is a duplicate of one in the log, decided inside the commit.
 
 The identity of an append is (producer, sequence), whatever the run: the producer epoch only
 fences. Sequences rise within a partition and may skip, because the same number is used for all

@@ -1,6 +1,7 @@
 """What pages say of the repository is so: links, files, modules, verbs and options."""
 
 import re
+import subprocess
 
 import pytest
 from typer.main import get_command
@@ -87,3 +88,23 @@ def test_options_of_tests_that_a_page_names_are_there():
     assert len(calls) >= 5
     for call in calls:
         assert set(re.findall(r"(?<!\S)--[a-z][a-z0-9-]*", call)) <= known, call
+
+
+CONTRIBUTING = page("CONTRIBUTING.md")
+SEARCHES = re.findall(r"^\| [^|]+\? \| `([^|]+)` \| (.*) \|$", CONTRIBUTING, re.M)
+
+
+@pytest.mark.parametrize("search, answer", SEARCHES)
+def test_a_search_of_contributing_finds_the_files_that_it_says_and_no_other(search, answer):
+    [function] = re.findall(r"^rule\(\) .*$", CONTRIBUTING, re.M)
+
+    said = subprocess.run(
+        ["bash", "-c", f"{function}\n{search}"], cwd=ROOT, capture_output=True, text=True
+    ).stdout
+
+    found = {line.partition(":")[0] for line in said.splitlines()}
+    assert found == {f"kafka_on_spark/{each}" for each in re.findall(r"`(\S+\.py)`", answer)}
+
+
+def test_contributing_has_six_searches():
+    assert len(SEARCHES) == 6
