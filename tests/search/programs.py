@@ -114,7 +114,7 @@ class Appending:
             is_duplicate=carried.is_duplicate,
         )
         outcomes: dict[Any, PartitionOutcome] = {}
-        appender._round({KEY: each}, outcomes, "all")
+        appender._round({KEY: each}, outcomes, "all", [each])
         return outcomes, each
 
 
