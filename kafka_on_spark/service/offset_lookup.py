@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError, ReplicaLostError
+from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.offsets import offset_for_time
@@ -18,7 +18,7 @@ from kafka_on_spark.ports import ReplicaAddress, ReplicaStore
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.offset_resolution import TimeQuestion
 from kafka_on_spark.service.reading import readers_choice
-from kafka_on_spark.service.replicas import proves_complete
+from kafka_on_spark.service.replicas import check_complete
 
 ReadTimestamps = Callable[[ReplicaAddress, Segment], Sequence[int]]
 """Reads a segment's timestamps, µs since 1970 UTC, in offset order."""
@@ -67,8 +67,7 @@ def _ask(
     read_timestamps: ReadTimestamps,
 ) -> Offset | None:
     state = replicas.open(address).load()
-    if not proves_complete(state, partition):
-        raise ReplicaLostError("the replica lacks committed records")
+    check_complete(state, partition)
     # Replicas apply a log start after it was decided; readers never see below it.
     first = max(state.log_start_offset, partition.log_start_offset)
     found = offset_for_time(

@@ -13,7 +13,6 @@ from kafka_on_spark.errors import (
     KafkaOnSparkError,
     KafkaStorageError,
     OffsetOutOfRangeError,
-    ReplicaLostError,
 )
 from kafka_on_spark.ids import (
     BrokerId,
@@ -29,7 +28,7 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaAddress, ReplicaStore
 from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.partition_names import partition_key
-from kafka_on_spark.service.replicas import proves_complete
+from kafka_on_spark.service.replicas import check_complete
 
 Rows = TypeVar("Rows")
 
@@ -244,15 +243,11 @@ def _pieces(
     """Yield the segments that hold the rest of the range.
 
     Raises:
+        NotLeaderOrFollowerError: The log start has moved on: the image is old.
         ReplicaLostError: The replica does not prove that it has all committed records.
     """
     state = replicas.open(address).load()
-    if not proves_complete(state, order.partition):
-        raise ReplicaLostError(
-            "the replica lacks committed records",
-            end=state.log_end_offset,
-            high_watermark=order.partition.high_watermark,
-        )
+    check_complete(state, order.partition)
     for batch in state.batches_between(position, order.end_offset):
         base_offset = batch.base_offset
         for segment in batch.segments:

@@ -85,20 +85,7 @@ def begin_leadership(replica: ReplicaLog, partition: PartitionRegistration) -> R
             truncate_to=None,
             floor=Offset(0),  # the proof says it better
         )
-        if state.log_start_offset > partition.log_start_offset:
-            # Records were deleted since: the image is old, and says nothing of this log.
-            raise NotLeaderOrFollowerError(
-                "the log starts above the log start of this image: refresh",
-                start=state.log_start_offset,
-                log_start=partition.log_start_offset,
-            )
-        if not proves_complete(state, partition):
-            raise ReplicaLostError(
-                "the log does not have all committed records",
-                start=state.log_start_offset,
-                end=state.log_end_offset,
-                high_watermark=partition.high_watermark,
-            )
+        check_complete(state, partition)
         return change
 
     try:
@@ -126,6 +113,29 @@ def fence_older_writers(
     return commit_decided(
         replica, lambda now: operations.fence_writer(now, writer, leader_epoch=leader_epoch)
     )
+
+
+def check_complete(state: ReplicaState, partition: PartitionRegistration) -> None:
+    """Check that the log proves to have every record that `partition` has committed.
+
+    Raises:
+        NotLeaderOrFollowerError: The log start has moved on: the image is old.
+        ReplicaLostError: The log lacks committed records; the replica is bad.
+    """
+    if state.log_start_offset > partition.log_start_offset:
+        # Records were deleted since: the image is old, and says nothing of this log.
+        raise NotLeaderOrFollowerError(
+            "the log starts above the log start of this image: refresh",
+            start=state.log_start_offset,
+            log_start=partition.log_start_offset,
+        )
+    if not proves_complete(state, partition):
+        raise ReplicaLostError(
+            "the log does not have all committed records",
+            start=state.log_start_offset,
+            end=state.log_end_offset,
+            high_watermark=partition.high_watermark,
+        )
 
 
 def proves_complete(state: ReplicaState, partition: PartitionRegistration) -> bool:

@@ -50,7 +50,9 @@ class World:
         looked_at_ms: When the newest look at a replica that was read began, or before the first
             one, when a round found it made.
         are_clocks_right: All wall clocks say the same.
-        mistaken: Replicas that a look was mistaken about: no second one is.
+        mistaken: Replicas that a look was mistaken about: no second one is, nor is one stale.
+        stale: Replicas of which a look did not show the newest: no look is mistaken about them, since
+            a stale look and a mistaken one are two wrong ones, and two looks are what a verdict asks.
     """
 
     scheduler: Scheduler
@@ -60,6 +62,7 @@ class World:
     looked_at_ms: dict[tuple[PartitionKey, BrokerId], float] = field(default_factory=dict)
     are_clocks_right: bool = True
     mistaken: set[str] = field(default_factory=set)
+    stale: set[str] = field(default_factory=set)
 
     def later(self, steps: int, put: Callable[[], None]) -> None:
         """Have `put` land after so many steps of the simulation."""
@@ -133,7 +136,8 @@ class SimulatedReplicaLog:
             raise CorruptLogError("a commit is gone or empty")
         state = table.state
         # A listing may miss what is new, but not for ever: the next look shows it.
-        if fault == "stale" and not self._was_stale:
+        is_stale = fault == "stale" and folder(self._address) not in self._world.mistaken
+        if is_stale and not self._was_stale:
             state = self._older(table)
         self._was_stale = state is not table.state
         if state.version < self._seen_version:
@@ -145,7 +149,7 @@ class SimulatedReplicaLog:
     def _be_mistaken(self) -> None:
         """Say of a table that it is wrong, which it is not: once, of any replica."""
         place = folder(self._address)
-        if place not in self._world.mistaken:
+        if place not in self._world.mistaken | self._world.stale:
             self._world.mistaken.add(place)
             self._world.seen["look that was mistaken"] += 1
             raise CorruptLogError("a commit is gone, it seems")
@@ -156,6 +160,7 @@ class SimulatedReplicaLog:
         oldest = max(self._seen_version, newest - 3, 0)
         if oldest < newest:
             self._world.seen["stale look"] += 1
+            self._world.stale.add(folder(self._address))
         return table.states[self._node.rng.randint(min(oldest, newest), newest)]
 
     def _table(self, root: Root) -> Table:

@@ -1,5 +1,7 @@
 """What a reader may see: what is committed, and nothing above it, whatever is asked for."""
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_on_spark.errors import (
@@ -9,6 +11,7 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.log.state import LogChange
+from kafka_on_spark.service.fetch_reports import is_evidence
 from kafka_on_spark.service.reading import plan_reads, read_pieces, readers_choice
 from tests.builders import KEY, TOPIC, address, image_of, log, partition
 from tests.fakes import MemoryReplicaStore, MemoryRoots
@@ -104,6 +107,28 @@ def test_a_replica_that_lacks_committed_records_gives_none():
     [order] = planned()
 
     assert read(order, replicas_of(on_1="0:ab", on_2="0:abc")) == [("b", 1, 2), ("c", 2, 2)]
+
+
+def test_a_log_that_starts_above_the_log_start_of_an_old_image_is_not_said_to_be_wrong():
+    """Records were deleted since the read was planned: the chain at its high watermark is gone."""
+    [order] = planned()
+    store = MemoryReplicaStore(MemoryRoots({address(1).root: address(1).directory_id}))
+    store.make(address(1))
+    opened = store.open(address(1))
+    opened.commit(opened.load(), change_to(log("0:ef", base=4)))
+    noted = []
+
+    with pytest.raises(KafkaStorageError, match="log start of this image"):
+        list(
+            read_pieces(
+                replace(order, candidates=(address(1),)),
+                store,
+                lambda piece, position: [],
+                lambda address, segment, error: noted.append(error),
+            )
+        )
+
+    assert [is_evidence(error) for error in noted] == [False]
 
 
 def test_a_range_that_nobody_can_serve_is_refused_with_each_ones_reason():
