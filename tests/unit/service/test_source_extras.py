@@ -269,7 +269,7 @@ def test_another_replica_answers_for_one_that_is_away_or_lacks_records():
     for words in (
         "orders-0 for timestamp 11000 can't be read",
         "broker 1: the root is away",
-        "broker 2: the replica lacks",
+        "broker 2: the log does not have all committed records",
     ):
         assert words in str(caught.value)
 
