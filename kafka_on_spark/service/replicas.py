@@ -119,7 +119,8 @@ def check_complete(state: ReplicaState, partition: PartitionRegistration) -> Non
     """Check that the log proves to have every record that `partition` has committed.
 
     Raises:
-        NotLeaderOrFollowerError: The log start has moved on: the image is old.
+        NotLeaderOrFollowerError: The log start has moved on: the image is old; or the replica is
+            in neither ISR nor ELR, and may be behind.
         ReplicaLostError: The log lacks committed records; the replica is bad.
     """
     if state.log_start_offset > partition.log_start_offset:
@@ -129,13 +130,17 @@ def check_complete(state: ReplicaState, partition: PartitionRegistration) -> Non
             start=state.log_start_offset,
             log_start=partition.log_start_offset,
         )
-    if not proves_complete(state, partition):
-        raise ReplicaLostError(
-            "the log does not have all committed records",
-            start=state.log_start_offset,
-            end=state.log_end_offset,
-            high_watermark=partition.high_watermark,
-        )
+    if proves_complete(state, partition):
+        return
+    # Of a replica that only catches up, this is no fault.
+    is_member = state.identity.broker_id in partition.isr | partition.elr
+    kind = ReplicaLostError if is_member else NotLeaderOrFollowerError
+    raise kind(
+        "the log does not have all committed records",
+        start=state.log_start_offset,
+        end=state.log_end_offset,
+        high_watermark=partition.high_watermark,
+    )
 
 
 def proves_complete(state: ReplicaState, partition: PartitionRegistration) -> bool:

@@ -131,6 +131,24 @@ def test_a_log_that_starts_above_the_log_start_of_an_old_image_is_not_said_to_be
     assert [is_evidence(error) for error in noted] == [False]
 
 
+@pytest.mark.parametrize("isr, is_wrong", [("1 2", True), ("2", False)])
+def test_a_log_that_lacks_committed_records_is_wrong_only_if_it_must_be_complete(isr, is_wrong):
+    members = frozenset(map(int, isr.split()))
+    image = image_of(replace(COMMITTED, isr=members, leader=2))
+    [order] = planned(image=image)
+    noted = []
+
+    rows = read_pieces(
+        replace(order, candidates=(address(1), address(2))),
+        replicas_of(on_1="0:ab", on_2="0:abc"),
+        lambda piece, position: [position],
+        lambda address, segment, error: noted.append((address.broker_id, is_evidence(error))),
+    )
+
+    assert list(rows) == [1, 2]
+    assert noted == [(1, is_wrong)]
+
+
 def test_a_range_that_nobody_can_serve_is_refused_with_each_ones_reason():
     [order] = planned()
 
