@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any
 
 from kafka_on_spark.controller.reports import PartitionReport, ReplicaReport
+from kafka_on_spark.controller.restoring import WholeReplica
 from kafka_on_spark.ids import (
     LOST,
     NO_CHAIN,
@@ -343,6 +344,17 @@ def report(
         borders=tuple(
             (Offset(each), digest_at(each)) for each in range(int(leader.log_end_offset) + 1)
         ),
+    )
+
+
+def whole(broker_id: int, partition_epoch: PartitionEpoch) -> WholeReplica:
+    """Return what is reported of a lost replica of `KEY` that is whole."""
+    return WholeReplica(
+        key=KEY,
+        broker_id=BrokerId(broker_id),
+        replica_uuid=uuid_on(broker_id),
+        directory_id=disk(broker_id),
+        partition_epoch=partition_epoch,
     )
 
 

@@ -6,7 +6,7 @@ They pass the same contract suites as the real adapters (tests/contract/). What 
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 
 from kafka_on_spark.controller.sweep import SweepCourse
@@ -22,7 +22,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState, check_log
-from kafka_on_spark.metadata.records import ClusterRecord, MetadataBatch, Record, Stamp
+from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.ports import Order, ReplicaAddress, Result
 
 
@@ -388,10 +388,7 @@ class MemoryMetadataLog:
             end
             for end, found in self.snapshots.items()
             if end <= bound
-            and (
-                self.cluster_id is None
-                or found.records[0] == ClusterRecord(cluster_id=self.cluster_id)
-            )
+            and self.cluster_id in (None, getattr(found.records[0], "cluster_id", None))
         ]
         return self.snapshots[max(ends)] if ends else None
 
@@ -400,10 +397,3 @@ class MemoryMetadataLog:
         base_offset = Offset(end_offset - len(records))
         batch = MetadataBatch(base_offset=base_offset, stamp=stamp, records=tuple(records))
         self.snapshots.setdefault(end_offset, batch)
-
-
-def with_batches_changed(state: ReplicaState, place: int, **fields: object) -> ReplicaState:
-    """Return `state` with one batch changed, as bit rot or a bug would leave it."""
-    batches = list(state.batches)
-    batches[place] = replace(batches[place], **fields)
-    return replace(state, batches=tuple(batches))

@@ -75,6 +75,8 @@ class Root:
             retention, since somebody looked at it.
         lost: What stood in folders that this disk has lost, or that were removed: a late task may
             make a table there again.
+        whole: Folders that had all of their files when the disk was wiped: who looked before may
+            still say so.
     """
 
     broker_id: BrokerId
@@ -89,6 +91,7 @@ class Root:
     rotten: set[tuple[str, str]] = field(default_factory=set)
     damaged: set[str] = field(default_factory=set)
     lost: dict[str, ReplicaState] = field(default_factory=dict)
+    whole: set[str] = field(default_factory=set)
 
     def check_reads(self) -> None:
         """Refuse if the root does not answer reads."""
@@ -113,6 +116,18 @@ class Root:
         """Refuse if it is another disk than `address` names."""
         if self.directory_id != address.directory_id:
             raise KafkaStorageError("the root is not the disk it was")
+
+    def is_whole(self, place: str) -> bool:
+        """Return whether the table in a folder is there with all of its files."""
+        table = self.tables.get(place)
+        if table is None or table.is_emptied:
+            return False
+        files = self.files.get(place, {})
+        return all(
+            files.get(segment.path) == segment.digest
+            for batch in table.state.batches
+            for segment in batch.segments
+        )
 
 
 def empty_commit(state: ReplicaState) -> ReplicaState:
@@ -161,7 +176,8 @@ class Disks:
         self.sweep_hint = None
         for root in self.roots.values():
             root.directory_id = DirectoryId(f"made{self.made}dir{root.broker_id}")
-            for content in (root.tables, root.files, root.rotten, root.damaged, root.lost):
+            contents = (root.files, root.rotten, root.damaged, root.lost, root.whole)
+            for content in (root.tables, *contents):
                 content.clear()
 
     def root_of(self, broker_id: int) -> Root:

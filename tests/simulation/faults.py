@@ -1,5 +1,6 @@
 """What goes wrong with disks and processes, one event at a time, and how it ends."""
 
+from functools import partial
 from typing import Any
 
 from kafka_on_spark.errors import KafkaStorageError, RootAccessDeniedError
@@ -168,6 +169,8 @@ class Faults(Drawing):
 
     def _wipe(self, root: Root) -> bool:
         root.directory_id = None
+        lost = filter(partial(self._is_lost, root), root.tables)
+        root.whole.update(filter(root.is_whole, lost))
         root.tables.clear()
         root.files.clear()
         root.rotten.clear()

@@ -39,15 +39,9 @@ class History:
         if self._is_over(log, begun.generation):
             return
         for offset, value in enumerate(values, base_offset):
-            committed = log.committed[offset][0] if offset < len(log.committed) else None
-            if committed == NOBODY_HAS[0]:
-                continue
-            require(
-                committed == value,
-                "H1 acked is committed",
-                f"{key.partition}: {value} acked at {offset}, committed there is {committed}",
-            )
-            log.acked[offset] = value
+            told = f"{key.partition}: {value} acked at {offset}"
+            if _is_committed(log, offset, value, "H1 acked is committed", told):
+                log.acked[offset] = value
         require(
             is_duplicate or base_offset > begun.acked,
             "H7 real time order",
@@ -102,11 +96,14 @@ class History:
             return
         for expected, (offset, value) in enumerate(records, start):
             require(offset == expected, "H5 no skip, no step back", f"{offset}, not {expected}")
-            committed = log.committed[offset][0] if offset < len(log.committed) else None
-            if committed == NOBODY_HAS[0]:
-                continue
-            require(
-                value == committed,
-                "H2 one value an offset",
-                f"{key.partition}: read {value} at {offset}, committed is {committed}",
-            )
+            told = f"{key.partition}: read {value} at {offset}"
+            _is_committed(log, offset, value, "H2 one value an offset", told)
+
+
+def _is_committed(log: Log, offset: int, value: int, invariant: str, told: str) -> bool:
+    """Require that `value` is what is committed at `offset`; False where that is not known."""
+    committed = log.committed[offset][0] if offset < len(log.committed) else None
+    if committed == NOBODY_HAS[0]:
+        return False
+    require(committed == value, invariant, f"{told}, committed there is {committed}")
+    return True

@@ -34,24 +34,14 @@ def _is_sound(
     ledger: Ledger, key: PartitionKey, partition: PartitionRegistration, broker_id: BrokerId
 ) -> bool:
     table = ledger.live_table(key, partition, broker_id)
-    if table is None or not _has_all_files(ledger, table):
+    root = ledger.disks.root_of(broker_id)
+    if table is None or not root.is_whole(_place(table)):
         return False
-    if _place(table) in ledger.disks.root_of(broker_id).damaged:
+    if _place(table) in root.damaged:
         return False  # it was damaged when it was looked at
     start, mark = table.state.log_start_offset, partition.high_watermark
     committed = ledger.log(key).committed[start:mark]
     return start <= partition.log_start_offset and records_of(table.state, start, mark) == committed
-
-
-def _has_all_files(ledger: Ledger, table: Table) -> bool:
-    if table.is_emptied:
-        return False
-    files = ledger.disks.root_of(table.identity.broker_id).files.get(_place(table), {})
-    return all(
-        files.get(segment.path) == segment.digest
-        for batch in table.state.batches
-        for segment in batch.segments
-    )
 
 
 def _place(table: Table) -> str:
@@ -99,7 +89,11 @@ def taken_back_is_whole(
     before: PartitionRegistration,
     after: PartitionRegistration,
 ) -> None:
-    """A replica that was lost is one again only with all of its files."""
+    """A replica that was lost is one again only with all of its files.
+
+    A disk may be wiped between the look and the commit: facts are a moment old, and the next look
+    finds the replica lost again.
+    """
     for broker_id in after.replicas:
         if broker_id not in before.replicas or not after.is_made(broker_id):
             continue
@@ -108,6 +102,6 @@ def taken_back_is_whole(
         if not was_lost and before.former_of(broker_id) != uuid:
             continue
         ledger.seen["lost replica taken back"] += 1
-        table = ledger.disks.replica_table(after, key, broker_id)
-        is_whole = table is not None and _has_all_files(ledger, table)
+        root, place = ledger.disks.root_of(broker_id), f"{key.topic_id}/{key.partition}-{uuid}"
+        is_whole = root.is_whole(place) or place in root.whole
         require(is_whole, I22, f"{key.partition} on {broker_id} is not whole, and was taken back")

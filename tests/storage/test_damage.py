@@ -23,7 +23,7 @@ from kafka_on_spark.storage import void_commits
 from kafka_on_spark.storage.delta import DeltaLog
 from kafka_on_spark.storage.history import table_steps
 from kafka_on_spark.storage.roots import RootFiles
-from tests.storage.damages import empty, halve, remove, zero
+from tests.storage.damages import LAST, empty, halve, remove, up_to_last, zero
 from tests.storage.panics import PanicException
 from tests.storage.tables import (
     OPTIONS,
@@ -34,15 +34,10 @@ from tests.storage.tables import (
     opened,
 )
 
-LAST = 5
-
 
 @pytest.fixture
 def log(log):
-    """Return a table with commits up to LAST."""
-    commit_times(log, LAST - 1)
-    log.refresh()
-    return log
+    return up_to_last(log)
 
 
 @pytest.mark.parametrize(

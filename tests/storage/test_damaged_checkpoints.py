@@ -11,7 +11,7 @@ from kafka_on_spark.errors import CorruptLogError, ReplicaLostError
 from kafka_on_spark.storage import delta_files, delta_handle, parquet_files, unreadable_checkpoints
 from kafka_on_spark.storage.history import table_steps
 from kafka_on_spark.storage.roots import RootFiles
-from tests.storage.damages import empty, halve, remove, zero
+from tests.storage.damages import LAST, empty, halve, remove, up_to_last, with_checkpoint, zero
 from tests.storage.tables import (
     OPTIONS,
     commit_file,
@@ -20,15 +20,19 @@ from tests.storage.tables import (
     opened,
 )
 
-LAST = 5
-
 
 @pytest.fixture
 def log(log):
-    """Return a table with commits up to LAST."""
-    commit_times(log, LAST - 1)
-    log.refresh()
-    return log
+    return up_to_last(log)
+
+
+def refuse_renames(monkeypatch):
+    """Have the process be one that may only read."""
+
+    def refuse(*paths):
+        raise PermissionError(1, "no")
+
+    monkeypatch.setattr(unreadable_checkpoints.os, "rename", refuse)
 
 
 @pytest.mark.parametrize("damage", [empty, zero, halve, remove])
@@ -47,9 +51,7 @@ def test_half_a_history_is_never_taken_for_the_whole(log, uri, damage):
 
 
 def test_a_checkpoint_that_can_not_be_read_keeps_its_bytes_under_another_name(log, uri):
-    commit_times(log, 7)
-    log.checkpoint_if_due()
-    path = next((Path(uri) / "_delta_log").glob("*.checkpoint.parquet"))
+    path = with_checkpoint(log)
     zero(path)
     content = path.read_bytes()
 
@@ -60,14 +62,9 @@ def test_a_checkpoint_that_can_not_be_read_keeps_its_bytes_under_another_name(lo
 
 
 def test_who_may_not_rename_says_that_a_checkpoint_can_not_be_read(log, uri, monkeypatch):
-    def refuse(*paths):
-        raise PermissionError(1, "no")
-
-    commit_times(log, 7)
-    log.checkpoint_if_due()
-    path = next((Path(uri) / "_delta_log").glob("*.checkpoint.parquet"))
+    path = with_checkpoint(log)
     halve(path)
-    monkeypatch.setattr(unreadable_checkpoints.os, "rename", refuse)
+    refuse_renames(monkeypatch)
 
     with pytest.raises(CorruptLogError):
         opened(uri)
@@ -199,9 +196,7 @@ def claim_bytes(path, monkeypatch):
 def test_a_checkpoint_that_says_too_much_is_passed_over_before_delta_rs_reads_it(
     log, uri, monkeypatch, bomb
 ):
-    commit_times(log, 7)
-    log.checkpoint_if_due()
-    path = next((Path(uri) / "_delta_log").glob("*.checkpoint.parquet"))
+    path = with_checkpoint(log)
     bomb(path, monkeypatch)
 
     after = opened(uri)
@@ -212,14 +207,9 @@ def test_a_checkpoint_that_says_too_much_is_passed_over_before_delta_rs_reads_it
 
 
 def test_a_checkpoint_that_says_too_much_and_keeps_its_name_is_not_read(log, uri, monkeypatch):
-    def refuse(*paths):
-        raise PermissionError(1, "no")
-
-    commit_times(log, 7)
-    log.checkpoint_if_due()
-    path = next((Path(uri) / "_delta_log").glob("*.checkpoint.parquet"))
+    path = with_checkpoint(log)
     claim_bytes(path, monkeypatch)
-    monkeypatch.setattr(unreadable_checkpoints.os, "rename", refuse)
+    refuse_renames(monkeypatch)
 
     with pytest.raises(CorruptLogError, match="says that it has more than it can have"):
         opened(uri)

@@ -330,8 +330,6 @@ class Leader(Grounds):
             return None
         return partition.isr | {BrokerId(replica)}
 
-    # What vectors' words stand for.
-
     def _may_propose(self):
         return self.proposal is None and not self.is_outstanding
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.controller.restoring import WholeReplica
 from kafka_on_spark.controller.small_pass import (
     SMALL_PASS,
     Facts,
@@ -23,7 +22,7 @@ from kafka_on_spark.metadata.records import (
     PartitionChangeRecord,
     Stamp,
 )
-from tests.builders import KEY, TOPIC, TOPIC_ID, brokers, disk, image_of, partition, uuid_on
+from tests.builders import KEY, TOPIC, TOPIC_ID, brokers, disk, image_of, partition, whole
 
 TWO = {"min.insync.replicas": "2"}
 SECOND = PartitionKey(TOPIC_ID, 1)
@@ -163,15 +162,9 @@ def test_a_partition_of_which_one_in_sync_is_not_lost_is_not_called_lost():
 def test_a_lost_member_that_is_whole_is_taken_back_and_leads_in_one_commit():
     lost = partition("1 2", isr="1", leader=None, lost="1")
     image = image_of(lost)
-    whole = WholeReplica(
-        key=KEY,
-        broker_id=BrokerId(1),
-        replica_uuid=uuid_on(1),
-        directory_id=disk(1),
-        partition_epoch=lost.partition_epoch,
-    )
+    found = whole(1, lost.partition_epoch)
 
-    records = small_pass(image, facts(image, silent="", answering="1", whole=[whole])).records
+    records = small_pass(image, facts(image, silent="", answering="1", whole=[found])).records
 
     after = lost.merge(records[1].change).merge(records[2].change)
     assert len(records) == 4

@@ -8,9 +8,16 @@ from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.state import check_log
 from tests.builders import batch, log
-from tests.fakes import with_batches_changed
 
 GOOD = log("0:aab 1:cc")
+
+
+def with_batches_changed(state, place, **fields):
+    """Return `state` with one batch changed, as bit rot or a bug would leave it."""
+    batches = list(state.batches)
+    batches[place] = replace(batches[place], **fields)
+    return replace(state, batches=tuple(batches))
+
 
 # fmt: off
 CASES = [

@@ -2,12 +2,10 @@
 
 import pytest
 
-from kafka_on_spark.controller.restoring import WholeReplica
 from kafka_on_spark.errors import KafkaStorageError, NotControllerError, RootAccessDeniedError
-from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.probes import ProbeResult
-from tests.builders import KEY, disk, image_of, partition, uuid_on
+from tests.builders import KEY, disk, image_of, partition, whole
 from tests.unit.service.controlled import World, create, pending
 from tests.unit.service.test_controller_loop import commit
 
@@ -66,18 +64,11 @@ def test_a_pass_goes_on_without_a_judgement_where_probes_come_too_seldom(world):
 
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_a_pass_takes_back_lost_replicas_that_are_whole(world, is_whole):
-    now = world.image.partition(KEY)
-    whole = WholeReplica(
-        key=KEY,
-        broker_id=BrokerId(3),
-        replica_uuid=uuid_on(3),
-        directory_id=disk(3),
-        partition_epoch=now.partition_epoch,
-    )
+    found = whole(3, world.image.partition(KEY).partition_epoch)
     loop = world.loop("active")
 
     class Found:
-        look = staticmethod(lambda image: [whole] if is_whole else [])
+        look = staticmethod(lambda image: [found] if is_whole else [])
 
     loop._restorer = Found()
 
