@@ -126,11 +126,13 @@ def control(client: Client, cluster: Cluster, *, only_passes: bool = False) -> N
         seconds = None if only_passes else rng.uniform(2, CONTROL_S_MAX)
         log.info("%s", cluster.run_controller(seconds))
 
+    def replicate_once() -> None:
+        if client.folder.nobody_controls.exists():
+            return  # a round decides too what nobody else does
+        log.info("%s", cluster.replicate(is_sweep=other_rng.random() < 0.2))
+
     client.start(control_once, lambda: rng.uniform(3, 9) if only_passes else rng.uniform(0, 0.5))
-    client.loop(
-        lambda: log.info("%s", cluster.replicate(is_sweep=other_rng.random() < 0.2)),
-        lambda: other_rng.uniform(0.3, 1.5),
-    )
+    client.loop(replicate_once, lambda: other_rng.uniform(0.3, 1.5))
 
 
 def run_spark_appender(client: Client) -> None:
