@@ -121,15 +121,16 @@ def control(client: Client, cluster: Cluster, *, only_passes: bool = False) -> N
     rng, other_rng = client.rng("control"), client.rng("replicate")
 
     def control_once() -> None:
-        if client.folder.nobody_controls.exists():
-            return
-        seconds = None if only_passes else rng.uniform(2, CONTROL_S_MAX)
-        log.info("%s", cluster.run_controller(seconds))
+        with client.folder.controlling("passes") as may:
+            if may:
+                seconds = None if only_passes else rng.uniform(2, CONTROL_S_MAX)
+                log.info("%s", cluster.run_controller(seconds))
 
     def replicate_once() -> None:
-        if client.folder.nobody_controls.exists():
-            return  # a round decides too what nobody else does
-        log.info("%s", cluster.replicate(is_sweep=other_rng.random() < 0.2))
+        # A round decides, too, where nobody controls.
+        with client.folder.controlling("rounds") as may:
+            if may:
+                log.info("%s", cluster.replicate(is_sweep=other_rng.random() < 0.2))
 
     client.start(control_once, lambda: rng.uniform(3, 9) if only_passes else rng.uniform(0, 0.5))
     client.loop(replicate_once, lambda: other_rng.uniform(0.3, 1.5))

@@ -277,7 +277,8 @@ class DiskFaults:
         folder.nobody_controls.touch()
         self._processes.hold_down(CONTROLLING)
         try:
-            wait_until(self._is_lease_over, LEASE_S_MAX)
+            if not wait_until(self._does_nobody_control, LEASE_S_MAX):
+                return False
             undo = self._disks.take_away(hit.broker_id)
             try:
                 begun_ns = time.monotonic_ns()
@@ -290,9 +291,9 @@ class DiskFaults:
             self._processes.let_up(CONTROLLING)
         return True
 
-    def _is_lease_over(self) -> bool:
-        pid = controller_pid(self._cluster.image)
-        return self._over.is_set() or pid not in {each.pid for each in self._processes.find()}
+    def _does_nobody_control(self) -> bool:
+        deciding = {controller_pid(self._cluster.image), *self._disks.folder.controlling_pids()}
+        return self._over.is_set() or not deciding & {each.pid for each in self._processes.find()}
 
     def _wait_until_answered(self, begun_ns: int) -> None:
         """Wait until each partition has got an append that was begun without the disk."""

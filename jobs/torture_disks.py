@@ -33,12 +33,15 @@ class Disks:
         why_not: Faults that can't be done here, with the reason.
         stray_commits: Commits that landed where a root was away, and that nobody counted.
         wrong_strays: Writes to such a place that break a promise, in words.
+        set_back: Tables that were put back in time: broker, topic, partition, and the version that
+            was the last one then.
     """
 
     folder: TortureFolder
     why_not: dict[str, str] = field(default_factory=dict)
     stray_commits: int = 0
     wrong_strays: list[str] = field(default_factory=list)
+    set_back: set[tuple[int, str, int, int]] = field(default_factory=set)
     _are_mounted: bool = False
     _set_read_only: Callable[[Path, bool], None] | None = None
 
@@ -143,6 +146,9 @@ class Disks:
     def roll_back(self, broker_id: int, copy: Path) -> Callable[[], None]:
         """Put an older copy in a root's place, in one step."""
         root = self.folder.root(broker_id)
+        for table in copy.glob("*/*"):
+            topic, number = table.parent.name.rpartition("-")[0], int(table.name.split("-")[0])
+            self.set_back.add((broker_id, topic, number, last_version(table)))
         exchange(copy, root)
         copy.rename(free_name(root, "rolled-back"))
         return lambda: None
@@ -207,6 +213,12 @@ def _copy_table(table: Path, copy: Path) -> None:
     for file in table.iterdir():
         if file.is_file() and not file.name.startswith("_"):
             _link(file, copy / file.name)
+
+
+def last_version(table: Path) -> int:
+    """Return the version of the newest commit in a table's log; -1: it has none."""
+    names = (each.stem for each in (table / "_delta_log").glob("*.json"))
+    return max((int(name) for name in names if name.isdecimal()), default=-1)
 
 
 def _link(source: Path, target: Path) -> None:

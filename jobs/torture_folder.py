@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -89,8 +90,26 @@ class TortureFolder:
 
     @property
     def nobody_controls(self) -> Path:
-        """While this file is there, no process controls the cluster."""
+        """While this file is there, no process begins to control the cluster."""
         return self.path / "nobody-controls"
+
+    @contextmanager
+    def controlling(self, what: str) -> Iterator[bool]:
+        """Tell others that this process decides; yield whether it may.
+
+        The mark is set before the file is looked for: whoever puts the file there and then finds no
+        mark knows that nobody decides.
+        """
+        mark = self.path / f"controls-{os.getpid()}-{what}"
+        mark.touch()
+        try:
+            yield not self.nobody_controls.exists()
+        finally:
+            mark.unlink()
+
+    def controlling_pids(self) -> set[int]:
+        """Return the processes that decide, and those that were killed while they did."""
+        return {int(mark.name.split("-")[1]) for mark in self.path.glob("controls-*")}
 
     @property
     def report(self) -> Path:

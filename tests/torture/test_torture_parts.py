@@ -9,7 +9,7 @@ import pytest
 from jobs.torture_appending import AppendingClient, last_work
 from jobs.torture_checks import CHECKS, Anomaly
 from jobs.torture_disks import Disks, stray_commits, wrong_strays
-from jobs.torture_ending import longest_silence_s
+from jobs.torture_ending import is_set_back, longest_silence_s
 from jobs.torture_facts import outcomes_of
 from jobs.torture_folder import TortureFolder
 from jobs.torture_history import (
@@ -24,12 +24,14 @@ from jobs.torture_history import (
     read_history,
 )
 from jobs.torture_report import ALIKE_MAX, Report
+from kafka_on_spark.audit.findings import Finding, Place
 from kafka_on_spark.errors import (
     DuplicateSequenceError,
     KafkaStorageError,
     NotEnoughReplicasError,
     ProducerFencedError,
 )
+from kafka_on_spark.ids import TopicPartition
 from kafka_on_spark.service.append_results import AppendResult, PartitionAppend
 from tests.torture.stories import SECOND_NS, Story
 
@@ -257,6 +259,20 @@ def test_a_root_that_is_rolled_back_has_what_it_had_when_it_was_copied(disks, mo
     disks.roll_back(1, copy)
 
     assert os.listdir(root / "orders-1" / "0-1" / "_delta_log") == [f"{0:020d}.json"]
+    assert disks.set_back == {(1, "orders", 0, 0)}
+
+
+@pytest.mark.parametrize(
+    "invariant, version, is_explained",
+    [("I1", 57, True), ("I1", 58, False), ("I2", 57, False), (None, 57, False)],
+)
+def test_fsck_may_find_that_a_table_ended_early_where_it_was_put_back(
+    invariant, version, is_explained
+):
+    place = Place(partition=TopicPartition("orders", 0), broker_id=2, version=version, offset=400)
+    finding = Finding(invariant=invariant, place=place, sentence="it ended at 368")
+
+    assert is_set_back(finding, {(2, "orders", 0, 57)}) is is_explained
 
 
 def test_a_root_that_is_wiped_is_empty_and_one_that_is_emptied_knows_whose_it_is(disks):
