@@ -15,11 +15,17 @@ from kafka_on_spark.controller.restoring import restore
 from kafka_on_spark.errors import ERROR_NAME_BY_CODE, NO_ERROR
 from kafka_on_spark.ids import BrokerId, PartitionKey, TopicId, TopicPartition, listed
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock
-from kafka_on_spark.service.addresses import address_of
 from kafka_on_spark.service.fetch_answers import refusal_of, refusals
 from kafka_on_spark.service.fetch_pace import FetchPace, PacedOrders
+from kafka_on_spark.service.fetch_plan import (
+    covers_all,
+    fetcher_of,
+    has_tables,
+    has_work,
+    lacks_leader_table,
+    plan_fetches,
+)
 from kafka_on_spark.service.fetch_reports import merge_reports
 from kafka_on_spark.service.making import (
     MakeOrder,
@@ -160,51 +166,80 @@ class ReplicationRound:
         settings = image.settings().over(self._call)
         turn = self._sweep.begin(image, scope, settings, as_of_ms=as_of_ms, is_all=is_sweep)
         done = _Done()
-        keys = turn.next_keys() if is_sweep else _with_work(image, scope)
+        due = turn.next_keys()
+        keys = due if is_sweep else _with_work(image, scope)
         self.make_replicas(keys)
         if is_sweep:
             looked_at = set(keys)
-            self._look_at(turn, keys, done)
+            self._look_at(turn, keys, (), done)
         else:
-            _, paced = self._fetch(keys, done)
+            seen, paced = self._fetch_work(keys, due, done)
             done.left_out = paced.left_out
             done.waits_ms.append(paced.resume_after_ms)
-            looked_at = self._look_at_slice(turn, done)
+            looked_at = self._look_at_slice(turn, due, seen, done)
         done.isr_changes += self._looks.finish(
             self._run_fetches, deadline_ms=None if is_sweep else deadline_ms
         )
         self._sweep.keep(image, scope, turn)
         return self._report(keys, looked_at, turn, scope, done, is_sweep=is_sweep)
 
-    def _look_at_slice(self, turn: SweepTurn, done: _Done) -> set[PartitionKey]:
-        """Look at the round's slice; return which partitions that was."""
+    def _fetch_work(
+        self, keys: Sequence[PartitionKey], due: Collection[PartitionKey], done: _Done
+    ) -> tuple[set[PartitionKey], PacedOrders]:
+        """Fetch where there is work; return which of `due` that has looked at as a sweep does."""
+        image = self._metadata.image
+        plans = {key: plan_fetches(image, key) for key in keys}
+        whole = set(due).intersection(plans)
+        whole = {key for key in whole if covers_all(image, key, plans[key])}
+        for key in whole:
+            plans[key] = [replace(order, is_anew=True) for order in plans[key]]
+        failed, paced = self._fetch(plans, done)
+        return whole - failed, paced
+
+    def _look_at_slice(
+        self,
+        turn: SweepTurn,
+        due: list[PartitionKey],
+        seen: Collection[PartitionKey],
+        done: _Done,
+    ) -> set[PartitionKey]:
+        """Look at the round's slice, which begins with `due`; return which partitions that was."""
         looked_at: set[PartitionKey] = set()
-        while keys := turn.next_keys():
-            self._look_at(turn, keys, done)
-            looked_at.update(keys)
+        while due:
+            self._look_at(turn, due, seen, done)
+            looked_at.update(due)
+            due = turn.next_keys()
         return looked_at
 
-    def _look_at(self, turn: SweepTurn, keys: Sequence[PartitionKey], done: _Done) -> None:
+    def _look_at(
+        self,
+        turn: SweepTurn,
+        keys: Sequence[PartitionKey],
+        seen: Collection[PartitionKey],
+        done: _Done,
+    ) -> None:
         started_ms = self._clock.monotonic_ms()
         image = self._metadata.image
-        self.make_replicas(key for key in keys if _lacks_leader_table(image.partition(key)))
-        failed, paced = self._fetch(keys, done, is_look=True, is_sweep=turn.is_all)
+        unseen = [key for key in keys if key not in seen]
+        self.make_replicas(key for key in unseen if lacks_leader_table(image.partition(key)))
+        image = self._metadata.image
+        plans = {key: plan_fetches(image, key, is_look=True) for key in unseen}
+        failed, paced = self._fetch(plans, done, is_look=True, is_sweep=turn.is_all)
         done.left_out += paced.left_out if turn.is_all else 0
         done.waits_ms.append(paced.resume_after_ms)
         took_ms = self._clock.monotonic_ms() - started_ms
-        turn.looked_at(keys, failed=failed, took_ms=took_ms)
+        turn.looked_at(keys, failed=failed, took_ms=took_ms, count=len(unseen))
 
     def _fetch(
         self,
-        keys: Sequence[PartitionKey],
+        plans: Mapping[PartitionKey, Sequence[FetchOrder]],
         done: _Done,
         *,
         is_look: bool = False,
         is_sweep: bool = False,
     ) -> tuple[set[PartitionKey], PacedOrders]:
-        """Fetch what `keys` need and decide on it; return which of them were not seen whole."""
+        """Fetch as planned, and decide on it; return which partitions were not seen whole."""
         image = self._metadata.image
-        plans = {key: plan_fetches(image, key, is_look=is_look) for key in keys}
         planned = list(chain.from_iterable(plans.values()))
         if is_look and not is_sweep:  # what is to be copied is work, and the next round's
             planned = [replace(order, copy_bytes_max=0) for order in planned]
@@ -223,12 +258,12 @@ class ReplicationRound:
         done.truncated_records += sum(each.truncated_records for each in results)
         done.failures.update(_failures(image, paced.orders, results, besides=done.failures))
         seen = {
-            _fetcher(order)
+            fetcher_of(order)
             for order, result in zip(paced.orders, results, strict=True)
             if not refusals(result)
         }
-        missed = {key for key, plan in plans.items() if not plan and _has_tables(image, key)}
-        return missed | {each.key for each in planned if _fetcher(each) not in seen}, paced
+        missed = {key for key, plan in plans.items() if not plan and has_tables(image, key)}
+        return missed | {each.key for each in planned if fetcher_of(each) not in seen}, paced
 
     def _run(self, orders: Sequence[FetchOrder], *, is_look: bool) -> list[FetchResult]:
         if not orders:
@@ -297,71 +332,9 @@ def _with_work(image: MetadataImage, scope: Scope) -> list[PartitionKey]:
     ]
 
 
-def has_work(partition: PartitionRegistration) -> bool:
-    """Return whether replication has something to do for a partition."""
-    return (
-        partition.high_watermark < partition.log_end_offset
-        or partition.is_under_replicated
-        or partition.is_reassigning
-    )
-
-
-def _has_tables(image: MetadataImage, key: PartitionKey) -> bool:
-    """Return whether there is anything to look at: of no partition that was never made."""
-    partition = image.partition(key)
-    return partition is not None and any(partition.directories)
-
-
-def plan_fetches(
-    image: MetadataImage, key: PartitionKey, *, is_look: bool = False
-) -> list[FetchOrder]:
-    """Return the fetches that a partition needs: one a follower; at least a look at the leader.
-
-    `is_look`: whatever it needs, all its replicas are looked at, opened anew. A partition without
-    a leader, or whose leader was never made, has nothing to fetch from.
-    """
-    partition = image.partition(key)
-    if partition is None or partition.leader is None or not partition.is_made(partition.leader):
-        return []
-    leader = address_of(image, key, partition, partition.leader)
-    is_behind = is_look or partition.high_watermark < partition.log_end_offset
-    followers: list[BrokerId | None] = [
-        broker_id
-        for broker_id in partition.replicas
-        if broker_id != partition.leader
-        and partition.is_made(broker_id)
-        and image.brokers[broker_id].is_online
-        and (is_behind or broker_id not in partition.isr)
-    ]
-    if not followers and is_behind:
-        followers = [None]
-    return [
-        FetchOrder(
-            key=key,
-            partition=partition,
-            leader=leader,
-            follower=None if each is None else address_of(image, key, partition, each),
-            fetch_bytes_max=image.settings().integer("replica.fetch.max.bytes"),
-            is_anew=is_look,
-        )
-        for each in followers
-    ]
-
-
-def _lacks_leader_table(partition: PartitionRegistration | None) -> bool:
-    """Return whether followers were made, which can't be looked at before their leader is."""
-    if partition is None or partition.leader is None or partition.is_made(partition.leader):
-        return False
-    return any(partition.is_made(broker_id) for broker_id in partition.replicas)
-
-
 def _topic_ids(image: MetadataImage, topics: str | Iterable[str]) -> set[TopicId]:
     names = [topics] if isinstance(topics, str) else listed(topics, "topics", "names")
     return {image.topic(name).topic_id for name in names}
-
-
-def _fetcher(order: FetchOrder) -> tuple[PartitionKey, BrokerId | None]:
-    return order.key, None if order.follower is None else order.follower.broker_id
 
 
 def _failures(

@@ -10,13 +10,13 @@ from typing import Final
 
 from kafka_on_spark.controller.restoring import WholeReplica, lost_replicas
 from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.ids import PartitionKey, ReplicaUuid
+from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaStore, SegmentStore
 from kafka_on_spark.service.addresses import address_of
-from kafka_on_spark.service.fetch_reports import is_evidence
+from kafka_on_spark.service.fetch_reports import ends_alike, is_evidence
 from kafka_on_spark.service.replicas import proves_complete
 
 RESTORES_AT_ONCE: Final = 64
@@ -28,10 +28,12 @@ AGAIN_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreOrder:
-    """Which lost replica to look at, and the registration that it must prove itself by."""
+    """Which lost replica to look at, the registration that it must prove itself by, and its leader
+    if there is one that was made."""
 
     address: ReplicaAddress
     partition: PartitionRegistration
+    leader: ReplicaAddress | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,8 @@ def look_at_lost(
         state = replicas.open_anew(order.address).load()
         if not _proves_itself(state, order.partition):
             return RestoreResult(is_whole=False, is_wrong=True)
+        if not (is_alike := _is_its_leaders_log(state, order, replicas)):
+            return RestoreResult(is_whole=False, is_wrong=is_alike is not None)
         check_files(order.address, state, segments)
         # The disk must be the same after all of its files were read.
         again = replicas.open_anew(order.address).load()
@@ -75,6 +79,26 @@ def _proves_itself(state: ReplicaState, partition: PartitionRegistration) -> boo
     if state.is_fenced_above(partition.leader_epoch):
         return False
     return proves_complete(state, partition)
+
+
+def _is_its_leaders_log(
+    state: ReplicaState, order: RestoreOrder, replicas: ReplicaStore
+) -> bool | None:
+    """Return whether a replica fenced by the current leader has that leader's log; None: nobody
+    knows.
+
+    What stands beyond an older leader's end is cut when the replica follows a newer one. Under one
+    fence nothing is ever cut: a replica that was lost because the logs part would be lost again.
+    """
+    if order.leader is None or not state.is_fenced_at(order.partition.leader_epoch):
+        return True
+    try:
+        leader = replicas.open_anew(order.leader).load()
+    except KafkaOnSparkError:
+        return None
+    if not leader.is_fenced_at(order.partition.leader_epoch):
+        return None
+    return state.log_end_offset < leader.log_start_offset or ends_alike(state, leader)
 
 
 class Restorer:
@@ -128,10 +152,21 @@ def plan_restores(
             address = address_of(image, key, partition, broker_id, directory_id=directory_id)
             orders.append(
                 RestoreOrder(
-                    address=replace(address, replica_uuid=replica_uuid), partition=partition
+                    address=replace(address, replica_uuid=replica_uuid),
+                    partition=partition,
+                    leader=_leader_of(image, key, partition, broker_id),
                 )
             )
     return orders
+
+
+def _leader_of(
+    image: MetadataImage, key: PartitionKey, partition: PartitionRegistration, broker_id: BrokerId
+) -> ReplicaAddress | None:
+    leader = partition.leader
+    if leader is None or leader == broker_id or not partition.is_made(leader):
+        return None
+    return address_of(image, key, partition, leader)
 
 
 def _named(

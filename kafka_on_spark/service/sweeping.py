@@ -187,9 +187,17 @@ class SweepTurn:
         return max(int(self._budget_ms / look_ms), int(self._is_first))
 
     def looked_at(
-        self, keys: Sequence[PartitionKey], *, failed: Collection[PartitionKey], took_ms: float
+        self,
+        keys: Sequence[PartitionKey],
+        *,
+        failed: Collection[PartitionKey],
+        took_ms: float,
+        count: int,
     ) -> None:
-        """Take note of a look at the keys that were asked for; those of `failed` were not seen."""
+        """Take note of a look at the keys that were asked for; those of `failed` were not seen.
+
+        `count`: how many it took the time to look at; of the others a fetch had seen all.
+        """
         again, self._again = self._again, ()
         if again:  # they came with the first part
             left = tuple(key for key in again if key in failed)
@@ -203,8 +211,8 @@ class SweepTurn:
             interval_ms=self.interval_ms,
         )
         self._budget_ms -= took_ms
-        if keys and not self.is_all:  # then there was copied, too
-            look_ms = learned_look_ms(self.course.look_ms, took_ms, len(keys))
+        if count and not self.is_all:  # then there was copied, too
+            look_ms = learned_look_ms(self.course.look_ms, took_ms, count)
             self.course = replace(self.course, look_ms=look_ms)
 
     def not_looked_at(self, leaderless: Collection[PartitionKey]) -> int:

@@ -16,8 +16,8 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.service.fetch_plan import plan_fetches
 from kafka_on_spark.service.replication import fetch
-from kafka_on_spark.service.replication_round import plan_fetches
 from kafka_on_spark.storage.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.roots import StorageOptions
 from kafka_on_spark.storage.segments import FileSegmentStore

@@ -227,7 +227,7 @@ class SimulatedReplicaStore:
         made = root.tables.setdefault(folder(address), Table(address.identity, leader_epoch))
         if folder(address) in root.lost:
             # A task that was planned before the loss: the table stands for the lost one.
-            made.is_suspect, made.forgotten = True, root.lost[folder(address)]
+            made.is_suspect, made.forgotten = True, [root.lost[folder(address)]]
             self._world.seen["lost table made by a late task"] += 1
         if fault in ("lost", "unsaid", "delayed", "refused", "hung"):
             raise KafkaStorageError("can't make a table")

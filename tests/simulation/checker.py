@@ -5,6 +5,7 @@ own about tables: those are in invariants.py and registers.py.
 """
 
 from collections import Counter
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from kafka_on_spark.controller.high_watermark import is_under_min_isr
@@ -69,8 +70,8 @@ class Checker(History):
 
     def _forget(self, key: PartitionKey, table: Table) -> None:
         """Let what a disk has lost be written again under the same epoch and offset."""
-        lost, table.forgotten = table.forgotten, None
-        for batch in () if lost is None else lost.batches:
+        lost, table.forgotten = table.forgotten, []
+        for batch in chain.from_iterable(state.batches for state in lost):
             for offset in range(batch.base_offset, batch.end_offset):
                 self.ledger.log(key).forgotten.add((batch.leader_epoch, offset))
 

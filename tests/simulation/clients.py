@@ -93,7 +93,7 @@ class Replicator(Program):
         self.seen["slice looked at"] += report.slice_count > 0
         self.seen["round without all looked at"] += report.not_looked_at > 0
         if report.is_caught_up:
-            round_.check(self.driver.metadata.image)
+            round_.check()
         self.driver.metadata.maintain()
 
 
@@ -108,18 +108,18 @@ class RoundSeen:
             for broker_id in filter(partition.is_made, partition.replicas):
                 world.looked_at_ms.setdefault((key, broker_id), self._began_ms)
 
-    def check(self, after: MetadataImage) -> None:
+    def check(self) -> None:
         """I24: what is reported as caught up was looked at within the interval.
 
-        What was not there when the round began, or where nothing was ever appended (its leader's
-        table is not made), is of no concern; nor are clocks that say different times, by which
-        nobody can tell.
+        What was not there when the round began or is gone now, or where nothing was ever appended
+        (its leader's table is not made), is of no concern; nor are clocks that say different times,
+        by which nobody can tell.
         """
         if not self._world.are_clocks_right:
             return
         interval_ms = self._before.settings().integer("replica.sweep.interval.ms")
         for key, partition in self._before.partitions():
-            now = after.partition(key)
+            now = self._world.disks.image.partition(key)  # the driver may have slept since
             if now is None or now.replica_uuids != partition.replica_uuids:
                 continue
             if partition.leader is None or not partition.is_made(partition.leader):

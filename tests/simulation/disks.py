@@ -44,7 +44,7 @@ class Table:
         is_suspect: Its disk lost commits: what is in it is nobody's fault.
         is_emptied: Its last commit file has no bytes.
         verified: Up to where its log is known to be what was committed.
-        forgotten: What its disk had there and lost; None: nothing, or the checker knows.
+        forgotten: What its disk had there and lost, each time, until the checker knows.
     """
 
     def __init__(self, identity: ReplicaIdentity, leader_epoch: LeaderEpoch | None = None) -> None:
@@ -53,7 +53,7 @@ class Table:
         self.is_suspect = False
         self.is_emptied = False
         self.verified = 0
-        self.forgotten: ReplicaState | None = None
+        self.forgotten: list[ReplicaState] = []
 
     @property
     def state(self) -> ReplicaState:

@@ -244,14 +244,15 @@ class Faults(Drawing):
                 continue
             state, file = made
             root.files.setdefault(place, {})[file.path] = file.digest
-            table.forgotten, table.states[-1] = table.state, state
+            table.forgotten.append(table.state)
+            table.states[-1] = state
             table.is_suspect, table.verified = True, 0
             root.damaged.add(place)
             return True
         return False
 
     def _forget(self, table: Table, kept: int) -> None:
-        table.forgotten = table.state
+        table.forgotten.append(table.state)
         del table.states[kept:]
         table.is_suspect = True
         table.verified = min(table.verified, table.state.log_end_offset)

@@ -64,6 +64,7 @@ FORGING_MUTANTS = [
     Mutant(
         "nor where one of them is eligible, and not in sync",
         ((fetching._Fetcher, "_parted", _outside_the_isr_it_is_guilty),),
+        seed=300,
     ),
     Mutant(
         "a follower is cut where the chains part, not the epochs alone",

@@ -74,6 +74,12 @@ class Log:
             if offset < len(self.committed) and self.committed[offset] == NOBODY_HAS:
                 self.committed[offset] = record
 
+    def leads_to(self, digest: str, later: str) -> bool:
+        """Return whether a log whose chain digest is `later` goes through `digest`."""
+        while later != digest and later in self.chains:
+            later = self.chains[later][0]
+        return later == digest
+
 
 @dataclass(slots=True)
 class Ledger:

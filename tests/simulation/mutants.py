@@ -16,7 +16,13 @@ from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLos
 from kafka_on_spark.ids import KEEP, Offset
 from kafka_on_spark.log import operations, producer_state
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.service import appender, cleaning, fetch_reports, restoring
+from kafka_on_spark.service import (
+    appender,
+    cleaning,
+    fetch_reports,
+    replication_round,
+    restoring,
+)
 from kafka_on_spark.service import replication as fetching
 
 
@@ -27,10 +33,12 @@ class Mutant:
     Attributes:
         rule: What holds no more, in words.
         patches: What is replaced: its owner, its name, and what stands there instead.
+        seed: Where the search for a plan that shows it begins: some need a rare course.
     """
 
     rule: str
     patches: tuple[tuple[Any, str, Any], ...]
+    seed: int = 0
 
     @contextmanager
     def alive(self) -> Iterator[None]:
@@ -47,6 +55,10 @@ def _nothing(*arguments: Any, **named: Any) -> None:
 
 def _no(*arguments: Any, **named: Any) -> bool:
     return False
+
+
+def _yes(*arguments: Any, **named: Any) -> bool:
+    return True
 
 
 def _none(*arguments: Any, **named: Any) -> int:
@@ -146,6 +158,10 @@ MUTANTS = [
     Mutant(
         "what was not looked at is never reported as caught up",
         ((sweep.NotLookedAt, "count", _none),),
+    ),
+    Mutant(
+        "a fetch is a look only where it has read the tables of all replicas",
+        ((replication_round, "covers_all", _yes),),
     ),
     Mutant(
         "a replica is lost only when a second look finds it bad again",

@@ -11,7 +11,7 @@ from tests.simulation.plan import Plan, lonely, sole
 from tests.simulation.simulation import Outcome, simulate
 from tests.simulation.test_simulation import failure_text
 
-SEEDS = 60
+SEEDS = 100
 SOLE_SEEDS = 40
 CHUNK = 20
 MUTANT_SEEDS_MAX = 100

@@ -18,7 +18,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import BrokerChangeRecord
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.service.replication_round import plan_fetches
+from kafka_on_spark.service.fetch_plan import plan_fetches
 from tests.builders import KEY, disk
 from tests.conformance.adapters.leader_grounds import Grounds
 from tests.conformance.kafka_memory import FetchTimes

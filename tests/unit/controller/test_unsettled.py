@@ -10,8 +10,8 @@ from kafka_on_spark.controller.brokers import elect_where_none, imbalance_percen
 from kafka_on_spark.controller.reassignment import advance_reassignments, list_reassignments
 from kafka_on_spark.controller.recovery import leaderless
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.service.fetch_plan import has_work
 from kafka_on_spark.service.making import renew_lost
-from kafka_on_spark.service.replication_round import has_work
 from tests.builders import image_of, partition
 
 

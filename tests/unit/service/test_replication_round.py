@@ -117,7 +117,7 @@ class Rounds:
             {
                 (each.key.partition, each.follower.broker_id)
                 for each in self.orders
-                if is_look is None or is_look == each.is_anew
+                if is_look is None or is_look == (each.copy_bytes_max == 0)
             }
         )
 
@@ -142,6 +142,48 @@ def test_a_refused_fetch_is_left_out_until_its_back_off_ends_and_stops_no_other(
     rounds.clock.advance(1000)
     rounds.run()
     assert rounds.fetched() == [(0, 2), (0, 3), (1, 2), (1, 3)]
+
+
+def test_what_a_fetch_has_seen_whole_is_not_looked_at_again_by_the_slice():
+    rounds = Rounds(2)
+    rounds.append(0, "a")
+
+    report = rounds.run()
+
+    assert rounds.fetched(is_look=False) == [(0, 2), (0, 3)]
+    assert rounds.fetched(is_look=True) == [(1, 2), (1, 3)]
+    assert all(each.is_anew for each in rounds.orders)
+    assert (report.slice_count, report.not_looked_at, report.is_caught_up) == (2, 0, True)
+
+
+def test_a_partition_of_which_a_fetch_was_refused_is_looked_at_by_the_slice_too():
+    rounds = Rounds()
+    rounds.append(0, "a")
+    rounds.roots["memory://3"].is_offline = True
+
+    report = rounds.run()
+
+    assert (0, 2) in rounds.fetched(is_look=True)
+    assert (report.slice_count, report.is_caught_up) == (1, False)
+
+
+def test_a_fetch_for_one_of_two_followers_is_no_look_at_the_partition():
+    rounds = Rounds(isr="1 2")
+
+    rounds.run()
+
+    assert rounds.fetched(is_look=False) == [(0, 3)]
+    assert rounds.fetched(is_look=True) == [(0, 2), (0, 3)]
+
+
+def test_what_is_not_due_is_fetched_with_what_the_process_knows_of_its_tables():
+    rounds = Rounds()
+    rounds.run()
+    rounds.append(0, "a")
+
+    rounds.run()
+
+    assert [each.is_anew for each in rounds.orders] == [False, False]
 
 
 def test_back_offs_grow_and_progress_resets_them():

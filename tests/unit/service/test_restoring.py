@@ -9,13 +9,13 @@ from kafka_on_spark.controller.cleaning import Making, is_assigned, taken_away
 from kafka_on_spark.controller.restoring import WholeReplica, release_former, restore
 from kafka_on_spark.errors import RootFullError
 from kafka_on_spark.ids import LOST, BrokerId
-from kafka_on_spark.log.operations import fence_producer
+from kafka_on_spark.log.operations import append, fence_producer
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.service.making import renew_lost
 from kafka_on_spark.service.restoring import AGAIN_MS, Restorer, look_at_lost
-from tests.builders import address, disk, report, seen, uuid_on
+from tests.builders import address, disk, report, seen, staged, uuid_on
 from tests.fakes import folder
-from tests.unit.service.test_replication_round import Rounds
+from tests.unit.service.test_replication_round import EPOCH, Rounds
 
 THIRD = BrokerId(3)
 
@@ -85,6 +85,44 @@ def test_the_last_member_of_the_isr_is_taken_back_within_it():
     lives.restore()
 
     assert (sorted(lives.now.isr), lives.now.directories[2]) == ([3], disk(3))
+
+
+def append_beside_its_leader(lives, broker_id):
+    """Append a batch that no other replica has, as if the leader's table had been set back."""
+    place = address(broker_id, key=lives.keys[0])
+    replica = lives.replicas.open(place)
+    batch = staged("b", epoch=EPOCH)
+    for segment in batch.segments:
+        lives.segments.put(place, segment)
+    state = replica.load()
+    replica.commit(state, append(state, batch, leader_epoch=EPOCH, now_ms=0))
+
+
+def test_a_replica_that_has_another_log_than_its_leader_is_not_taken_back(lives):
+    append_beside_its_leader(lives, 3)
+    lives.lose(3)
+
+    assert lives.restore() == []
+
+    lives.restore()
+    assert lives.looked == 1  # it is known to be wrong, and is made anew meanwhile
+
+
+def test_a_replica_that_its_leader_has_left_behind_is_taken_back(lives):
+    lives.lose(3)
+    lives.append(0, "c")
+
+    assert lives.restore() == lives.keys
+
+
+def test_while_the_leader_can_not_be_read_nothing_is_said_of_a_lost_replica(lives):
+    lives.lose(3)
+    lives.roots["memory://1"].is_offline = True
+
+    assert lives.restore() == []
+
+    lives.roots["memory://1"].is_offline = False
+    assert lives.restore() == lives.keys
 
 
 def damage_file(lives):

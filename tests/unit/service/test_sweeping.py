@@ -57,7 +57,7 @@ class Processes:
             self.clock.advance(self.look_ms * len(keys))
             looked_at.extend(keys)
             failed = self.failing & {*keys}
-            turn.looked_at(keys, failed=failed, took_ms=self.look_ms * len(keys))
+            turn.looked_at(keys, failed=failed, took_ms=self.look_ms * len(keys), count=len(keys))
             self.looked_at_ms |= dict.fromkeys({*keys} - failed, began_ms)
             if is_all:
                 break
