@@ -50,6 +50,7 @@ from kafka_on_spark.storage.local_files import OddFileError
 from kafka_on_spark.storage.old_commits import (
     commit_size,
     commit_sizes,
+    flush_unless_old,
     has_moved,
     is_old,
     move_old_commits,
@@ -73,6 +74,9 @@ SETTLE_SECONDS_LOCAL: Final = 1.0
 
 # After these from a flush, the system may drop what it had and call the next flush a success.
 _LOST: Final = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
+
+
+_LOOKS_MAX: Final = 3
 
 
 class DeltaLog:
@@ -327,8 +331,11 @@ class DeltaLog:
     def _check_commits(self, version: int) -> None:
         """Check that the local commits up to `version` that this log has not seen are there, and
         flush them: whoever wrote them may not have."""
-        if not self.is_local:
-            return
+        if self.is_local and not any(self._are_flushed(version) for _ in range(_LOOKS_MAX)):
+            raise KafkaStorageError(f"commits of {self.uri} became old while they were looked at")
+
+    def _are_flushed(self, version: int) -> bool:
+        """Check and flush commits; return False if one became old meanwhile."""
         if self.version >= 0 and not is_old(self._files, self.uri, self.version + 1):
             paths = [commit_path(self.uri, each) for each in range(self.version + 1, version + 1)]
         else:
@@ -342,13 +349,14 @@ class DeltaLog:
             if size == 0 and version_of is not None:
                 void.append(version_of)
             elif not size:
+                if has_moved(self._files, self.uri, path):  # it has become old meanwhile
+                    return False
                 self._handle.forget()
-                if has_moved(self._files, self.uri, path):
-                    raise KafkaStorageError(f"{path} became old while it was looked at: try again")
                 raise CorruptLogError("a commit or a checkpoint is gone", path=path)
         self._void.check(void)
-        if paths and self._is_flushed:
-            self._flush([*paths, log_folder(self.uri)])
+        if not paths or not self._is_flushed:
+            return True
+        return flush_unless_old(self._flush, self._files, self.uri, paths)
 
     def _flush(self, paths: Sequence[str]) -> None:
         try:

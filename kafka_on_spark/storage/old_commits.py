@@ -14,7 +14,7 @@ Stores list from a version on: their logs are left as they are.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -60,6 +60,24 @@ def is_old(files: RootFiles, uri: str, version: int) -> bool:
 def has_moved(files: RootFiles, uri: str, path: str) -> bool:
     """Return whether a file of the log is an old one by now."""
     return is_local(uri) and files.size(f"{old_folder(uri)}/{path.rsplit('/', 1)[-1]}") is not None
+
+
+def flush_unless_old(
+    flush_all: Callable[[Sequence[str]], None], files: RootFiles, uri: str, paths: Sequence[str]
+) -> bool:
+    """Flush files of a log, and its folder; return False if one became old meanwhile.
+
+    Raises:
+        KafkaStorageError: The disk failed.
+    """
+    try:
+        flush_all([*paths, log_folder(uri)])
+    except KafkaStorageError as error:
+        is_gone = isinstance(error.__cause__, FileNotFoundError)
+        if is_gone and any(has_moved(files, uri, path) for path in paths):
+            return False
+        raise
+    return True
 
 
 def commit_size(files: RootFiles, uri: str, version: int) -> int | None:

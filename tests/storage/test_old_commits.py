@@ -15,12 +15,12 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.metadata.records import ProducerRecord, Stamp
-from kafka_on_spark.storage import old_commits
+from kafka_on_spark.storage import delta, old_commits
 from kafka_on_spark.storage.delta import DeltaLog
 from kafka_on_spark.storage.history import table_steps
 from kafka_on_spark.storage.metadata_creation import begin_metadata_log
 from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.roots import RootFiles
+from kafka_on_spark.storage.roots import RootFiles, flush
 from tests.storage.tables import (
     OPTIONS,
     commit,
@@ -57,6 +57,42 @@ def put_where_an_old_commit_was(uri, version, write_id):
     content = old_file(uri, version).read_text()
     with open(place, "x") as file:
         file.write(content.replace(write_ids(uri)[version], write_id))
+
+
+def test_commits_that_become_old_while_a_reader_flushes_them_are_no_error(log, uri, monkeypatch):
+    monkeypatch.setattr(old_commits, "KEPT_VERSIONS", 10**6)
+    reader = opened(uri)
+    live(log)
+    monkeypatch.setattr(old_commits, "KEPT_VERSIONS", 8)
+    calls = []
+
+    def flush_late(paths):
+        paths = list(paths)
+        if not calls:
+            old_commits.move_old_commits(RootFiles(uri, OPTIONS), uri, log.version)
+        calls.append(paths)
+        flush(paths)
+
+    monkeypatch.setattr(delta, "flush", flush_late)
+
+    assert reader.refresh() == log.version
+    assert len(calls) == 2
+    assert not any(os.path.exists(path) for path in calls[0][:4])
+
+
+def test_a_commit_that_is_gone_while_a_reader_flushes_it_is_an_error(log, uri, monkeypatch):
+    reader = opened(uri)
+    live(log, 3)
+
+    def flush_late(paths):
+        paths = list(paths)
+        os.unlink(paths[0])
+        flush(paths)
+
+    monkeypatch.setattr(delta, "flush", flush_late)
+
+    with pytest.raises(KafkaStorageError):
+        reader.refresh()
 
 
 def test_the_log_stays_short_and_every_commit_is_kept(log, uri):
