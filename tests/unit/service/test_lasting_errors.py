@@ -14,7 +14,7 @@ from kafka_on_spark.service.lasting_errors import LastingErrors
 from kafka_on_spark.service.probes import ProbeResult
 from kafka_on_spark.service.recovery import look_at
 from tests.builders import report, seen
-from tests.unit.service.test_replication_round import Rounds
+from tests.unit.service.rounds import Rounds
 
 SESSION_MS = 9000
 UNREAD = {"error_code": KafkaStorageError.code, "error": "EIO", "fence": None}

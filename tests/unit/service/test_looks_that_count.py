@@ -5,7 +5,7 @@ from kafka_on_spark.controller.sweep import FIRST, Ring, SweepCourse, after_slic
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import disk, image_of, partition
-from tests.unit.service.test_replication_round import Rounds
+from tests.unit.service.rounds import Rounds
 
 INTERVAL_MS = 600_000
 

@@ -1,128 +1,15 @@
 """Rounds of replication in memory: back-offs, throttles, and that nobody waits for another."""
 
-from dataclasses import replace
-
 import pytest
 
 from kafka_on_spark.controller.brokers import change_record
 from kafka_on_spark.controller.reassignment import cancel_reassignments
-from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
+from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.metadata.records import HighWatermarkRecord, RemoveTopicRecord
-from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.service.fetch_pace import FetchPace
-from kafka_on_spark.service.making import make_replica
-from kafka_on_spark.service.metadata_service import MetadataService
-from kafka_on_spark.service.replication import fetch
-from kafka_on_spark.service.replication_round import ReplicationRound
-from kafka_on_spark.service.second_look import SecondLooks
-from kafka_on_spark.service.sweeping import Sweep
-from tests.builders import TOPIC_ID, address, disk, image_of, partition, staged
-from tests.fakes import (
-    FakeClock,
-    MemoryMetadataLog,
-    MemoryReplicaStore,
-    MemoryRoots,
-    MemorySegmentStore,
-    MemorySweepHints,
-)
-
-EPOCH = LeaderEpoch(5)
-
-
-class Rounds:
-    """A cluster of three brokers in memory, its rounds, and what they fetched."""
-
-    def __init__(self, partition_count=1, *, isr="1 2 3", configs=None, **fields):
-        self.clock = FakeClock()
-        roots = {f"memory://{each}": disk(each) for each in (1, 2, 3)}
-        self.roots = MemoryRoots(roots)
-        self.replicas = MemoryReplicaStore(self.roots)
-        self.segments = MemorySegmentStore(self.roots)
-        partitions = [
-            replace(partition("1 2 3", isr=isr), **fields) for _ in range(partition_count)
-        ]
-        self.log = MemoryMetadataLog()
-        self.metadata = MetadataService(self.log, self.clock, random=lambda: 0.0)
-        start = image_of(*partitions, configs=configs)
-        self.submit(snapshot_records(start))
-        self.keys = [PartitionKey(TOPIC_ID, number) for number in range(partition_count)]
-        for key in self.keys:
-            for each in (1, 2, 3):
-                self.replicas.make(address(each, key=key))
-        self.pace = FetchPace(self.clock, random=lambda: 0.5)
-        self.looks = SecondLooks(self.metadata, self.clock, run=self._run_fetches, timeout_ms=1000)
-        self.hints = MemorySweepHints()
-        self.sweep = Sweep(self.clock, self.hints, random_below=lambda below: 0)
-        self.orders = []
-
-    def submit(self, records):
-        self.metadata.submit(lambda image: ControllerResult(records, None), timeout_ms=1000)
-
-    def append(self, number, name, count=1):
-        """Append `count` batches of 100 bytes to a partition's leader; record where it ends."""
-        key = self.keys[number]
-        place = address(1, key=key)
-        replica = self.replicas.open(place)
-        state = replica.load()
-        if not state.is_fenced_at(EPOCH):
-            change = operations.adopt(state, leader_epoch=EPOCH, truncate_to=None, floor=Offset(0))
-            state = replica.commit(state, change)
-        for turn in range(count):
-            batch = staged(f"{name}{turn}", epoch=EPOCH)
-            for segment in batch.segments:
-                self.segments.put(place, segment)
-            change = operations.append(state, batch, leader_epoch=EPOCH, now_ms=self.clock.now_ms())
-            state = replica.commit(state, change)
-        registration = self.metadata.image.partition(key)
-        record = HighWatermarkRecord(
-            topic_id=key.topic_id,
-            partition=key.partition,
-            leader_epoch=EPOCH,
-            partition_epoch=registration.partition_epoch,
-            high_watermark=None,
-            high_watermark_epoch=None,
-            high_watermark_chain=None,
-            log_end_offset=state.log_end_offset,
-        )
-        self.submit([record])
-
-    def run(self, *, is_sweep=False, **call):
-        """Do one round; `call`: settings, dots as underlines."""
-        settings = {name.replace("_", "."): str(value) for name, value in call.items()}
-        self.orders = []
-        return ReplicationRound(
-            self.metadata,
-            self.clock,
-            sweep=self.sweep,
-            run_fetches=self._run_fetches,
-            run_looks=lambda looks: [self._run_fetches(orders) for orders in looks],
-            run_makes=lambda orders: [make_replica(each, self.replicas) for each in orders],
-            new_uuid=lambda: "another",
-            timeout_ms=1000,
-            looks=self.looks,
-            pace=self.pace,
-            call=settings,
-        ).run(is_sweep=is_sweep)
-
-    def _run_fetches(self, orders):
-        self.orders.extend(orders)
-        return [fetch(each, self.replicas, self.segments, self.clock) for each in orders]
-
-    def fetched(self, *, is_look=None):
-        """Return what the last round fetched, as (partition, follower); `is_look`: by its slice."""
-        return sorted(
-            {
-                (each.key.partition, each.follower.broker_id)
-                for each in self.orders
-                if is_look is None or is_look == (each.copy_bytes_max == 0)
-            }
-        )
-
-    def end(self, broker_id, number=0):
-        return self.replicas.open(address(broker_id, key=self.keys[number])).load().log_end_offset
+from kafka_on_spark.metadata.records import RemoveTopicRecord
+from tests.builders import TOPIC_ID, address, disk
+from tests.unit.service.rounds import EPOCH, Rounds
 
 
 def test_a_refused_fetch_is_left_out_until_its_back_off_ends_and_stops_no_other():

@@ -9,13 +9,13 @@ from kafka_on_spark.controller.cleaning import Making, is_assigned, taken_away
 from kafka_on_spark.controller.restoring import WholeReplica, release_former, restore
 from kafka_on_spark.errors import RootFullError
 from kafka_on_spark.ids import LOST, BrokerId
-from kafka_on_spark.log.operations import append, fence_producer
+from kafka_on_spark.log.operations import advance_log_start, append, fence_producer
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.service.making import renew_lost
 from kafka_on_spark.service.restoring import AGAIN_MS, Restorer, look_at_lost
 from tests.builders import address, disk, report, seen, staged, uuid_on
 from tests.fakes import folder
-from tests.unit.service.test_replication_round import EPOCH, Rounds
+from tests.unit.service.rounds import EPOCH, Rounds
 
 THIRD = BrokerId(3)
 
@@ -113,6 +113,18 @@ def test_a_replica_that_its_leader_has_left_behind_is_taken_back(lives):
     lives.append(0, "c")
 
     assert lives.restore() == lives.keys
+
+
+def test_a_replica_below_its_leaders_log_start_is_taken_back_by_an_older_image(lives):
+    """Its end was the high watermark when the image was read; the log start has passed it since."""
+    lives.lose(3)
+    image = lives.metadata.catch_up()
+    lives.append(0, "c")
+    leader = lives.replicas.open(address(1, key=lives.keys[0]))
+    state = leader.load()
+    leader.commit(state, advance_log_start(state, state.log_end_offset))
+
+    assert [each.broker_id for each in lives.restorer.look(image)] == [3]
 
 
 def test_while_the_leader_can_not_be_read_nothing_is_said_of_a_lost_replica(lives):

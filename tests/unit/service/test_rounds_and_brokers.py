@@ -5,7 +5,7 @@ import pytest
 from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
 from kafka_on_spark.ids import BrokerId
 from tests.builders import disk, partition
-from tests.unit.service.test_replication_round import Rounds
+from tests.unit.service.rounds import Rounds
 
 THIRD = BrokerId(3)
 

@@ -11,7 +11,7 @@ from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.service.second_look import Finding, is_assigned, plan_second_look
 from tests.builders import KEY, address, image_of, partition, segment, uuid_on
 from tests.fakes import folder
-from tests.unit.service.test_replication_round import Rounds
+from tests.unit.service.rounds import Rounds
 
 FIRST, THIRD = BrokerId(1), BrokerId(3)
 
