@@ -33,7 +33,7 @@ from jobs.quickstart_steps import (
 from kafka_on_spark import KafkaOnSparkError
 from kafka_on_spark.errors import InvalidRootError
 from kafka_on_spark.spark.session import build_session
-from kafka_on_spark.storage.roots import is_local, normalize
+from kafka_on_spark.storage.roots.roots import is_local, normalize
 
 COMMAND = "./spark-submit.sh jobs/quickstart.py"
 PARTITIONS_MAX = 1000

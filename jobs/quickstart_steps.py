@@ -22,8 +22,8 @@ from kafka_on_spark.inspect.plots import plot_isr_history
 from kafka_on_spark.inspect.replicas import compare_replicas
 from kafka_on_spark.inspect.report import topic_text
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.service.descriptions import PartitionDescription
-from kafka_on_spark.service.history import HistoryEntry
+from kafka_on_spark.service.describe.descriptions import PartitionDescription
+from kafka_on_spark.service.describe.partition_history import HistoryEntry
 
 TOPIC: Final = "flights"
 PRODUCER_ID: Final = "quickstart"

@@ -6,8 +6,8 @@ last, so that nobody takes what is between for a disk that has lost its tables.
 
 from typing import Any, Final
 
-from kafka_on_spark.storage.root_identity import META_PROPERTIES
-from kafka_on_spark.storage.roots import StorageOptions, filesystem
+from kafka_on_spark.storage.roots.root_identity import META_PROPERTIES
+from kafka_on_spark.storage.roots.roots import StorageOptions, filesystem
 
 AWAY: Final = ".away"
 

@@ -17,7 +17,7 @@ from kafka_on_spark.errors import (
     OutOfOrderSequenceError,
     ProducerFencedError,
 )
-from kafka_on_spark.service.append_results import AppendResult
+from kafka_on_spark.service.append.plan.append_results import AppendResult
 
 BATCH_RECORDS_MAX: Final = 5
 REFUSALS: Final = (

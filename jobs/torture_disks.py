@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from jobs.torture_folder import BROKERS, TortureFolder
-from kafka_on_spark.storage.old_commits import OLD_COMMITS
+from kafka_on_spark.storage.delta.old_commits import OLD_COMMITS
 
 DISK_MIB: Final = 256
 MIB_A_MINUTE: Final = 48

@@ -15,9 +15,9 @@ from jobs.torture_whole import wait_until, what_is_missing
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.audit.findings import Finding, FsckReport
 from kafka_on_spark.ids import PartitionKey
-from kafka_on_spark.service.addresses import address_of
-from kafka_on_spark.storage.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.service.replica.addresses import address_of
+from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
+from kafka_on_spark.storage.roots.roots import StorageOptions
 
 ALIVE_S_MAX: Final = 60.0
 WHOLE_S_MAX: Final = 180.0

@@ -24,11 +24,11 @@ from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaAddress
-from kafka_on_spark.service.addresses import address_of
-from kafka_on_spark.storage.delta_files import checkpoint_version, commit_path
-from kafka_on_spark.storage.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.roots import StorageOptions
-from kafka_on_spark.storage.segments import RECORD_SCHEMA, new_segment
+from kafka_on_spark.service.replica.addresses import address_of
+from kafka_on_spark.storage.delta.delta_files import checkpoint_version, commit_path
+from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
+from kafka_on_spark.storage.replicas.segments import RECORD_SCHEMA, new_segment
+from kafka_on_spark.storage.roots.roots import StorageOptions
 
 ROOM: Final = 4
 """How far the newest checkpoint may be behind: somebody shall look before the next one comes."""

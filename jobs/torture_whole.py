@@ -20,10 +20,10 @@ from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.service.addresses import address_of
-from kafka_on_spark.spark.opening import replica_store
-from kafka_on_spark.storage.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.service.replica.addresses import address_of
+from kafka_on_spark.spark.run.opening import replica_store
+from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
+from kafka_on_spark.storage.roots.roots import StorageOptions
 
 POLL_S: Final = 0.3
 NEWEST_RECORDS: Final = 200

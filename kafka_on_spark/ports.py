@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from kafka_on_spark.controller.sweep import SweepCourse
+from kafka_on_spark.controller.pace.sweep import SweepCourse
 from kafka_on_spark.ids import (
     BrokerId,
     DirectoryId,
@@ -24,8 +24,8 @@ from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 if TYPE_CHECKING:
     # Who appends or reads does not import what audits.
     from kafka_on_spark.audit.history import FileEntry, TableStep
-    from kafka_on_spark.audit.metadata import MetadataRows
-    from kafka_on_spark.audit.orphans import FoundTable
+    from kafka_on_spark.audit.metadata.metadata_checks import MetadataRows
+    from kafka_on_spark.audit.metadata.orphans import FoundTable
 
 Order = TypeVar("Order")
 Result = TypeVar("Result")

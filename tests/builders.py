@@ -10,8 +10,8 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from kafka_on_spark.controller.reports import PartitionReport, ReplicaReport
-from kafka_on_spark.controller.restoring import WholeReplica
+from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaReport
+from kafka_on_spark.controller.verdicts.restoring import WholeReplica
 from kafka_on_spark.ids import (
     LOST,
     NO_CHAIN,

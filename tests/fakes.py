@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from kafka_on_spark.controller.sweep import SweepCourse
+from kafka_on_spark.controller.pace.sweep import SweepCourse
 from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,

@@ -17,12 +17,16 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from kafka_on_spark.controller import lease
-from kafka_on_spark.controller.brokers import elect_preferred, fence_broker, register_broker
-from kafka_on_spark.controller.commands import Draws
-from kafka_on_spark.controller.draining import drain_broker
+from kafka_on_spark.controller.brokers.broker_changes import (
+    elect_preferred,
+    fence_broker,
+    register_broker,
+)
+from kafka_on_spark.controller.brokers.draining import drain_broker
+from kafka_on_spark.controller.commands import lease
+from kafka_on_spark.controller.commands.commands import Draws
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.controller.topics import create_topic
+from kafka_on_spark.controller.topics.topics import create_topic
 from kafka_on_spark.errors import NO_ERROR
 from kafka_on_spark.ids import BrokerId, DirectoryId, Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
@@ -32,13 +36,13 @@ from kafka_on_spark.metadata.records import (
     HighWatermarkRecord,
     PartitionChangeRecord,
 )
-from kafka_on_spark.service.controller_loop import ControllerLoop
-from kafka_on_spark.service.metadata_service import MetadataService
-from kafka_on_spark.service.probes import ProbeResult
-from kafka_on_spark.spark.opening import open_metadata
-from kafka_on_spark.storage.clock import SystemClock
-from kafka_on_spark.storage.metadata_creation import begin_metadata_log
-from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.service.control.controller_loop import ControllerLoop
+from kafka_on_spark.service.control.probes import ProbeResult
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.spark.run.opening import open_metadata
+from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.storage.metadata.metadata_creation import begin_metadata_log
+from kafka_on_spark.storage.roots.roots import StorageOptions
 
 BROKERS = 100
 TOPIC_PARTITIONS = 100_000

@@ -8,29 +8,29 @@ from os import PathLike
 from types import FunctionType
 from typing import Any, Final, NoReturn, TypeVar
 
+from kafka_on_spark.cli.logs.record_rows import RECORD_COLUMNS, decided_rows
 from kafka_on_spark.cli.options import moment, pairs
 from kafka_on_spark.cli.output import Output, confirm, plural, say, write_json, write_table
-from kafka_on_spark.cli.record_rows import RECORD_COLUMNS, decided_rows
-from kafka_on_spark.cluster import Cluster
-from kafka_on_spark.controller.brokers import register_broker
-from kafka_on_spark.controller.commands import UNREGISTER_BROKER, Command
-from kafka_on_spark.controller.draining import continue_draining, drain_broker
+from kafka_on_spark.cluster.cluster import Cluster
+from kafka_on_spark.controller.brokers.broker_changes import register_broker
+from kafka_on_spark.controller.brokers.draining import continue_draining, drain_broker
+from kafka_on_spark.controller.commands.commands import UNREGISTER_BROKER, Command
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import BrokerId, DirectoryId, TopicPartition
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
-from kafka_on_spark.service.controller_loop import ControllerReport
-from kafka_on_spark.service.rehearsed import RehearsedMetadata
-from kafka_on_spark.service.replication_round import ReplicationReport
-from kafka_on_spark.spark.rehearsal import rehearsed_round
-from kafka_on_spark.spark.services import DRAWS, Services, new_uuid
-from kafka_on_spark.storage.root_identity import (
+from kafka_on_spark.service.control.controller_loop import ControllerReport
+from kafka_on_spark.service.replicate.replication_round import ReplicationReport
+from kafka_on_spark.service.what_if.dry_run import RehearsedMetadata
+from kafka_on_spark.spark.wiring.dry_run_services import rehearsed_round
+from kafka_on_spark.spark.wiring.services import DRAWS, Services, new_uuid
+from kafka_on_spark.storage.roots.root_identity import (
     ROOT_MODE,
     check_mode,
     check_owner,
     check_reachable,
 )
-from kafka_on_spark.storage.roots import StorageOptions, normalize
+from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from math import ceil
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafka_on_spark.inspect.grid import Cell, Grid, GridRow, Part, grid_of
-from kafka_on_spark.inspect.picture import Picture, new_figure
+from kafka_on_spark.inspect.draw.grid import Cell, Grid, GridRow, Part, grid_of
+from kafka_on_spark.inspect.draw.picture import Picture, new_figure
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.visible import visible

@@ -14,9 +14,9 @@ from deltalake import DeltaTable
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.inspect.report import broker_list, text_table
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.service.history import BrokerEvent, HistoryEntry
-from kafka_on_spark.storage.deadlines import within, work_seconds
-from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.service.describe.partition_history import BrokerEvent, HistoryEntry
+from kafka_on_spark.storage.calls.deadlines import within, work_seconds
+from kafka_on_spark.storage.roots.roots import StorageOptions
 
 EVENT_COLUMNS: Final = (
     "base_offset", "record_type", "time", "broker_id", "broker_state", "cause",

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Final
 
 from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.inspect.grid import Cell, Grid, GridRow, Part, grid_of
-from kafka_on_spark.inspect.page_style import SCRIPT, STYLE
+from kafka_on_spark.inspect.draw.grid import Cell, Grid, GridRow, Part, grid_of
+from kafka_on_spark.inspect.draw.page_style import SCRIPT, STYLE
 from kafka_on_spark.inspect.report import broker_list
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.service.history import HistoryEntry
+from kafka_on_spark.service.describe.partition_history import HistoryEntry
 from kafka_on_spark.visible import visible
 
 ENTRIES_MAX: Final = 200

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.inspect.lanes import Lane, Span, lanes_of
-from kafka_on_spark.inspect.picture import Picture, new_figure
+from kafka_on_spark.inspect.draw.lanes import Lane, Span, lanes_of
+from kafka_on_spark.inspect.draw.picture import Picture, new_figure
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.service.history import BrokerEvent, HistoryEntry
+from kafka_on_spark.service.describe.partition_history import BrokerEvent, HistoryEntry
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,11 +17,11 @@ from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaAddress
-from kafka_on_spark.service.addresses import address_of
-from kafka_on_spark.storage.deadlines import within
-from kafka_on_spark.storage.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.roots import StorageOptions
-from kafka_on_spark.storage.segments import segment_pieces
+from kafka_on_spark.service.replica.addresses import address_of
+from kafka_on_spark.storage.calls.deadlines import within
+from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
+from kafka_on_spark.storage.replicas.segments import segment_pieces
+from kafka_on_spark.storage.roots.roots import StorageOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

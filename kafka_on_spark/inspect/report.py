@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from kafka_on_spark.service.descriptions import PartitionDescription, TopicDescription
+from kafka_on_spark.service.describe.descriptions import PartitionDescription, TopicDescription
 from kafka_on_spark.visible import visible
 
 SEPARATOR: Final = " · "

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.inspect.lanes import Lane, lanes_of
+from kafka_on_spark.inspect.draw.lanes import Lane, lanes_of
 from kafka_on_spark.inspect.report import broker_list, text_table
-from kafka_on_spark.service.history import BrokerEvent, HistoryEntry
+from kafka_on_spark.service.describe.partition_history import BrokerEvent, HistoryEntry
 from kafka_on_spark.visible import visible
 
 if TYPE_CHECKING:

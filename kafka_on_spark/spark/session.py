@@ -58,7 +58,7 @@ def _send_packages(session: SparkSession) -> None:
     for that name then takes their place, in everything but the driver's own class path.
     """
     # Who names no packages pays for no import.
-    from kafka_on_spark.spark.executors import is_local
+    from kafka_on_spark.spark.run.executors import is_local
 
     context = session.sparkContext
     if is_local(context.master):
@@ -80,7 +80,7 @@ def register_data_source(session: SparkSession) -> None:
     has found itself stays as it is.
     """
     # Only who asks for it pays for the import.
-    from kafka_on_spark.spark.data_source import KafkaOnSparkDataSource
+    from kafka_on_spark.spark.format.data_source import KafkaOnSparkDataSource
 
     try:
         session.dataSource.register(KafkaOnSparkDataSource)

@@ -13,7 +13,7 @@ from kafka_on_spark.errors import (
     MessageTooLargeError,
     NotEnoughReplicasError,
 )
-from kafka_on_spark.storage.records import Record
+from kafka_on_spark.storage.staging.records import Record
 from tests.bad_input.refusals import check_sentence
 from tests.cluster.disks import new_disks
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kafka_on_spark.spark.fsck import check_cluster
+from kafka_on_spark.spark.wiring.fsck_services import check_cluster
 from tests.cluster.disks import records
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

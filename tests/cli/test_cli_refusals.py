@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.cli.configs import changed_settings
+from kafka_on_spark.cli.topics.configs import changed_settings
 from kafka_on_spark.errors import InvalidRequestError, RequestTimedOutError
 from tests.cli.conftest import CommandLine
 

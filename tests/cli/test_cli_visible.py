@@ -205,6 +205,6 @@ def test_one_module_writes_answers_so_that_none_is_written_raw():
     raw = re.compile(r"sys\.std(out|err)\b|\bprint\(|typer\.(echo|secho|confirm|prompt)")
     folder = ROOT / "kafka_on_spark" / "cli"
 
-    writing = {file.name for file in folder.glob("*.py") if raw.search(file.read_text())}
+    writing = {file.name for file in folder.rglob("*.py") if raw.search(file.read_text())}
 
     assert writing == {"application.py", "kafka_files.py", "output.py"}

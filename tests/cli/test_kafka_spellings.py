@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from kafka_on_spark import __version__
-from kafka_on_spark.cli.kafka_spellings import with_command_config, with_optional_values
+from kafka_on_spark.cli.kafka.kafka_spellings import with_command_config, with_optional_values
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.service.group_offsets import describe_group
+from kafka_on_spark.query.offsets.group_offsets import describe_group
 from tests.cli.conftest import ROOT
 
 

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.ids import PartitionKey
-from kafka_on_spark.spark.opening import replica_store
+from kafka_on_spark.spark.run.opening import replica_store
 from tests.cluster.folders import quick_folder
 
 FAST = {

@@ -8,8 +8,9 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
-from kafka_on_spark.spark import row_topics, sink
-from kafka_on_spark.spark.sink import BatchWriter, StreamWriter
+from kafka_on_spark.spark.format import sink
+from kafka_on_spark.spark.format.sink import BatchWriter, StreamWriter
+from kafka_on_spark.spark.run import multi_topic_tasks
 
 TYPES = {
     "topic": (StringType(), pa.string()),
@@ -56,7 +57,7 @@ def options_of(disks, **given) -> dict[str, str]:
 def run_tasks(writer, tasks, monkeypatch, query=None, number=None):
     """Have each task of `tasks` (rows) stage its part; return the messages, last task first."""
     messages = []
-    row_topics._IMAGES.clear()
+    multi_topic_tasks._IMAGES.clear()
     for place, rows in enumerate(tasks):
         monkeypatch.setattr(sink, "TaskContext", Task(place, query, number))
         writing = pickle.loads(cloudpickle.dumps(writer))

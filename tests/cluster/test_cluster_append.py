@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 from kafka_on_spark.errors import InvalidRequestError, InvalidTimestampError
-from kafka_on_spark.storage.records import Record
+from kafka_on_spark.storage.staging.records import Record
 from tests.cluster.disks import values_of
 
 MOMENT = datetime(2013, 7, 1, 12, 30, 0, 123456, tzinfo=UTC)

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from kafka_on_spark.controller import lease
+from kafka_on_spark.controller.commands import lease
 from kafka_on_spark.errors import NotControllerError
 from tests.cluster.disks import new_disks, partition_of, records, values_of
 from tests.cluster.test_cluster_failover import REPLICAS

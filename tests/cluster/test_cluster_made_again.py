@@ -21,14 +21,14 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.metadata.records import ClusterRecord, Stamp
-from kafka_on_spark.service.row_topics import RowTopics
-from kafka_on_spark.service.source_options import parse_source
-from kafka_on_spark.spark.opening import Awaits
-from kafka_on_spark.spark.row_topics import TopicOrders
-from kafka_on_spark.spark.source import StreamReader
-from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.metadata_root import TABLE_PREFIX
-from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.query.options.source_options import parse_source
+from kafka_on_spark.service.append.plan.multi_topic import RowTopics
+from kafka_on_spark.spark.format.source import StreamReader
+from kafka_on_spark.spark.run.multi_topic_tasks import TopicOrders
+from kafka_on_spark.spark.run.opening import Awaits
+from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.metadata.metadata_root import TABLE_PREFIX
+from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import Disks, files_below, new_disks, records, values_of
 from tests.cluster.folders import quick_folder
 

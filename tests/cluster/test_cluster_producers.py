@@ -15,7 +15,7 @@ from kafka_on_spark.errors import (
     ProducerFencedError,
     UnexpectedOffsetError,
 )
-from kafka_on_spark.storage.records import Record
+from kafka_on_spark.storage.staging.records import Record
 from tests.cluster.disks import records, values_of
 
 ROOT = Path(__file__).parents[2]

@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from kafka_on_spark.controller.reassignment import ReassignmentStatus
+from kafka_on_spark.controller.moves.reassignment import ReassignmentStatus
 from kafka_on_spark.errors import (
     InvalidReplicaAssignmentError,
     InvalidReplicationFactorError,

@@ -8,8 +8,8 @@ import pytest
 
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.records import AdminResultRecord, PartitionChangeRecord
-from kafka_on_spark.service.term import Term
-from kafka_on_spark.spark.services import DRAWS
+from kafka_on_spark.service.control.term import Term
+from kafka_on_spark.spark.wiring.services import DRAWS
 from tests.cluster.disks import isr_of, partition_of, records, values_of
 
 REPLICAS = {0: [1, 2, 3]}

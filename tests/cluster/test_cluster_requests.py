@@ -2,8 +2,8 @@
 
 import pytest
 
-from kafka_on_spark.controller.commands import DELETE_RECORDS
-from kafka_on_spark.controller.reassignment import ReassignmentStatus
+from kafka_on_spark.controller.commands.commands import DELETE_RECORDS
+from kafka_on_spark.controller.moves.reassignment import ReassignmentStatus
 from kafka_on_spark.errors import (
     BrokerIdNotRegisteredError,
     InvalidPartitionsError,

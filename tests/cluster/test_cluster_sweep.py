@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from kafka_on_spark.service import sweeping
-from kafka_on_spark.service.rehearsed import RehearsedMetadata
-from kafka_on_spark.spark.rehearsal import rehearsed_round
-from kafka_on_spark.storage.sweep_hint import NAME
+from kafka_on_spark.service.replicate import sweep_progress
+from kafka_on_spark.service.what_if.dry_run import RehearsedMetadata
+from kafka_on_spark.spark.wiring.dry_run_services import rehearsed_round
+from kafka_on_spark.storage.metadata.sweep_hint import NAME
 from tests.cluster.disks import new_disks, partition_of
 from tests.fakes import FakeClock
 
@@ -181,7 +181,7 @@ def set_time(hint, at_ms):
 
 def test_what_was_not_looked_at_is_never_said_to_be_caught_up(disks, monkeypatch):
     """The hint is lost, and a round has time for five partitions at a fifth of a second each."""
-    monkeypatch.setattr(sweeping, "FIRST_LOOKS", 2)
+    monkeypatch.setattr(sweep_progress, "FIRST_LOOKS", 2)
     (disks.metadata_root / NAME).unlink()
     cluster = with_clock(disks, disks.open())
     cluster._services.runner.run = _slow(disks, cluster._services.runner.run)

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.errors import InvalidRequestError, ProducerFencedError, UnexpectedOffsetError
-from kafka_on_spark.storage.records import Record
+from kafka_on_spark.storage.staging.records import Record
 from tests.cluster.disks import records, values_of
 
 NAME = {"transactional_id": "etl"}

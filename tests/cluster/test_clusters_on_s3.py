@@ -12,9 +12,9 @@ from kafka_on_spark.errors import InvalidRootError, KafkaStorageError, RootAcces
 from kafka_on_spark.inspect.history import broker_events
 from kafka_on_spark.inspect.replicas import compare_replicas
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.spark.opening import replica_store
-from kafka_on_spark.storage.credentials import NAMES_VARIABLE
-from kafka_on_spark.storage.roots import RootFiles, StorageOptions
+from kafka_on_spark.spark.run.opening import replica_store
+from kafka_on_spark.storage.roots.credentials import NAMES_VARIABLE
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests.storage.faulty_s3 import Kind
 from tests.storage.object_stores import SECRET, refuse_all, two_stores
 

@@ -16,7 +16,7 @@ import glob, os, sys, threading, time
 import deltalake
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.storage import deadlines
+from kafka_on_spark.storage.calls import deadlines
 
 base = sys.argv[1]
 roots = {number: f"{base}/b{number}" for number in (1, 2, 3)}
@@ -36,7 +36,7 @@ def folder(broker, partition):
 def anew():
     global cluster
     cluster.close()
-    from kafka_on_spark.spark.opening import replica_store
+    from kafka_on_spark.spark.run.opening import replica_store
     replica_store.cache_clear()
     cluster = Cluster.open(f"{base}/meta")
 def pipe(path):
@@ -135,7 +135,7 @@ def test_delta_rs_that_hangs_is_left_behind(base):
     [line] = told(
         base,
         """
-        from kafka_on_spark.storage import delta_handle
+        from kafka_on_spark.storage.delta import delta_handle
         whole = delta_handle.DeltaTable
         def hang(uri, **named):
             if uri.startswith(roots[1]):
@@ -289,7 +289,7 @@ def test_a_metadata_root_that_goes_away_is_away_and_not_corrupt(base):
     lines = told(
         base,
         """
-        from kafka_on_spark.storage import metadata_reading
+        from kafka_on_spark.storage.metadata import metadata_reading
         # It goes when the newest commit was seen, and before its file is read.
         whole = metadata_reading.decode_file
         def away(content, path):

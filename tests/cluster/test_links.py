@@ -3,10 +3,10 @@
 import pytest
 
 from kafka_on_spark.errors import ReplicaLostError
-from kafka_on_spark.service.addresses import address_of
-from kafka_on_spark.service.partition_names import partition_key
-from kafka_on_spark.spark.opening import replica_store
-from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.service.metadata.partition_names import partition_key
+from kafka_on_spark.service.replica.addresses import address_of
+from kafka_on_spark.spark.run.opening import replica_store
+from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import files_below, isr_of, new_disks, partition_of, records, values_of
 
 OPTIONS = StorageOptions()

@@ -5,7 +5,7 @@ import sys
 
 from pyspark import cloudpickle
 
-from kafka_on_spark.spark.data_source import KafkaOnSparkDataSource
+from kafka_on_spark.spark.format.data_source import KafkaOnSparkDataSource
 
 # Spark starts `python_streaming_source_runner`, which unpickles the source and asks its reader so.
 PLAN = """
@@ -25,10 +25,10 @@ SLOW = {
     "fsspec",
     "pyarrow.compute",
     "pyarrow.dataset",
-    "kafka_on_spark.cluster",
-    "kafka_on_spark.spark.services",
-    "kafka_on_spark.spark.sink",
-    "kafka_on_spark.storage.segments",
+    "kafka_on_spark.cluster.cluster",
+    "kafka_on_spark.spark.wiring.services",
+    "kafka_on_spark.spark.format.sink",
+    "kafka_on_spark.storage.replicas.segments",
 }
 
 
@@ -49,5 +49,5 @@ def test_process_that_plans_a_stream_imports_only_what_plans_it(disks):
     assert done.returncode == 0, done.stderr.decode()
     tasks, *modules = done.stdout.decode().split()
     assert tasks == "2"
-    assert "kafka_on_spark.spark.source" in modules
+    assert "kafka_on_spark.spark.format.source" in modules
     assert SLOW & set(modules) == set()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_on_spark.storage import void_commits
+from kafka_on_spark.storage.delta import void_commits
 from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
 
 

@@ -2,9 +2,9 @@
 
 from socket import gethostname
 
-from kafka_on_spark.service.row_topics import StagedTopic, encode_topic
-from kafka_on_spark.service.stage_plan import StagedSegment
-from kafka_on_spark.spark.sink import Staged, _reached_elsewhere
+from kafka_on_spark.service.append.plan.multi_topic import StagedTopic, encode_topic
+from kafka_on_spark.service.append.plan.stage_plan import StagedSegment
+from kafka_on_spark.spark.format.sink import Staged, _reached_elsewhere
 from tests.builders import segment
 
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.spark import kept, sink
-from kafka_on_spark.spark.kept import kept_metadata
-from kafka_on_spark.spark.services import Services
-from kafka_on_spark.storage.roots import StorageOptions, normalize
+from kafka_on_spark.spark.format import sink
+from kafka_on_spark.spark.wiring import cluster_cache
+from kafka_on_spark.spark.wiring.cluster_cache import kept_metadata
+from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
 from tests.cluster.disks import new_disks, values_of
 from tests.cluster.sinks import write_batch
 
@@ -27,7 +28,7 @@ def disks():
 
 def forget():
     """Close what these processes keep, as Spark does when it lets them go."""
-    for each in (kept._METADATA, sink._KEPT):
+    for each in (cluster_cache._METADATA, sink._KEPT):
         for found in each._open.values():
             found.close()
         each._open.clear()
@@ -37,14 +38,16 @@ def forget():
 def openings(monkeypatch):
     """Return what was opened, by planners and by those who commit."""
     openings = []
-    open_metadata, open_services = kept.open_metadata, Services.open
+    open_metadata, open_services = cluster_cache.open_metadata, Services.open
 
     def opened(kind, result):
         openings.append(kind)
         return result
 
     monkeypatch.setattr(
-        kept, "open_metadata", lambda *args, **more: opened("plan", open_metadata(*args, **more))
+        cluster_cache,
+        "open_metadata",
+        lambda *args, **more: opened("plan", open_metadata(*args, **more)),
     )
     monkeypatch.setattr(
         Services, "open", lambda *args, **more: opened("commit", open_services(*args, **more))

@@ -14,8 +14,8 @@ from kafka_on_spark.errors import (
     UnexpectedOffsetError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.spark import sink
-from kafka_on_spark.spark.sink import BatchWriter
+from kafka_on_spark.spark.format import sink
+from kafka_on_spark.spark.format.sink import BatchWriter
 from tests.cluster.disks import new_disks, values_of
 from tests.cluster.sinks import TYPES, Query, options_of, schema_of, write_batch
 

@@ -13,11 +13,11 @@ from kafka_on_spark.errors import (
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.service.group_offsets import describe_group
-from kafka_on_spark.service.metadata_service import MetadataService
-from kafka_on_spark.service.source_options import parse_source
-from kafka_on_spark.spark import source
-from kafka_on_spark.spark.source import BatchReader, StreamReader
+from kafka_on_spark.query.offsets.group_offsets import describe_group
+from kafka_on_spark.query.options.source_options import parse_source
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.spark.format import source
+from kafka_on_spark.spark.format.source import BatchReader, StreamReader
 from tests.cluster.disks import new_disks, records
 
 
@@ -136,7 +136,9 @@ def test_a_query_goes_on_where_its_groups_offsets_can_not_be_committed(disks, mo
     reader = stream(disks, kafka__group__id="g")
     disks.cluster.append("t", records(b"0"))
     start = reader.initialOffset()
-    monkeypatch.setattr("kafka_on_spark.service.metadata_service.MetadataService.submit", away)
+    monkeypatch.setattr(
+        "kafka_on_spark.service.metadata.metadata_service.MetadataService.submit", away
+    )
 
     assert reader.latestOffset(start, ReadAllAvailable())["t"] == {"0": 1}
     assert "the offsets of group 'g' were not committed: the root is away" in caplog.text
@@ -156,7 +158,9 @@ def test_what_could_not_be_committed_of_a_group_is_tried_again_and_not_at_every_
     disks.cluster.append("t", records(b"0"))
     end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     with monkeypatch.context() as patched:
-        patched.setattr("kafka_on_spark.service.metadata_service.MetadataService.submit", away)
+        patched.setattr(
+            "kafka_on_spark.service.metadata.metadata_service.MetadataService.submit", away
+        )
         for _ in range(4):
             assert reader.latestOffset(end, ReadAllAvailable()) == end
     assert len(tries) == 1

@@ -10,8 +10,8 @@ from collections import Counter
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.controller.commands import COMMANDS, CREATE_TOPIC
-from kafka_on_spark.controller.requests import Request, request_record
+from kafka_on_spark.controller.commands.commands import COMMANDS, CREATE_TOPIC
+from kafka_on_spark.controller.commands.requests import Request, request_record
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import RequestTimedOutError, TopicAlreadyExistsError
 from kafka_on_spark.metadata.image import MetadataImage
@@ -21,8 +21,8 @@ from kafka_on_spark.metadata.records import (
     ControllerRecord,
     TopicRecord,
 )
-from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.conftest import CONTROLLERS_SECONDS
 from tests.cluster.controllers import others
 from tests.cluster.disks import new_disks

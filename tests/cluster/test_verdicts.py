@@ -11,11 +11,11 @@ import pytest
 
 from kafka_on_spark.errors import RequestTimedOutError
 from kafka_on_spark.ids import LOST
-from kafka_on_spark.service.reading import plan_reads
-from kafka_on_spark.spark.findings import TaskFindings
-from kafka_on_spark.spark.opening import replica_store
-from kafka_on_spark.storage.reader import read_rows
-from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.service.read.reading import plan_reads
+from kafka_on_spark.spark.run.opening import replica_store
+from kafka_on_spark.spark.wiring.second_inspections import TaskFindings
+from kafka_on_spark.storage.replicas.reader import read_rows
+from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
 
 VALUES = [b"a", b"b", b"c"]

@@ -15,10 +15,10 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import InvalidConfigError, RequestTimedOutError
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.service.rehearsed import RehearsedMetadata
-from kafka_on_spark.spark import tasks
-from kafka_on_spark.spark.rehearsal import rehearsed_round
-from kafka_on_spark.storage.deadlines import within
+from kafka_on_spark.service.what_if.dry_run import RehearsedMetadata
+from kafka_on_spark.spark.run import tasks
+from kafka_on_spark.spark.wiring.dry_run_services import rehearsed_round
+from kafka_on_spark.storage.calls.deadlines import within
 from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
 
 REPOSITORY = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from deltalake import DeltaTable
 
-from kafka_on_spark.controller.replication import conclude
+from kafka_on_spark.controller.verdicts.conclusion import conclude
 from kafka_on_spark.errors import (
     FencedLeaderEpochError,
     NotControllerError,
@@ -16,11 +16,11 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.service.fetch_plan import plan_fetches
-from kafka_on_spark.service.replication import fetch
-from kafka_on_spark.storage.replica_store import DeltaReplicaStore
-from kafka_on_spark.storage.roots import StorageOptions
-from kafka_on_spark.storage.segments import FileSegmentStore
+from kafka_on_spark.service.replicate.fetching.fetch import fetch
+from kafka_on_spark.service.replicate.fetching.fetch_plan import plan_fetches
+from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
+from kafka_on_spark.storage.replicas.segments import FileSegmentStore
+from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
 from tests.cluster.frozen import (
     WAIT_S,

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
-from kafka_on_spark.service.reading import plan_read
-from kafka_on_spark.service.replication import fetch
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
+from kafka_on_spark.service.read.reading import plan_read
+from kafka_on_spark.service.replicate.fetching.fetch import fetch
 from tests.conformance.adapters import ADAPTERS
 from tests.conformance.applicability import FILE, read_rules
 from tests.conformance.conftest import OURS

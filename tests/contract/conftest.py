@@ -7,18 +7,18 @@ import pyarrow as pa
 import pytest
 
 from kafka_on_spark.ids import BrokerId, LeaderEpoch
-from kafka_on_spark.storage.metadata_creation import begin_metadata_log
-from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.replica_store import DeltaReplicaStore
-from kafka_on_spark.storage.root_identity import prepare_root
-from kafka_on_spark.storage.roots import RootFiles, StorageOptions
-from kafka_on_spark.storage.segments import (
+from kafka_on_spark.storage.metadata.metadata_creation import begin_metadata_log
+from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
+from kafka_on_spark.storage.replicas.segments import (
     RECORD_SCHEMA,
     FileSegmentStore,
     new_segment,
     put_segment,
     replica_folder,
 )
+from kafka_on_spark.storage.roots.root_identity import prepare_root
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests import builders, fakes
 
 OPTIONS = StorageOptions()

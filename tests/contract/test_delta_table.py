@@ -12,13 +12,18 @@ from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLos
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
-from kafka_on_spark.service.replicas import commit_decided
-from kafka_on_spark.storage.delta import DeltaLog
-from kafka_on_spark.storage.delta_handle import TableHandle
-from kafka_on_spark.storage.replica_log import TABLE_SCHEMA
-from kafka_on_spark.storage.replica_store import DeltaReplicaStore
-from kafka_on_spark.storage.roots import StorageOptions
-from kafka_on_spark.storage.segments import RECORD_SCHEMA, new_segment, put_segment, replica_folder
+from kafka_on_spark.service.replica.replica_operations import commit_decided
+from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.delta.delta_handle import TableHandle
+from kafka_on_spark.storage.replicas.replica_log import TABLE_SCHEMA
+from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
+from kafka_on_spark.storage.replicas.segments import (
+    RECORD_SCHEMA,
+    new_segment,
+    put_segment,
+    replica_folder,
+)
+from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.builders import NOW_MS, stamp
 
 OPTIONS = StorageOptions()

@@ -14,11 +14,12 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.storage import delta_handle, segments
-from kafka_on_spark.storage.delta_handle import DeltaTable
-from kafka_on_spark.storage.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.roots import RootFiles
-from kafka_on_spark.storage.segments import read_segment, replica_folder
+from kafka_on_spark.storage.delta import delta_handle
+from kafka_on_spark.storage.delta.delta_handle import DeltaTable
+from kafka_on_spark.storage.replicas import segments
+from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
+from kafka_on_spark.storage.replicas.segments import read_segment, replica_folder
+from kafka_on_spark.storage.roots.roots import RootFiles
 from tests.contract.conftest import OPTIONS
 from tests.contract.test_replica_log_contract import lead, run, write
 

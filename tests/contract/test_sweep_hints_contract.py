@@ -5,12 +5,12 @@ import os
 
 import pytest
 
-from kafka_on_spark.controller.sweep import AGAIN_MAX, RANGES_MAX, LookedAt, SweepCourse
+from kafka_on_spark.controller.pace.sweep import AGAIN_MAX, RANGES_MAX, LookedAt, SweepCourse
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import PartitionKey, TopicId
-from kafka_on_spark.storage.limits import SMALL_FILE_BYTES_MAX
-from kafka_on_spark.storage.roots import StorageOptions
-from kafka_on_spark.storage.sweep_hint import NAME, FileSweepHints, encode
+from kafka_on_spark.storage.calls.limits import SMALL_FILE_BYTES_MAX
+from kafka_on_spark.storage.metadata.sweep_hint import NAME, FileSweepHints, encode
+from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.fakes import MemorySweepHints
 
 

@@ -12,12 +12,12 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.log import operations
 from kafka_on_spark.metadata.records import HighWatermarkRecord
-from kafka_on_spark.service.addresses import address_of
-from kafka_on_spark.service.replicas import commit_decided
-from kafka_on_spark.spark.fsck import check_cluster
-from kafka_on_spark.spark.opening import replica_store
-from kafka_on_spark.storage.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.service.replica.addresses import address_of
+from kafka_on_spark.service.replica.replica_operations import commit_decided
+from kafka_on_spark.spark.run.opening import replica_store
+from kafka_on_spark.spark.wiring.fsck_services import check_cluster
+from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
+from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import Disks, partition_of, records
 
 TOPIC = "orders"

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.cluster import PAST_METHODS, PastCluster
-from kafka_on_spark.controller import commands
+from kafka_on_spark.cluster.cluster import PAST_METHODS, PastCluster
+from kafka_on_spark.controller.commands import commands
 from kafka_on_spark.errors import (
     InvalidRequestError,
     KafkaStorageError,

@@ -14,9 +14,9 @@ from unittest.mock import patch
 import pyarrow as pa
 from pyspark import TaskContext
 
-from kafka_on_spark.spark.frames import _stage_task
-from kafka_on_spark.spark.tasks import fetch_task
-from kafka_on_spark.storage.segments import FileSegmentStore
+from kafka_on_spark.spark.run.frames import _stage_task
+from kafka_on_spark.spark.run.tasks import fetch_task
+from kafka_on_spark.storage.replicas.segments import FileSegmentStore
 
 EXECUTOR, WORKER = "executor", "worker"
 

@@ -20,11 +20,12 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import PartitionKey
-from kafka_on_spark.service.addresses import address_of
-from kafka_on_spark.spark import executors, frames, services
-from kafka_on_spark.spark.opening import replica_store
+from kafka_on_spark.service.replica.addresses import address_of
+from kafka_on_spark.spark.run import executors, frames
+from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.spark.session import build_session
-from kafka_on_spark.storage.options import StorageOptions
+from kafka_on_spark.spark.wiring import services
+from kafka_on_spark.storage.roots.storage_options import StorageOptions
 from kafka_on_spark.version import __version__
 from tests import jvms
 from tests.cluster.disks import isr_of, new_disks, partition_of, values_of

@@ -16,7 +16,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kafka_on_spark.storage.records import Record
+from kafka_on_spark.storage.staging.records import Record
 from tests.cluster.disks import isr_of, new_disks
 from tests.integration.frames import rows_in, rows_of, source
 

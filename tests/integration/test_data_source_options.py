@@ -7,8 +7,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 import kafka_on_spark
-from kafka_on_spark.service.group_offsets import describe_group
-from kafka_on_spark.storage.records import Record
+from kafka_on_spark.query.offsets.group_offsets import describe_group
+from kafka_on_spark.storage.staging.records import Record
 from tests.cluster.disks import new_disks
 from tests.integration.frames import Batches, sentence_of
 

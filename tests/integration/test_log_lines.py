@@ -39,16 +39,17 @@ def test_one_variable_raises_the_level_of_every_process():
     said = {(match[2], match[4], re.sub(r"\d+", "N", match[5])) for match in lines}
     start = "as committed at metadata offset N"
     expected = {
-        ("executor", "kafka_on_spark.storage.staging", "task N has staged N segments"),
-        ("executor", "kafka_on_spark.spark.source", "reads first-N from N to N"),
-        ("commit", "kafka_on_spark.service.append_service", "appended N records to second"),
-        ("stream source", "kafka_on_spark.spark.source", f"N records of N partitions are read by N tasks, {start}"),
-        ("stream sink", "kafka_on_spark.service.append_service", "appended N records to third"),
-        ("planner", "kafka_on_spark.spark.source", f"N records of N partitions are read by N tasks, {start}"),
+        ("executor", "kafka_on_spark.storage.staging.staging", "task N has staged N segments"),
+        ("executor", "kafka_on_spark.spark.format.source", "reads first-N from N to N"),
+        ("commit", "kafka_on_spark.service.append.append_service", "appended N records to second"),
+        ("stream source", "kafka_on_spark.spark.format.source", f"N records of N partitions are read by N tasks, {start}"),
+        ("stream sink", "kafka_on_spark.service.append.append_service", "appended N records to third"),
+        ("planner", "kafka_on_spark.spark.format.source", f"N records of N partitions are read by N tasks, {start}"),
     }  # fmt: skip
     assert expected <= said, sorted(said)
     # A process is one kind only, and the controller is in the process that runs it.
     assert len({match[3] for match in lines}) == len({(match[2], match[3]) for match in lines})
     assert any(
-        match[2] == "driver" and match[4] == "kafka_on_spark.service.term" for match in lines
+        match[2] == "driver" and match[4] == "kafka_on_spark.service.control.term"
+        for match in lines
     ), sorted(said)

@@ -8,8 +8,8 @@ import os
 
 import pytest
 
-from kafka_on_spark.storage.credentials import NAMES_VARIABLE
-from kafka_on_spark.storage.roots import StorageOptions, filesystem
+from kafka_on_spark.storage.roots.credentials import NAMES_VARIABLE
+from kafka_on_spark.storage.roots.roots import StorageOptions, filesystem
 from tests.integration.quickstart_runs import QuickstartProcess
 from tests.storage.faulty_s3 import CANARY, Kind, faulty_s3
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.service.fetch_pace import FetchPace
+from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
 from tests.cluster.disks import isr_of, new_disks
 from tests.fakes import FakeClock
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.spark.executors import ExecutorTask
+from kafka_on_spark.spark.run.executors import ExecutorTask
 
 pytestmark = pytest.mark.integration
 

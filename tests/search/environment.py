@@ -8,7 +8,11 @@ disk's loss.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from kafka_on_spark.controller.brokers import fence_broker, register_broker, unfence_broker
+from kafka_on_spark.controller.brokers.broker_changes import (
+    fence_broker,
+    register_broker,
+    unfence_broker,
+)
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import BrokerId, DirectoryId
 from kafka_on_spark.metadata.broker import BrokerState

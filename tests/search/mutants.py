@@ -8,16 +8,20 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from kafka_on_spark.controller import high_watermark, isr, recovery, replication, reports
+from kafka_on_spark.controller.partitions import high_watermark, isr, recovery, reports
+from kafka_on_spark.controller.verdicts import conclusion
 from kafka_on_spark.errors import NO_ERROR
 from kafka_on_spark.ids import LeaderEpoch, Offset
-from kafka_on_spark.log import operations, truncation
+from kafka_on_spark.log import operations
 from kafka_on_spark.log.epochs import EpochEntry, end_offset_for
+from kafka_on_spark.log.follower import truncation
 from kafka_on_spark.metadata import image as images
 from kafka_on_spark.metadata.records import HighWatermarkRecord
-from kafka_on_spark.service import appender, fetch_reports, replicas
-from kafka_on_spark.service import replication as fetching
-from kafka_on_spark.service.replication_round import ReplicationRound
+from kafka_on_spark.service.append import appender
+from kafka_on_spark.service.replica import replica_operations
+from kafka_on_spark.service.replicate.fetching import fetch as fetching
+from kafka_on_spark.service.replicate.fetching import fetch_reports
+from kafka_on_spark.service.replicate.replication_round import ReplicationRound
 from tests.search import slots
 from tests.search.scope import Scope
 from tests.simulation import mutants as simulated
@@ -127,17 +131,17 @@ def _end_by_epochs(follower: Any, leader: Any, end_offset: Any) -> Any:
 
 def _conclude_once(self: Any, reports: Any) -> Any:
     """Decide on the image of before, and commit that to whatever it has become."""
-    decided = replication.conclude(self._metadata.image, reports)
+    decided = conclusion.conclude(self._metadata.image, reports)
     return self._metadata.submit(lambda image: decided, timeout_ms=1)
 
 
 def _conclude_early(self: Any, reports: Any) -> Any:
     """Decide high watermarks on the image of before, and the ISR on that of now."""
-    early = replication.conclude(self._metadata.image, reports)
+    early = conclusion.conclude(self._metadata.image, reports)
     marks = [each for each in early.records if isinstance(each, HighWatermarkRecord)]
 
     def decide(image: Any) -> Any:
-        late = replication.conclude(image, reports)
+        late = conclusion.conclude(image, reports)
         others = [each for each in late.records if not isinstance(each, HighWatermarkRecord)]
         return replace(late, records=[*marks, *others])
 
@@ -193,7 +197,7 @@ CASES = [
     _case(
         "who joins the ISR has what the same commit commits",
         GROWTH,
-        (replication, "alter_isr", _joins_by_old_mark),
+        (conclusion, "alter_isr", _joins_by_old_mark),
     ),
     _case(
         "the high watermark and the ISR are one register, decided on together",
@@ -261,7 +265,7 @@ REDUNDANT = [
     _case(
         "who leads proves, when it begins, to have all that is committed",
         APPENDS,
-        (replicas, "proves_complete", _yes),
+        (replica_operations, "proves_complete", _yes),
     ),
     # Needed in Kafka, whose leader's own mark lags; here the mark in the register is the true one,
     # and who adopts shares the leader's log (FAULTS §1, after rule 10).

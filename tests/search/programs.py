@@ -11,19 +11,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kafka_on_spark.controller.brokers import elect_where_none
-from kafka_on_spark.controller.recovery import recover
+from kafka_on_spark.controller.brokers.broker_changes import elect_where_none
+from kafka_on_spark.controller.partitions.recovery import recover
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.log.batch import ProducerStamp
-from kafka_on_spark.service.append_checks import check_replicas
-from kafka_on_spark.service.append_parts import AppendThreads, PartitionOutcome, StagedPartition
-from kafka_on_spark.service.appender import Appender, _Pending
-from kafka_on_spark.service.making import make_replica
-from kafka_on_spark.service.recovery import look_at, plan_looks
-from kafka_on_spark.service.replication import FetchResult, fetch
-from kafka_on_spark.service.replication_round import ReplicationRound
-from kafka_on_spark.service.second_look import SecondLooks
-from kafka_on_spark.service.sweeping import Sweep
+from kafka_on_spark.service.append.append_checks import check_replicas
+from kafka_on_spark.service.append.append_parts import (
+    AppendThreads,
+    PartitionOutcome,
+    StagedPartition,
+)
+from kafka_on_spark.service.append.appender import Appender, _Pending
+from kafka_on_spark.service.control.inspecting_leaderless import look_at, plan_looks
+from kafka_on_spark.service.replica.creating_replicas import make_replica
+from kafka_on_spark.service.replicate.fetching.fetch import FetchResult, fetch
+from kafka_on_spark.service.replicate.replication_round import ReplicationRound
+from kafka_on_spark.service.replicate.second_inspection import SecondLooks
+from kafka_on_spark.service.replicate.sweep_progress import Sweep
 from tests.builders import KEY, address, staged
 from tests.fakes import MemorySweepHints
 from tests.search.replaying import Process

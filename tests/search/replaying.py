@@ -24,7 +24,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.ports import ReplicaAddress
-from kafka_on_spark.service.metadata_service import MetadataService
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from tests.builders import KEY, NOW_MS
 
 Lane = tuple[int, ...]

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kafka_on_spark.controller.sweep import SweepCourse
+from kafka_on_spark.controller.pace.sweep import SweepCourse
 from kafka_on_spark.errors import (
     ClusterNotFoundError,
     CommitConflictError,
@@ -81,7 +81,7 @@ def _commit(world: World, node: Node, fault: str | None, put: Callable[[], bool]
     """Do a conditional put that meets `fault`; return if it is certainly ours.
 
     Raises:
-        CommitConflictError, CommitOutcomeUnknownError: as of `storage/delta.py`.
+        CommitConflictError, CommitOutcomeUnknownError: as of `storage/delta/conditional_commit.py`.
     """
     if fault in ("lost", "delayed", "hung"):
 

@@ -1,21 +1,21 @@
 """The program of a simulated cluster's administrator: disks, leaders, old records, topics."""
 
-from kafka_on_spark.controller.commands import (
+from kafka_on_spark.controller.commands.commands import (
     ADD_PARTITIONS,
     CREATE_TOPIC,
     DELETE_TOPIC,
     ELECT_PREFERRED,
     REGISTER_BROKER,
 )
-from kafka_on_spark.controller.log_start import delete_records
+from kafka_on_spark.controller.partitions.log_start import delete_records
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import BrokerId, DirectoryId, Offset, PartitionKey, TopicId
 from kafka_on_spark.log import operations
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.service.addresses import address_of
-from kafka_on_spark.service.replicas import commit_decided
+from kafka_on_spark.service.replica.addresses import address_of
+from kafka_on_spark.service.replica.replica_operations import commit_decided
 from tests.simulation.clients import PARTITIONS_MAX, TOPIC, Program
 from tests.simulation.processes import TIMEOUT_MS
 

@@ -1,12 +1,12 @@
 """Stop and delete in a simulated cluster: what lists the folders on a disk, and removes one.
 
-Source: storage/replica_folders.py.
+Source: storage/replicas/replica_folders.py.
 """
 
-from kafka_on_spark.audit.orphans import FoundTable
+from kafka_on_spark.audit.metadata.orphans import FoundTable
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey, ReplicaUuid, TopicId
-from kafka_on_spark.service.cleaning import ListOrder, ListResult, RemoveOrder
+from kafka_on_spark.service.control.removing_replicas import ListOrder, ListResult, RemoveOrder
 from tests.simulation.adapters import FAILED, World
 from tests.simulation.disks import Root
 from tests.simulation.ledger import Ledger, require

@@ -20,7 +20,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.service.reading import plan_reads, read_pieces
+from kafka_on_spark.service.read.reading import plan_reads, read_pieces
 from tests.simulation.adapters import World
 from tests.simulation.checker import Checker
 from tests.simulation.disks import values_in

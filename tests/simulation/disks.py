@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from kafka_on_spark.controller.sweep import SweepCourse
+from kafka_on_spark.controller.pace.sweep import SweepCourse
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Batch, Segment

@@ -2,11 +2,14 @@
 
 from typing import Any
 
-from kafka_on_spark.controller import high_watermark, replication
+from kafka_on_spark.controller.partitions import high_watermark
+from kafka_on_spark.controller.verdicts import conclusion
 from kafka_on_spark.errors import ReplicaLostError
-from kafka_on_spark.log import operations, state, truncation
-from kafka_on_spark.service import fetch_reports, replicas
-from kafka_on_spark.service import replication as fetching
+from kafka_on_spark.log import operations, state
+from kafka_on_spark.log.follower import truncation
+from kafka_on_spark.service.replica import replica_operations
+from kafka_on_spark.service.replicate.fetching import fetch as fetching
+from kafka_on_spark.service.replicate.fetching import fetch_reports
 from tests.simulation.mutants import Mutant
 
 
@@ -72,10 +75,10 @@ FORGING_MUTANTS = [
     ),
     Mutant(
         "who proves to have all that is committed has the registered chain digest",
-        ((replicas, "has_all_committed", _by_epoch_alone),),
+        ((replica_operations, "has_all_committed", _by_epoch_alone),),
     ),
     Mutant(
         "where two logs part the leader epoch is raised",
-        ((replication, "raise_epoch", _nothing),),
+        ((conclusion, "raise_epoch", _nothing),),
     ),
 ]

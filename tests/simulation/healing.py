@@ -3,11 +3,11 @@
 Run in a process of the cluster, with the production's own commands: what an operator would do.
 """
 
-from kafka_on_spark.controller.commands import REGISTER_BROKER
+from kafka_on_spark.controller.commands.commands import REGISTER_BROKER
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import DirectoryId, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.service.reading import plan_reads
+from kafka_on_spark.service.read.reading import plan_reads
 from tests.simulation import invariants
 from tests.simulation.checker import Checker
 from tests.simulation.cleaning import left_over, nothing_is_left

@@ -3,14 +3,16 @@
 from dataclasses import replace
 from typing import Any
 
-from kafka_on_spark.controller import silence, small_pass
+from kafka_on_spark.controller.brokers import silence
+from kafka_on_spark.controller.brokers.silence import Silence
+from kafka_on_spark.controller.commands import small_pass
+from kafka_on_spark.controller.commands.small_pass import SmallPass
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.controller.silence import Silence
-from kafka_on_spark.controller.small_pass import SmallPass
-from kafka_on_spark.service import append_watch, disputes, probes
-from kafka_on_spark.service.append_watch import AppendWatch
-from kafka_on_spark.service.probes import ProbeResult
-from kafka_on_spark.service.term import LeaseWatch
+from kafka_on_spark.service.append import append_watch, disputes
+from kafka_on_spark.service.append.append_watch import AppendWatch
+from kafka_on_spark.service.control import probes
+from kafka_on_spark.service.control.probes import ProbeResult
+from kafka_on_spark.service.control.term import LeaseWatch
 from tests.simulation.mutants import Mutant
 
 

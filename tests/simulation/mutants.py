@@ -10,20 +10,19 @@ from operator import attrgetter
 from typing import Any
 from unittest.mock import patch
 
-from kafka_on_spark.controller import high_watermark, isr, lease, sweep
-from kafka_on_spark.controller.cleaning import _Uuids
+from kafka_on_spark.controller.commands import lease
+from kafka_on_spark.controller.pace import sweep
+from kafka_on_spark.controller.partitions import high_watermark, isr
+from kafka_on_spark.controller.partitions.unassigned_replicas import _Uuids
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
 from kafka_on_spark.ids import KEEP, Offset
 from kafka_on_spark.log import operations, producer_state
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.service import (
-    appender,
-    cleaning,
-    fetch_reports,
-    replication_round,
-    restoring,
-)
-from kafka_on_spark.service import replication as fetching
+from kafka_on_spark.service.append import appender
+from kafka_on_spark.service.control import removing_replicas
+from kafka_on_spark.service.replicate import inspecting_lost, replication_round
+from kafka_on_spark.service.replicate.fetching import fetch as fetching
+from kafka_on_spark.service.replicate.fetching import fetch_reports
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,16 +173,19 @@ MUTANTS = [
     Mutant(
         "a lost replica's table stays until its new making is in sync",
         (
-            (cleaning, "is_assigned", _is_one_of_now),
+            (removing_replicas, "is_assigned", _is_one_of_now),
             (_Uuids, "all", property(lambda self: frozenset(self.replicas))),
         ),
     ),
     Mutant(
         "a replica is taken back only with all of its files",
-        ((restoring, "check_files", _nothing),),
+        ((inspecting_lost, "check_files", _nothing),),
     ),
     Mutant(
         "a table is removed only once its replica was taken away",
-        ((cleaning, "is_assigned", _no), (cleaning, "times_taken_away", _all_long_ago)),
+        (
+            (removing_replicas, "is_assigned", _no),
+            (removing_replicas, "times_taken_away", _all_long_ago),
+        ),
     ),
 ]

@@ -7,7 +7,7 @@ small pass must have had its reasons in that, and must harm nobody else.
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kafka_on_spark.controller.small_pass import SESSIONS_UNDISPUTED, SMALL_PASS
+from kafka_on_spark.controller.commands.small_pass import SESSIONS_UNDISPUTED, SMALL_PASS
 from kafka_on_spark.errors import KafkaOnSparkError, RootAccessDeniedError
 from kafka_on_spark.ids import KEEP, BrokerId, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState

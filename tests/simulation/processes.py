@@ -1,4 +1,4 @@
-"""The production services of one simulated process, wired as spark/services.py wires them.
+"""The production services of one simulated process, wired as spark/wiring/services.py wires them.
 
 What runs on executors here is what runs there: `fetch`, `make_replica`, the probe of a root.
 """
@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_on_spark.controller.commands import Command, Draws
-from kafka_on_spark.controller.recovery import ReplicaLook
+from kafka_on_spark.controller.commands.commands import Command, Draws
+from kafka_on_spark.controller.partitions.recovery import ReplicaLook
 from kafka_on_spark.errors import (
     NO_ERROR,
     UNKNOWN_SERVER_ERROR,
@@ -20,33 +20,38 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.ports import ReplicaAddress
-from kafka_on_spark.service.admin import CommandRunner
-from kafka_on_spark.service.append_parts import AppendThreads
-from kafka_on_spark.service.append_service import AppendService
-from kafka_on_spark.service.append_watch import WatchPorts
-from kafka_on_spark.service.appender import Appender
-from kafka_on_spark.service.cleaning import Cleaner, ListOrder, ListResult, RemoveOrder
-from kafka_on_spark.service.controller_loop import ControllerLoop
-from kafka_on_spark.service.fetch_pace import FetchPace
-from kafka_on_spark.service.grown_topics import GrownTopics
-from kafka_on_spark.service.lasting_errors import LastingErrors
-from kafka_on_spark.service.making import MakeOrder, MakeResult, make_replica
-from kafka_on_spark.service.metadata_service import MetadataService
-from kafka_on_spark.service.partition_looks import LookOrders, look_at_partition
-from kafka_on_spark.service.probes import ProbeOrder, ProbeResult
-from kafka_on_spark.service.producers import ProducerRuns
-from kafka_on_spark.service.recovery import LookOrder, look_at
-from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
-from kafka_on_spark.service.replication_round import ReplicationRound
-from kafka_on_spark.service.restoring import (
+from kafka_on_spark.service.append.append_parts import AppendThreads
+from kafka_on_spark.service.append.append_service import AppendService
+from kafka_on_spark.service.append.append_watch import WatchPorts
+from kafka_on_spark.service.append.appender import Appender
+from kafka_on_spark.service.append.plan.expanded_topics import GrownTopics
+from kafka_on_spark.service.append.plan.stage_plan import StagedSegment, StageOrder
+from kafka_on_spark.service.append.producers import ProducerRuns
+from kafka_on_spark.service.control.controller_loop import ControllerLoop
+from kafka_on_spark.service.control.inspecting_leaderless import LookOrder, look_at
+from kafka_on_spark.service.control.one_shot_commands import CommandRunner
+from kafka_on_spark.service.control.probes import ProbeOrder, ProbeResult
+from kafka_on_spark.service.control.removing_replicas import (
+    Cleaner,
+    ListOrder,
+    ListResult,
+    RemoveOrder,
+)
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.replica.creating_replicas import MakeOrder, MakeResult, make_replica
+from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
+from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
+from kafka_on_spark.service.replicate.inspecting_lost import (
     RestoreOrder,
     Restorer,
     RestoreResult,
     look_at_lost,
 )
-from kafka_on_spark.service.second_look import SecondLooks
-from kafka_on_spark.service.stage_plan import StagedSegment, StageOrder
-from kafka_on_spark.service.sweeping import Sweep
+from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
+from kafka_on_spark.service.replicate.partition_inspection import LookOrders, look_at_partition
+from kafka_on_spark.service.replicate.replication_round import ReplicationRound
+from kafka_on_spark.service.replicate.second_inspection import SecondLooks
+from kafka_on_spark.service.replicate.sweep_progress import Sweep
 from tests.simulation.adapters import (
     FAILED,
     SimulatedMetadataLog,
@@ -100,7 +105,7 @@ def note_look(world: World, result: FetchResult, began_ms: float) -> None:
 
 
 def command_task(worker: Worker, order: FetchOrder) -> FetchResult:
-    """Fence tables at a leadership that has begun: a fetch, as in spark/services.py."""
+    """Fence tables at a leadership that has begun: a fetch, as in spark/wiring/services.py."""
     result = fetch_task(worker, order)
     is_refused = result.report.leader.error_code != NO_ERROR
     worker.world.seen["command refused" if is_refused else "leadership commanded"] += 1
@@ -313,7 +318,7 @@ class Driver:
     def stage(self, order: StageOrder, parts: dict[int, list[list[int]]]) -> list[StagedSegment]:
         """Write the segments of an append to the roots of `order`, as its tasks do.
 
-        `parts`: values of each segment, by partition. Source: storage/staging.py.
+        `parts`: values of each segment, by partition. Source: storage/staging/staging.py.
 
         Raises:
             KafkaStorageError: The records of a partition reached no root.

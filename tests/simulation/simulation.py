@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from kafka_on_spark.controller import topics
+from kafka_on_spark.controller.topics import topics
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import Stamp
-from kafka_on_spark.service import metadata_service
-from kafka_on_spark.service.creation import create_cluster
+from kafka_on_spark.service.control.cluster_creation import create_cluster
+from kafka_on_spark.service.metadata import metadata_service
 from tests.simulation.adapters import World
 from tests.simulation.administrator import Admin
 from tests.simulation.checker import Checker

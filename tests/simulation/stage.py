@@ -30,7 +30,7 @@ from kafka_on_spark.metadata.records import (
     TopicRecord,
 )
 from kafka_on_spark.ports import ReplicaAddress
-from kafka_on_spark.service.creation import create_cluster
+from kafka_on_spark.service.control.cluster_creation import create_cluster
 from tests.simulation.checker import Checker
 from tests.simulation.disks import Disks, Table, folder
 from tests.simulation.ledger import Log

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.spark.opening import replica_store
+from kafka_on_spark.spark.run.opening import replica_store
 from tests.cluster.disks import FAST
 from tests.storage.faulty_s3 import FaultyS3, Kind, faulty_s3
 

@@ -10,9 +10,9 @@ from deltalake import DeltaTable
 from kafka_on_spark.errors import CommitConflictError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import ConfigRecord, Stamp
-from kafka_on_spark.storage.delta import DeltaLog
-from kafka_on_spark.storage.metadata_creation import begin_metadata_log
-from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.metadata.metadata_creation import begin_metadata_log
+from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from tests.storage.tables import (
     OPTIONS,
     commit,

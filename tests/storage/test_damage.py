@@ -19,10 +19,10 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.storage import void_commits
-from kafka_on_spark.storage.delta import DeltaLog
-from kafka_on_spark.storage.history import table_steps
-from kafka_on_spark.storage.roots import RootFiles
+from kafka_on_spark.storage.delta import void_commits
+from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.delta.table_history import table_steps
+from kafka_on_spark.storage.roots.roots import RootFiles
 from tests.storage.damages import LAST, empty, halve, remove, up_to_last, zero
 from tests.storage.panics import PanicException
 from tests.storage.tables import (

@@ -8,9 +8,10 @@ from deltalake.exceptions import DeltaError
 
 from kafka_on_spark.audit.history import TableDamage
 from kafka_on_spark.errors import CorruptLogError, ReplicaLostError
-from kafka_on_spark.storage import delta_files, delta_handle, parquet_files, unreadable_checkpoints
-from kafka_on_spark.storage.history import table_steps
-from kafka_on_spark.storage.roots import RootFiles
+from kafka_on_spark.storage.delta import delta_files, delta_handle, unreadable_checkpoints
+from kafka_on_spark.storage.delta.table_history import table_steps
+from kafka_on_spark.storage.roots import parquet_files
+from kafka_on_spark.storage.roots.roots import RootFiles
 from tests.storage.damages import LAST, empty, halve, remove, up_to_last, with_checkpoint, zero
 from tests.storage.tables import (
     OPTIONS,

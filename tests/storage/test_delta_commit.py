@@ -15,8 +15,8 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.storage.delta import DeltaLog
-from kafka_on_spark.storage.roots import RootFiles
+from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.roots.roots import RootFiles
 from tests.storage.panics import PanicException
 from tests.storage.tables import (
     OPTIONS,

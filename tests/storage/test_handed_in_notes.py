@@ -9,16 +9,16 @@ import pytest
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.ports import NO_TURN
-from kafka_on_spark.storage import turns
-from kafka_on_spark.storage.delta_files import log_folder
-from kafka_on_spark.storage.handed_in import FOLDER, NOTE_BYTES_MAX, HandedIn, read_notes
-from kafka_on_spark.storage.turns import take_turn
+from kafka_on_spark.storage.delta.delta_files import log_folder
+from kafka_on_spark.storage.lock import commit_lock
+from kafka_on_spark.storage.lock.commit_lock import take_turn
+from kafka_on_spark.storage.lock.queued_files import FOLDER, NOTE_BYTES_MAX, HandedIn, read_notes
 
 
 @pytest.fixture(autouse=True)
 def nobody_is_frozen(monkeypatch):
     """Wait for a turn for as long as it takes: these tests are not about giving up."""
-    monkeypatch.setattr(turns, "WAIT_S", 60.0)
+    monkeypatch.setattr(commit_lock, "WAIT_S", 60.0)
 
 
 @pytest.fixture

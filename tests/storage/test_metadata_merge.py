@@ -8,12 +8,12 @@ from deltalake import DeltaTable
 
 from kafka_on_spark.errors import CommitConflictError
 from kafka_on_spark.metadata.records import ClusterRecord, ProducerRecord, Stamp
-from kafka_on_spark.storage import metadata_log, metadata_merge
-from kafka_on_spark.storage.metadata_creation import begin_metadata_log
-from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.metadata_merge import files_to_merge
-from kafka_on_spark.storage.metadata_placement import LogFile
-from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.storage.metadata import metadata_log, metadata_merge
+from kafka_on_spark.storage.metadata.metadata_creation import begin_metadata_log
+from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.metadata.metadata_merge import files_to_merge
+from kafka_on_spark.storage.metadata.metadata_placement import LogFile
+from kafka_on_spark.storage.roots.roots import StorageOptions
 
 
 @pytest.fixture

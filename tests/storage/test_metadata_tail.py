@@ -16,12 +16,13 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.metadata.records import ProducerRecord, Stamp
-from kafka_on_spark.storage import metadata_merge, roots
-from kafka_on_spark.storage.delta_files import commit_path
-from kafka_on_spark.storage.delta_handle import TableHandle
-from kafka_on_spark.storage.metadata_creation import begin_metadata_log
-from kafka_on_spark.storage.metadata_log import TAIL_COMMITS_MAX, DeltaMetadataLog
-from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.storage.delta.delta_files import commit_path
+from kafka_on_spark.storage.delta.delta_handle import TableHandle
+from kafka_on_spark.storage.metadata import metadata_merge
+from kafka_on_spark.storage.metadata.metadata_creation import begin_metadata_log
+from kafka_on_spark.storage.metadata.metadata_log import TAIL_COMMITS_MAX, DeltaMetadataLog
+from kafka_on_spark.storage.roots import roots
+from kafka_on_spark.storage.roots.roots import StorageOptions
 
 OPTIONS = StorageOptions()
 SEEN = 3

@@ -15,12 +15,12 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.metadata.records import ProducerRecord, Stamp
-from kafka_on_spark.storage import delta, old_commits
-from kafka_on_spark.storage.delta import DeltaLog
-from kafka_on_spark.storage.history import table_steps
-from kafka_on_spark.storage.metadata_creation import begin_metadata_log
-from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.roots import RootFiles, flush
+from kafka_on_spark.storage.delta import conditional_commit, old_commits
+from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.delta.table_history import table_steps
+from kafka_on_spark.storage.metadata.metadata_creation import begin_metadata_log
+from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.roots.roots import RootFiles, flush
 from tests.storage.tables import (
     OPTIONS,
     commit,
@@ -73,7 +73,7 @@ def test_commits_that_become_old_while_a_reader_flushes_them_are_no_error(log, u
         calls.append(paths)
         flush(paths)
 
-    monkeypatch.setattr(delta, "flush", flush_late)
+    monkeypatch.setattr(conditional_commit, "flush", flush_late)
 
     assert reader.refresh() == log.version
     assert len(calls) == 2
@@ -89,7 +89,7 @@ def test_a_commit_that_is_gone_while_a_reader_flushes_it_is_an_error(log, uri, m
         os.unlink(paths[0])
         flush(paths)
 
-    monkeypatch.setattr(delta, "flush", flush_late)
+    monkeypatch.setattr(conditional_commit, "flush", flush_late)
 
     with pytest.raises(KafkaStorageError):
         reader.refresh()

@@ -7,9 +7,9 @@ import pytest
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.storage.replica_folders import remove_table, tables_on
-from kafka_on_spark.storage.root_identity import prepare_root
-from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.storage.replicas.replica_folders import remove_table, tables_on
+from kafka_on_spark.storage.roots.root_identity import prepare_root
+from kafka_on_spark.storage.roots.roots import StorageOptions
 
 OPTIONS = StorageOptions()
 TOPIC_ID, OTHER_ID = "a" * 32, "b" * 32

@@ -20,7 +20,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.storage.root_identity import (
+from kafka_on_spark.storage.roots.root_identity import (
     META_PROPERTIES,
     RootIdentity,
     check_directory,
@@ -28,7 +28,7 @@ from kafka_on_spark.storage.root_identity import (
     probe_root,
     read_identity,
 )
-from kafka_on_spark.storage.roots import RootFiles, StorageOptions, normalize
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, normalize
 from tests.storage.tables import OPTIONS, commit, create, opened
 
 CANARY = "canary-Tr8mPq3nZd"

@@ -14,9 +14,9 @@ from kafka_on_spark.errors import (
     KafkaOnSparkError,
     KafkaStorageError,
 )
-from kafka_on_spark.storage import delta
-from kafka_on_spark.storage.delta_files import commit_path, write_id_of
-from kafka_on_spark.storage.roots import RootFiles, StorageOptions
+from kafka_on_spark.storage.delta import conditional_commit
+from kafka_on_spark.storage.delta.delta_files import commit_path, write_id_of
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests.storage.committers import note_write_ids
 from tests.storage.faulty_s3 import BUCKET, CANARY, HANG_SECONDS, Kind, faulty_s3
 from tests.storage.tables import commit, create, opened
@@ -38,7 +38,7 @@ def options(store):
 
 @pytest.fixture(autouse=True)
 def _fast_and_discreet(store, monkeypatch, caplog):
-    monkeypatch.setattr(delta, "SETTLE_SECONDS", 0.4)
+    monkeypatch.setattr(conditional_commit, "SETTLE_SECONDS", 0.4)
     caplog.set_level(logging.DEBUG, logger="kafka_on_spark")
     yield
     store.recover()
@@ -65,7 +65,7 @@ def log(uri, options):
 def written(monkeypatch):
     """Record the write ids of the commits that are begun."""
     monkeypatch.setattr(
-        delta, "commit_properties", delta.commit_properties
+        conditional_commit, "commit_properties", conditional_commit.commit_properties
     )  # so that it is put back
     return note_write_ids()
 
@@ -174,7 +174,7 @@ def test_commit_that_landed_and_can_not_be_read_back_is_unknown(log, store):
 def test_commit_that_lands_after_one_was_told_unknown_is_found(
     log, uri, options, store, written, monkeypatch
 ):
-    monkeypatch.setattr(delta, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(conditional_commit, "SETTLE_SECONDS", 0.0)
     store.order(Kind.LATE)
     store.order(Kind.DENIED, count=FOR_EVER)
 

@@ -14,19 +14,19 @@ from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord, Stamp
-from kafka_on_spark.storage import root_identity
-from kafka_on_spark.storage.metadata_creation import begin_metadata_log
-from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.replica_store import DeltaReplicaStore
-from kafka_on_spark.storage.root_identity import prepare_root, probe_root, read_identity
-from kafka_on_spark.storage.roots import RootFiles, StorageOptions, filesystem
-from kafka_on_spark.storage.segments import (
+from kafka_on_spark.storage.metadata.metadata_creation import begin_metadata_log
+from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
+from kafka_on_spark.storage.replicas.segments import (
     RECORD_SCHEMA,
     FileSegmentStore,
     new_segment,
     put_segment,
     read_segment,
 )
+from kafka_on_spark.storage.roots import root_identity
+from kafka_on_spark.storage.roots.root_identity import prepare_root, probe_root, read_identity
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, filesystem
 from tests.builders import NOW_MS, address
 from tests.storage.faulty_s3 import BUCKET, CANARY, Kind, faulty_s3
 

@@ -9,8 +9,8 @@ import time
 import pytest
 
 from kafka_on_spark.ports import NO_TURN
-from kafka_on_spark.storage import turns
-from kafka_on_spark.storage.turns import take_turn
+from kafka_on_spark.storage.lock import commit_lock
+from kafka_on_spark.storage.lock.commit_lock import take_turn
 
 
 def _die_with_the_turn(folder, has_it):
@@ -39,7 +39,7 @@ def test_second_waits_until_the_first_has_done(tmp_path):
 
 
 def test_nobody_waits_for_ever_for_who_is_frozen(tmp_path, monkeypatch):
-    monkeypatch.setattr(turns, "WAIT_S", 0.01)
+    monkeypatch.setattr(commit_lock, "WAIT_S", 0.01)
 
     with take_turn(str(tmp_path)) as first, take_turn(str(tmp_path)) as second:
         assert (first.has_news, second) == (True, NO_TURN)
@@ -47,15 +47,15 @@ def test_nobody_waits_for_ever_for_who_is_frozen(tmp_path, monkeypatch):
 
 def test_one_waits_once_for_who_is_frozen_and_again_when_it_was_free(tmp_path, monkeypatch):
     """Or each commit of the others would be late for as long as one is frozen."""
-    monkeypatch.setattr(turns, "WAIT_S", 0.01)
+    monkeypatch.setattr(commit_lock, "WAIT_S", 0.01)
     waits = []
-    wait = turns._has_waited
+    wait = commit_lock._has_waited
 
     def note(descriptor, mine):
         waits.append(descriptor)
         return wait(descriptor, mine)
 
-    monkeypatch.setattr(turns, "_has_waited", note)
+    monkeypatch.setattr(commit_lock, "_has_waited", note)
 
     with take_turn(str(tmp_path)):
         for _ in range(3):
@@ -71,8 +71,8 @@ def test_one_waits_once_for_who_is_frozen_and_again_when_it_was_free(tmp_path, m
 
 def test_one_waits_on_while_somebody_writes_but_not_for_ever(tmp_path, monkeypatch):
     """Eight processes on a loaded machine wait longer than one commit takes."""
-    monkeypatch.setattr(turns, "WAIT_S", 0.2)
-    monkeypatch.setattr(turns, "WAITS_MAX", 4)
+    monkeypatch.setattr(commit_lock, "WAIT_S", 0.2)
+    monkeypatch.setattr(commit_lock, "WAITS_MAX", 4)
     start = time.monotonic()
     written = iter(range(10**6))
 
@@ -81,7 +81,7 @@ def test_one_waits_on_while_somebody_writes_but_not_for_ever(tmp_path, monkeypat
         pause(seconds)
 
     pause = time.sleep
-    monkeypatch.setattr(turns.time, "sleep", write_and_pause)
+    monkeypatch.setattr(commit_lock.time, "sleep", write_and_pause)
     with take_turn(str(tmp_path)), take_turn(str(tmp_path)) as turn:
         assert turn is NO_TURN
 

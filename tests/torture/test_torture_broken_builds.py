@@ -26,17 +26,20 @@ from jobs.torture_reading import (
 )
 from jobs.torture_verdicts import Verdict, false_verdicts, verdicts
 from kafka_on_spark import Cluster
-from kafka_on_spark import cluster as cluster_module
-from kafka_on_spark.controller import high_watermark
+from kafka_on_spark.cluster import cluster as cluster_module
+from kafka_on_spark.controller.partitions import high_watermark
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import PartitionKey
-from kafka_on_spark.log import operations, truncation
+from kafka_on_spark.log import operations
 from kafka_on_spark.log.epochs import latest_epoch_with_records
-from kafka_on_spark.service import appender, fetch_reports, replicas, replication
-from kafka_on_spark.service.addresses import address_of
-from kafka_on_spark.service.reading import plan_reads
-from kafka_on_spark.storage.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.log.follower import truncation
+from kafka_on_spark.service.append import appender
+from kafka_on_spark.service.read.reading import plan_reads
+from kafka_on_spark.service.replica import replica_operations
+from kafka_on_spark.service.replica.addresses import address_of
+from kafka_on_spark.service.replicate.fetching import fetch, fetch_reports
+from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
+from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import Disks, new_disks
 
 APPENDS = 10
@@ -230,8 +233,8 @@ def by_epochs(partition, **log):
 
 
 NO_CHAIN = [
-    (replicas, "has_all_committed", by_epochs),
-    (replication, "ends_alike", yes),
+    (replica_operations, "has_all_committed", by_epochs),
+    (fetch, "ends_alike", yes),
     (truncation, "shared_border", end_offset),
 ]
 # fmt: off

@@ -32,7 +32,7 @@ from kafka_on_spark.errors import (
     ProducerFencedError,
 )
 from kafka_on_spark.ids import TopicPartition
-from kafka_on_spark.service.append_results import AppendResult, PartitionAppend
+from kafka_on_spark.service.append.plan.append_results import AppendResult, PartitionAppend
 from tests.torture.stories import SECOND_NS, Story
 
 # Histories

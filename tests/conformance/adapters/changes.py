@@ -6,14 +6,14 @@ asks for is decided in this order: the move, the ISR, the rows of the move, the 
 
 from dataclasses import replace
 
-from kafka_on_spark.controller.brokers import change_of_isr, elect_preferred
-from kafka_on_spark.controller.reassignment import (
+from kafka_on_spark.controller.brokers.broker_changes import change_of_isr, elect_preferred
+from kafka_on_spark.controller.moves.reassignment import (
     cancel_reassignments,
     next_step,
     roles_of,
     start_reassignments,
 )
-from kafka_on_spark.controller.recovery import ReplicaLook, recover
+from kafka_on_spark.controller.partitions.recovery import ReplicaLook, recover
 from kafka_on_spark.ids import KEEP, LOST, NO_CHAIN, DirectoryId, Offset
 from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import KEY, image_of

@@ -2,20 +2,20 @@
 
 from dataclasses import replace
 
-from kafka_on_spark.controller import topics
-from kafka_on_spark.controller.assignment import check_assignment
-from kafka_on_spark.controller.brokers import (
+from kafka_on_spark.controller.brokers.broker_changes import (
     elect_preferred,
     imbalance_percentages,
 )
-from kafka_on_spark.controller.isr import alter_isr
-from kafka_on_spark.controller.reassignment import (
+from kafka_on_spark.controller.moves.reassignment import (
     cancel_reassignments,
     list_reassignments,
     roles_of,
     start_reassignments,
 )
-from kafka_on_spark.controller.recovery import leaderless
+from kafka_on_spark.controller.partitions.isr import alter_isr
+from kafka_on_spark.controller.partitions.recovery import leaderless
+from kafka_on_spark.controller.topics import topics
+from kafka_on_spark.controller.topics.assignment import check_assignment
 from kafka_on_spark.errors import InvalidReplicaAssignmentError, KafkaOnSparkError
 from kafka_on_spark.metadata.broker import BrokerState
 from tests.conformance.adapters.controller_brokers import ControllerBrokers

@@ -9,12 +9,12 @@ from collections import Counter
 from dataclasses import replace
 from itertools import count
 
-from kafka_on_spark.controller import topics
-from kafka_on_spark.controller.reassignment import (
+from kafka_on_spark.controller.moves.reassignment import (
     advance_reassignments,
 )
-from kafka_on_spark.controller.recovery import ReplicaLook, leaderless, recover
-from kafka_on_spark.controller.reports import PartitionReport, ReplicaReport
+from kafka_on_spark.controller.partitions.recovery import ReplicaLook, leaderless, recover
+from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaReport
+from kafka_on_spark.controller.topics import topics
 from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )

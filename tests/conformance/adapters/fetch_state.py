@@ -5,7 +5,7 @@ it lacks was appended at known times. A vector says when the leader's log was se
 what is new since the last look was appended just after that look.
 """
 
-from kafka_on_spark.controller.isr import lagging_members
+from kafka_on_spark.controller.partitions.isr import lagging_members
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.log import operations
 from tests.conformance.adapters.leader import FETCH_TIMES, LAG, Leader

@@ -3,16 +3,16 @@
 from dataclasses import replace
 
 from kafka_on_spark.config import check_acks
-from kafka_on_spark.controller.brokers import change_record
+from kafka_on_spark.controller.brokers.broker_changes import change_record
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import KEEP, BrokerId, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.fetching import check_fetch
-from kafka_on_spark.log.leadership import check_request
+from kafka_on_spark.log.follower.fetching import check_fetch
+from kafka_on_spark.log.follower.leadership import check_request
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, Stamp
-from kafka_on_spark.service.append_checks import check_min_isr, is_committed
-from kafka_on_spark.service.reading import plan_read
+from kafka_on_spark.service.append.append_checks import check_min_isr, is_committed
+from kafka_on_spark.service.read.reading import plan_read
 from tests.builders import KEY, TOPIC_ID, image_of, partition
 from tests.conformance.adapters.epochs import given, undefined_or
 from tests.conformance.adapters.leader import Leader

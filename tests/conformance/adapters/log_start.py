@@ -2,22 +2,22 @@
 
 from dataclasses import replace
 
-from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
-from kafka_on_spark.controller.log_start import (
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
+from kafka_on_spark.controller.partitions.log_start import (
     apply_retention,
     delete_records,
     low_watermark,
     raise_log_start,
 )
-from kafka_on_spark.controller.replication import conclude
+from kafka_on_spark.controller.verdicts.conclusion import conclude
 from kafka_on_spark.errors import KafkaOnSparkError, OffsetOutOfRangeError
 from kafka_on_spark.ids import BrokerId, Offset
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.leadership import check_request
+from kafka_on_spark.log.follower.leadership import check_request
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.service.descriptions import offsets_of
-from kafka_on_spark.service.reading import plan_read, plan_reads
+from kafka_on_spark.service.describe.descriptions import offsets_of
+from kafka_on_spark.service.read.reading import plan_read, plan_reads
 from tests.builders import KEY, TOPIC
 from tests.conformance.fetching import fetch_once
 from tests.conformance.logs import batch_of, log_of

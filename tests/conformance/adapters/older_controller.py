@@ -1,22 +1,22 @@
 """Kinds of file 08: the older controller, whose phases our reassignments have."""
 
-from kafka_on_spark.controller import lease
-from kafka_on_spark.controller.brokers import (
+from kafka_on_spark.controller.brokers.broker_changes import (
     elect_preferred,
     fence_broker,
     imbalance_percentages,
     unfence_broker,
 )
-from kafka_on_spark.controller.draining import continue_draining, drain_broker
-from kafka_on_spark.controller.election import Election, elect_leader
-from kafka_on_spark.controller.reassignment import (
+from kafka_on_spark.controller.brokers.draining import continue_draining, drain_broker
+from kafka_on_spark.controller.commands import lease
+from kafka_on_spark.controller.moves.reassignment import (
     advance_reassignments,
     cancel_reassignments,
     next_step,
     roles_of,
     start_reassignments,
 )
-from kafka_on_spark.controller.recovery import ReplicaLook, recover
+from kafka_on_spark.controller.partitions.election import Election, elect_leader
+from kafka_on_spark.controller.partitions.recovery import ReplicaLook, recover
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import NO_CHAIN
 from kafka_on_spark.metadata.partition import PartitionChange

@@ -3,10 +3,10 @@
 Those that can't be on the cluster as it is do nothing, or are refused.
 """
 
-from kafka_on_spark.controller import commands
-from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
-from kafka_on_spark.controller.draining import continue_draining
-from kafka_on_spark.controller.reassignment import advance_reassignments, list_reassignments
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
+from kafka_on_spark.controller.brokers.draining import continue_draining
+from kafka_on_spark.controller.commands import commands
+from kafka_on_spark.controller.moves.reassignment import advance_reassignments, list_reassignments
 from kafka_on_spark.ids import BrokerId
 from tests.unit.controller.courses import BROKERS, TOPICS, looks_of
 

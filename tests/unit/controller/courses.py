@@ -7,19 +7,19 @@ Draws are counted, so that a course can be gone again.
 import json
 from itertools import count
 
-from kafka_on_spark.controller.brokers import (
+from kafka_on_spark.controller.brokers.broker_changes import (
     elect_preferred,
     elect_where_none,
 )
-from kafka_on_spark.controller.commands import Draws
-from kafka_on_spark.controller.dead_destinations import settle_dead_destinations
-from kafka_on_spark.controller.draining import continue_draining
-from kafka_on_spark.controller.reassignment import advance_reassignments
-from kafka_on_spark.controller.recovery import ReplicaLook, leaderless, recover
-from kafka_on_spark.controller.replication import conclude
-from kafka_on_spark.controller.reports import PartitionReport, ReplicaReport
-from kafka_on_spark.controller.requests import Request, answer, request_record, response_of
+from kafka_on_spark.controller.brokers.draining import continue_draining
+from kafka_on_spark.controller.commands.commands import Draws
+from kafka_on_spark.controller.commands.requests import Request, answer, request_record, response_of
+from kafka_on_spark.controller.moves.dead_destinations import settle_dead_destinations
+from kafka_on_spark.controller.moves.reassignment import advance_reassignments
+from kafka_on_spark.controller.partitions.recovery import ReplicaLook, leaderless, recover
+from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaReport
 from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.controller.verdicts.conclusion import conclude
 from kafka_on_spark.errors import ProtocolError
 from kafka_on_spark.ids import NO_CHAIN, Offset
 from kafka_on_spark.metadata.broker import BrokerState
@@ -27,7 +27,7 @@ from kafka_on_spark.metadata.codec import COLUMNS, decode, encode
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import AdminResultRecord, MetadataBatch, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.service.making import record_made, renew_lost
+from kafka_on_spark.service.replica.creating_replicas import record_made, renew_lost
 from tests.builders import NOW_MS, address, cluster_of, digest_at
 
 BROKERS = (1, 2, 3, 4)

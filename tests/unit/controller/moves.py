@@ -2,7 +2,7 @@
 
 from itertools import count
 
-from kafka_on_spark.controller.reassignment import (
+from kafka_on_spark.controller.moves.reassignment import (
     advance_reassignments,
     start_reassignments,
 )

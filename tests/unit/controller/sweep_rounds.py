@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from kafka_on_spark.controller.sweep import NotLookedAt, Ring, after_slice, go_on, next_slice
+from kafka_on_spark.controller.pace.sweep import NotLookedAt, Ring, after_slice, go_on, next_slice
 from kafka_on_spark.ids import TopicId
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from tests.builders import partition

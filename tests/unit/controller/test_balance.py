@@ -6,7 +6,7 @@ from itertools import combinations, product
 
 import pytest
 
-from kafka_on_spark.controller.balance import balance
+from kafka_on_spark.controller.moves.balance import balance
 from kafka_on_spark.errors import InvalidReplicationFactorError
 from kafka_on_spark.ids import PartitionKey
 from tests.builders import TOPIC_ID, brokers

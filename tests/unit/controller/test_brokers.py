@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.controller import brokers as decisions
+from kafka_on_spark.controller.brokers import broker_changes as decisions
 from kafka_on_spark.errors import DuplicateBrokerRegistrationError
 from kafka_on_spark.ids import KEEP, LOST, BrokerId, DirectoryId, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState

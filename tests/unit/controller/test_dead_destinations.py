@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
-from kafka_on_spark.controller.dead_destinations import settle_dead_destinations
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
+from kafka_on_spark.controller.moves.dead_destinations import settle_dead_destinations
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import BrokerChangeRecord, MetadataBatch, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records

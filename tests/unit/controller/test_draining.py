@@ -4,14 +4,14 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.controller.brokers import register_broker
-from kafka_on_spark.controller.draining import (
+from kafka_on_spark.controller.brokers.broker_changes import register_broker
+from kafka_on_spark.controller.brokers.draining import (
     continue_draining,
     drain_broker,
     resume_broker,
     unregister_broker,
 )
-from kafka_on_spark.controller.isr import may_join
+from kafka_on_spark.controller.partitions.isr import may_join
 from kafka_on_spark.errors import BrokerIdNotRegisteredError, InvalidRequestError
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.controller.election import (
+from kafka_on_spark.controller.partitions.election import (
     Election,
     ElectionResult,
     elect_leader,

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.controller.fetch_delay import FetchDelay, backoff_ms, delay_after
+from kafka_on_spark.controller.pace.fetch_delay import FetchDelay, backoff_ms, delay_after
 from kafka_on_spark.errors import (
     NO_ERROR,
     CorruptLogError,

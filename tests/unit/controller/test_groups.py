@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.controller.groups import (
+from kafka_on_spark.controller.commands.groups import (
     alter_group_offsets,
     committed_by,
     delete_group,

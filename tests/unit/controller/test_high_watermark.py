@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.controller.high_watermark import (
+from kafka_on_spark.controller.partitions.high_watermark import (
     advance_high_watermark,
     has_all_committed,
     is_at_min_isr,

@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.controller.brokers import fence_broker
-from kafka_on_spark.controller.isr import alter_isr
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker
+from kafka_on_spark.controller.partitions.isr import alter_isr
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import KEEP, LOST, PartitionKey
 from tests.builders import KEY, NOW_MS, broker, disk, image_of, partition, report, seen

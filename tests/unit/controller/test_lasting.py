@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.controller.lasting import lose_replica, set_aside
+from kafka_on_spark.controller.verdicts.unreadable_replicas import lose_replica, set_aside
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import LOST, BrokerId
 from tests.builders import KEY, brokers, image_of, partition, uuid_on

@@ -2,7 +2,12 @@
 
 import pytest
 
-from kafka_on_spark.controller.lease import check_controls, claim, next_controller_epoch, resign
+from kafka_on_spark.controller.commands.lease import (
+    check_controls,
+    claim,
+    next_controller_epoch,
+    resign,
+)
 from kafka_on_spark.errors import NotControllerError
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.records import ControllerRecord

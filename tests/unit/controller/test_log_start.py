@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.controller.log_start import (
+from kafka_on_spark.controller.partitions.log_start import (
     apply_retention,
     delete_records,
     low_watermark,

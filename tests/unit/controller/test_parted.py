@@ -2,8 +2,8 @@
 
 import pytest
 
-from kafka_on_spark.controller.parted import raise_epoch
-from kafka_on_spark.controller.replication import conclude
+from kafka_on_spark.controller.verdicts.conclusion import conclude
+from kafka_on_spark.controller.verdicts.parted_logs import raise_epoch
 from kafka_on_spark.ids import KEEP, LeaderEpoch
 from tests.builders import image_of, partition, report, seen, uuid_on
 

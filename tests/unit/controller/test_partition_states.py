@@ -4,7 +4,11 @@ from itertools import chain, combinations, product
 
 import pytest
 
-from kafka_on_spark.controller.partition_states import PartitionState, is_unavailable, states_of
+from kafka_on_spark.controller.partitions.partition_states import (
+    PartitionState,
+    is_unavailable,
+    states_of,
+)
 from tests.builders import TOPIC_ID, image_of, partition
 
 UNDER_REPLICATED = PartitionState.UNDER_REPLICATED

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from kafka_on_spark.controller.placement import place_partitions
+from kafka_on_spark.controller.topics.placement import place_partitions
 from kafka_on_spark.errors import InvalidReplicationFactorError
 from tests.builders import cluster_of
 

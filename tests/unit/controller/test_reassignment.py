@@ -4,8 +4,7 @@ from itertools import count
 
 import pytest
 
-from kafka_on_spark.controller.isr import may_join
-from kafka_on_spark.controller.reassignment import (
+from kafka_on_spark.controller.moves.reassignment import (
     Reassignment,
     ReassignmentStatus,
     advance_reassignments,
@@ -14,7 +13,8 @@ from kafka_on_spark.controller.reassignment import (
     start_reassignments,
     verify_reassignments,
 )
-from kafka_on_spark.controller.reassignment_checks import check_throttle
+from kafka_on_spark.controller.moves.reassignment_checks import check_throttle
+from kafka_on_spark.controller.partitions.isr import may_join
 from kafka_on_spark.errors import (
     InvalidReplicaAssignmentError,
     InvalidRequestError,

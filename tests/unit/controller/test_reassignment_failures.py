@@ -2,8 +2,8 @@
 
 from itertools import permutations, product
 
-from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
-from kafka_on_spark.controller.reassignment import (
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
+from kafka_on_spark.controller.moves.reassignment import (
     advance_reassignments,
     cancel_reassignments,
 )

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.controller.reassignment_plan import (
+from kafka_on_spark.controller.moves.reassignment_plan import (
     COPY_BYTES_PER_S,
     partitions_of,
     plan_reassignment,

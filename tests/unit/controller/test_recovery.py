@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.controller.recovery import ReplicaLook, leaderless, recover
+from kafka_on_spark.controller.partitions.recovery import ReplicaLook, leaderless, recover
 from kafka_on_spark.ids import BrokerId, Offset, PartitionEpoch
 from tests.builders import KEY, digest_at, image_of, partition
 

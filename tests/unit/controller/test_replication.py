@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.controller.replication import conclude
+from kafka_on_spark.controller.verdicts.conclusion import conclude
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Stamp
 from tests.builders import KEY, image_of, partition, report, seen

@@ -7,16 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_on_spark import errors
-from kafka_on_spark.controller.commands import COMMANDS, CREATE_TOPIC
-from kafka_on_spark.controller.plain import from_plain, to_plain
-from kafka_on_spark.controller.recovery import ReplicaLook
-from kafka_on_spark.controller.requests import (
+from kafka_on_spark.controller.commands.command_json import from_plain, to_plain
+from kafka_on_spark.controller.commands.commands import COMMANDS, CREATE_TOPIC
+from kafka_on_spark.controller.commands.requests import (
     Request,
     refusal_text,
     request_of,
     request_record,
     response_of,
 )
+from kafka_on_spark.controller.partitions.recovery import ReplicaLook
 from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError, ProtocolError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord

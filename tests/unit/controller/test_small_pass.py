@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.controller.small_pass import (
+from kafka_on_spark.controller.commands.small_pass import (
     SMALL_PASS,
     Facts,
     heard_of,

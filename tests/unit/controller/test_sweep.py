@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kafka_on_spark.controller.sweep import (
+from kafka_on_spark.controller.pace.sweep import (
     AGAIN_MAX,
     FIRST,
     RANGES_MAX,

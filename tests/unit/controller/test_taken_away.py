@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from kafka_on_spark.controller.cleaning import (
+from kafka_on_spark.controller.partitions.unassigned_replicas import (
     Making,
     is_assigned,
     taken_away,

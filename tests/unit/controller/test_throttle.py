@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.controller.throttle import Demand, Quota, accrue, deal, is_named, wait_ms
+from kafka_on_spark.controller.pace.throttle import Demand, Quota, accrue, deal, is_named, wait_ms
 
 LEADER, FOLLOWER = 0, 1
 

@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from kafka_on_spark.controller.topics import (
+from kafka_on_spark.controller.topics.topics import (
     add_partitions,
     alter_cluster_configs,
     alter_configs,

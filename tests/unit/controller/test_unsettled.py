@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_on_spark.controller.brokers import elect_where_none, imbalance_percentages
-from kafka_on_spark.controller.reassignment import advance_reassignments, list_reassignments
-from kafka_on_spark.controller.recovery import leaderless
+from kafka_on_spark.controller.brokers.broker_changes import elect_where_none, imbalance_percentages
+from kafka_on_spark.controller.moves.reassignment import advance_reassignments, list_reassignments
+from kafka_on_spark.controller.partitions.recovery import leaderless
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.service.fetch_plan import has_work
-from kafka_on_spark.service.making import renew_lost
+from kafka_on_spark.service.replica.creating_replicas import renew_lost
+from kafka_on_spark.service.replicate.fetching.fetch_plan import has_work
 from tests.builders import image_of, partition
 
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from kafka_on_spark.inspect import history
-from kafka_on_spark.storage import deadlines
+from kafka_on_spark.storage.calls import deadlines
 
 
 def test_who_asks_for_broker_events_does_not_hang_with_the_metadata_root(monkeypatch):

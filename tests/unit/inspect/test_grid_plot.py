@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from kafka_on_spark.inspect.grid import Part
+from kafka_on_spark.inspect.draw.grid import Part
 from kafka_on_spark.inspect.grid_plot import LOOKS, ROWS_SIGNED_MAX, grid_picture
 from kafka_on_spark.metadata.image import TopicImage
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition

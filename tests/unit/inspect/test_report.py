@@ -1,7 +1,7 @@
 """Text tables: aligned, numbers to the right, nothing for nobody."""
 
 from kafka_on_spark.inspect.report import broker_list, text_table, topic_text
-from kafka_on_spark.service.descriptions import describe
+from kafka_on_spark.service.describe.descriptions import describe
 from tests.builders import TOPIC, image_of, partition
 
 

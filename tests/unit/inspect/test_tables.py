@@ -11,7 +11,7 @@ from kafka_on_spark.inspect.tables import (
     replica_timeline,
 )
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.service.history import BrokerEvent
+from kafka_on_spark.service.describe.partition_history import BrokerEvent
 from tests.unit.inspect.histories import LOSS_AND_RETURN, at, entry
 
 OFFLINE = [

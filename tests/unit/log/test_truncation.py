@@ -9,9 +9,7 @@ import pytest
 from kafka_on_spark.errors import ReplicaLostError, UnknownLeaderEpochError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.epochs import EpochEnd, end_offset_for
-from kafka_on_spark.log.operations import adopt, advance_log_start
-from kafka_on_spark.log.producer_state import find_append
-from kafka_on_spark.log.truncation import (
+from kafka_on_spark.log.follower.truncation import (
     TruncationStep,
     divergence_offset,
     follow,
@@ -19,6 +17,8 @@ from kafka_on_spark.log.truncation import (
     truncation_step,
     truncation_steps,
 )
+from kafka_on_spark.log.operations import adopt, advance_log_start
+from kafka_on_spark.log.producer_state import find_append
 from tests.builders import log, staged, stamp, text_of
 
 

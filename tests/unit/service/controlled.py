@@ -3,11 +3,11 @@
 import random
 from itertools import count
 
-from kafka_on_spark.controller.commands import (
+from kafka_on_spark.controller.commands.commands import (
     CREATE_TOPIC,
     Draws,
 )
-from kafka_on_spark.controller.requests import Request, request_record
+from kafka_on_spark.controller.commands.requests import Request, request_record
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import BrokerEpoch, BrokerId
 from kafka_on_spark.metadata.broker import BrokerState
@@ -15,11 +15,11 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import (
     BrokerRecord,
 )
-from kafka_on_spark.service.admin import CommandRunner
-from kafka_on_spark.service.controller_loop import ControllerLoop
-from kafka_on_spark.service.metadata_service import MetadataService
-from kafka_on_spark.service.probes import ProbeResult
-from kafka_on_spark.service.term import Term
+from kafka_on_spark.service.control.controller_loop import ControllerLoop
+from kafka_on_spark.service.control.one_shot_commands import CommandRunner
+from kafka_on_spark.service.control.probes import ProbeResult
+from kafka_on_spark.service.control.term import Term
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from tests.fakes import FakeClock, MemoryMetadataLog
 
 LEASE_MS = 10_000

@@ -2,9 +2,13 @@
 
 from dataclasses import dataclass, field
 
-from kafka_on_spark.controller.brokers import elect_where_none, fence_broker, unfence_broker
-from kafka_on_spark.controller.draining import continue_draining, drain_broker
-from kafka_on_spark.controller.recovery import ReplicaLook, recover
+from kafka_on_spark.controller.brokers.broker_changes import (
+    elect_where_none,
+    fence_broker,
+    unfence_broker,
+)
+from kafka_on_spark.controller.brokers.draining import continue_draining, drain_broker
+from kafka_on_spark.controller.partitions.recovery import ReplicaLook, recover
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange

@@ -7,13 +7,13 @@ from kafka_on_spark.ids import LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log import operations
 from kafka_on_spark.metadata.records import HighWatermarkRecord
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.service.fetch_pace import FetchPace
-from kafka_on_spark.service.making import make_replica
-from kafka_on_spark.service.metadata_service import MetadataService
-from kafka_on_spark.service.replication import fetch
-from kafka_on_spark.service.replication_round import ReplicationRound
-from kafka_on_spark.service.second_look import SecondLooks
-from kafka_on_spark.service.sweeping import Sweep
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.replica.creating_replicas import make_replica
+from kafka_on_spark.service.replicate.fetching.fetch import fetch
+from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
+from kafka_on_spark.service.replicate.replication_round import ReplicationRound
+from kafka_on_spark.service.replicate.second_inspection import SecondLooks
+from kafka_on_spark.service.replicate.sweep_progress import Sweep
 from tests.builders import TOPIC_ID, address, disk, image_of, partition, staged
 from tests.fakes import (
     FakeClock,

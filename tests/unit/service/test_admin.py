@@ -5,13 +5,13 @@ from itertools import count
 
 import pytest
 
-from kafka_on_spark.controller.commands import (
+from kafka_on_spark.controller.commands.commands import (
     ALTER_TOPIC_CONFIGS,
     COMMANDS,
     DELETE_TOPIC,
     Command,
 )
-from kafka_on_spark.controller.requests import Request, request_record, withdraw
+from kafka_on_spark.controller.commands.requests import Request, request_record, withdraw
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
@@ -28,7 +28,7 @@ from kafka_on_spark.metadata.records import (
     ControllerRecord,
 )
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.service.admin import CommandRunner
+from kafka_on_spark.service.control.one_shot_commands import CommandRunner
 from tests.fakes import Fault, MemoryMetadataLog
 from tests.unit.service.controlled import LEASE_MS, World, create, pending, run
 

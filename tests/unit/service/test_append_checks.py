@@ -11,13 +11,13 @@ from kafka_on_spark.errors import (
     UnexpectedOffsetError,
 )
 from kafka_on_spark.log.state import LogChange
-from kafka_on_spark.service.append_checks import (
+from kafka_on_spark.service.append.append_checks import (
     check_ends,
     check_min_isr,
     is_acknowledged,
     is_committed,
 )
-from kafka_on_spark.service.append_parts import StagedPartition
+from kafka_on_spark.service.append.append_parts import StagedPartition
 from tests.builders import KEY, address, disk, image_of, log, partition, staged
 from tests.fakes import MemoryReplicaStore, MemoryRoots
 

@@ -4,8 +4,8 @@ import pytest
 
 from kafka_on_spark.errors import KafkaStorageError, RequestTimedOutError
 from kafka_on_spark.ids import Offset, PartitionKey
-from kafka_on_spark.service.append_parts import PartitionOutcome
-from kafka_on_spark.service.append_results import append_results
+from kafka_on_spark.service.append.append_parts import PartitionOutcome
+from kafka_on_spark.service.append.plan.append_results import append_results
 from tests.builders import TOPIC, TOPIC_ID
 
 AWAY, LATE = KafkaStorageError("the root is away"), RequestTimedOutError("too late")

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.controller.brokers import change_record
-from kafka_on_spark.controller.lease import claim, renew, resign
+from kafka_on_spark.controller.brokers.broker_changes import change_record
+from kafka_on_spark.controller.commands.lease import claim, renew, resign
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     NO_ERROR,
@@ -19,9 +19,9 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import HighWatermarkRecord
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.service.append_watch import AppendWatch, Wait, WatchPorts, wait_of
-from kafka_on_spark.service.metadata_service import MetadataService
-from kafka_on_spark.service.probes import ProbeResult
+from kafka_on_spark.service.append.append_watch import AppendWatch, Wait, WatchPorts, wait_of
+from kafka_on_spark.service.control.probes import ProbeResult
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from tests.builders import KEY, brokers, image_of, partition, report, seen
 from tests.fakes import FakeClock, MemoryMetadataLog
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.controller.replication import conclude
+from kafka_on_spark.controller.verdicts.conclusion import conclude
 from kafka_on_spark.errors import (
     NO_ERROR,
     KafkaStorageError,
@@ -15,12 +15,12 @@ from kafka_on_spark.errors import (
     RequestTimedOutError,
 )
 from kafka_on_spark.ids import LeaderEpoch
-from kafka_on_spark.service.append_parts import AppendThreads, StagedPartition
-from kafka_on_spark.service.append_watch import AppendWatch, WatchPorts
-from kafka_on_spark.service.appender import Appender
-from kafka_on_spark.service.probes import ProbeResult
-from kafka_on_spark.service.replicas import begin_leadership
-from kafka_on_spark.service.second_look import SecondLooks
+from kafka_on_spark.service.append.append_parts import AppendThreads, StagedPartition
+from kafka_on_spark.service.append.append_watch import AppendWatch, WatchPorts
+from kafka_on_spark.service.append.appender import Appender
+from kafka_on_spark.service.control.probes import ProbeResult
+from kafka_on_spark.service.replica.replica_operations import begin_leadership
+from kafka_on_spark.service.replicate.second_inspection import SecondLooks
 from tests.builders import KEY, address, disk, image_of, partition, staged, stamp
 from tests.fakes import (
     FakeClock,

@@ -1,6 +1,6 @@
 """What brokers lead and hold, counted in one pass."""
 
-from kafka_on_spark.service.descriptions import describe_brokers
+from kafka_on_spark.service.describe.descriptions import describe_brokers
 from tests.builders import image_of, partition
 
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.audit.orphans import FoundTable
-from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
+from kafka_on_spark.audit.metadata.orphans import FoundTable
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import CorruptLogError, NotControllerError
 from kafka_on_spark.metadata.records import (
@@ -16,8 +16,8 @@ from kafka_on_spark.metadata.records import (
     TopicRecord,
 )
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.service.cleaning import REMOVALS_AT_ONCE, Cleaner, ListResult
-from kafka_on_spark.service.metadata_service import MetadataService
+from kafka_on_spark.service.control.removing_replicas import REMOVALS_AT_ONCE, Cleaner, ListResult
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition, uuid_on
 from tests.fakes import FakeClock, MemoryMetadataLog
 

@@ -5,14 +5,14 @@ from itertools import pairwise
 
 import pytest
 
-from kafka_on_spark.controller.brokers import fence_broker
-from kafka_on_spark.controller.commands import (
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker
+from kafka_on_spark.controller.commands.commands import (
     ALTER_TOPIC_CONFIGS,
     DELETE_TOPIC,
     DRAIN_BROKER,
 )
-from kafka_on_spark.controller.lease import claim
-from kafka_on_spark.controller.recovery import ReplicaLook
+from kafka_on_spark.controller.commands.lease import claim
+from kafka_on_spark.controller.partitions.recovery import ReplicaLook
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     NotControllerError,
@@ -25,9 +25,9 @@ from kafka_on_spark.metadata.records import (
     ControllerRecord,
 )
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.service.controller_loop import duration_ms
-from kafka_on_spark.service.leadership_commands import LeadershipCommands
-from kafka_on_spark.service.probes import ProbeResult
+from kafka_on_spark.service.control.controller_loop import duration_ms
+from kafka_on_spark.service.control.leadership_commands import LeadershipCommands
+from kafka_on_spark.service.control.probes import ProbeResult
 from tests.builders import digest_at, image_of, partition
 from tests.unit.service.controlled import LEASE_MS, World, create, pending, run
 

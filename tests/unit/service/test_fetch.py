@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.controller.reports import PartitionReport, ReplicaReport
+from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaReport
 from kafka_on_spark.errors import (
     NO_ERROR,
     CorruptLogError,
@@ -21,8 +21,8 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.service.fetch_answers import refusal_of
-from kafka_on_spark.service.replication import FetchOrder, fetch
+from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, fetch
+from kafka_on_spark.service.replicate.fetching.fetch_answers import refusal_of
 from tests.builders import KEY, address, disk, image_of, log, partition
 from tests.fakes import FakeClock, MemoryReplicaStore, MemoryRoots, MemorySegmentStore
 

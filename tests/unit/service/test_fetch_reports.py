@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.service.fetch_reports import ends_alike
+from kafka_on_spark.service.replicate.fetching.fetch_reports import ends_alike
 from tests.builders import log
 
 # fmt: off

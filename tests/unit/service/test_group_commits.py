@@ -1,7 +1,7 @@
 """What a group commits: of the topics and partitions that are still there."""
 
-from kafka_on_spark.service.group_offsets import commit_group
-from kafka_on_spark.service.stream_offsets import StreamOffset
+from kafka_on_spark.query.offsets.group_offsets import commit_group
+from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 from tests.builders import image_of_topics, partition
 
 

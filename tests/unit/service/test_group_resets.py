@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.image import GroupOffset
-from kafka_on_spark.service.group_resets import (
+from kafka_on_spark.query.offsets.group_resets import (
     Current,
     Earliest,
     Latest,

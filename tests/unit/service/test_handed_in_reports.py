@@ -6,7 +6,7 @@ from hashlib import blake2b
 import pytest
 
 from kafka_on_spark.ids import PartitionKey
-from kafka_on_spark.service.handed_in import encode_reports, handed_in
+from kafka_on_spark.service.metadata.queued_reports import encode_reports, handed_in
 from tests.builders import report, seen
 
 FIRST, SECOND = PartitionKey("t", 0), PartitionKey("t", 1)

@@ -10,9 +10,9 @@ from kafka_on_spark.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.ids import LOST, BrokerId
-from kafka_on_spark.service.lasting_errors import LastingErrors
-from kafka_on_spark.service.probes import ProbeResult
-from kafka_on_spark.service.recovery import look_at
+from kafka_on_spark.service.control.inspecting_leaderless import look_at
+from kafka_on_spark.service.control.probes import ProbeResult
+from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
 from tests.builders import report, seen
 from tests.unit.service.rounds import Rounds
 

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.controller.brokers import elect_preferred, fence_broker
+from kafka_on_spark.controller.brokers.broker_changes import elect_preferred, fence_broker
 from kafka_on_spark.errors import (
     CommitConflictError,
     FencedLeaderEpochError,
@@ -18,13 +18,13 @@ from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import MetadataBatch, Stamp
-from kafka_on_spark.service.leadership_commands import (
+from kafka_on_spark.service.control.leadership_commands import (
     COMMANDED_MAX,
     COMMANDS_AT_ONCE,
     LeadershipCommands,
     plan_command,
 )
-from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
+from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
 from tests.builders import (
     KEY,
     NOW_MS,

@@ -1,8 +1,8 @@
 """What kafka-log-dirs says of replicas, from an image and what their tables hold."""
 
-from kafka_on_spark.controller.reassignment import list_reassignments
+from kafka_on_spark.controller.moves.reassignment import list_reassignments
 from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.service.log_dirs import (
+from kafka_on_spark.service.describe.log_dirs import (
     awaited_replicas,
     made_replicas,
     offsets_to_copy,

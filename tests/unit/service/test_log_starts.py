@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.service.log_starts import advance_to
+from kafka_on_spark.service.replica.log_starts import advance_to
 from tests.builders import address
 from tests.unit.service.test_reading import replicas_of
 

@@ -8,7 +8,7 @@ import pytest
 from kafka_on_spark.errors import NO_ERROR, KafkaStorageError
 from kafka_on_spark.ids import LOST, PartitionKey
 from kafka_on_spark.metadata.records import MetadataBatch, Stamp
-from kafka_on_spark.service.making import (
+from kafka_on_spark.service.replica.creating_replicas import (
     MakeOrder,
     make_replica,
     record_made,

@@ -15,11 +15,11 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord, Stamp
-from kafka_on_spark.service.data_loss import unclean_cuts
-from kafka_on_spark.service.next_offset import available, committed_ends
-from kafka_on_spark.service.read_plan import check_end, check_order, plan
-from kafka_on_spark.service.stream_offsets import StreamOffset
-from kafka_on_spark.service.subscription import Assign, Subscribe, SubscribePattern
+from kafka_on_spark.query.offsets.data_loss import unclean_cuts
+from kafka_on_spark.query.offsets.next_offset import available, committed_ends
+from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
+from kafka_on_spark.query.subscription import Assign, Subscribe, SubscribePattern
+from kafka_on_spark.service.read.read_plan import check_end, check_order, plan
 from tests.builders import image_of_topics, partition
 
 A = Subscribe(("a",))

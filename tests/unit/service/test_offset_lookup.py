@@ -3,8 +3,8 @@
 import pytest
 
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.service.offset_lookup import look_up_offset
-from kafka_on_spark.service.offset_resolution import TimeQuestion
+from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion
+from kafka_on_spark.service.read.offset_lookup import look_up_offset
 from tests.builders import KEY, NOW_MS, image_of, log, partition
 from tests.unit.service.test_reading import replicas_of
 

@@ -8,7 +8,7 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import ConfigRecord
-from kafka_on_spark.service.past import EPOCH, go_back
+from kafka_on_spark.service.what_if.metadata_as_of import EPOCH, go_back
 from tests.unit.service.controlled import World
 
 SECOND_MS = 1000

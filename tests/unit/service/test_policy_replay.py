@@ -8,7 +8,7 @@ import pytest
 from kafka_on_spark.errors import InvalidConfigError
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import PartitionChangeRecord
-from kafka_on_spark.service.policy_replay import MIN_ISR, SESSION, UNCLEAN, replay
+from kafka_on_spark.service.what_if.policy_replay import MIN_ISR, SESSION, UNCLEAN, replay
 from tests.builders import KEY, TOPIC, TOPIC_ID, brokers
 from tests.unit.service.lives import life
 

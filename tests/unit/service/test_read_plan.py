@@ -3,8 +3,8 @@
 import pytest
 
 from kafka_on_spark.errors import InvalidRequestError, OffsetOutOfRangeError
-from kafka_on_spark.service.read_plan import check_end, check_order, plan
-from kafka_on_spark.service.stream_offsets import StreamOffset
+from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
+from kafka_on_spark.service.read.read_plan import check_end, check_order, plan
 from tests.builders import TOPIC, image_of, partition
 
 IMAGE = image_of(partition("1", hw=3, hw_epoch=0, leo=5))

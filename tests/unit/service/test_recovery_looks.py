@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.service.recovery import LookOrder, look_at
+from kafka_on_spark.service.control.inspecting_leaderless import LookOrder, look_at
 from tests.builders import address, log
 from tests.unit.service.test_reading import replicas_of
 

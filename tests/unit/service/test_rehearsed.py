@@ -2,16 +2,16 @@
 
 import pytest
 
-from kafka_on_spark.controller.brokers import fence_broker
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import CommitConflictError, InvalidRequestError
 from kafka_on_spark.ids import BrokerId, Offset
 from kafka_on_spark.log.operations import adopt
 from kafka_on_spark.metadata.records import ControllerRecord, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.service.metadata_service import MetadataService
-from kafka_on_spark.service.past import PastMetadata
-from kafka_on_spark.service.rehearsed import RehearsedMetadata, RehearsedReplicas
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.what_if.dry_run import RehearsedMetadata, RehearsedReplicas
+from kafka_on_spark.service.what_if.metadata_as_of import PastMetadata
 from tests.builders import KEY, address, disk, image_of, partition, report, seen
 from tests.fakes import FakeClock, MemoryMetadataLog, MemoryReplicaStore, MemoryRoots
 

@@ -14,7 +14,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import NO_CHAIN, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import WriterFence
-from kafka_on_spark.service import replicas
+from kafka_on_spark.service.replica import replica_operations
 from tests.builders import NOW_MS, address, batch, disk, log, partition, staged, stamp, text_of
 from tests.fakes import Fault, MemoryReplicaStore, MemoryRoots
 
@@ -38,11 +38,11 @@ def lead(replica, epoch=0, **fields):
     is_known = "hw" not in fields or "hw_chain" in fields
     if not is_known:
         fields["hw_chain"] = replica.load().chain_at(Offset(fields["hw"]))
-    return replicas.begin_leadership(replica, partition("1", epoch=epoch, **fields))
+    return replica_operations.begin_leadership(replica, partition("1", epoch=epoch, **fields))
 
 
 def append(replica, batch_, state=None, **fields):
-    return replicas.append(
+    return replica_operations.append(
         replica, batch_, state or replica.load(), leader_epoch=0, now_ms=NOW_MS, **fields
     )
 
@@ -171,13 +171,13 @@ def test_endless_conflict_is_bounded(roots, replica):
     with pytest.raises(KafkaStorageError, match="keep conflicting"):
         lead(replica, 1)
 
-    assert len(roots[HERE.root].faults) == 1000 - 2 * replicas.ATTEMPTS_MAX
+    assert len(roots[HERE.root].faults) == 1000 - 2 * replica_operations.ATTEMPTS_MAX
 
 
 def test_decision_that_is_nothing_commits_nothing(replica):
     before = lead(replica)
 
-    after = replicas.commit_decided(
+    after = replica_operations.commit_decided(
         replica, lambda state: operations.advance_log_start(state, Offset(0))
     )
 
@@ -280,19 +280,21 @@ def test_a_log_of_several_leaderships_proves_itself_by_the_one_below_the_high_wa
     state = log("0:ab 2:c 4:de")
     register = partition("1", hw=hw, hw_epoch=hw_epoch, hw_chain=state.chain_at(Offset(hw)))
 
-    assert replicas.proves_complete(state, register) is expected
+    assert replica_operations.proves_complete(state, register) is expected
 
 
 def test_a_writers_epoch_is_written_once_to_a_log(replica):
     state = lead(replica)
     writer = WriterFence(transactional_id="t", epoch=3)
 
-    fenced = replicas.fence_older_writers(replica, state, writer)
+    fenced = replica_operations.fence_older_writers(replica, state, writer)
 
     assert fenced.version == state.version + 1
     assert fenced.producers[writer.key].producer_epoch == 3
-    assert replicas.fence_older_writers(replica, fenced, writer) == fenced
-    assert replicas.fence_older_writers(replica, fenced, None) == fenced
+    assert replica_operations.fence_older_writers(replica, fenced, writer) == fenced
+    assert replica_operations.fence_older_writers(replica, fenced, None) == fenced
     assert replica.load() == fenced
     with pytest.raises(ProducerFencedError):
-        replicas.fence_older_writers(replica, fenced, WriterFence(transactional_id="t", epoch=2))
+        replica_operations.fence_older_writers(
+            replica, fenced, WriterFence(transactional_id="t", epoch=2)
+        )

@@ -3,8 +3,8 @@
 import pytest
 
 from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.service.append_parts import StagedPartition
-from kafka_on_spark.service.restaging import restage
+from kafka_on_spark.service.append.append_parts import StagedPartition
+from kafka_on_spark.service.append.restaging import restage
 from tests.builders import KEY, address, disk, staged
 from tests.fakes import MemoryRoots, MemorySegmentStore, folder
 

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.controller.brokers import change_record, lost_change
-from kafka_on_spark.controller.cleaning import Making, is_assigned, taken_away
-from kafka_on_spark.controller.restoring import WholeReplica, release_former, restore
+from kafka_on_spark.controller.brokers.broker_changes import change_record, lost_change
+from kafka_on_spark.controller.partitions.unassigned_replicas import Making, is_assigned, taken_away
+from kafka_on_spark.controller.verdicts.restoring import WholeReplica, release_former, restore
 from kafka_on_spark.errors import RootFullError
 from kafka_on_spark.ids import LOST, BrokerId
 from kafka_on_spark.log.operations import advance_log_start, append, fence_producer
 from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.service.making import renew_lost
-from kafka_on_spark.service.restoring import AGAIN_MS, Restorer, look_at_lost
+from kafka_on_spark.service.replica.creating_replicas import renew_lost
+from kafka_on_spark.service.replicate.inspecting_lost import AGAIN_MS, Restorer, look_at_lost
 from tests.builders import address, disk, report, seen, staged, uuid_on
 from tests.fakes import folder
 from tests.unit.service.rounds import EPOCH, Rounds

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
 from kafka_on_spark.ids import BrokerId
 from tests.builders import disk, partition
 from tests.unit.service.rounds import Rounds

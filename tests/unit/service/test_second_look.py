@@ -4,11 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.controller.brokers import change_record
+from kafka_on_spark.controller.brokers.broker_changes import change_record
 from kafka_on_spark.errors import CommitOutcomeUnknownError, RootAccessDeniedError
 from kafka_on_spark.ids import LOST, BrokerId
 from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.service.second_look import Finding, is_assigned, plan_second_look
+from kafka_on_spark.service.replicate.second_inspection import (
+    Finding,
+    is_assigned,
+    plan_second_look,
+)
 from tests.builders import KEY, address, image_of, partition, segment, uuid_on
 from tests.fakes import folder
 from tests.unit.service.rounds import Rounds

@@ -3,8 +3,8 @@
 import pytest
 
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.service.columns import check_columns
-from kafka_on_spark.service.sink_options import parse_sink
+from kafka_on_spark.query.options.columns import check_columns
+from kafka_on_spark.query.options.sink_options import parse_sink
 from tests.bad_input.refusals import check_sentence
 
 BASE = {"cluster": "/c", "topic": "t"}

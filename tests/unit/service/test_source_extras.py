@@ -14,13 +14,13 @@ from kafka_on_spark.metadata.records import (
     Stamp,
     TopicRecord,
 )
-from kafka_on_spark.service.as_of import AsOf, image_as_of
-from kafka_on_spark.service.group_offsets import commit_group, describe_group, groups_of
-from kafka_on_spark.service.lag import lag_metrics, offsets_behind
-from kafka_on_spark.service.offset_lookup import look_up_offset
-from kafka_on_spark.service.offset_resolution import TimeQuestion
-from kafka_on_spark.service.stream_offsets import StreamOffset
-from kafka_on_spark.spark.lag import LagListener, lag
+from kafka_on_spark.query.as_of import AsOf, image_as_of
+from kafka_on_spark.query.offsets.group_offsets import commit_group, describe_group, groups_of
+from kafka_on_spark.query.offsets.lag import lag_metrics, offsets_behind
+from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion
+from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
+from kafka_on_spark.service.read.offset_lookup import look_up_offset
+from kafka_on_spark.spark.format.query_lag import LagListener, lag
 from tests.builders import KEY, address, image_of, image_of_topics, log, partition
 
 # The past

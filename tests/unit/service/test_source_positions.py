@@ -13,11 +13,11 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import GroupOffset
-from kafka_on_spark.service.offset_resolution import TimeQuestion, resolve
-from kafka_on_spark.service.positions import EARLIEST, GROUP, LATEST, Offsets, Timestamps
-from kafka_on_spark.service.source_options import parse_source
-from kafka_on_spark.service.stream_offsets import StreamOffset
-from kafka_on_spark.service.subscription import (
+from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion, resolve
+from kafka_on_spark.query.offsets.positions import EARLIEST, GROUP, LATEST, Offsets, Timestamps
+from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
+from kafka_on_spark.query.options.source_options import parse_source
+from kafka_on_spark.query.subscription import (
     Assign,
     Subscribe,
     SubscribePattern,

@@ -9,7 +9,7 @@ from kafka_on_spark.errors import (
     MessageTooLargeError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.service.stage_plan import (
+from kafka_on_spark.service.append.plan.stage_plan import (
     ProducerRun,
     StagedSegment,
     _stamp,

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_on_spark.config import Settings
-from kafka_on_spark.controller import sweep as decisions
-from kafka_on_spark.controller.sweep import AGAIN_MAX, Ring
+from kafka_on_spark.controller.pace import sweep as decisions
+from kafka_on_spark.controller.pace.sweep import AGAIN_MAX, Ring
 from kafka_on_spark.ids import PartitionKey, TopicId
-from kafka_on_spark.service import sweeping
-from kafka_on_spark.service.sweeping import FIRST_LOOKS, SCOPES_MAX, Sweep
+from kafka_on_spark.service.replicate import sweep_progress
+from kafka_on_spark.service.replicate.sweep_progress import FIRST_LOOKS, SCOPES_MAX, Sweep
 from tests.builders import TOPIC_ID, image_of, partition
 from tests.fakes import FakeClock, MemorySweepHints
 
@@ -296,7 +296,7 @@ def looked_at_by_cron_jobs(*, is_hint_lost):
     "mutant, is_hint_lost", [(by_the_clock, False), (from_the_first, False), (nothing_owed, True)]
 )
 def test_where_a_slice_begins_matters(mutant, is_hint_lost):
-    with patch.object(sweeping, "go_on", mutant):
+    with patch.object(sweep_progress, "go_on", mutant):
         assert looked_at_by_cron_jobs(is_hint_lost=is_hint_lost) < 30
     assert looked_at_by_cron_jobs(is_hint_lost=is_hint_lost) == 100
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.errors import InvalidTimestampError
-from kafka_on_spark.service.timestamp_limits import check_timestamps
+from kafka_on_spark.service.append.plan.timestamp_limits import check_timestamps
 from tests.builders import NOW_MS, TOPIC_ID, image_of, partition, segment
 
 SETTINGS = image_of(

@@ -3,7 +3,7 @@ r"""`subscribePattern`: Python's syntax; what only Java's has is refused by its 
 import pytest
 
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.service.topic_pattern import compile_pattern
+from kafka_on_spark.query.topic_pattern import compile_pattern
 from tests.bad_input.refusals import check_sentence
 
 NAMES = ("flights", "flights-2013", "weather", "a.b", "ab")

@@ -3,9 +3,9 @@
 import pytest
 
 from kafka_on_spark.ids import Offset, TopicPartition
-from kafka_on_spark.service.reading import ReadOrder
-from kafka_on_spark.service.task_ranges import split
-from kafka_on_spark.service.trigger_limits import TriggerLimits, is_delayed, limited
+from kafka_on_spark.query.offsets.trigger_limits import TriggerLimits, is_delayed, limited
+from kafka_on_spark.service.read.reading import ReadOrder
+from kafka_on_spark.service.read.task_ranges import split
 from tests.builders import KEY, partition
 
 # Starts, ends, limit, and the ends that follow (Source: KafkaMicroBatchStream.rateLimit).

@@ -8,8 +8,14 @@ import pytest
 
 from kafka_on_spark.errors import InvalidRequestError, KafkaStorageError
 from kafka_on_spark.ids import Offset, PartitionKey, TopicId, TopicPartition
-from kafka_on_spark.service.reading import ReadOrder
-from kafka_on_spark.service.view_plan import Branch, TimeRange, branches_of, files_of, time_range
+from kafka_on_spark.service.read.reading import ReadOrder
+from kafka_on_spark.service.read.view_plan import (
+    Branch,
+    TimeRange,
+    branches_of,
+    files_of,
+    time_range,
+)
 from tests.builders import NOW_MS, address, log, partition
 
 EVER = TimeRange()

@@ -2,10 +2,10 @@
 
 import pytest
 
-from kafka_on_spark.controller.brokers import fence_broker
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker
 from kafka_on_spark.errors import BrokerIdNotRegisteredError, InvalidRequestError
 from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.service.what_if import forecast, who_dies
+from kafka_on_spark.service.what_if.what_if import forecast, who_dies
 from tests.builders import image_of, partition
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 import pytest
 
 from kafka_on_spark.errors import ClusterNotFoundError, InconsistentClusterError, KafkaStorageError
-from kafka_on_spark.spark.kept import KEPT_MAX, Kept
-from kafka_on_spark.spark.opening import Awaits
-from kafka_on_spark.storage.options import StorageOptions
+from kafka_on_spark.spark.run.opening import Awaits
+from kafka_on_spark.spark.wiring.cluster_cache import KEPT_MAX, Kept
+from kafka_on_spark.storage.roots.storage_options import StorageOptions
 
 OPTIONS = StorageOptions()
 

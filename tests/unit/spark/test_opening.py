@@ -10,8 +10,8 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.spark.opening import Awaits, is_awaited, open_metadata
-from kafka_on_spark.storage.options import StorageOptions
+from kafka_on_spark.spark.run.opening import Awaits, is_awaited, open_metadata
+from kafka_on_spark.storage.roots.storage_options import StorageOptions
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import gc
 
 import pytest
 
-from kafka_on_spark.spark import worker_process
-from kafka_on_spark.spark.worker_process import SETTLED_MAX, settle
+from kafka_on_spark.spark.run import worker_process
+from kafka_on_spark.spark.run.worker_process import SETTLED_MAX, settle
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kafka_on_spark.errors import ClusterClosedError, KafkaStorageError
-from kafka_on_spark.storage import deadlines
-from kafka_on_spark.storage.daemon_threads import DaemonThreads
-from kafka_on_spark.storage.deadlines import RootLock, all_within, gets_on, within
+from kafka_on_spark.storage.calls import deadlines
+from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
+from kafka_on_spark.storage.calls.deadlines import RootLock, all_within, gets_on, within
 
 SHORT = 0.05
 
@@ -154,8 +154,8 @@ def test_threads_of_a_pool_do_their_work_and_take_none_when_it_was_shut_down() -
 
 ENDS = """
 import threading
-from kafka_on_spark.storage.daemon_threads import DaemonThreads
-from kafka_on_spark.storage.deadlines import within
+from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
+from kafka_on_spark.storage.calls.deadlines import within
 from kafka_on_spark.errors import KafkaStorageError
 pool, begun = DaemonThreads(2, "hang"), threading.Event()
 def hang():
@@ -183,7 +183,7 @@ def test_a_process_ends_though_calls_of_it_hang() -> None:
 
 NO_THREADS = """
 import threading
-from kafka_on_spark.storage.deadlines import within
+from kafka_on_spark.storage.calls.deadlines import within
 def no_thread(self):
     raise RuntimeError("can't start new thread")
 threading.Thread.start = no_thread
@@ -202,7 +202,7 @@ def test_a_process_that_has_no_more_threads_says_that() -> None:
 FORKED = """
 import os
 from kafka_on_spark.errors import ClusterClosedError
-from kafka_on_spark.storage.deadlines import within
+from kafka_on_spark.storage.calls.deadlines import within
 def child(work):
     pid = os.fork()
     if pid:
