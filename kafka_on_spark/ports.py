@@ -204,29 +204,29 @@ class MetadataLog(Protocol):
         ...
 
 
-class Turn(Protocol):
-    """A process's turn among those that commit to one metadata log; nothing rests on it.
+class CommitLock(Protocol):
+    """One process's hold on the commit lock of a metadata log. It saves conflicts, no more.
 
     Attributes:
-        has_news: Others have committed before it, perhaps: look first.
+        needs_refresh: Another process may have committed before: read the log first.
     """
 
-    has_news: bool = False
+    needs_refresh: bool = False
 
-    def handed_in(self) -> Sequence[bytes]:
-        """Return the notes of those that wait now for a turn of their own."""
+    def queued_reports(self) -> Sequence[bytes]:
+        """Return the reports that waiting processes have queued, encoded, one item a process."""
         return ()
 
-    def done(self) -> None:
-        """Tell those whose notes were returned that what is to be said of them is committed."""
+    def mark_committed(self) -> None:
+        """Tell the processes whose reports were returned that these are decided and committed."""
         return
 
 
-class _NoTurn(Turn):
-    """There is nothing to take, or it was kept too long."""
+class _NoLock(CommitLock):
+    """There is no lock to take, or another process has held it for too long."""
 
 
-NO_TURN: Final[Turn] = _NoTurn()
+NO_LOCK: Final[CommitLock] = _NoLock()
 
 
 class SweepHints(Protocol):

@@ -1,4 +1,4 @@
-"""Notes of who waits for a turn: read while their owner lives and waits, and never after."""
+"""Notes of who waits for a lock: read while their owner lives and waits, and never after."""
 
 import os
 import threading
@@ -8,10 +8,10 @@ from contextlib import ExitStack
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.ports import NO_TURN
+from kafka_on_spark.ports import NO_LOCK
 from kafka_on_spark.storage.delta.delta_files import log_folder
 from kafka_on_spark.storage.lock import commit_lock
-from kafka_on_spark.storage.lock.commit_lock import take_turn
+from kafka_on_spark.storage.lock.commit_lock import acquire_commit_lock
 from kafka_on_spark.storage.lock.queued_files import FOLDER, NOTE_BYTES_MAX, HandedIn, read_notes
 
 
@@ -109,15 +109,15 @@ def test_who_has_the_turn_takes_what_was_handed_in_and_its_owner_waits_no_longer
     found = []
 
     def wait():
-        with take_turn(uri, lambda: b"mine") as turn:
-            found.append((turn is not NO_TURN, turn.has_news, list(turn.handed_in())))
+        with acquire_commit_lock(uri, lambda: b"mine") as lock:
+            found.append((lock is not NO_LOCK, lock.needs_refresh, list(lock.queued_reports())))
 
-    with take_turn(uri, lambda: pytest.fail("nobody is waited for")) as turn:
+    with acquire_commit_lock(uri, lambda: pytest.fail("nobody is waited for")) as lock:
         thread = start(wait)
         wait_until(lambda: read_notes(uri))
-        assert list(turn.handed_in()) == [b"mine"]
+        assert list(lock.queued_reports()) == [b"mine"]
         assert found == []
-        turn.done()
+        lock.mark_committed()
         thread.join(60)
         assert found == [(True, True, [])]
     assert os.listdir(f"{uri}/{FOLDER}") == []
@@ -127,13 +127,13 @@ def test_who_was_not_served_has_a_turn_of_its_own_afterwards(uri):
     found = []
 
     def wait():
-        with take_turn(uri, lambda: b"mine") as turn:
-            found.append(turn.has_news)
+        with acquire_commit_lock(uri, lambda: b"mine") as lock:
+            found.append(lock.needs_refresh)
 
-    with take_turn(uri) as turn:
+    with acquire_commit_lock(uri) as lock:
         thread = start(wait)
         wait_until(lambda: read_notes(uri))
-        assert list(turn.handed_in()) == [b"mine"]
+        assert list(lock.queued_reports()) == [b"mine"]
     thread.join(60)
 
     assert found == [True]
@@ -158,7 +158,7 @@ def test_appends_that_wait_for_one_turn_are_committed_together(tmp_path):
         clusters = [opened.enter_context(Cluster.open(metadata)) for _ in names]
         table = clusters[0].metadata_table
         commits = commit_count(table)
-        with take_turn(table):
+        with acquire_commit_lock(table):
             threads = [
                 start(lambda each=each, name=name: each.append(name, [(b"k", b"v")]))
                 for each, name in zip(clusters, names, strict=True)

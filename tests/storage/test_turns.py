@@ -8,14 +8,14 @@ import time
 
 import pytest
 
-from kafka_on_spark.ports import NO_TURN
+from kafka_on_spark.ports import NO_LOCK
 from kafka_on_spark.storage.lock import commit_lock
-from kafka_on_spark.storage.lock.commit_lock import take_turn
+from kafka_on_spark.storage.lock.commit_lock import acquire_commit_lock
 
 
 def _die_with_the_turn(folder, has_it):
-    with take_turn(folder) as turn:
-        has_it.put(turn.has_news)
+    with acquire_commit_lock(folder) as lock:
+        has_it.put(lock.needs_refresh)
         has_it.close()
         has_it.join_thread()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -25,14 +25,14 @@ def test_second_waits_until_the_first_has_done(tmp_path):
     done = []
 
     def second():
-        with take_turn(str(tmp_path)) as second_turn:
-            done.append(("second", second_turn.has_news))
+        with acquire_commit_lock(str(tmp_path)) as second_lock:
+            done.append(("second", second_lock.needs_refresh))
 
-    with take_turn(str(tmp_path)) as turn:
+    with acquire_commit_lock(str(tmp_path)) as lock:
         thread = threading.Thread(target=second)
         thread.start()
         thread.join(0.05)
-        done.append(("first", turn.has_news))
+        done.append(("first", lock.needs_refresh))
     thread.join()
 
     assert done == [("first", True), ("second", True)]
@@ -41,8 +41,8 @@ def test_second_waits_until_the_first_has_done(tmp_path):
 def test_nobody_waits_for_ever_for_who_is_frozen(tmp_path, monkeypatch):
     monkeypatch.setattr(commit_lock, "WAIT_S", 0.01)
 
-    with take_turn(str(tmp_path)) as first, take_turn(str(tmp_path)) as second:
-        assert (first.has_news, second) == (True, NO_TURN)
+    with acquire_commit_lock(str(tmp_path)) as first, acquire_commit_lock(str(tmp_path)) as second:
+        assert (first.needs_refresh, second) == (True, NO_LOCK)
 
 
 def test_one_waits_once_for_who_is_frozen_and_again_when_it_was_free(tmp_path, monkeypatch):
@@ -57,15 +57,15 @@ def test_one_waits_once_for_who_is_frozen_and_again_when_it_was_free(tmp_path, m
 
     monkeypatch.setattr(commit_lock, "_has_waited", note)
 
-    with take_turn(str(tmp_path)):
+    with acquire_commit_lock(str(tmp_path)):
         for _ in range(3):
-            with take_turn(str(tmp_path)) as turn:
-                assert turn is NO_TURN
+            with acquire_commit_lock(str(tmp_path)) as lock:
+                assert lock is NO_LOCK
         assert len(waits) == 1
     for _ in range(2):
-        with take_turn(str(tmp_path)) as turn:
-            assert turn.has_news
-    with take_turn(str(tmp_path)), take_turn(str(tmp_path)):
+        with acquire_commit_lock(str(tmp_path)) as lock:
+            assert lock.needs_refresh
+    with acquire_commit_lock(str(tmp_path)), acquire_commit_lock(str(tmp_path)):
         assert len(waits) == 2
 
 
@@ -82,8 +82,8 @@ def test_one_waits_on_while_somebody_writes_but_not_for_ever(tmp_path, monkeypat
 
     pause = time.sleep
     monkeypatch.setattr(commit_lock.time, "sleep", write_and_pause)
-    with take_turn(str(tmp_path)), take_turn(str(tmp_path)) as turn:
-        assert turn is NO_TURN
+    with acquire_commit_lock(str(tmp_path)), acquire_commit_lock(str(tmp_path)) as lock:
+        assert lock is NO_LOCK
 
     assert time.monotonic() - start >= 4 * 0.2
 
@@ -96,19 +96,19 @@ def test_turn_of_a_process_that_was_killed_is_free(tmp_path):
     assert has_it.get(timeout=60)
     process.join(60)
 
-    with take_turn(str(tmp_path)) as turn:
-        assert turn.has_news
+    with acquire_commit_lock(str(tmp_path)) as lock:
+        assert lock.needs_refresh
     assert process.exitcode == -9
 
 
 @pytest.mark.parametrize("uri", ["s3://bucket/metadata", "/no/such/folder"])
 def test_where_there_is_nothing_to_take_one_goes_on_without(uri):
-    with take_turn(uri) as turn:
-        assert turn is NO_TURN
+    with acquire_commit_lock(uri) as lock:
+        assert lock is NO_LOCK
 
 
 def test_turn_leaves_nothing_behind(tmp_path):
-    with take_turn(str(tmp_path)):
+    with acquire_commit_lock(str(tmp_path)):
         pass
 
     assert list(tmp_path.iterdir()) == []

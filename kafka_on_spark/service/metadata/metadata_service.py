@@ -33,9 +33,9 @@ from kafka_on_spark.metadata.records import (
     Stamp,
 )
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.ports import NO_TURN, Clock, MetadataLog, Turn
+from kafka_on_spark.ports import NO_LOCK, Clock, CommitLock, MetadataLog
 from kafka_on_spark.service.metadata.metadata_outage import waiting_for_root
-from kafka_on_spark.service.metadata.queued_reports import encode_reports, handed_in
+from kafka_on_spark.service.metadata.queued_reports import decode_queued, encode_reports
 
 log = logging.getLogger(__name__)
 
@@ -48,8 +48,9 @@ snapshots cost a constant share of the writes."""
 OWN_CHANGES_MAX: Final = 1000
 """Of so many of its own commits that change partitions a process knows that they are its own."""
 
-TakeTurn = Callable[[Callable[[], bytes] | None], AbstractContextManager[Turn]]
-"""Waits for a turn; given is what tells what whoever has it may decide meanwhile, or None."""
+AcquireLock = Callable[[Callable[[], bytes] | None], AbstractContextManager[CommitLock]]
+"""Waits for the commit lock. Its argument encodes the reports that the lock's holder may decide on
+meanwhile; None: there are none."""
 
 PAUSE_MS_MIN: Final = 1.0
 PAUSE_MS_MAX: Final = 200.0
@@ -60,9 +61,9 @@ class MetadataService:
 
     Threads may share it. `random` gives [0, 1): jitter between tries, nothing else.
     `after_commit` is told of each commit, to have `maintain` called off the answer's path.
-    `take_turn` waits for this process's turn among those that commit to the log, if there is a
-    way to take turns: a courtesy that saves conflicts. What keeps the log right is the
-    conditional commit, whoever has a turn. `table` is where people find the log, for SQL.
+    `acquire_lock` waits for the commit lock of the log, where there is one. The lock saves
+    conflicts; what keeps the log right is the conditional commit, with or without the lock.
+    `table` is where people find the log, for SQL.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class MetadataService:
         random: Callable[[], float],
         application_id: str | None = None,
         after_commit: Callable[[], None] = lambda: None,
-        take_turn: TakeTurn = lambda note: nullcontext(NO_TURN),
+        acquire_lock: AcquireLock = lambda reports: nullcontext(NO_LOCK),
         table: str = "",
     ) -> None:
         self.table = table
@@ -82,7 +83,7 @@ class MetadataService:
         self._random = random
         self._application_id = application_id
         self._after_commit = after_commit
-        self._take_turn = take_turn
+        self._acquire_lock = acquire_lock
         self._lock = threading.RLock()
         self._image = MetadataImage()
         self._snapshot_offset = 0
@@ -218,45 +219,46 @@ class MetadataService:
         return self._submit(lambda image, _: decide(image), timeout_ms, controller, None)
 
     def conclude(self, reports: Sequence[PartitionReport], *, timeout_ms: int) -> int:
-        """Commit what `reports` lead to, and with it what others hand in who wait for a turn;
+        """Commit what `reports` and the reports that waiting processes have queued lead to;
         return how many ISRs change.
 
-        While this process waits, another may do so with its reports. A report is a fact, and
-        what follows from it is decided on the image of whoever commits: it makes no difference
-        who does, nor when. Nobody takes another's word that it was done: decided again on the
-        image that this process reads, it leads to nothing if it was, and else it is committed.
+        While this process waits for the commit lock, its holder may decide on these reports with
+        its own. A report is a fact, and what follows from it is decided on the image of the
+        process that commits, so it makes no difference which process commits. The holder's word
+        is not trusted: this process decides again on the image that it reads. That leads to no
+        records if the holder has committed them, and else this process commits them.
 
         Raises: as `submit`.
         """
         mine = {report.key for report in reports}
 
-        def decide(image: MetadataImage, turn: Turn) -> ControllerResult[int]:
+        def decide(image: MetadataImage, lock: CommitLock) -> ControllerResult[int]:
             own = conclude(image, reports)
             try:
-                others = handed_in(turn.handed_in(), besides=mine) if own.records else []
+                others = decode_queued(lock.queued_reports(), exclude=mine) if own.records else []
                 return conclude(image, [*reports, *others]) if others else own
-            except Exception:  # whoever handed it in decides on it, too, and fails for itself
-                log.warning("what others have handed in is left to them", exc_info=True)
+            except Exception:  # the processes that queued them decide on them, too
+                log.warning("queued reports are left to their processes", exc_info=True)
                 return own
 
         return self._submit(decide, timeout_ms, None, partial(encode_reports, reports))
 
     def _submit(
         self,
-        decide: Callable[[MetadataImage, Turn], ControllerResult[T]],
+        decide: Callable[[MetadataImage, CommitLock], ControllerResult[T]],
         timeout_ms: int,
         controller: tuple[str, ControllerEpoch] | None,
-        note: Callable[[], bytes] | None,
+        encoded_reports: Callable[[], bytes] | None,
     ) -> T:
         self.check_open()
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         pause_ms = PAUSE_MS_MIN
         while True:
-            with self._take_turn(note) as turn, self._lock, nothing_to_collect():
-                if turn.has_news:
+            with self._acquire_lock(encoded_reports) as lock, self._lock, nothing_to_collect():
+                if lock.needs_refresh:
                     self.catch_up()  # with what those before have committed
                 image = self._image
-                result = decide(image, turn)
+                result = decide(image, lock)
                 if not result.records:
                     return result.response
                 try:
@@ -269,7 +271,7 @@ class MetadataService:
                     self._image = image.replay(batch)
                     self._keep_results(batch)
                     self._keep_changes(batch)
-                    turn.done()
+                    lock.mark_committed()
                     break
             if self._clock.monotonic_ms() > deadline_ms:
                 raise RequestTimedOutError("commits to the metadata log keep conflicting")

@@ -1,7 +1,8 @@
-"""Reports that a process hands in while it waits to conclude them: as bytes, and what they say.
+"""Encodes the reports that a process queues while it waits for the commit lock, and decodes them.
 
-Apart from the decision, which is `controller.replication`'s: this only checks that the bytes are
-reports. A note that isn't readable, or of another version, says nothing: its owner decides.
+Apart from the decision on them, `controller.verdicts.conclusion`: this only checks that the bytes
+are reports. Bytes that can't be read, or of another version, hold no reports; the process that
+queued them decides on its own.
 """
 
 import json
@@ -16,7 +17,7 @@ from kafka_on_spark.stored_json import parse_json
 
 
 def encode_reports(reports: Sequence[PartitionReport]) -> bytes:
-    """Return `reports` as a note: a digest, and JSON."""
+    """Return `reports` as bytes: a digest, and JSON."""
     content = json.dumps(reports, default=_fields).encode()
     return _digest(content) + content
 
@@ -25,16 +26,17 @@ def _fields(report: PartitionReport | ReplicaReport) -> dict[str, Any]:
     return {name: getattr(report, name) for name in report.__slots__}
 
 
-def handed_in(
-    notes: Iterable[bytes], *, besides: Collection[PartitionKey]
+def decode_queued(
+    queued: Iterable[bytes], *, exclude: Collection[PartitionKey]
 ) -> list[PartitionReport]:
-    """Return the reports of `notes`, one a partition and none of those `besides`: a decision on a
-    partition makes every other report of it one of the past.
+    """Return the reports in `queued`, one a partition and none of the partitions `exclude`.
+
+    A decision on a partition makes every other report of that partition out of date.
     """
     reports: dict[PartitionKey, PartitionReport] = {}
-    for note in notes:
-        for report in _decode(note):
-            if report.key not in besides:
+    for encoded in queued:
+        for report in _decode(encoded):
+            if report.key not in exclude:
                 reports.setdefault(report.key, report)
     return list(reports.values())
 
@@ -43,9 +45,9 @@ def _digest(content: bytes) -> bytes:
     return blake2b(content, digest_size=16).digest()
 
 
-def _decode(note: bytes) -> list[PartitionReport]:
-    content = note[16:]
-    if note[:16] != _digest(content):
+def _decode(encoded: bytes) -> list[PartitionReport]:
+    content = encoded[16:]
+    if encoded[:16] != _digest(content):
         return []
     try:
         return [_report(**fields) for fields in parse_json(content)]

@@ -16,7 +16,7 @@ from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Record, Stamp
-from kafka_on_spark.ports import NO_TURN, ReplicaAddress, ReplicaLog, ReplicaStore, Turn
+from kafka_on_spark.ports import NO_LOCK, CommitLock, ReplicaAddress, ReplicaLog, ReplicaStore
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.what_if.read_only_log import ReadOnlyLog
 
@@ -46,13 +46,13 @@ class RehearsedMetadata(MetadataService):
 
     def _submit(
         self,
-        decide: Callable[[MetadataImage, Turn], ControllerResult[T]],
+        decide: Callable[[MetadataImage, CommitLock], ControllerResult[T]],
         timeout_ms: int,
         controller: tuple[str, ControllerEpoch] | None,
-        note: Callable[[], bytes] | None,
+        encoded_reports: Callable[[], bytes] | None,
     ) -> T:
         """Have what is submitted or concluded take effect on this image alone."""
-        result = decide(self._image, NO_TURN)
+        result = decide(self._image, NO_LOCK)
         if result.records:
             batch = MetadataBatch(
                 base_offset=Offset(self._image.offset),

@@ -13,7 +13,7 @@ from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import ControllerEpoch, Offset
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import MetadataBatch
-from kafka_on_spark.ports import Turn
+from kafka_on_spark.ports import CommitLock
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.what_if.read_only_log import ReadOnlyLog
 
@@ -37,10 +37,10 @@ class PastMetadata(MetadataService):
 
     def _submit(
         self,
-        decide: Callable[[MetadataImage, Turn], ControllerResult[T]],
+        decide: Callable[[MetadataImage, CommitLock], ControllerResult[T]],
         timeout_ms: int,
         controller: tuple[str, ControllerEpoch] | None,
-        note: Callable[[], bytes] | None,
+        encoded_reports: Callable[[], bytes] | None,
     ) -> NoReturn:
         """Refuse what is submitted or concluded.
 

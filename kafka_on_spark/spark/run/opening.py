@@ -15,7 +15,7 @@ from kafka_on_spark.errors import ClusterNotFoundError, KafkaOnSparkError, Kafka
 from kafka_on_spark.service.metadata.metadata_outage import is_failing, waiting_for_root
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.storage.calls.clock import SystemClock
-from kafka_on_spark.storage.lock.commit_lock import take_turn
+from kafka_on_spark.storage.lock.commit_lock import acquire_commit_lock
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.metadata.metadata_root import is_there
 from kafka_on_spark.storage.roots.storage_options import StorageOptions
@@ -113,6 +113,6 @@ def metadata_service(
         random=random.random,
         application_id=application_id,
         after_commit=after_commit,
-        take_turn=partial(take_turn, metadata_log.uri),
+        acquire_lock=partial(acquire_commit_lock, metadata_log.uri),
         table=metadata_log.uri,
     )

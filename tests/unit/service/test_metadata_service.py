@@ -16,7 +16,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import ControllerEpoch, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import PartitionRecord, ProducerRecord, TopicRecord
-from kafka_on_spark.ports import Turn
+from kafka_on_spark.ports import CommitLock
 from kafka_on_spark.service.metadata.metadata_service import SNAPSHOT_RECORDS_MIN, MetadataService
 from kafka_on_spark.service.metadata.queued_reports import encode_reports
 from tests.builders import partition, report, seen
@@ -48,19 +48,19 @@ def create_topic(name, *, before_commit=lambda: None):
     return decide
 
 
-class HeldTurn(Turn):
-    """A turn of this process, with what others have handed in."""
+class HeldLock(CommitLock):
+    """The commit lock, held by this process, with the reports that others have queued."""
 
-    has_news = True
+    needs_refresh = True
 
-    def __init__(self, *notes):
-        self._notes = notes
+    def __init__(self, *queued):
+        self._queued = queued
         self.is_done = False
 
-    def handed_in(self):
-        return self._notes
+    def queued_reports(self):
+        return self._queued
 
-    def done(self):
+    def mark_committed(self):
         self.is_done = True
 
 
@@ -78,25 +78,25 @@ def test_decision_is_committed_and_replayed_before_its_response(open_service, lo
     assert len(log.batches) == 1
 
 
-def test_who_has_a_turn_decides_on_what_was_committed_before_it(open_service, log):
-    turns = []
+def test_the_lock_holder_decides_on_what_was_committed_before_it(open_service, log):
+    locks = []
 
     @contextmanager
     def after_another(_):
-        turns.append("taken")
-        if len(turns) == 1:
+        locks.append("taken")
+        if len(locks) == 1:
             submit(open_service(), create_topic("payments"))
-        yield HeldTurn()
-        turns.append("given back")
+        yield HeldLock()
+        locks.append("given back")
 
-    service = open_service(take_turn=after_another)
+    service = open_service(acquire_lock=after_another)
     seen = []
 
     submit(service, create_topic("orders", before_commit=lambda: seen.append(len(log.batches))))
 
     assert seen == [1]  # decided once, with the other's decision known
     assert set(service.image.topic_ids) == {"orders", "payments"}
-    assert turns == ["taken", "given back"]
+    assert locks == ["taken", "given back"]
 
 
 @pytest.fixture
@@ -127,37 +127,39 @@ def high_watermarks(service, keys):
     return [service.catch_up().partition(key).high_watermark for key in keys]
 
 
-def test_one_commit_concludes_for_all_who_wait_and_tells_them(open_service, partitions, log):
+def test_one_commit_concludes_the_queued_reports_too_and_says_so(open_service, partitions, log):
     first, second, third = partitions
-    turn = HeldTurn(encode_reports([all_at(second, 5)]), encode_reports([all_at(third, 7)]))
-    service = open_service(take_turn=lambda note: nullcontext(turn))
+    lock = HeldLock(encode_reports([all_at(second, 5)]), encode_reports([all_at(third, 7)]))
+    service = open_service(acquire_lock=lambda _: nullcontext(lock))
     before = len(log.batches)
 
     conclude(service, all_at(first, 3))
 
     assert len(log.batches) == before + 1
     assert high_watermarks(open_service(), partitions) == [3, 5, 7]
-    assert turn.is_done
+    assert lock.is_done
 
 
-def test_what_was_concluded_by_another_is_not_committed_again(open_service, partitions, log):
+def test_what_the_lock_holder_concluded_is_not_committed_again(open_service, partitions, log):
     key = partitions[0]
     conclude(open_service(), all_at(key, 3))
-    turn = HeldTurn(encode_reports([all_at(partitions[1], 5)]))
-    service = open_service(take_turn=lambda note: nullcontext(turn))
+    lock = HeldLock(encode_reports([all_at(partitions[1], 5)]))
+    service = open_service(acquire_lock=lambda _: nullcontext(lock))
     before = len(log.batches)
 
     conclude(service, all_at(key, 3))
 
     assert len(log.batches) == before
     assert service.image.partition(key).high_watermark == 3
-    assert not turn.is_done  # nothing was committed, so nobody is told that
+    assert not lock.is_done  # nothing was committed, so nobody is told that
 
 
-def test_who_is_told_so_and_was_not_concluded_for_commits_on_its_own(open_service, partitions):
-    """A note is taken and its commit lost: who handed it in reads the log and nothing else."""
-    served = HeldTurn()
-    service = open_service(take_turn=lambda note: nullcontext(served))
+def test_a_process_whose_queued_reports_were_not_concluded_commits_them_itself(
+    open_service, partitions
+):
+    """The holder took the reports and its commit was lost: their process believes the log only."""
+    served = HeldLock()
+    service = open_service(acquire_lock=lambda _: nullcontext(served))
 
     conclude(service, all_at(partitions[0], 3))
 
@@ -165,7 +167,7 @@ def test_who_is_told_so_and_was_not_concluded_for_commits_on_its_own(open_servic
 
 
 @pytest.mark.parametrize(
-    "note",
+    "queued",
     [
         pytest.param(b"", id="empty"),
         pytest.param(encode_reports([all_at(PartitionKey("t", 1), 5)])[:-1], id="cut off"),
@@ -184,33 +186,33 @@ def test_who_is_told_so_and_was_not_concluded_for_commits_on_its_own(open_servic
         ),
     ],
 )
-def test_a_note_that_says_nothing_of_now_takes_nothing_with_it(open_service, partitions, note):
-    service = open_service(take_turn=lambda _: nullcontext(HeldTurn(note)))
+def test_queued_reports_that_do_not_hold_now_change_nothing(open_service, partitions, queued):
+    service = open_service(acquire_lock=lambda _: nullcontext(HeldLock(queued)))
 
     conclude(service, all_at(partitions[0], 3))
 
     assert high_watermarks(open_service(), partitions) == [3, 0, 0]
 
 
-def test_after_a_conflict_what_waits_then_is_concluded(open_service, partitions, log):
+def test_after_a_conflict_the_reports_queued_by_then_are_concluded(open_service, partitions, log):
     rival = [lambda: conclude(open_service(), all_at(partitions[1], 4))]
-    turns = []
+    locks = []
 
-    class Overtaken(HeldTurn):
-        def handed_in(self):
+    class Overtaken(HeldLock):
+        def queued_reports(self):
             while rival:
                 rival.pop()()
-            return super().handed_in()
+            return super().queued_reports()
 
     @contextmanager
-    def take_turn(_):
-        turns.append(Overtaken(encode_reports([all_at(partitions[2], 6)])))
-        yield turns[-1]
+    def acquire(_):
+        locks.append(Overtaken(encode_reports([all_at(partitions[2], 6)])))
+        yield locks[-1]
 
-    conclude(open_service(take_turn=take_turn), all_at(partitions[0], 3))
+    conclude(open_service(acquire_lock=acquire), all_at(partitions[0], 3))
 
     assert high_watermarks(open_service(), partitions) == [3, 4, 6]
-    assert [each.is_done for each in turns] == [False, True]
+    assert [each.is_done for each in locks] == [False, True]
 
 
 def test_stamp_says_who_when_and_where(log, clock):

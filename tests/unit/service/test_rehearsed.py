@@ -99,7 +99,7 @@ def test_there_is_no_way_to_commit(service, log, kind):
         closed._log.append(records, Stamp(time_ms=1), expected_offset=log.end_offset)
     with pytest.raises(InvalidRequestError, match="can't commit 1 records"):
         MetadataService._submit(
-            closed, lambda image, turn: ControllerResult(records, None), 1000, None, None
+            closed, lambda image, lock: ControllerResult(records, None), 1000, None, None
         )
     with pytest.raises(InvalidRequestError, match="can't write a snapshot"):
         closed._log.write_snapshot(records, Stamp(time_ms=1), log.end_offset)

@@ -1,4 +1,4 @@
-"""Reports as notes: the same when they are read, and nothing at all if anything is amiss."""
+"""Queued reports: decoded as they were encoded, and none at all if anything is wrong."""
 
 import json
 from hashlib import blake2b
@@ -6,7 +6,7 @@ from hashlib import blake2b
 import pytest
 
 from kafka_on_spark.ids import PartitionKey
-from kafka_on_spark.service.metadata.queued_reports import encode_reports, handed_in
+from kafka_on_spark.service.metadata.queued_reports import decode_queued, encode_reports
 from tests.builders import report, seen
 
 FIRST, SECOND = PartitionKey("t", 0), PartitionKey("t", 1)
@@ -31,22 +31,22 @@ def fields_of(reports):
     return json.loads(encode_reports(reports)[16:])
 
 
-def test_reports_are_read_as_they_were_handed_in():
-    assert handed_in([encode_reports(REPORTS)], besides=()) == REPORTS
+def test_reports_are_decoded_as_they_were_encoded():
+    assert decode_queued([encode_reports(REPORTS)], exclude=()) == REPORTS
 
 
-def test_one_report_a_partition_counts_and_none_of_ones_own():
-    notes = [encode_reports(REPORTS), encode_reports([report(seen(1, 9), key=SECOND)])]
+def test_one_report_a_partition_counts_and_none_of_an_excluded_one():
+    queued = [encode_reports(REPORTS), encode_reports([report(seen(1, 9), key=SECOND)])]
 
-    assert handed_in(notes, besides={FIRST}) == REPORTS[1:]
+    assert decode_queued(queued, exclude={FIRST}) == REPORTS[1:]
 
 
-def test_a_note_with_any_bit_changed_says_nothing():
-    note = encode_reports(REPORTS[1:])
+def test_bytes_with_any_bit_changed_hold_no_reports():
+    encoded = encode_reports(REPORTS[1:])
 
-    for place in range(len(note)):
-        damaged = note[:place] + bytes([note[place] ^ 1]) + note[place + 1 :]
-        assert handed_in([damaged], besides=()) == []
+    for place in range(len(encoded)):
+        damaged = encoded[:place] + bytes([encoded[place] ^ 1]) + encoded[place + 1 :]
+        assert decode_queued([damaged], exclude=()) == []
 
 
 def without(fields, name):
@@ -55,18 +55,18 @@ def without(fields, name):
 
 @pytest.mark.parametrize("place", ["report", "replica"])
 @pytest.mark.parametrize("change", ["more", "fewer"])
-def test_a_note_of_another_version_says_nothing(place, change):
+def test_bytes_of_another_version_hold_no_reports(place, change):
     [fields] = fields_of(REPORTS[1:])
     changed = fields if place == "report" else fields["leader"]
     changed = changed | {"new": 1} if change == "more" else without(changed, [*changed][-1])
     fields = changed if place == "report" else fields | {"leader": changed}
 
-    assert handed_in([sealed([fields])], besides=()) == []
+    assert decode_queued([sealed([fields])], exclude=()) == []
 
 
 @pytest.mark.parametrize("content", [None, 3, "x", [3], [None], {"a": 1}, [[]]])
-def test_a_note_that_holds_no_reports_says_nothing(content):
-    assert handed_in([sealed(content)], besides=()) == []
+def test_json_of_other_things_holds_no_reports(content):
+    assert decode_queued([sealed(content)], exclude=()) == []
 
 
 # fmt: off
@@ -83,23 +83,23 @@ WRONG_OF_REPLICA = [
 
 
 @pytest.mark.parametrize("name, value", WRONG)
-def test_a_note_whose_report_has_a_value_of_another_type_says_nothing(name, value):
+def test_a_report_with_a_value_of_another_type_is_none(name, value):
     [fields] = fields_of(REPORTS[1:])
 
-    assert handed_in([sealed([fields | {name: value}])], besides=()) == []
+    assert decode_queued([sealed([fields | {name: value}])], exclude=()) == []
 
 
 @pytest.mark.parametrize("name, value", WRONG_OF_REPLICA)
-def test_a_note_whose_replica_has_a_value_of_another_type_says_nothing(name, value):
+def test_a_report_whose_replica_has_a_value_of_another_type_is_none(name, value):
     [fields] = fields_of(REPORTS[1:])
     fields["leader"] |= {name: value}
 
-    assert handed_in([sealed([fields])], besides=()) == []
+    assert decode_queued([sealed([fields])], exclude=()) == []
 
 
 @pytest.mark.parametrize("content", [b"[" * 100_000, b'{"a":' * 50_000, b'["\\ud800"]', b"[1e999]"])
-def test_a_note_that_no_process_writes_says_nothing_and_stops_nobody(content):
-    note = blake2b(content, digest_size=16).digest() + content
+def test_json_that_no_process_writes_holds_no_reports_and_stops_nobody(content):
+    forged = blake2b(content, digest_size=16).digest() + content
     mine = encode_reports(REPORTS)
 
-    assert handed_in([note, mine], besides=()) == REPORTS
+    assert decode_queued([forged, mine], exclude=()) == REPORTS
