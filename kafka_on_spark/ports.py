@@ -100,7 +100,7 @@ class ReplicaStore(Protocol):
         """Return the log at `address`; nothing is read yet."""
         ...
 
-    def open_anew(self, address: ReplicaAddress) -> ReplicaLog:
+    def open_uncached(self, address: ReplicaAddress) -> ReplicaLog:
         """Return the log at `address` without anything that this process knows of it.
 
         Its first `load` raises KafkaStorageError unless the root was the disk of the address
@@ -108,7 +108,7 @@ class ReplicaStore(Protocol):
         """
         ...
 
-    def make(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
+    def create(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
         """Make an empty table fenced at `leader_epoch`, or find what an earlier try has made.
 
         With the fence from the beginning it needs no commit to adopt that leadership: there is

@@ -232,12 +232,12 @@ class MemoryReplicaStore:
     def open(self, address: ReplicaAddress) -> MemoryReplicaLog:
         return MemoryReplicaLog(self._roots, address, checks_segments=self._checks_segments)
 
-    def open_anew(self, address: ReplicaAddress) -> MemoryReplicaLog:
+    def open_uncached(self, address: ReplicaAddress) -> MemoryReplicaLog:
         return MemoryReplicaLog(
             self._roots, address, checks_segments=self._checks_segments, is_checked=True
         )
 
-    def make(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
+    def create(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
         root = self._roots[address.root]
         root.check_directory(address)
         made = root.tables.setdefault(folder(address), _Table(address.identity, leader_epoch))

@@ -69,7 +69,7 @@ def _new_replica(bench: Bench) -> ReplicaAddress:
         replica_uuid=ReplicaUuid(uuid4().hex),
         is_flushed=False,
     )
-    DeltaReplicaLog.make(address, OPTIONS)
+    DeltaReplicaLog.create(address, OPTIONS)
     return address
 
 

@@ -68,11 +68,11 @@ class FrozenStore:
     def open(self, address: Any) -> FrozenLog:
         return FrozenLog(self._store.open(address), self._frost, address.broker_id)
 
-    def open_anew(self, address: Any) -> FrozenLog:
-        return FrozenLog(self._store.open_anew(address), self._frost, address.broker_id)
+    def open_uncached(self, address: Any) -> FrozenLog:
+        return FrozenLog(self._store.open_uncached(address), self._frost, address.broker_id)
 
-    def make(self, address: Any, **fence: Any) -> None:
-        self._store.make(address, **fence)
+    def create(self, address: Any, **fence: Any) -> None:
+        self._store.create(address, **fence)
 
 
 class FrozenSegments:

@@ -52,7 +52,7 @@ class Disks:
     def put(self, broker_id: BrokerId, state: ReplicaState) -> None:
         """Have `state` be the replica on a broker."""
         address = self.addresses[broker_id]
-        self.replicas.make(address)
+        self.replicas.create(address)
         for batch in state.batches:
             for segment in batch.segments:
                 self.segments.put(address, segment)

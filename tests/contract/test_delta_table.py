@@ -31,7 +31,7 @@ OPTIONS = StorageOptions()
 
 @pytest.fixture
 def replica(delta_disks):
-    delta_disks.replicas.make(delta_disks.addresses[1])
+    delta_disks.replicas.create(delta_disks.addresses[1])
     return delta_disks.replicas.open(delta_disks.addresses[1])
 
 
@@ -185,7 +185,7 @@ def test_who_opens_a_replica_finds_all_counters_in_its_newest_commit(
 
     monkeypatch.setattr(DeltaTable, "transaction_version", refused)
 
-    assert delta_disks.replicas.open_anew(delta_disks.addresses[1]).load() == state
+    assert delta_disks.replicas.open_uncached(delta_disks.addresses[1]).load() == state
 
 
 def test_lost_file_of_a_batch_makes_the_replica_corrupt(replica, uri, delta_disks):
@@ -237,7 +237,7 @@ def test_a_table_that_was_made_where_the_disk_had_just_gone_is_not_made(delta_di
     monkeypatch.setattr(DeltaLog, "create", create_after_the_disk_has_gone)
     try:
         with pytest.raises(KafkaStorageError, match="not the disk it was"):
-            delta_disks.replicas.make(address)
+            delta_disks.replicas.create(address)
     finally:
         shutil.rmtree(root)
         away.rename(root)  # other tests use it
@@ -247,7 +247,7 @@ def test_a_table_that_was_made_here_is_open_and_its_first_append_reads_nothing(
     delta_disks, monkeypatch
 ):
     address = delta_disks.addresses[1]
-    delta_disks.replicas.make(address, leader_epoch=LeaderEpoch(0))
+    delta_disks.replicas.create(address, leader_epoch=LeaderEpoch(0))
     with monkeypatch.context() as patched:
         patched.setattr(TableHandle, "update", lambda handle: pytest.fail("the table is read"))
 
@@ -258,7 +258,7 @@ def test_a_table_that_was_made_here_is_open_and_its_first_append_reads_nothing(
 
 def test_what_another_commits_to_a_table_that_was_made_here_is_seen(delta_disks):
     address = delta_disks.addresses[1]
-    delta_disks.replicas.make(address, leader_epoch=LeaderEpoch(0))
+    delta_disks.replicas.create(address, leader_epoch=LeaderEpoch(0))
     other = DeltaReplicaStore(OPTIONS).open(address)
     other.load()
 
@@ -270,17 +270,17 @@ def test_what_another_commits_to_a_table_that_was_made_here_is_seen(delta_disks)
 def test_a_table_that_another_try_has_made_is_read_and_not_taken_for_empty(delta_disks):
     address = delta_disks.addresses[1]
     first = DeltaReplicaStore(OPTIONS)
-    first.make(address, leader_epoch=LeaderEpoch(0))
+    first.create(address, leader_epoch=LeaderEpoch(0))
     written = write(first.open(address), address, [b"a"])
 
-    delta_disks.replicas.make(address, leader_epoch=LeaderEpoch(0))
+    delta_disks.replicas.create(address, leader_epoch=LeaderEpoch(0))
 
     assert delta_disks.replicas.open(address).load() == written
 
 
 def test_a_table_that_was_made_here_and_is_gone_is_lost(delta_disks):
     address = delta_disks.addresses[1]
-    delta_disks.replicas.make(address)
+    delta_disks.replicas.create(address)
     shutil.rmtree(replica_folder(address))
 
     with pytest.raises(ReplicaLostError):

@@ -37,7 +37,7 @@ def address(disks):
 @pytest.fixture
 def sound(disks, address):
     """Return a sound replica that no handle of this process has opened."""
-    disks.replicas.make(address)
+    disks.replicas.create(address)
     run(disks.replicas.open(address), lead(0), *(write(f"s{number}") for number in range(12)))
     return address
 
@@ -183,7 +183,7 @@ def test_another_topics_table_is_said_of_what_its_log_says(sound):
 
 @pytest.fixture
 def segment(disks, address):
-    disks.replicas.make(address)
+    disks.replicas.create(address)
     return disks.put(address, "a", 3)
 
 

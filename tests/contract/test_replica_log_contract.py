@@ -21,7 +21,7 @@ def address(disks):
 
 @pytest.fixture
 def replica(disks, address):
-    disks.replicas.make(address)
+    disks.replicas.create(address)
     return disks.replicas.open(address)
 
 
@@ -68,7 +68,7 @@ def test_new_table_is_an_empty_log_without_a_fence(replica, address):
 def test_making_twice_is_fine_and_keeps_what_is_there(disks, replica, address):
     after = run(replica, lead(0), write("a"))
 
-    disks.replicas.make(address)
+    disks.replicas.create(address)
 
     assert_reopens_as(disks, address, after)
 
@@ -241,7 +241,7 @@ def test_replica_is_not_made_on_another_disk(disks, address):
     other = replace(address, directory_id=disk(9), replica_uuid=uuid_on(9))
 
     with pytest.raises(KafkaStorageError):
-        disks.replicas.make(other)
+        disks.replicas.create(other)
     with pytest.raises(KafkaStorageError):
         disks.replicas.open(other).load()
 
@@ -250,4 +250,4 @@ def test_replica_is_not_made_where_there_is_no_root(disks, address):
     nowhere = replace(address, root=f"{address.root}-unmounted")
 
     with pytest.raises((ReplicaLostError, KafkaStorageError)):
-        disks.replicas.make(nowhere)
+        disks.replicas.create(nowhere)

@@ -23,11 +23,11 @@ from kafka_on_spark.service.append.append_parts import (
 )
 from kafka_on_spark.service.append.appender import Appender, _Pending
 from kafka_on_spark.service.control.inspecting_leaderless import look_at, plan_looks
-from kafka_on_spark.service.replica.creating_replicas import make_replica
+from kafka_on_spark.service.replica.creating_replicas import create_replica
 from kafka_on_spark.service.replicate.fetching.fetch import FetchResult, fetch
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
-from kafka_on_spark.service.replicate.second_inspection import SecondLooks
-from kafka_on_spark.service.replicate.sweep_progress import Sweep
+from kafka_on_spark.service.replicate.second_inspection import SecondInspections
+from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from tests.builders import KEY, address, staged
 from tests.fakes import MemorySweepHints
 from tests.search.replaying import Process
@@ -150,11 +150,11 @@ class Replicating:
         replication = ReplicationRound(
             process.metadata,
             process.clock,
-            sweep=Sweep(process.clock, MemorySweepHints(), random_below=lambda below: 0),
+            sweep=SweepProgress(process.clock, MemorySweepHints(), random_below=lambda below: 0),
             run_fetches=lambda orders: process.map(_fetching(process), orders),
             run_looks=lambda looks: [process.map(_fetching(process), orders) for orders in looks],
-            run_makes=lambda orders: process.map(
-                lambda order: make_replica(order, process.replicas), orders
+            run_creations=lambda orders: process.map(
+                lambda order: create_replica(order, process.replicas), orders
             ),
             new_uuid=lambda: "renewed",
             timeout_ms=1,
@@ -166,8 +166,8 @@ class Replicating:
         return replace(self, left=self.left - 1) if self.left else Over()
 
 
-def _looks(process: Process) -> SecondLooks:
-    return SecondLooks(
+def _looks(process: Process) -> SecondInspections:
+    return SecondInspections(
         process.metadata,
         process.clock,
         run=lambda orders: process.map(_fetching(process), orders),

@@ -278,10 +278,10 @@ class _ReplicaStore:
     def open(self, address: ReplicaAddress) -> _ReplicaLog:
         return _ReplicaLog(self._process, address)
 
-    def open_anew(self, address: ReplicaAddress) -> _ReplicaLog:
+    def open_uncached(self, address: ReplicaAddress) -> _ReplicaLog:
         return _ReplicaLog(self._process, address)
 
-    def make(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
+    def create(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
         self._process.ask(Call("make", address, content=leader_epoch))
 
 

@@ -213,12 +213,12 @@ class SimulatedReplicaStore:
             log = self._open[address] = SimulatedReplicaLog(self._world, self._node, address)
         return log
 
-    def open_anew(self, address: ReplicaAddress) -> SimulatedReplicaLog:
+    def open_uncached(self, address: ReplicaAddress) -> SimulatedReplicaLog:
         log = SimulatedReplicaLog(self._world, self._node, address, is_checked=True)
         self._open[address] = log
         return log
 
-    def make(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
+    def create(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
         root = self._world.disks.roots[address.root]
         fault = self._world.scheduler.call("make", root)
         root.check_reads()

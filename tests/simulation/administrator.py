@@ -59,7 +59,7 @@ class Admin(Program):
             configs={},
         )
         topic_id = self.driver.metadata.catch_up().topic(PASSING_TOPIC).topic_id
-        self.driver.replication_round().make_replicas([PartitionKey(topic_id, 0)])
+        self.driver.replication_round().create_replicas([PartitionKey(topic_id, 0)])
 
     def _add_partition(self) -> None:
         count = len(self.driver.metadata.image.topic(TOPIC).partitions)

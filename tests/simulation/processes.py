@@ -1,6 +1,6 @@
 """The production services of one simulated process, wired as spark/wiring/services.py wires them.
 
-What runs on executors here is what runs there: `fetch`, `make_replica`, the probe of a root.
+What runs on executors here is what runs there: `fetch`, `create_replica`, the probe of a root.
 """
 
 import random
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_on_spark.controller.commands.commands import Command, Draws
-from kafka_on_spark.controller.partitions.recovery import ReplicaLook
+from kafka_on_spark.controller.partitions.recovery import ReplicaInspection
 from kafka_on_spark.errors import (
     NO_ERROR,
     UNKNOWN_SERVER_ERROR,
@@ -38,20 +38,27 @@ from kafka_on_spark.service.control.removing_replicas import (
     RemoveOrder,
 )
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from kafka_on_spark.service.replica.creating_replicas import MakeOrder, MakeResult, make_replica
+from kafka_on_spark.service.replica.creating_replicas import (
+    CreateReplicaOrder,
+    CreateReplicaResult,
+    create_replica,
+)
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
 from kafka_on_spark.service.replicate.inspecting_lost import (
-    RestoreOrder,
-    Restorer,
-    RestoreResult,
-    look_at_lost,
+    InspectLostOrder,
+    InspectLostResult,
+    LostReplicaInspector,
+    inspect_lost,
 )
 from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
-from kafka_on_spark.service.replicate.partition_inspection import LookOrders, look_at_partition
+from kafka_on_spark.service.replicate.partition_inspection import (
+    PartitionFetches,
+    inspect_partition,
+)
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
-from kafka_on_spark.service.replicate.second_inspection import SecondLooks
-from kafka_on_spark.service.replicate.sweep_progress import Sweep
+from kafka_on_spark.service.replicate.second_inspection import SecondInspections
+from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from tests.simulation.adapters import (
     FAILED,
     SimulatedMetadataLog,
@@ -87,10 +94,10 @@ def fetch_task(worker: Worker, order: FetchOrder) -> FetchResult:
     return result
 
 
-def partition_look_task(worker: Worker, orders: LookOrders) -> list[FetchResult]:
+def partition_look_task(worker: Worker, orders: PartitionFetches) -> list[FetchResult]:
     """Look at all replicas of one partition."""
     began_ms = worker.world.scheduler.now_ms
-    results = look_at_partition(orders, worker.replicas, worker.segments, worker.clock)
+    results = inspect_partition(orders, worker.replicas, worker.segments, worker.clock)
     for result in results:
         note_look(worker.world, result, began_ms)
     return results
@@ -113,19 +120,19 @@ def command_task(worker: Worker, order: FetchOrder) -> FetchResult:
     return result
 
 
-def make_task(worker: Worker, order: MakeOrder) -> MakeResult:
+def make_task(worker: Worker, order: CreateReplicaOrder) -> CreateReplicaResult:
     """Make one empty replica."""
-    return make_replica(order, worker.replicas)
+    return create_replica(order, worker.replicas)
 
 
-def look_task(worker: Worker, order: LookOrder) -> ReplicaLook | None:
+def look_task(worker: Worker, order: LookOrder) -> ReplicaInspection | None:
     """Say what one replica's log holds."""
     return look_at(order, worker.replicas)
 
 
-def restore_task(worker: Worker, order: RestoreOrder) -> RestoreResult:
+def restore_task(worker: Worker, order: InspectLostOrder) -> InspectLostResult:
     """Say whether a replica that was lost is whole."""
-    return look_at_lost(order, worker.replicas, worker.segments)
+    return inspect_lost(order, worker.replicas, worker.segments)
 
 
 def probe_task(worker: Worker, order: ProbeOrder) -> ProbeResult:
@@ -200,7 +207,7 @@ class Driver:
             run_lists=lambda orders: self.executors.run(list_task, orders),
             run_removes=lambda orders: self.executors.run(remove_task, orders),
         )
-        self.looks = SecondLooks(
+        self.looks = SecondInspections(
             self.metadata,
             self.clock,
             run=lambda orders: self.threads.map(
@@ -215,9 +222,9 @@ class Driver:
             ),
             timeout_ms=TIMEOUT_MS,
         )
-        self.restorer = Restorer(
+        self.lost_inspector = LostReplicaInspector(
             self.clock,
-            run_restores=lambda orders: self.executors.run(restore_task, orders),
+            run_lost_inspections=lambda orders: self.executors.run(restore_task, orders),
         )
         appender = Appender(
             self.metadata,
@@ -239,7 +246,7 @@ class Driver:
                 self.worker.replicas,
                 self.worker.segments,
                 self.clock,
-                make_replicas=lambda keys: self.replication_round().make_replicas(keys),
+                create_replicas=lambda keys: self.replication_round().create_replicas(keys),
                 threads=self.threads,  # type: ignore[arg-type]
             ),
             maintain=lambda image, keys: None,
@@ -258,7 +265,7 @@ class Driver:
 
     def begin_sweep(self) -> None:
         """Know nothing of the sweep but what its hint says, as a job that has just begun."""
-        self.sweep = Sweep(
+        self.sweep = SweepProgress(
             self.clock, SimulatedSweepHints(self.world), random_below=self.node.rng.randrange
         )
 
@@ -270,11 +277,11 @@ class Driver:
             sweep=self.sweep,
             run_fetches=lambda orders: self.executors.run(fetch_task, orders),
             run_looks=lambda looks: self.executors.run(partition_look_task, looks),
-            run_makes=self._run_makes,
+            run_creations=self._run_creations,
             new_uuid=lambda: f"renewed{self.node.new_uuid()}",
             timeout_ms=TIMEOUT_MS,
             looks=self.looks,
-            restorer=self.restorer,
+            lost_inspector=self.lost_inspector,
             pace=self.pace,
         )
 
@@ -282,7 +289,7 @@ class Driver:
         """Do tasks in this process."""
         return self.threads.map(lambda order: task(self.worker, order), orders)
 
-    def _run_makes(self, orders: list[MakeOrder]) -> list[MakeResult]:
+    def _run_creations(self, orders: list[CreateReplicaOrder]) -> list[CreateReplicaResult]:
         return self.threads.map(lambda order: make_task(self.worker, order), orders)
 
     def controller_loop(self) -> ControllerLoop:
@@ -295,7 +302,7 @@ class Driver:
             run_looks=lambda orders: self.executors.run(look_task, orders),
             draws=self.draws,
             timeout_ms=TIMEOUT_MS,
-            restorer=self.restorer,
+            lost_inspector=self.lost_inspector,
             clean=self.cleaner.clean,
             run_commands=lambda orders: self.executors.run(command_task, orders),
         )

@@ -28,7 +28,7 @@ def written(tmp_path):
     options = StorageOptions(None)
     directory_id = prepare_root(str(root), "cluster", BrokerId(1), options).directory_id
     place = address(1, root=str(root), directory_id=directory_id)
-    log = DeltaReplicaLog.make(place, options)
+    log = DeltaReplicaLog.create(place, options)
     state = log.load()
     adopt = operations.adopt(state, leader_epoch=3, truncate_to=None, floor=Offset(0))
     state = log.commit(state, adopt)

@@ -158,8 +158,8 @@ def test_file_whose_answer_was_lost_was_written(root, files, store, kind):
 def test_replica_is_made_appended_to_copied_and_read(root, options):
     leader, follower = prepared(f"{root}/1", options), prepared(f"{root}/2", options, 2)
     replicas = DeltaReplicaStore(options)
-    replicas.make(leader)
-    replicas.make(leader)
+    replicas.create(leader)
+    replicas.create(leader)
     replica = replicas.open(leader)
     lead(replica)
     segment, content = new_segment(records(b"a", b"b"), LeaderEpoch(0))

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from numbers import Integral
 from typing import Any, Final
 
-from kafka_on_spark.controller.partitions.recovery import ReplicaLook
+from kafka_on_spark.controller.partitions.recovery import ReplicaInspection
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import PartitionKey, TopicId
 
@@ -31,7 +31,7 @@ def to_plain(value: object) -> Any:
         return int(value)
     if isinstance(value, PartitionKey):
         return {_KEY: [value.topic_id, value.partition]}
-    if isinstance(value, ReplicaLook):
+    if isinstance(value, ReplicaInspection):
         return {_LOOK: {**asdict(value), "key": to_plain(value.key)}}
     if isinstance(value, Mapping):
         return _plain_mapping(value)
@@ -72,8 +72,8 @@ def _key(plain: Any) -> PartitionKey:
     return PartitionKey(TopicId(topic_id), partition)
 
 
-def _look(plain: Any) -> ReplicaLook:
-    return ReplicaLook(**{**plain, "key": from_plain(plain["key"])})
+def _look(plain: Any) -> ReplicaInspection:
+    return ReplicaInspection(**{**plain, "key": from_plain(plain["key"])})
 
 
 def _map(plain: Any) -> dict[Any, Any]:

@@ -15,7 +15,7 @@ from kafka_on_spark.controller.commands.command_json import from_plain, to_plain
 from kafka_on_spark.controller.moves import reassignment
 from kafka_on_spark.controller.partitions import recovery
 from kafka_on_spark.controller.partitions.log_start import delete_records_of_all
-from kafka_on_spark.controller.partitions.recovery import ReplicaLook
+from kafka_on_spark.controller.partitions.recovery import ReplicaInspection
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.topics import topics
 from kafka_on_spark.controller.verdicts import unreadable_replicas
@@ -204,7 +204,7 @@ def _elect_preferred(
 
 
 def _elect_unclean(
-    image: MetadataImage, draws: Draws, *, looks: Sequence[ReplicaLook]
+    image: MetadataImage, draws: Draws, *, looks: Sequence[ReplicaInspection]
 ) -> ControllerResult[list[PartitionKey]]:
     """Who asks has looked at the replicas; a look at what has changed since says nothing."""
     return recovery.recover(image, looks, forced=frozenset(look.key for look in looks))

@@ -30,7 +30,7 @@ NO_BROKERS: frozenset[BrokerId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaLook:
+class ReplicaInspection:
     """One replica's log as a task saw it, for an election.
 
     Attributes:
@@ -75,7 +75,7 @@ def leaderless(
 
 def recover(
     image: MetadataImage,
-    looks: Sequence[ReplicaLook],
+    looks: Sequence[ReplicaInspection],
     *,
     forced: frozenset[PartitionKey] = frozenset(),
 ) -> ControllerResult[list[PartitionKey]]:
@@ -107,7 +107,7 @@ def recover(
     return ControllerResult(records, elected)
 
 
-def _is_current(partition: PartitionRegistration, look: ReplicaLook) -> bool:
+def _is_current(partition: PartitionRegistration, look: ReplicaInspection) -> bool:
     return (
         look.partition_epoch == partition.partition_epoch
         and look.high_watermark == partition.high_watermark
@@ -120,7 +120,7 @@ def _proven(
     image: MetadataImage,
     key: PartitionKey,
     partition: PartitionRegistration,
-    looks: Sequence[ReplicaLook],
+    looks: Sequence[ReplicaInspection],
 ) -> tuple[PartitionChange, str] | None:
     complete = [
         look
@@ -148,7 +148,7 @@ def _proven(
 
 
 def _unclean(
-    partition: PartitionRegistration, looks: Sequence[ReplicaLook]
+    partition: PartitionRegistration, looks: Sequence[ReplicaInspection]
 ) -> tuple[PartitionChange, str] | None:
     """The longest log leads; its end is what is committed from now on.
 
@@ -176,10 +176,12 @@ def _unclean(
     return change, f"broker {best.broker_id}: unclean election, {lost}"
 
 
-def _furthest(partition: PartitionRegistration, looks: Sequence[ReplicaLook]) -> ReplicaLook:
+def _furthest(
+    partition: PartitionRegistration, looks: Sequence[ReplicaInspection]
+) -> ReplicaInspection:
     """Return the look at the log of the latest leadership, the longest of those, the first."""
 
-    def rank(look: ReplicaLook) -> tuple[int, int, int]:
+    def rank(look: ReplicaInspection) -> tuple[int, int, int]:
         epoch = -1 if look.last_epoch is None else look.last_epoch
         return (epoch, look.log_end_offset, -partition.replicas.index(look.broker_id))
 

@@ -235,7 +235,7 @@ class AppendService:
                 check_not_fenced(image.producers, run.producer_id, run.producer_epoch)
         has_sequence = all(plan.producer is not None for plan, _ in appends)
         keys = [part.key for part in parts]
-        self._replication_round().make_replicas(keys)
+        self._replication_round().create_replicas(keys)
         try:
             outcomes = self._appender.commit(
                 parts,

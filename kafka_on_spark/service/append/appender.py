@@ -66,7 +66,7 @@ from kafka_on_spark.service.replicate.fetching.fetch_reports import (
     partition_report,
     state_report,
 )
-from kafka_on_spark.service.replicate.second_inspection import SecondLooks
+from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 
 PAUSE_MS_MIN: Final = 10.0
 PAUSE_MS_MAX: Final = 1000.0
@@ -122,7 +122,7 @@ class Appender:
         *,
         threads: AppendThreads,
         random: Callable[[], float],
-        looks: SecondLooks,
+        looks: SecondInspections,
     ) -> None:
         self._looks = looks
         self._metadata = metadata

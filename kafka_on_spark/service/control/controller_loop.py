@@ -42,7 +42,7 @@ from kafka_on_spark.service.control.removing_replicas import CheckControls
 from kafka_on_spark.service.control.term import LeaseWatch, Term
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.replica.creating_replicas import renew_lost
-from kafka_on_spark.service.replicate.inspecting_lost import Restorer
+from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ class ControllerLoop:
         run_looks: RunLooks,
         draws: Draws,
         timeout_ms: int,
-        restorer: Restorer | None = None,
+        lost_inspector: LostReplicaInspector | None = None,
         clean: Clean | None = None,
         run_commands: RunCommands = lambda orders: [],
     ) -> None:
@@ -128,7 +128,7 @@ class ControllerLoop:
         self._draws = draws
         self._timeout_ms = timeout_ms
         self._claimed: Term | None = None
-        self._restorer = restorer
+        self._lost_inspector = lost_inspector
         self._clean = clean
         self._commands = LeadershipCommands(clock, run_commands=run_commands)
         self._failed = FailedProbes(clock)
@@ -242,9 +242,9 @@ class ControllerLoop:
 
     def _restore(self) -> None:
         """Take back lost replicas that are whole: the first that may lead again."""
-        if self._restorer is None:
+        if self._lost_inspector is None:
             return
-        whole = self._restorer.look(self._metadata.image)
+        whole = self._lost_inspector.inspect(self._metadata.image)
         if whole:
             self._submit(lambda image: restore(image, whole))
 

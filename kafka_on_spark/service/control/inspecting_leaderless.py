@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from kafka_on_spark.controller.partitions.recovery import ReplicaLook, leaderless
+from kafka_on_spark.controller.partitions.recovery import ReplicaInspection, leaderless
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import Offset, PartitionEpoch, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
@@ -26,16 +26,16 @@ class LookOrder:
     high_watermark: Offset
 
 
-RunLooks = Callable[[Sequence[LookOrder]], list[ReplicaLook | None]]
+RunLooks = Callable[[Sequence[LookOrder]], list[ReplicaInspection | None]]
 
 
-def look_at(order: LookOrder, replicas: ReplicaStore) -> ReplicaLook | None:
+def look_at(order: LookOrder, replicas: ReplicaStore) -> ReplicaInspection | None:
     """Return what a replica's log says; None if it can't be read."""
     try:
         state = replicas.open(order.address).load()
     except KafkaOnSparkError:
         return None
-    return ReplicaLook(
+    return ReplicaInspection(
         key=order.address.key,
         broker_id=order.address.broker_id,
         partition_epoch=order.partition_epoch,

@@ -26,7 +26,7 @@ from kafka_on_spark.service.replica.addresses import address_of
 
 
 @dataclass(frozen=True, slots=True)
-class MakeOrder:
+class CreateReplicaOrder:
     """Which replica to make, and at which leadership its empty log begins."""
 
     address: ReplicaAddress
@@ -34,7 +34,7 @@ class MakeOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class MakeResult:
+class CreateReplicaResult:
     """One row: which replica, and NO_ERROR if its empty table is there."""
 
     address: ReplicaAddress
@@ -42,17 +42,17 @@ class MakeResult:
     error: str | None = None
 
 
-def make_replica(order: MakeOrder, replicas: ReplicaStore) -> MakeResult:
+def create_replica(order: CreateReplicaOrder, replicas: ReplicaStore) -> CreateReplicaResult:
     """Make one empty table; answer with a code, do not raise."""
     try:
-        replicas.make(order.address, leader_epoch=order.leader_epoch)
+        replicas.create(order.address, leader_epoch=order.leader_epoch)
     except KafkaOnSparkError as error:
         code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
-        return MakeResult(order.address, code, str(error))
-    return MakeResult(order.address, NO_ERROR)
+        return CreateReplicaResult(order.address, code, str(error))
+    return CreateReplicaResult(order.address, NO_ERROR)
 
 
-def unmade_replicas(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[MakeOrder]:
+def plan_creations(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[CreateReplicaOrder]:
     """Return the orders for replicas that were never made, on brokers that answer."""
     orders = []
     for key in keys:
@@ -65,11 +65,11 @@ def unmade_replicas(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[
                 address = address_of(
                     image, key, partition, broker_id, directory_id=broker.directory_id
                 )
-                orders.append(MakeOrder(address, partition.leader_epoch))
+                orders.append(CreateReplicaOrder(address, partition.leader_epoch))
     return orders
 
 
-def record_made(image: MetadataImage, made: Sequence[ReplicaAddress]) -> ControllerResult[None]:
+def record_created(image: MetadataImage, made: Sequence[ReplicaAddress]) -> ControllerResult[None]:
     """Decide the records that say where `made` replicas are; what changed since is left out."""
     by_key: dict[PartitionKey, list[ReplicaAddress]] = {}
     for address in made:

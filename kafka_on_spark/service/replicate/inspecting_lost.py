@@ -19,7 +19,7 @@ from kafka_on_spark.service.replica.addresses import address_of
 from kafka_on_spark.service.replica.replica_operations import proves_complete
 from kafka_on_spark.service.replicate.fetching.fetch_reports import ends_alike, is_evidence
 
-RESTORES_AT_ONCE: Final = 64
+LOST_AT_ONCE_MAX: Final = 64
 """Lost replicas that one pass looks at: each is read as a whole."""
 
 AGAIN_MS: Final = 60_000
@@ -27,7 +27,7 @@ AGAIN_MS: Final = 60_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreOrder:
+class InspectLostOrder:
     """Which lost replica to look at, the registration that it must prove itself by, and its leader
     if there is one that was made."""
 
@@ -37,32 +37,32 @@ class RestoreOrder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreResult:
+class InspectLostResult:
     """One row: whether the replica is whole; if not, whether that was read or nothing is known."""
 
     is_whole: bool
     is_wrong: bool = False
 
 
-RunRestores = Callable[[Sequence[RestoreOrder]], list[RestoreResult]]
+RunLostInspections = Callable[[Sequence[InspectLostOrder]], list[InspectLostResult]]
 
 
-def look_at_lost(
-    order: RestoreOrder, replicas: ReplicaStore, segments: SegmentStore
-) -> RestoreResult:
+def inspect_lost(
+    order: InspectLostOrder, replicas: ReplicaStore, segments: SegmentStore
+) -> InspectLostResult:
     """Say whether a lost replica is whole, by all that it says and all of its files."""
     try:
-        state = replicas.open_anew(order.address).load()
+        state = replicas.open_uncached(order.address).load()
         if not _proves_itself(state, order.partition):
-            return RestoreResult(is_whole=False, is_wrong=True)
+            return InspectLostResult(is_whole=False, is_wrong=True)
         if not (is_alike := _is_its_leaders_log(state, order, replicas)):
-            return RestoreResult(is_whole=False, is_wrong=is_alike is not None)
+            return InspectLostResult(is_whole=False, is_wrong=is_alike is not None)
         check_files(order.address, state, segments)
         # The disk must be the same after all of its files were read.
-        again = replicas.open_anew(order.address).load()
+        again = replicas.open_uncached(order.address).load()
     except KafkaOnSparkError as error:
-        return RestoreResult(is_whole=False, is_wrong=is_evidence(error))
-    return RestoreResult(is_whole=again.version == state.version)
+        return InspectLostResult(is_whole=False, is_wrong=is_evidence(error))
+    return InspectLostResult(is_whole=again.version == state.version)
 
 
 def check_files(address: ReplicaAddress, state: ReplicaState, segments: SegmentStore) -> None:
@@ -82,7 +82,7 @@ def _proves_itself(state: ReplicaState, partition: PartitionRegistration) -> boo
 
 
 def _is_its_leaders_log(
-    state: ReplicaState, order: RestoreOrder, replicas: ReplicaStore
+    state: ReplicaState, order: InspectLostOrder, replicas: ReplicaStore
 ) -> bool | None:
     """Return whether a replica fenced by the current leader has that leader's log; None: nobody
     knows.
@@ -93,7 +93,7 @@ def _is_its_leaders_log(
     if order.leader is None or not state.is_fenced_at(order.partition.leader_epoch):
         return True
     try:
-        leader = replicas.open_anew(order.leader).load()
+        leader = replicas.open_uncached(order.leader).load()
     except KafkaOnSparkError:
         return None
     if not leader.is_fenced_at(order.partition.leader_epoch):
@@ -101,15 +101,15 @@ def _is_its_leaders_log(
     return state.log_end_offset < leader.log_start_offset or ends_alike(state, leader)
 
 
-class Restorer:
+class LostReplicaInspector:
     """What one process knows of lost replicas that it has looked at."""
 
-    def __init__(self, clock: Clock, *, run_restores: RunRestores) -> None:
+    def __init__(self, clock: Clock, *, run_lost_inspections: RunLostInspections) -> None:
         self._clock = clock
-        self._run_restores = run_restores
+        self._run_lost_inspections = run_lost_inspections
         self._wrong: dict[ReplicaUuid, float] = {}
 
-    def look(
+    def inspect(
         self, image: MetadataImage, keys: Iterable[PartitionKey] | None = None
     ) -> list[WholeReplica]:
         """Return the lost replicas that are whole, of some partitions or of all."""
@@ -117,13 +117,13 @@ class Restorer:
         self._wrong = {each: at for each, at in self._wrong.items() if now_ms < at + AGAIN_MS}
         orders = [
             order
-            for order in plan_restores(image, keys)
+            for order in plan_lost_inspections(image, keys)
             if order.address.replica_uuid not in self._wrong
-        ][:RESTORES_AT_ONCE]
+        ][:LOST_AT_ONCE_MAX]
         if not orders:
             return []
         whole = []
-        for order, result in zip(orders, self._run_restores(orders), strict=True):
+        for order, result in zip(orders, self._run_lost_inspections(orders), strict=True):
             address = order.address
             if result.is_wrong:
                 self._wrong[address.replica_uuid] = now_ms
@@ -140,9 +140,9 @@ class Restorer:
         return whole
 
 
-def plan_restores(
+def plan_lost_inspections(
     image: MetadataImage, keys: Iterable[PartitionKey] | None = None
-) -> list[RestoreOrder]:
+) -> list[InspectLostOrder]:
     """Return looks at the replicas, of some partitions or of all, that were lost and may be taken
     back."""
     orders = []
@@ -151,7 +151,7 @@ def plan_restores(
             directory_id = image.brokers[broker_id].directory_id
             address = address_of(image, key, partition, broker_id, directory_id=directory_id)
             orders.append(
-                RestoreOrder(
+                InspectLostOrder(
                     address=replace(address, replica_uuid=replica_uuid),
                     partition=partition,
                     leader=_leader_of(image, key, partition, broker_id),

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from kafka_on_spark.controller.partitions.recovery import ReplicaLook
+from kafka_on_spark.controller.partitions.recovery import ReplicaInspection
 from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaReport
 from kafka_on_spark.controller.verdicts.unreadable_replicas import set_aside
 from kafka_on_spark.errors import (
@@ -206,7 +206,7 @@ class LastingErrors:
                 for each in others
             ]
         )
-        return frozenset(look.broker_id for look in looks if isinstance(look, ReplicaLook))
+        return frozenset(look.broker_id for look in looks if isinstance(look, ReplicaInspection))
 
     def _is_failing(
         self, key: PartitionKey, partition: PartitionRegistration, broker_id: BrokerId

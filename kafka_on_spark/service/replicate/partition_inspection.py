@@ -10,7 +10,7 @@ from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaLog, ReplicaStore, SegmentStore
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
 
-LookOrders = tuple[FetchOrder, ...]
+PartitionFetches = tuple[FetchOrder, ...]
 """Of one partition, each with another follower."""
 
 
@@ -28,18 +28,18 @@ class _OpenedOnce:
         """Return the log at `address`; nothing is read yet."""
         return self._replicas.open(address)
 
-    def open_anew(self, address: ReplicaAddress) -> ReplicaLog:
+    def open_uncached(self, address: ReplicaAddress) -> ReplicaLog:
         """Return the log at `address`, opened by this look."""
         if address not in self._opened:
-            self._opened[address] = self._replicas.open_anew(address)
+            self._opened[address] = self._replicas.open_uncached(address)
         return self._opened[address]
 
-    def make(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
+    def create(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
         """Make an empty table fenced at `leader_epoch`."""
-        self._replicas.make(address, leader_epoch=leader_epoch)
+        self._replicas.create(address, leader_epoch=leader_epoch)
 
 
-def look_at_partition(
+def inspect_partition(
     orders: Sequence[FetchOrder], replicas: ReplicaStore, segments: SegmentStore, clock: Clock
 ) -> list[FetchResult]:
     """Run the fetches of a partition's replicas, one after the other."""

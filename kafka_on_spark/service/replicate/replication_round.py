@@ -18,11 +18,11 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.replica.creating_replicas import (
-    MakeOrder,
-    MakeResult,
-    record_made,
+    CreateReplicaOrder,
+    CreateReplicaResult,
+    plan_creations,
+    record_created,
     renew_lost,
-    unmade_replicas,
 )
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
 from kafka_on_spark.service.replicate.fetching.fetch_answers import refusal_of, refusals
@@ -36,14 +36,14 @@ from kafka_on_spark.service.replicate.fetching.fetch_plan import (
     plan_fetches,
 )
 from kafka_on_spark.service.replicate.fetching.fetch_reports import merge_reports
-from kafka_on_spark.service.replicate.inspecting_lost import Restorer
-from kafka_on_spark.service.replicate.partition_inspection import LookOrders
-from kafka_on_spark.service.replicate.second_inspection import SecondLooks
-from kafka_on_spark.service.replicate.sweep_progress import Scope, Sweep, SweepTurn
+from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
+from kafka_on_spark.service.replicate.partition_inspection import PartitionFetches
+from kafka_on_spark.service.replicate.second_inspection import SecondInspections
+from kafka_on_spark.service.replicate.sweep_progress import Scope, SweepProgress, SweepRound
 
 RunFetches = Callable[[Sequence[FetchOrder]], list[FetchResult]]
-RunLooks = Callable[[Sequence[LookOrders]], list[list[FetchResult]]]
-RunMakes = Callable[[Sequence[MakeOrder]], list[MakeResult]]
+RunLooks = Callable[[Sequence[PartitionFetches]], list[list[FetchResult]]]
+RunCreations = Callable[[Sequence[CreateReplicaOrder]], list[CreateReplicaResult]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ class ReplicationRound:
     """Plans and concludes rounds; the fetches run wherever the caller has them run.
 
     `sweep` remembers which partitions were looked at, `looks` what was found bad, and is looked at
-    again before a round returns, `restorer` which lost replicas a sweep has looked at, `pace`
+    again before a round returns, `lost_inspector` which lost replicas a sweep has looked at, `pace`
     back-offs and throttles; without it every round does all that there is. `call`: settings that
     win over the topics' and the cluster's.
     """
@@ -117,14 +117,14 @@ class ReplicationRound:
         metadata: MetadataService,
         clock: Clock,
         *,
-        sweep: Sweep,
+        sweep: SweepProgress,
         run_fetches: RunFetches,
         run_looks: RunLooks,
-        run_makes: RunMakes,
+        run_creations: RunCreations,
         new_uuid: Callable[[], str],
         timeout_ms: int,
-        looks: SecondLooks,
-        restorer: Restorer | None = None,
+        looks: SecondInspections,
+        lost_inspector: LostReplicaInspector | None = None,
         pace: FetchPace | None = None,
         call: Mapping[str, str] | None = None,
     ) -> None:
@@ -133,11 +133,11 @@ class ReplicationRound:
         self._sweep = sweep
         self._run_fetches = run_fetches
         self._run_looks = run_looks
-        self._run_makes = run_makes
+        self._run_creations = run_creations
         self._new_uuid = new_uuid
         self._timeout_ms = timeout_ms
         self._looks = looks
-        self._restorer = restorer
+        self._lost_inspector = lost_inspector
         self._pace = pace
         self._call = call or {}
 
@@ -154,8 +154,8 @@ class ReplicationRound:
         as_of_ms = self._clock.monotonic_ms()
         image = self._metadata.catch_up()
         scope = None if topics is None else frozenset(_topic_ids(image, topics))
-        if is_sweep and self._restorer is not None:
-            whole = self._restorer.look(image)
+        if is_sweep and self._lost_inspector is not None:
+            whole = self._lost_inspector.inspect(image)
             self._metadata.submit(
                 lambda newest: restore(newest, whole), timeout_ms=self._timeout_ms
             )
@@ -168,7 +168,7 @@ class ReplicationRound:
         done = _Done()
         due = turn.next_keys()
         keys = due if is_sweep else _with_work(image, scope)
-        self.make_replicas(keys)
+        self.create_replicas(keys)
         if is_sweep:
             looked_at = set(keys)
             self._look_at(turn, keys, (), done)
@@ -192,13 +192,13 @@ class ReplicationRound:
         whole = set(due).intersection(plans)
         whole = {key for key in whole if covers_all(image, key, plans[key])}
         for key in whole:
-            plans[key] = [replace(order, is_anew=True) for order in plans[key]]
+            plans[key] = [replace(order, is_uncached=True) for order in plans[key]]
         failed, paced = self._fetch(plans, done)
         return whole - failed, paced
 
     def _look_at_slice(
         self,
-        turn: SweepTurn,
+        turn: SweepRound,
         due: list[PartitionKey],
         seen: Collection[PartitionKey],
         done: _Done,
@@ -213,7 +213,7 @@ class ReplicationRound:
 
     def _look_at(
         self,
-        turn: SweepTurn,
+        turn: SweepRound,
         keys: Sequence[PartitionKey],
         seen: Collection[PartitionKey],
         done: _Done,
@@ -221,7 +221,7 @@ class ReplicationRound:
         started_ms = self._clock.monotonic_ms()
         image = self._metadata.image
         unseen = [key for key in keys if key not in seen]
-        self.make_replicas(key for key in unseen if lacks_leader_table(image.partition(key)))
+        self.create_replicas(key for key in unseen if lacks_leader_table(image.partition(key)))
         image = self._metadata.image
         plans = {key: plan_fetches(image, key, is_look=True) for key in unseen}
         failed, paced = self._fetch(plans, done, is_look=True, is_sweep=turn.is_all)
@@ -273,14 +273,16 @@ class ReplicationRound:
         looks = [tuple(group) for _, group in groupby(orders, attrgetter("key"))]
         return list(chain.from_iterable(self._run_looks(looks)))
 
-    def make_replicas(self, keys: Iterable[PartitionKey]) -> list[MakeResult]:
+    def create_replicas(self, keys: Iterable[PartitionKey]) -> list[CreateReplicaResult]:
         """Make what was never made of `keys`' replicas; one commit for all."""
-        orders = unmade_replicas(self._metadata.image, keys)
+        orders = plan_creations(self._metadata.image, keys)
         if not orders:
             return []
-        results = self._run_makes(orders)
+        results = self._run_creations(orders)
         made = [each.address for each in results if each.error_code == NO_ERROR]
-        self._metadata.submit(lambda image: record_made(image, made), timeout_ms=self._timeout_ms)
+        self._metadata.submit(
+            lambda image: record_created(image, made), timeout_ms=self._timeout_ms
+        )
         return results
 
     def conclude(self, reports: Sequence[PartitionReport]) -> int:
@@ -293,7 +295,7 @@ class ReplicationRound:
         self,
         keys: Sequence[PartitionKey],
         looked_at: Collection[PartitionKey],
-        turn: SweepTurn,
+        turn: SweepRound,
         scope: Scope,
         done: _Done,
         *,

@@ -53,7 +53,7 @@ class _Found:
     tries: int = 0
 
 
-class SecondLooks:
+class SecondInspections:
     """The findings of one process. Threads may share it.
 
     `run` makes fetches in this process. `lasting` is told of each look, and decides with the second
@@ -183,7 +183,7 @@ class SecondLooks:
 
     def _look_again(self, due: dict[Finding, _Found], run: RunFetches) -> int:
         image = self._metadata.catch_up()
-        orders = [order for finding in due for order in plan_second_look(image, finding)]
+        orders = [order for finding in due for order in plan_second_inspection(image, finding)]
         if not orders:
             return 0
         suspects = {(each.key, each.broker_id, each.replica_uuid) for each in due}
@@ -233,7 +233,7 @@ def is_assigned(image: MetadataImage, finding: Finding) -> bool:
     return is_same and partition.is_made(finding.broker_id)
 
 
-def plan_second_look(image: MetadataImage, finding: Finding) -> list[FetchOrder]:
+def plan_second_inspection(image: MetadataImage, finding: Finding) -> list[FetchOrder]:
     """Return the fetches that look at a replica again; none if it is no longer the partition's.
 
     A leader is looked at by each follower, too: a copy from it may be what has failed.
@@ -261,7 +261,7 @@ def plan_second_look(image: MetadataImage, finding: Finding) -> list[FetchOrder]
             follower=None if each is None else address_of(image, finding.key, partition, each),
             fetch_bytes_max=image.settings().integer("replica.fetch.max.bytes"),
             copy_bytes_max=1,
-            is_anew=True,
+            is_uncached=True,
             suspect=finding.segment,
         )
         for each in followers

@@ -41,7 +41,7 @@ _HINTS_AN_INTERVAL: Final = 64
 Scope = frozenset[TopicId] | None
 
 
-class Sweep:
+class SweepProgress:
     """The courses of a process's rounds: of those over all topics, and of those over some.
 
     Threads may share it. Only the course over all topics is written as a hint; any begins with it.
@@ -71,7 +71,7 @@ class Sweep:
         *,
         as_of_ms: int,
         is_all: bool = False,
-    ) -> "SweepTurn":
+    ) -> "SweepRound":
         """Return a round's turn over the topics of `scope`, or over all.
 
         `as_of_ms`: `image` has all that was committed by then. The process may have stood still
@@ -83,7 +83,7 @@ class Sweep:
         now_ms = as_of_ms
         if known is not None and as_of_ms < known.at_ms <= self._clock.monotonic_ms():
             now_ms = known.at_ms  # another round was quicker
-        return SweepTurn(
+        return SweepRound(
             Ring.of(image, scope),
             known,
             settings,
@@ -105,7 +105,7 @@ class Sweep:
         """Return what a hint's times are ahead of those that this process remembers."""
         return self._clock.now_ms() - self._clock.monotonic_ms()
 
-    def keep(self, image: MetadataImage, scope: Scope, turn: "SweepTurn") -> None:
+    def keep(self, image: MetadataImage, scope: Scope, turn: "SweepRound") -> None:
         """Have the next round go on where `turn` has come to."""
         with self._lock:
             self._courses[scope] = turn.course
@@ -120,7 +120,7 @@ class Sweep:
         except KafkaOnSparkError as error:
             log.info("the hint of the sweep can't be written: %s", error)
 
-    def _is_hint_due(self, turn: "SweepTurn") -> bool:
+    def _is_hint_due(self, turn: "SweepRound") -> bool:
         """Whoever goes on writes seldom: what a hint lacks is looked at once more."""
         if self._written_at_ms is None:
             return True
@@ -128,7 +128,7 @@ class Sweep:
         return turn.is_all or elapsed_ms >= turn.interval_ms / _HINTS_AN_INTERVAL
 
 
-class SweepTurn:
+class SweepRound:
     """One round's slice, in as many parts as it takes to learn how much fits into its time.
 
     Attributes:

@@ -84,15 +84,15 @@ class RehearsedReplicas:
         """Return the log at `address`; nothing is read yet."""
         return _RehearsedLog(self, address)
 
-    def open_anew(self, address: ReplicaAddress) -> ReplicaLog:
+    def open_uncached(self, address: ReplicaAddress) -> ReplicaLog:
         """Return the log at `address`, opened anew unless this rehearsal has changed it."""
         with self._lock:
             is_known = address in self._states
         if not is_known:
-            self._replicas.open_anew(address)
+            self._replicas.open_uncached(address)
         return _RehearsedLog(self, address)
 
-    def make(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
+    def create(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
         """Have an empty log at `address`, as one that was never made would be."""
         with self._lock:
             state = ReplicaState(identity=address.identity, leader_epoch=leader_epoch)

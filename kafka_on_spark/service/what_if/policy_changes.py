@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from kafka_on_spark.controller.brokers.broker_changes import change_record
 from kafka_on_spark.controller.partitions.election import Election, elect_leader, eligible_replicas
-from kafka_on_spark.controller.partitions.recovery import ReplicaLook
+from kafka_on_spark.controller.partitions.recovery import ReplicaInspection
 from kafka_on_spark.ids import KEEP, BrokerId, Keep, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
@@ -137,7 +137,7 @@ def caught_up(
 
 def known_looks(
     image: MetadataImage, keys: Iterable[PartitionKey], books: PolicyBooks
-) -> list[ReplicaLook]:
+) -> list[ReplicaInspection]:
     """Return what the metadata knows of replicas that could lead, as looks at their logs.
 
     A replica has what was committed when it was last in sync, and perhaps more.
@@ -153,7 +153,7 @@ def known_looks(
             reach = books.reach(key, broker_id)
             has_all = reach.offset >= mine.high_watermark
             looks.append(
-                ReplicaLook(
+                ReplicaInspection(
                     key=key,
                     broker_id=broker_id,
                     partition_epoch=mine.partition_epoch,

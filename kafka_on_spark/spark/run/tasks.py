@@ -8,7 +8,7 @@ fails it, and Spark runs it again. Handles are kept for the life of a worker.
 import logging
 
 from kafka_on_spark.audit.trace import ReplicaTrace
-from kafka_on_spark.controller.partitions.recovery import ReplicaLook
+from kafka_on_spark.controller.partitions.recovery import ReplicaInspection
 from kafka_on_spark.errors import (
     NO_ERROR,
     UNKNOWN_SERVER_ERROR,
@@ -21,15 +21,22 @@ from kafka_on_spark.service.control.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.service.control.removing_replicas import ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.service.describe.sizes import size_of
 from kafka_on_spark.service.fsck.replica_audit import AuditOrder, audit_replica
-from kafka_on_spark.service.replica.creating_replicas import MakeOrder, MakeResult, make_replica
+from kafka_on_spark.service.replica.creating_replicas import (
+    CreateReplicaOrder,
+    CreateReplicaResult,
+    create_replica,
+)
 from kafka_on_spark.service.replica.log_starts import LogStartOrder, run_log_start
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.replicate.inspecting_lost import (
-    RestoreOrder,
-    RestoreResult,
-    look_at_lost,
+    InspectLostOrder,
+    InspectLostResult,
+    inspect_lost,
 )
-from kafka_on_spark.service.replicate.partition_inspection import LookOrders, look_at_partition
+from kafka_on_spark.service.replicate.partition_inspection import (
+    PartitionFetches,
+    inspect_partition,
+)
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.deadlines import all_within
@@ -58,18 +65,18 @@ def _after_fetch(order: FetchOrder, result: FetchResult, replicas: ReplicaStore)
         log.debug("%d records copied to broker %d", result.copied_records, order.follower.broker_id)
 
 
-def partition_look_task(orders: LookOrders, options: StorageOptions) -> list[FetchResult]:
+def partition_look_task(orders: PartitionFetches, options: StorageOptions) -> list[FetchResult]:
     """Look at all replicas of one partition."""
     replicas = replica_store(options)
-    results = look_at_partition(orders, replicas, FileSegmentStore(options), SystemClock())
+    results = inspect_partition(orders, replicas, FileSegmentStore(options), SystemClock())
     for order, result in zip(orders, results, strict=True):
         _after_fetch(order, result, replicas)
     return results
 
 
-def make_task(order: MakeOrder, options: StorageOptions) -> MakeResult:
+def make_task(order: CreateReplicaOrder, options: StorageOptions) -> CreateReplicaResult:
     """Make one empty replica."""
-    return make_replica(order, replica_store(options))
+    return create_replica(order, replica_store(options))
 
 
 def log_start_task(order: LogStartOrder, options: StorageOptions) -> str | None:
@@ -77,14 +84,14 @@ def log_start_task(order: LogStartOrder, options: StorageOptions) -> str | None:
     return run_log_start(order, replica_store(options))
 
 
-def look_task(order: LookOrder, options: StorageOptions) -> ReplicaLook | None:
+def look_task(order: LookOrder, options: StorageOptions) -> ReplicaInspection | None:
     """Say what one replica's log holds."""
     return look_at(order, replica_store(options))
 
 
-def restore_task(order: RestoreOrder, options: StorageOptions) -> RestoreResult:
+def restore_task(order: InspectLostOrder, options: StorageOptions) -> InspectLostResult:
     """Say whether a replica that was lost is whole."""
-    return look_at_lost(order, replica_store(options), FileSegmentStore(options))
+    return inspect_lost(order, replica_store(options), FileSegmentStore(options))
 
 
 def probe_task(order: ProbeOrder, options: StorageOptions) -> ProbeResult:

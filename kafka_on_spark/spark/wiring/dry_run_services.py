@@ -4,13 +4,13 @@ import random
 from collections.abc import Sequence
 from itertools import islice
 
-from kafka_on_spark.service.replica.creating_replicas import make_replica
+from kafka_on_spark.service.replica.creating_replicas import create_replica
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
-from kafka_on_spark.service.replicate.partition_inspection import LookOrders
+from kafka_on_spark.service.replicate.partition_inspection import PartitionFetches
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
-from kafka_on_spark.service.replicate.second_inspection import SecondLooks
-from kafka_on_spark.service.replicate.sweep_progress import Sweep
+from kafka_on_spark.service.replicate.second_inspection import SecondInspections
+from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from kafka_on_spark.service.what_if.dry_run import (
     RehearsedMetadata,
     RehearsedReplicas,
@@ -30,19 +30,21 @@ def rehearsed_round(services: Services, rehearsed: RehearsedMetadata) -> Replica
     def run(orders: Sequence[FetchOrder]) -> list[FetchResult]:
         return services.in_threads(lambda order: fetch(order, replicas, segments, clock), orders)
 
-    def look(looks: Sequence[LookOrders]) -> list[list[FetchResult]]:
+    def look(looks: Sequence[PartitionFetches]) -> list[list[FetchResult]]:
         results = iter(run([order for orders in looks for order in orders]))
         return [list(islice(results, len(orders))) for orders in looks]
 
     return ReplicationRound(
         rehearsed,
         clock,
-        sweep=Sweep(clock, services.sweep_hints, random_below=random.randrange, is_rehearsed=True),
+        sweep=SweepProgress(
+            clock, services.sweep_hints, random_below=random.randrange, is_rehearsed=True
+        ),
         run_fetches=run,
         run_looks=look,
-        run_makes=lambda orders: [make_replica(each, replicas) for each in orders],
+        run_creations=lambda orders: [create_replica(each, replicas) for each in orders],
         new_uuid=new_uuid,
         timeout_ms=timeout_ms,
-        looks=SecondLooks(rehearsed, clock, run=run, timeout_ms=timeout_ms),
+        looks=SecondInspections(rehearsed, clock, run=run, timeout_ms=timeout_ms),
         pace=FetchPace(clock, random=random.random),
     )

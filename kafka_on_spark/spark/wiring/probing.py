@@ -30,7 +30,7 @@ def watch_ports(services: "Services", threads: Executor) -> WatchPorts:
             runner=services.runner,
             options=services.options,
         ),
-        find_whole=lambda image, keys: services.restorer.look(image, keys),
+        find_whole=lambda image, keys: services.lost_inspector.inspect(image, keys),
         controller_id=services.controller_id,
         caller=f"process {os.getpid()} on {socket.gethostname()}",
     )

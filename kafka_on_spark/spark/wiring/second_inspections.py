@@ -17,7 +17,7 @@ from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.replicate.fetching.fetch_reports import is_evidence
-from kafka_on_spark.service.replicate.second_inspection import SecondLooks
+from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.spark.run.opening import open_metadata, replica_store
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.replicas.segments import FileSegmentStore
@@ -25,10 +25,10 @@ from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
 
 log = logging.getLogger(__name__)
 
-_open: Final["WeakSet[SecondLooks]"] = WeakSet()
+_open: Final["WeakSet[SecondInspections]"] = WeakSet()
 
 
-def finish(looks: SecondLooks) -> None:
+def finish(looks: SecondInspections) -> None:
     """Make the second looks that are still to be made; what fails is left to who finds it next."""
     try:
         looks.finish()
@@ -36,7 +36,7 @@ def finish(looks: SecondLooks) -> None:
         log.warning("what was found bad is not reported yet: %s", error)
 
 
-def finish_later(looks: SecondLooks, threads: Executor) -> None:
+def finish_later(looks: SecondInspections, threads: Executor) -> None:
     """Have the second looks made, if there are any, after an answer was given."""
     if looks.wait_ms() is None:
         return
@@ -81,7 +81,7 @@ class TaskFindings:
             log.warning("what was found bad is not reported: %s", error)
             return
         clock = SystemClock()
-        looks = SecondLooks(
+        looks = SecondInspections(
             metadata,
             clock,
             run=partial(_fetch_each, storage=self._storage),

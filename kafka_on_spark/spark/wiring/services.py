@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from kafka_on_spark.config import check_settings
 from kafka_on_spark.controller.commands.commands import Draws
-from kafka_on_spark.controller.partitions.recovery import ReplicaLook
+from kafka_on_spark.controller.partitions.recovery import ReplicaInspection
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import PartitionKey
@@ -40,16 +40,20 @@ from kafka_on_spark.service.control.removing_replicas import (
 from kafka_on_spark.service.describe.sizes import MoveProgress, move_progress, partition_sizes
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.replica.addresses import address_of
-from kafka_on_spark.service.replica.creating_replicas import MakeOrder, MakeResult
+from kafka_on_spark.service.replica.creating_replicas import CreateReplicaOrder, CreateReplicaResult
 from kafka_on_spark.service.replica.log_starts import plan_log_starts
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
-from kafka_on_spark.service.replicate.inspecting_lost import RestoreOrder, Restorer, RestoreResult
+from kafka_on_spark.service.replicate.inspecting_lost import (
+    InspectLostOrder,
+    InspectLostResult,
+    LostReplicaInspector,
+)
 from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
-from kafka_on_spark.service.replicate.partition_inspection import LookOrders
+from kafka_on_spark.service.replicate.partition_inspection import PartitionFetches
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
-from kafka_on_spark.service.replicate.second_inspection import SecondLooks
-from kafka_on_spark.service.replicate.sweep_progress import Sweep
+from kafka_on_spark.service.replicate.second_inspection import SecondInspections
+from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from kafka_on_spark.service.what_if.dry_run import (
     RehearsedMetadata,
 )
@@ -125,7 +129,7 @@ class Services:
         replicas: Open replicas of this process.
         appends: Plans appends, and commits what was staged.
         cleaner: Removes tables of replicas that are nobody's any more.
-        restorer: Looks at lost replicas, so that one that is whole is taken back.
+        lost_inspector: Looks at lost replicas, so that one that is whole is taken back.
         runner: Where tasks run.
         controller_id: A name for this process that no other has.
         pace: Back-offs and throttles of this process's rounds.
@@ -142,14 +146,14 @@ class Services:
     runner: TaskRunner
     controller_id: str
     pace: FetchPace
-    looks: SecondLooks
-    sweep: Sweep
+    looks: SecondInspections
+    sweep: SweepProgress
     sweep_hints: FileSweepHints
     _pools: tuple[DaemonThreads, ...]
     _maintenance: DaemonThreads
     appends: AppendService = field(init=False)
     cleaner: Cleaner = field(init=False)
-    restorer: Restorer = field(init=False)
+    lost_inspector: LostReplicaInspector = field(init=False)
 
     @classmethod
     def open(
@@ -185,7 +189,7 @@ class Services:
         producers = ProducerRuns(metadata, timeout_ms=timeout_ms)
         replicas = replica_store(options)
         segments = FileSegmentStore(options)
-        looks = SecondLooks(
+        looks = SecondInspections(
             metadata,
             clock,
             may_report=as_of is None,
@@ -221,7 +225,7 @@ class Services:
             controller_id=f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}",
             pace=FetchPace(clock, random=random.random),
             looks=looks,
-            sweep=Sweep(clock, sweep_hints, random_below=random.randrange),
+            sweep=SweepProgress(clock, sweep_hints, random_below=random.randrange),
             sweep_hints=sweep_hints,
             _pools=(tasks, partitions, fetches),
             _maintenance=maintenance,
@@ -229,7 +233,9 @@ class Services:
         services.cleaner = Cleaner(
             metadata, clock, run_lists=services._run_lists, run_removes=services._run_removes
         )
-        services.restorer = Restorer(clock, run_restores=services._run_restores)
+        services.lost_inspector = LostReplicaInspector(
+            clock, run_lost_inspections=services._run_lost_inspections
+        )
         services.appends = AppendService(
             metadata,
             producers,
@@ -242,7 +248,7 @@ class Services:
                 replicas,
                 segments,
                 clock,
-                make_replicas=lambda keys: services.replication_round().make_replicas(keys),
+                create_replicas=lambda keys: services.replication_round().create_replicas(keys),
                 threads=partitions,
             ),
             maintain=services.maintain,
@@ -267,11 +273,11 @@ class Services:
             sweep=self.sweep,
             run_fetches=self._run_fetches,
             run_looks=self._run_partition_looks,
-            run_makes=self._run_makes,
+            run_creations=self._run_creations,
             new_uuid=new_uuid,
             timeout_ms=self.timeout_ms,
             looks=self.looks,
-            restorer=self.restorer,
+            lost_inspector=self.lost_inspector,
             pace=self.pace,
             call=check_settings(configs or {}, topic_only=False),
         )
@@ -286,7 +292,7 @@ class Services:
             run_looks=self._run_looks,
             draws=DRAWS,
             timeout_ms=self.timeout_ms,
-            restorer=self.restorer if rehearsed is None else None,
+            lost_inspector=self.lost_inspector if rehearsed is None else None,
             clean=self.cleaner.clean if rehearsed is None else None,
             run_commands=self._run_commands if rehearsed is None else lambda orders: [],
         )
@@ -300,7 +306,7 @@ class Services:
     def _run_fetches(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
         return self.runner.run(partial(fetch_task, options=self.options), orders)
 
-    def _run_partition_looks(self, looks: Sequence[LookOrders]) -> list[list[FetchResult]]:
+    def _run_partition_looks(self, looks: Sequence[PartitionFetches]) -> list[list[FetchResult]]:
         return self.runner.run(partial(partition_look_task, options=self.options), looks)
 
     def _run_commands(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
@@ -322,7 +328,7 @@ class Services:
         """Return what `work` makes of each order, in threads of this process."""
         return list(self._pools[0].map(work, orders))
 
-    def _run_makes(self, orders: Sequence[MakeOrder]) -> list[MakeResult]:
+    def _run_creations(self, orders: Sequence[CreateReplicaOrder]) -> list[CreateReplicaResult]:
         # Few tables are made faster here than a Spark job begins.
         if len(orders) <= THREADS * 4:
             return self.in_threads(partial(make_task, options=self.options), orders)
@@ -337,10 +343,10 @@ class Services:
     def _run_removes(self, orders: Sequence[RemoveOrder]) -> list[str | None]:
         return self.runner.run(partial(remove_task, options=self.options), orders)
 
-    def _run_restores(self, orders: Sequence[RestoreOrder]) -> list[RestoreResult]:
+    def _run_lost_inspections(self, orders: Sequence[InspectLostOrder]) -> list[InspectLostResult]:
         return self.runner.run(partial(restore_task, options=self.options), orders)
 
-    def _run_looks(self, orders: Sequence[LookOrder]) -> list[ReplicaLook | None]:
+    def _run_looks(self, orders: Sequence[LookOrder]) -> list[ReplicaInspection | None]:
         return self.runner.run(partial(look_task, options=self.options), orders)
 
     def partition_sizes(self, keys: Sequence[PartitionKey]) -> dict[PartitionKey, int | None]:
@@ -354,7 +360,7 @@ class Services:
     def _run_sizes(self, orders: Sequence[ReplicaAddress]) -> list[int | None]:
         return self.runner.run(partial(size_task, options=self.options), orders)
 
-    def look_for_leaders(self, keys: Iterable[PartitionKey] | None) -> list[ReplicaLook]:
+    def look_for_leaders(self, keys: Iterable[PartitionKey] | None) -> list[ReplicaInspection]:
         """Return what the replicas say of the partitions that nobody in sync can lead."""
         looks = self._run_looks(plan_looks(self.metadata.catch_up(), keys))
         return [look for look in looks if look is not None]

@@ -395,7 +395,7 @@ class DeltaLog:
                 flush([made, log_folder(self.uri)])
             if self.is_local:
                 move_old_commits(self._files, self.uri, self._checkpoint_version)
-            self._handle.open_anew()
+            self._handle.open_uncached()
         except BaseException as error:
             if not is_failure(error):
                 raise

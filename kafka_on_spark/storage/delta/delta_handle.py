@@ -114,7 +114,7 @@ class TableHandle:
                 version=version,
             )
 
-    def open_anew(self) -> None:
+    def open_uncached(self) -> None:
         """Open the table anew, whose handles get slower with each commit (GROUND §1.3)."""
         self._table = self._opened()
 

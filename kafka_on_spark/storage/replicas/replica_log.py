@@ -77,7 +77,7 @@ class DeltaReplicaLog:
         self._is_checked = is_checked
 
     @classmethod
-    def make(
+    def create(
         cls,
         address: ReplicaAddress,
         options: StorageOptions,

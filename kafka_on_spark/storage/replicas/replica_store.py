@@ -28,7 +28,7 @@ class DeltaReplicaStore:
                 address, self._open.get(address) or DeltaReplicaLog(address, self._options)
             )
 
-    def open_anew(self, address: ReplicaAddress) -> DeltaReplicaLog:
+    def open_uncached(self, address: ReplicaAddress) -> DeltaReplicaLog:
         """Return the log at `address`, opened without what this process knows of it.
 
         It takes no other's place: a sweep over many leaves those open that are worked with.
@@ -38,12 +38,12 @@ class DeltaReplicaStore:
             is_room = address in self._open or len(self._open) < HANDLES_MAX
             return self._keep(address, log) if is_room else log
 
-    def make(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
+    def create(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
         """Make an empty table fenced at `leader_epoch`, or find what an earlier try has made.
 
         It stays open: what it holds is known, and the first append to it need not read it.
         """
-        made = DeltaReplicaLog.make(address, self._options, leader_epoch=leader_epoch)
+        made = DeltaReplicaLog.create(address, self._options, leader_epoch=leader_epoch)
         with self._lock:
             self._keep(address, made)
 

@@ -13,7 +13,7 @@ from kafka_on_spark.controller.moves.reassignment import (
     roles_of,
     start_reassignments,
 )
-from kafka_on_spark.controller.partitions.recovery import ReplicaLook, recover
+from kafka_on_spark.controller.partitions.recovery import ReplicaInspection, recover
 from kafka_on_spark.ids import KEEP, LOST, NO_CHAIN, DirectoryId, Offset
 from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import KEY, image_of
@@ -226,7 +226,7 @@ class PartitionChanges(Adapter):
     def look(self, image, broker_id):
         """Look at a log that proves nothing."""
         one = image.partition(KEY)
-        return ReplicaLook(
+        return ReplicaInspection(
             key=KEY,
             broker_id=broker_id,
             partition_epoch=one.partition_epoch,

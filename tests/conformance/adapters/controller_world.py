@@ -12,7 +12,7 @@ from itertools import count
 from kafka_on_spark.controller.moves.reassignment import (
     advance_reassignments,
 )
-from kafka_on_spark.controller.partitions.recovery import ReplicaLook, leaderless, recover
+from kafka_on_spark.controller.partitions.recovery import ReplicaInspection, leaderless, recover
 from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaReport
 from kafka_on_spark.controller.topics import topics
 from kafka_on_spark.errors import (
@@ -237,7 +237,7 @@ class ControllerWorld(Adapter):
         partition = self.image.partition(key)
         end = self.ends[key].get(broker_id, 0)
         has_mark = end >= partition.high_watermark
-        return ReplicaLook(
+        return ReplicaInspection(
             key=key,
             broker_id=broker_id,
             partition_epoch=partition.partition_epoch,

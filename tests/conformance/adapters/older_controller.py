@@ -16,7 +16,7 @@ from kafka_on_spark.controller.moves.reassignment import (
     start_reassignments,
 )
 from kafka_on_spark.controller.partitions.election import Election, elect_leader
-from kafka_on_spark.controller.partitions.recovery import ReplicaLook, recover
+from kafka_on_spark.controller.partitions.recovery import ReplicaInspection, recover
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import NO_CHAIN
 from kafka_on_spark.metadata.partition import PartitionChange
@@ -277,7 +277,7 @@ class ControllerIntegration(_Moving):
         if self.one.leader is not None or not self.is_unclean_allowed:
             return
         looks = [
-            ReplicaLook(
+            ReplicaInspection(
                 key=KEY,
                 broker_id=each,
                 partition_epoch=self.one.partition_epoch,

@@ -126,7 +126,7 @@ def one_pass(course, a, b, through_log):
 
 
 def make(course, a, b, through_log):
-    course.make_replicas()
+    course.create_replicas()
 
 
 def append(course, a, b, through_log):

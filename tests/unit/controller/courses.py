@@ -16,7 +16,7 @@ from kafka_on_spark.controller.commands.commands import Draws
 from kafka_on_spark.controller.commands.requests import Request, answer, request_record, response_of
 from kafka_on_spark.controller.moves.dead_destinations import settle_dead_destinations
 from kafka_on_spark.controller.moves.reassignment import advance_reassignments
-from kafka_on_spark.controller.partitions.recovery import ReplicaLook, leaderless, recover
+from kafka_on_spark.controller.partitions.recovery import ReplicaInspection, leaderless, recover
 from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaReport
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.verdicts.conclusion import conclude
@@ -27,7 +27,7 @@ from kafka_on_spark.metadata.codec import COLUMNS, decode, encode
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import AdminResultRecord, MetadataBatch, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.service.replica.creating_replicas import record_made, renew_lost
+from kafka_on_spark.service.replica.creating_replicas import record_created, renew_lost
 from tests.builders import NOW_MS, address, cluster_of, digest_at
 
 BROKERS = (1, 2, 3, 4)
@@ -145,7 +145,7 @@ class Course:
             else:
                 raise AssertionError("it never comes to an end")
 
-    def make_replicas(self):
+    def create_replicas(self):
         """Make what was never made, on brokers that answer."""
         addresses = [
             address(
@@ -158,7 +158,7 @@ class Course:
             for broker_id in partition.replicas
             if partition.directory_of(broker_id) is None and self.image.is_eligible(broker_id)
         ]
-        self.commit(lambda image: record_made(image, addresses))
+        self.commit(lambda image: record_created(image, addresses))
 
     def replicate(self, *, appended=0, lagging=()):
         """One round: each leader has `appended` more; `lagging` brokers do not come along."""
@@ -176,7 +176,7 @@ class Course:
             before = self.image.offset
             for _ in self.pass_once():
                 pass
-            self.make_replicas()
+            self.create_replicas()
             self.replicate()
             if self.image.offset == before:
                 return
@@ -233,7 +233,7 @@ def report_of(key, partition, appended, lagging):
 def looks_of(image):
     """What a look at the replicas of leaderless partitions says: they lack what is committed."""
     return [
-        ReplicaLook(
+        ReplicaInspection(
             key=key,
             broker_id=broker_id,
             partition_epoch=partition.partition_epoch,

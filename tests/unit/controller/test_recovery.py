@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.controller.partitions.recovery import ReplicaLook, leaderless, recover
+from kafka_on_spark.controller.partitions.recovery import ReplicaInspection, leaderless, recover
 from kafka_on_spark.ids import BrokerId, Offset, PartitionEpoch
 from tests.builders import KEY, digest_at, image_of, partition
 
@@ -28,7 +28,7 @@ def look(
         "chain_digest": digest_at(end),
         "chain_at_high_watermark": digest_at(hw) if start <= hw <= end else None,
     }
-    return ReplicaLook(**(given | fields))
+    return ReplicaInspection(**(given | fields))
 
 
 def headless(isr: str = "1", **fields):

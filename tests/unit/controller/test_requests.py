@@ -16,12 +16,12 @@ from kafka_on_spark.controller.commands.requests import (
     request_record,
     response_of,
 )
-from kafka_on_spark.controller.partitions.recovery import ReplicaLook
+from kafka_on_spark.controller.partitions.recovery import ReplicaInspection
 from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError, ProtocolError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord
 
-LOOK = ReplicaLook(
+LOOK = ReplicaInspection(
     key=PartitionKey("id", 3),
     broker_id=1,
     partition_epoch=4,

@@ -8,7 +8,7 @@ from kafka_on_spark.controller.brokers.broker_changes import (
     unfence_broker,
 )
 from kafka_on_spark.controller.brokers.draining import continue_draining, drain_broker
-from kafka_on_spark.controller.partitions.recovery import ReplicaLook, recover
+from kafka_on_spark.controller.partitions.recovery import ReplicaInspection, recover
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange
@@ -118,7 +118,7 @@ class Life:
         """Leaders from what logs prove: `ends` are brokers and the ends of their logs."""
         key, now = PartitionKey(TOPIC_ID, number), self.partition(number)
         looks = [
-            ReplicaLook(
+            ReplicaInspection(
                 key=key,
                 broker_id=BrokerId(broker_id),
                 partition_epoch=now.partition_epoch,

@@ -8,12 +8,12 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.metadata.records import HighWatermarkRecord
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from kafka_on_spark.service.replica.creating_replicas import make_replica
+from kafka_on_spark.service.replica.creating_replicas import create_replica
 from kafka_on_spark.service.replicate.fetching.fetch import fetch
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
-from kafka_on_spark.service.replicate.second_inspection import SecondLooks
-from kafka_on_spark.service.replicate.sweep_progress import Sweep
+from kafka_on_spark.service.replicate.second_inspection import SecondInspections
+from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from tests.builders import TOPIC_ID, address, disk, image_of, partition, staged
 from tests.fakes import (
     FakeClock,
@@ -46,11 +46,13 @@ class Rounds:
         self.keys = [PartitionKey(TOPIC_ID, number) for number in range(partition_count)]
         for key in self.keys:
             for each in (1, 2, 3):
-                self.replicas.make(address(each, key=key))
+                self.replicas.create(address(each, key=key))
         self.pace = FetchPace(self.clock, random=lambda: 0.5)
-        self.looks = SecondLooks(self.metadata, self.clock, run=self._run_fetches, timeout_ms=1000)
+        self.looks = SecondInspections(
+            self.metadata, self.clock, run=self._run_fetches, timeout_ms=1000
+        )
         self.hints = MemorySweepHints()
-        self.sweep = Sweep(self.clock, self.hints, random_below=lambda below: 0)
+        self.sweep = SweepProgress(self.clock, self.hints, random_below=lambda below: 0)
         self.orders = []
 
     def submit(self, records):
@@ -94,7 +96,7 @@ class Rounds:
             sweep=self.sweep,
             run_fetches=self._run_fetches,
             run_looks=lambda looks: [self._run_fetches(orders) for orders in looks],
-            run_makes=lambda orders: [make_replica(each, self.replicas) for each in orders],
+            run_creations=lambda orders: [create_replica(each, self.replicas) for each in orders],
             new_uuid=lambda: "another",
             timeout_ms=1000,
             looks=self.looks,

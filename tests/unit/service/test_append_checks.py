@@ -101,7 +101,7 @@ def store_of(text):
     state = log(text)
     here = address(1)
     store = MemoryReplicaStore(MemoryRoots({here.root: disk(1)}))
-    store.make(here)
+    store.create(here)
     opened = store.open(here)
     change = LogChange(
         operation="setup",

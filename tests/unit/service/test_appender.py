@@ -20,7 +20,7 @@ from kafka_on_spark.service.append.append_watch import AppendWatch, WatchPorts
 from kafka_on_spark.service.append.appender import Appender
 from kafka_on_spark.service.control.probes import ProbeResult
 from kafka_on_spark.service.replica.replica_operations import begin_leadership
-from kafka_on_spark.service.replicate.second_inspection import SecondLooks
+from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from tests.builders import KEY, address, disk, image_of, partition, staged, stamp
 from tests.fakes import (
     FakeClock,
@@ -80,7 +80,7 @@ def roots():
 def appender(roots):
     replicas = MemoryReplicaStore(roots)
     for each in (1, 2):
-        replicas.make(address(each))
+        replicas.create(address(each))
     begin_leadership(replicas.open(address(1)), partition("1 2"))
     with ThreadPoolExecutor(2) as threads:
         yield lambda images: Unwatched(
@@ -90,7 +90,7 @@ def appender(roots):
             FakeClock(),
             threads=AppendThreads(threads, threads),
             random=lambda: 0.5,
-            looks=SecondLooks(images, FakeClock(), run=lambda orders: [], timeout_ms=1000),
+            looks=SecondInspections(images, FakeClock(), run=lambda orders: [], timeout_ms=1000),
         )
 
 

@@ -70,7 +70,7 @@ def test_a_pass_takes_back_lost_replicas_that_are_whole(world, is_whole):
     class Found:
         look = staticmethod(lambda image: [found] if is_whole else [])
 
-    loop._restorer = Found()
+    loop._lost_inspector = Found()
 
     loop.run(None)
 

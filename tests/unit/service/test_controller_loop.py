@@ -12,7 +12,7 @@ from kafka_on_spark.controller.commands.commands import (
     DRAIN_BROKER,
 )
 from kafka_on_spark.controller.commands.lease import claim
-from kafka_on_spark.controller.partitions.recovery import ReplicaLook
+from kafka_on_spark.controller.partitions.recovery import ReplicaInspection
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     NotControllerError,
@@ -279,7 +279,7 @@ def headless_image(**configs):
 
 
 def look(order, end):
-    return ReplicaLook(
+    return ReplicaInspection(
         key=order.address.key,
         broker_id=order.address.broker_id,
         partition_epoch=order.partition_epoch,

@@ -37,7 +37,7 @@ class Two:
         self.replicas = MemoryReplicaStore(self.roots)
         self.segments = MemorySegmentStore(self.roots)
         for where, text in ((LEADER, leader), (FOLLOWER, follower)):
-            self.replicas.make(where)
+            self.replicas.create(where)
             self.write(where, text, fence)
 
     def write(self, where, text: str, fence: int) -> None:

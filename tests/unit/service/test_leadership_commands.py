@@ -51,7 +51,7 @@ class World:
         self.ordered: list[FetchOrder] = []
         self.is_losing = False
         for broker_id, text in enumerate(logs, 1):
-            self.replicas.make(address(broker_id))
+            self.replicas.create(address(broker_id))
             self.write(broker_id, text, fence)
 
     def write(self, broker_id: int, text: str, fence: int) -> None:

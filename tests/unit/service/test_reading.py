@@ -66,7 +66,7 @@ def replicas_of(**logs):
     roots = MemoryRoots({each.root: each.directory_id for each in addresses.values()})
     store = MemoryReplicaStore(roots)
     for name, text in logs.items():
-        store.make(addresses[name])
+        store.create(addresses[name])
         opened = store.open(addresses[name])
         opened.commit(opened.load(), change_to(log(text)))
     return store
@@ -113,7 +113,7 @@ def test_a_log_that_starts_above_the_log_start_of_an_old_image_is_not_said_to_be
     """Records were deleted since the read was planned: the chain at its high watermark is gone."""
     [order] = planned()
     store = MemoryReplicaStore(MemoryRoots({address(1).root: address(1).directory_id}))
-    store.make(address(1))
+    store.create(address(1))
     opened = store.open(address(1))
     opened.commit(opened.load(), change_to(log("0:ef", base=4)))
     noted = []

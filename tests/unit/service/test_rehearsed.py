@@ -120,7 +120,7 @@ def test_a_rehearsal_reads_the_log_as_it_is(service, log):
 def test_two_of_one_rehearsal_that_commit_to_a_table_conflict_as_they_would_in_earnest():
     here = address(1)
     real = MemoryReplicaStore(MemoryRoots({here.root: disk(1)}))
-    real.make(here)
+    real.create(here)
     rehearsed = RehearsedReplicas(real)
     first, second = rehearsed.open(here), rehearsed.open(here)
     seen_by_both = first.load()

@@ -29,7 +29,7 @@ def roots():
 @pytest.fixture
 def replica(roots):
     store = MemoryReplicaStore(roots)
-    store.make(HERE)
+    store.create(HERE)
     return store.open(HERE)
 
 

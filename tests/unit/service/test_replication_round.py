@@ -39,7 +39,7 @@ def test_what_a_fetch_has_seen_whole_is_not_looked_at_again_by_the_slice():
 
     assert rounds.fetched(is_look=False) == [(0, 2), (0, 3)]
     assert rounds.fetched(is_look=True) == [(1, 2), (1, 3)]
-    assert all(each.is_anew for each in rounds.orders)
+    assert all(each.is_uncached for each in rounds.orders)
     assert (report.slice_count, report.not_looked_at, report.is_caught_up) == (2, 0, True)
 
 
@@ -70,7 +70,7 @@ def test_what_is_not_due_is_fetched_with_what_the_process_knows_of_its_tables():
 
     rounds.run()
 
-    assert [each.is_anew for each in rounds.orders] == [False, False]
+    assert [each.is_uncached for each in rounds.orders] == [False, False]
 
 
 def test_back_offs_grow_and_progress_resets_them():

@@ -11,7 +11,7 @@ from kafka_on_spark.controller.pace import sweep as decisions
 from kafka_on_spark.controller.pace.sweep import AGAIN_MAX, Ring
 from kafka_on_spark.ids import PartitionKey, TopicId
 from kafka_on_spark.service.replicate import sweep_progress
-from kafka_on_spark.service.replicate.sweep_progress import FIRST_LOOKS, SCOPES_MAX, Sweep
+from kafka_on_spark.service.replicate.sweep_progress import FIRST_LOOKS, SCOPES_MAX, SweepProgress
 from tests.builders import TOPIC_ID, image_of, partition
 from tests.fakes import FakeClock, MemorySweepHints
 
@@ -43,7 +43,9 @@ class Processes:
         self.turn = None
 
     def new_process(self):
-        return Sweep(self.clock, self.hints, random_below=lambda below: self.random_below(below))
+        return SweepProgress(
+            self.clock, self.hints, random_below=lambda below: self.random_below(below)
+        )
 
     def run(self, process=None, *, scope=None, is_all=False):
         """Do a round, in a process that goes on or (None) in one of its own; return its keys."""
@@ -245,7 +247,9 @@ def test_a_root_that_keeps_no_hint_keeps_no_round():
 
 def test_a_rehearsal_leaves_no_hint():
     processes = Processes(5)
-    sweep = Sweep(processes.clock, processes.hints, random_below=lambda below: 0, is_rehearsed=True)
+    sweep = SweepProgress(
+        processes.clock, processes.hints, random_below=lambda below: 0, is_rehearsed=True
+    )
     turn = sweep.begin(processes.image, None, processes.settings, as_of_ms=0)
 
     sweep.keep(processes.image, None, turn)

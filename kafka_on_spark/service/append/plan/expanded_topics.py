@@ -33,7 +33,7 @@ from kafka_on_spark.service.replica.addresses import address_of
 from kafka_on_spark.service.replica.replica_operations import begin_leadership, commit_decided
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, fetch
 
-MakeReplicas = Callable[[Iterable[PartitionKey]], object]
+CreateReplicas = Callable[[Iterable[PartitionKey]], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,14 @@ class GrownTopics:
         segments: SegmentStore,
         clock: Clock,
         *,
-        make_replicas: MakeReplicas,
+        create_replicas: CreateReplicas,
         threads: Executor,
     ) -> None:
         self._metadata = metadata
         self._replicas = replicas
         self._segments = segments
         self._clock = clock
-        self._make_replicas = make_replicas
+        self._create_replicas = create_replicas
         self._threads = threads
         self._fenced: set[tuple[TopicId, int, str, int]] = set()
 
@@ -83,7 +83,7 @@ class GrownTopics:
         place = (topic.topic_id, count, run.producer_id, int(run.producer_epoch))
         is_fenced = place in self._fenced
         if not is_fenced:
-            self._make_replicas([PartitionKey(topic.topic_id, n) for n in topic.partitions])
+            self._create_replicas([PartitionKey(topic.topic_id, n) for n in topic.partitions])
         image = self._metadata.image
         keys = [PartitionKey(topic.topic_id, number) for number in sorted(topic.partitions)]
         looks = list(self._threads.map(lambda key: self._look(image, key, run, is_fenced), keys))

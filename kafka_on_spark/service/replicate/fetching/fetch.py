@@ -52,7 +52,7 @@ class FetchOrder:
         fetch_bytes_max: Bytes a commit; one batch at least. Source: replica.fetch.max.bytes.
         copy_bytes_max: Bytes in all, of a throttle's; one batch at least, unless 0; None: all
             that there is.
-        is_anew: Both tables are opened without what this process knows of them: a second look.
+        is_uncached: Both tables are opened without what this process knows of them: a second look.
         suspect: A file of the follower's, or of the leader's where there is none, that was found
             bad.
     """
@@ -63,7 +63,7 @@ class FetchOrder:
     follower: ReplicaAddress | None
     fetch_bytes_max: int
     copy_bytes_max: int | None = None
-    is_anew: bool = False
+    is_uncached: bool = False
     suspect: Segment | None = None
 
 
@@ -103,7 +103,7 @@ def fetch(
 
     `leader_state`: what the caller has just seen of the leader, fenced at the order's epoch.
     """
-    opened = replicas.open_anew if order.is_anew else replicas.open
+    opened = replicas.open_uncached if order.is_uncached else replicas.open
     leader_log = opened(order.leader)
     follower_state: ReplicaState | None = None
     fetcher = _Fetcher(order, segments)

@@ -48,7 +48,7 @@ def plan_fetches(
             leader=leader,
             follower=None if each is None else address_of(image, key, partition, each),
             fetch_bytes_max=image.settings().integer("replica.fetch.max.bytes"),
-            is_anew=is_look,
+            is_uncached=is_look,
         )
         for each in followers
     ]

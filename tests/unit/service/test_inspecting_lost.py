@@ -12,7 +12,11 @@ from kafka_on_spark.ids import LOST, BrokerId
 from kafka_on_spark.log.operations import advance_log_start, append, fence_producer
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.service.replica.creating_replicas import renew_lost
-from kafka_on_spark.service.replicate.inspecting_lost import AGAIN_MS, Restorer, look_at_lost
+from kafka_on_spark.service.replicate.inspecting_lost import (
+    AGAIN_MS,
+    LostReplicaInspector,
+    inspect_lost,
+)
 from tests.builders import address, disk, report, seen, staged, uuid_on
 from tests.fakes import folder
 from tests.unit.service.rounds import EPOCH, Rounds
@@ -27,12 +31,12 @@ class Lives(Rounds):
         super().__init__(**given)
         self.append(0, "a")
         self.run(is_sweep=True)
-        self.restorer = Restorer(self.clock, run_restores=self._restores)
+        self.lost_inspector = LostReplicaInspector(self.clock, run_lost_inspections=self._restores)
         self.looked = 0
 
     def _restores(self, orders):
         self.looked += len(orders)
-        return [look_at_lost(order, self.replicas, self.segments) for order in orders]
+        return [inspect_lost(order, self.replicas, self.segments) for order in orders]
 
     @property
     def now(self):
@@ -50,7 +54,7 @@ class Lives(Rounds):
         self.metadata.submit(lambda image: renew_lost(image, lambda: "another"), timeout_ms=1)
 
     def restore(self):
-        whole = self.restorer.look(self.metadata.catch_up())
+        whole = self.lost_inspector.inspect(self.metadata.catch_up())
         return self.metadata.submit(lambda image: restore(image, whole), timeout_ms=1)
 
 
@@ -124,7 +128,7 @@ def test_a_replica_below_its_leaders_log_start_is_taken_back_by_an_older_image(l
     state = leader.load()
     leader.commit(state, advance_log_start(state, state.log_end_offset))
 
-    assert [each.broker_id for each in lives.restorer.look(image)] == [3]
+    assert [each.broker_id for each in lives.lost_inspector.inspect(image)] == [3]
 
 
 def test_while_the_leader_can_not_be_read_nothing_is_said_of_a_lost_replica(lives):
@@ -210,7 +214,7 @@ def test_a_lost_replicas_table_is_nobodys_only_once_the_new_making_is_in_sync(li
 def test_a_lost_replica_that_a_cleaner_may_remove_is_never_taken_back(lives):
     lives.lose(3)
     lives.renew()
-    whole = lives.restorer.look(lives.metadata.catch_up())
+    whole = lives.lost_inspector.inspect(lives.metadata.catch_up())
     assert len(whole) == 1
     for _ in range(3):
         lives.run(is_sweep=True)
@@ -299,7 +303,7 @@ def test_a_replica_that_changes_while_its_files_are_read_is_not_whole(lives, mon
 @pytest.mark.parametrize("disk_found", ["", "~"], ids=["less", "more"])
 def test_a_replica_that_names_another_disk_is_not_taken_back(lives, disk_found):
     lives.lose(3)
-    [whole] = lives.restorer.look(lives.metadata.catch_up())
+    [whole] = lives.lost_inspector.inspect(lives.metadata.catch_up())
 
     assert restore(lives.metadata.image, [whole]).response == lives.keys
     assert restore(lives.metadata.image, [replace(whole, directory_id=disk_found)]).response == []

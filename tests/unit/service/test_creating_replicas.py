@@ -9,11 +9,11 @@ from kafka_on_spark.errors import NO_ERROR, KafkaStorageError
 from kafka_on_spark.ids import LOST, PartitionKey
 from kafka_on_spark.metadata.records import MetadataBatch, Stamp
 from kafka_on_spark.service.replica.creating_replicas import (
-    MakeOrder,
-    make_replica,
-    record_made,
+    CreateReplicaOrder,
+    create_replica,
+    plan_creations,
+    record_created,
     renew_lost,
-    unmade_replicas,
 )
 from tests.builders import KEY, TOPIC_ID, address, broker, disk, image_of, partition, uuid_on
 from tests.fakes import MemoryReplicaStore, MemoryRoots
@@ -46,25 +46,25 @@ UNMADE = [  # partition                           fenced  brokers to make on
 def test_replicas_to_make(before, fenced, expected):
     image = image_of(before, fenced=fenced)
 
-    assert [each.address for each in unmade_replicas(image, [KEY])] == on(*expected)
+    assert [each.address for each in plan_creations(image, [KEY])] == on(*expected)
 
 
 def test_partitions_that_are_gone_need_no_replicas():
-    assert unmade_replicas(image_of(), [KEY, PartitionKey("0" * 32, 0)]) == []
+    assert plan_creations(image_of(), [KEY, PartitionKey("0" * 32, 0)]) == []
 
 
 def test_replicas_on_a_draining_broker_are_made():
     """It keeps its replicas, and its root answers."""
     image = image_of(partition("1 2", unmade="1 2"), draining="2")
 
-    assert [each.address for each in unmade_replicas(image, [KEY])] == on(1, 2)
+    assert [each.address for each in plan_creations(image, [KEY])] == on(1, 2)
 
 
 def test_all_partitions_of_an_append_are_one_decision():
     image = image_of(partition("1 2", unmade="1 2"), partition("2 3", unmade="2 3"))
     made = [*on(1, 2), *on(2, 3, key=SECOND)]
 
-    result = record_made(image, made)
+    result = record_created(image, made)
 
     after = replay(image, result).topics[TOPIC_ID].partitions
     assert [each.directories for each in after.values()] == [(disk(1), disk(2)), (disk(2), disk(3))]
@@ -87,7 +87,7 @@ CHANGED = [  # image since                                                made  
 
 @pytest.mark.parametrize("image, made, expected", CHANGED)
 def test_what_changed_since_is_left_out(image, made, expected):
-    result = record_made(image, made)
+    result = record_created(image, made)
 
     if expected is None:
         assert result.records == []
@@ -100,7 +100,7 @@ def test_disk_that_was_replaced_meanwhile_is_left_out():
     other_disk = replace(broker(1), directory_id=disk(9))
     image = replace(image, brokers={**image.brokers, 1: other_disk})
 
-    after = replay(image, record_made(image, on(1, 2)))
+    after = replay(image, record_created(image, on(1, 2)))
 
     assert after.partition(KEY).directories == (None, disk(2))
 
@@ -150,7 +150,7 @@ def test_making_answers_with_a_code():
     roots["memory://2"].is_offline = True
     store = MemoryReplicaStore(roots)
 
-    results = [make_replica(MakeOrder(address(each), 7), store) for each in (1, 1, 2, 3)]
+    results = [create_replica(CreateReplicaOrder(address(each), 7), store) for each in (1, 1, 2, 3)]
 
     assert [each.error_code for each in results] == [
         NO_ERROR, NO_ERROR, KafkaStorageError.code, KafkaStorageError.code,

@@ -11,7 +11,7 @@ from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.service.replicate.second_inspection import (
     Finding,
     is_assigned,
-    plan_second_look,
+    plan_second_inspection,
 )
 from tests.builders import KEY, address, image_of, partition, segment, uuid_on
 from tests.fakes import folder
@@ -272,7 +272,7 @@ PLANS = [  # whose replica, its file         fetches by
 def test_a_second_look_is_by_who_found_it(broker_id, file, followers):
     found = Finding(KEY, broker_id, uuid_on(broker_id), file)
 
-    orders = plan_second_look(image_of(partition("1 2 3")), found)
+    orders = plan_second_inspection(image_of(partition("1 2 3")), found)
 
     assert [each.follower and each.follower.broker_id for each in orders] == followers
     assert {each.suspect for each in orders} == {file}
