@@ -41,7 +41,7 @@ from kafka_on_spark.service.control.probes import ProbeResult
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.spark.run.opening import open_metadata
 from kafka_on_spark.storage.calls.clock import SystemClock
-from kafka_on_spark.storage.metadata.metadata_creation import begin_metadata_log
+from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 BROKERS = 100
@@ -56,7 +56,7 @@ OPTIONS = StorageOptions()
 def make(root: str, partitions: int) -> dict[str, Any]:
     """Make a cluster whose partitions are all led by another than the preferred leader, with a
     snapshot, and a tail after it as appends leave it."""
-    begin_metadata_log(root, OPTIONS, "c")
+    create_metadata_log(root, OPTIONS, "c")
     metadata = open_metadata(root, OPTIONS)
     _submit(metadata, lambda image: ControllerResult([ClusterRecord(cluster_id="c")], None))
     for number in range(1, BROKERS + 1):

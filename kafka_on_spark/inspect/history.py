@@ -15,7 +15,7 @@ from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.inspect.report import broker_list, text_table
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.service.describe.partition_history import BrokerEvent, HistoryEntry
-from kafka_on_spark.storage.calls.deadlines import within, work_seconds
+from kafka_on_spark.storage.calls.deadlines import long_call_seconds, within
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 EVENT_COLUMNS: Final = (
@@ -59,12 +59,12 @@ def broker_events(
     """
     given = StorageOptions(storage_options).for_url(metadata_table)
     opened = partial(DeltaTable, metadata_table, storage_options=given)
-    delta_table = within(metadata_table, opened, work_seconds(metadata_table))
+    delta_table = within(metadata_table, opened, long_call_seconds(metadata_table))
     sizes = delta_table.get_add_actions().column("size_bytes").to_pylist()
     table = within(
         metadata_table,
         partial(delta_table.to_pyarrow_table, columns=list(EVENT_COLUMNS)),
-        work_seconds(metadata_table, sum(sizes)),
+        long_call_seconds(metadata_table, sum(sizes)),
     )
     changes = table.filter(pc.equal(table.column("record_type"), "BrokerChangeRecord"))
     return [

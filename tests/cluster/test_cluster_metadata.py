@@ -13,7 +13,7 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.storage.metadata.metadata_creation import begin_metadata_log
+from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.roots.root_identity import prepare_root
 from kafka_on_spark.storage.roots.roots import StorageOptions
@@ -175,7 +175,7 @@ def test_a_cluster_is_not_made_on_a_root_in_use(disks, roots, error, sentence):
 
 def test_a_creation_that_was_cut_off_before_its_commit_is_continued(folder):
     disks = Disks(folder)
-    begun = begin_metadata_log(str(disks.metadata_root), OPTIONS, "c" * 32)
+    begun = create_metadata_log(str(disks.metadata_root), OPTIONS, "c" * 32)
     cluster_id = begun.identity.cluster_id
     prepared = prepare_root(str(disks.root(1)), cluster_id, 1, OPTIONS)
 

@@ -121,7 +121,7 @@ def test_a_root_that_hangs_is_left_behind_and_reads_and_appends_go_on(base):
                     threading.Event().wait()
                 return whole(path, *more, **named)
             setattr(module, name, hang)
-        deadlines.LOOK_SECONDS = 0.5
+        deadlines.SHORT_CALL_SECONDS = 0.5
         print(cluster.read("orders").num_rows)
         print(append(b"c"))
         print(1 in leaders())
@@ -142,7 +142,7 @@ def test_delta_rs_that_hangs_is_left_behind(base):
                 threading.Event().wait()
             return whole(uri, **named)
         delta_handle.DeltaTable = hang
-        deadlines.WORK_SECONDS = 0.5
+        deadlines.LONG_CALL_SECONDS = 0.5
         anew()
         print(cluster.read("orders").num_rows)
         """,

@@ -10,7 +10,7 @@ from tests.cluster.disks import isr_of, new_disks, partition_of, records, values
 
 @pytest.fixture
 def disks(monkeypatch):
-    monkeypatch.setattr(void_commits, "LOOKS_APART_SECONDS", 0.05)
+    monkeypatch.setattr(void_commits, "RECHECK_SECONDS", 0.05)
     with new_disks() as disks:
         disks.cluster.create_topic("t", replica_assignment={0: [1, 2, 3]})
         for number in range(12):

@@ -128,7 +128,7 @@ def life():
 
 @pytest.fixture
 def restored(life, monkeypatch):
-    monkeypatch.setattr(void_commits, "LOOKS_APART_SECONDS", 0.01)
+    monkeypatch.setattr(void_commits, "RECHECK_SECONDS", 0.01)
     shutil.rmtree(life.base)
     shutil.copytree(life.base.with_name("before"), life.base)
     replica_store.cache_clear()

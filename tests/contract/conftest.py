@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from kafka_on_spark.ids import BrokerId, LeaderEpoch
-from kafka_on_spark.storage.metadata.metadata_creation import begin_metadata_log
+from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.replicas.segments import (
@@ -141,5 +141,5 @@ def metadata_logs(request, tmp_path):
         only = fakes.MemoryMetadataLog("a-cluster")
         return lambda: only
     root = str(tmp_path / "metadata")
-    begin_metadata_log(root, OPTIONS, "a-cluster")
+    create_metadata_log(root, OPTIONS, "a-cluster")
     return lambda: DeltaMetadataLog(root, OPTIONS)

@@ -31,4 +31,4 @@ def log(uri):
 @pytest.fixture
 def impatient(monkeypatch):
     """Give an unknown outcome a few tries, not a second."""
-    monkeypatch.setattr(conditional_commit, "SETTLE_SECONDS_LOCAL", 0.05)
+    monkeypatch.setattr(conditional_commit, "RESOLVE_SECONDS_LOCAL", 0.05)

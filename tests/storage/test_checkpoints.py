@@ -11,7 +11,7 @@ from kafka_on_spark.errors import CommitConflictError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import ConfigRecord, Stamp
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
-from kafka_on_spark.storage.metadata.metadata_creation import begin_metadata_log
+from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from tests.storage.tables import (
     OPTIONS,
@@ -153,7 +153,7 @@ def test_counters_of_a_handle_come_from_no_newer_checkpoint(log, uri):
 def test_metadata_log_never_takes_offsets_that_maintenance_has_seen_taken(tmp_path):
     """The handle was at the rival's version, the end offset still its own: two at one offset."""
     root = str(tmp_path / "metadata")
-    mine = begin_metadata_log(root, OPTIONS, "a-cluster")
+    mine = create_metadata_log(root, OPTIONS, "a-cluster")
     for place in range(12):
         mine.append([record(str(place))], STAMP, expected_offset=Offset(place))
     rival = DeltaMetadataLog(root, OPTIONS)
@@ -170,7 +170,7 @@ def test_metadata_log_never_takes_offsets_that_maintenance_has_seen_taken(tmp_pa
 
 def test_metadata_log_shows_others_records_after_maintenance(tmp_path):
     root = str(tmp_path / "metadata")
-    mine = begin_metadata_log(root, OPTIONS, "a-cluster")
+    mine = create_metadata_log(root, OPTIONS, "a-cluster")
     for place in range(10):
         mine.append([record(str(place))], STAMP, expected_offset=Offset(place))
     DeltaMetadataLog(root, OPTIONS).append([record("rival")], STAMP, expected_offset=Offset(10))

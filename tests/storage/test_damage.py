@@ -115,7 +115,7 @@ def looks(monkeypatch):
     happens = []
 
     def pause(seconds):
-        assert seconds == void_commits.LOOKS_APART_SECONDS
+        assert seconds == void_commits.RECHECK_SECONDS
         for act in happens:
             act()
         looks.append(seconds)

@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from kafka_on_spark.errors import CommitConflictError
 from kafka_on_spark.metadata.records import ClusterRecord, ProducerRecord, Stamp
 from kafka_on_spark.storage.metadata import metadata_log, metadata_merge
-from kafka_on_spark.storage.metadata.metadata_creation import begin_metadata_log
+from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.metadata.metadata_merge import files_to_merge
 from kafka_on_spark.storage.metadata.metadata_placement import LogFile
@@ -21,7 +21,7 @@ def log(tmp_path, monkeypatch):
     monkeypatch.setattr(metadata_merge, "MERGED_FILES_MIN", 8)
     monkeypatch.setattr(metadata_merge, "MERGED_BELOW_RECORDS", (8, 64))
     monkeypatch.setattr(metadata_log, "MERGE_INTERVAL", 4)
-    return begin_metadata_log(str(tmp_path), StorageOptions(), "cluster")
+    return create_metadata_log(str(tmp_path), StorageOptions(), "cluster")
 
 
 def records(number):
@@ -42,7 +42,7 @@ def append(log, count, *, first=0, end=0):
 
 
 def test_merged_log_reads_as_before(log, tmp_path):
-    unmerged = begin_metadata_log(str(tmp_path / "other"), StorageOptions(), "cluster")
+    unmerged = create_metadata_log(str(tmp_path / "other"), StorageOptions(), "cluster")
     end = 0
     for number in range(30):
         batch = unmerged.append(records(number), Stamp(time_ms=7), expected_offset=end)
@@ -155,7 +155,7 @@ def file(base_offset, size):
     return LogFile(base_offset, size, path=path, size_bytes=1, time_ms=0)
 
 
-def placed(*counts):
+def log_files(*counts):
     """Files of so many records each, side by side."""
     ends = list(accumulate(counts, initial=0))
     return [file(*each) for each in zip(ends, counts, strict=False)]
@@ -178,6 +178,6 @@ def placed(*counts):
     ids=str,
 )
 def test_files_of_a_size_that_lie_side_by_side_become_one(counts, merged):
-    files = placed(*counts)
+    files = log_files(*counts)
 
     assert files_to_merge(files) == files[merged]

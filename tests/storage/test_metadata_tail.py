@@ -19,7 +19,7 @@ from kafka_on_spark.metadata.records import ProducerRecord, Stamp
 from kafka_on_spark.storage.delta.delta_files import commit_path
 from kafka_on_spark.storage.delta.delta_handle import TableHandle
 from kafka_on_spark.storage.metadata import metadata_merge
-from kafka_on_spark.storage.metadata.metadata_creation import begin_metadata_log
+from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import TAIL_COMMITS_MAX, DeltaMetadataLog
 from kafka_on_spark.storage.roots import roots
 from kafka_on_spark.storage.roots.roots import StorageOptions
@@ -30,7 +30,7 @@ SEEN = 3
 
 @pytest.fixture
 def log(tmp_path):
-    log = begin_metadata_log(str(tmp_path), OPTIONS, "cluster")
+    log = create_metadata_log(str(tmp_path), OPTIONS, "cluster")
     append(log, 0, SEEN)
     return log
 

@@ -18,7 +18,7 @@ from kafka_on_spark.metadata.records import ProducerRecord, Stamp
 from kafka_on_spark.storage.delta import conditional_commit, old_commits
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.delta.table_history import table_steps
-from kafka_on_spark.storage.metadata.metadata_creation import begin_metadata_log
+from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.roots.roots import RootFiles, flush
 from tests.storage.tables import (
@@ -37,8 +37,8 @@ COMMITS = 34
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
     """Keep few versions in the log, so that few commits make a long one."""
-    monkeypatch.setattr(old_commits, "KEPT_VERSIONS", 8)
-    monkeypatch.setattr(old_commits, "MOVED_AT_ONCE", 4)
+    monkeypatch.setattr(old_commits, "RECENT_VERSIONS", 8)
+    monkeypatch.setattr(old_commits, "MOVE_BATCH_MIN", 4)
 
 
 def live(log, count=COMMITS):
@@ -60,10 +60,10 @@ def put_where_an_old_commit_was(uri, version, write_id):
 
 
 def test_commits_that_become_old_while_a_reader_flushes_them_are_no_error(log, uri, monkeypatch):
-    monkeypatch.setattr(old_commits, "KEPT_VERSIONS", 10**6)
+    monkeypatch.setattr(old_commits, "RECENT_VERSIONS", 10**6)
     reader = opened(uri)
     live(log)
-    monkeypatch.setattr(old_commits, "KEPT_VERSIONS", 8)
+    monkeypatch.setattr(old_commits, "RECENT_VERSIONS", 8)
     calls = []
 
     def flush_late(paths):
@@ -320,7 +320,7 @@ def test_an_audit_reads_the_whole_history_in_both_places(log, uri):
 
 @pytest.fixture
 def metadata(tmp_path):
-    return begin_metadata_log(str(tmp_path / "metadata"), OPTIONS, "a-cluster")
+    return create_metadata_log(str(tmp_path / "metadata"), OPTIONS, "a-cluster")
 
 
 def decide(log, count):

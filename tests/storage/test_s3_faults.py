@@ -38,7 +38,7 @@ def options(store):
 
 @pytest.fixture(autouse=True)
 def _fast_and_discreet(store, monkeypatch, caplog):
-    monkeypatch.setattr(conditional_commit, "SETTLE_SECONDS", 0.4)
+    monkeypatch.setattr(conditional_commit, "RESOLVE_SECONDS", 0.4)
     caplog.set_level(logging.DEBUG, logger="kafka_on_spark")
     yield
     store.recover()
@@ -174,7 +174,7 @@ def test_commit_that_landed_and_can_not_be_read_back_is_unknown(log, store):
 def test_commit_that_lands_after_one_was_told_unknown_is_found(
     log, uri, options, store, written, monkeypatch
 ):
-    monkeypatch.setattr(conditional_commit, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(conditional_commit, "RESOLVE_SECONDS", 0.0)
     store.order(Kind.LATE)
     store.order(Kind.DENIED, count=FOR_EVER)
 

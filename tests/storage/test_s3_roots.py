@@ -14,7 +14,7 @@ from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord, Stamp
-from kafka_on_spark.storage.metadata.metadata_creation import begin_metadata_log
+from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.replicas.segments import (
@@ -179,12 +179,12 @@ def test_replica_is_made_appended_to_copied_and_read(root, options):
 
 
 def test_metadata_log_is_created_appended_to_and_read(root, options):
-    log = begin_metadata_log(root, options, "a-cluster")
+    log = create_metadata_log(root, options, "a-cluster")
     for place in range(12):
         log.append([record(str(place))], STAMP, expected_offset=Offset(place))
         log.maintain()
     with pytest.raises(InvalidRequestError):
-        begin_metadata_log(root, options, "a-cluster")
+        create_metadata_log(root, options, "a-cluster")
 
     other = DeltaMetadataLog(root, options)
     other.check()
@@ -198,7 +198,7 @@ def test_metadata_log_is_created_appended_to_and_read(root, options):
 
 
 def test_snapshot_is_written_once_and_found(root, options):
-    log = begin_metadata_log(root, options, "a-cluster")
+    log = create_metadata_log(root, options, "a-cluster")
     log.append([record(str(each)) for each in range(9)], STAMP, expected_offset=Offset(0))
     assert log.newest_snapshot() is None
     cluster = ClusterRecord(cluster_id="a-cluster")
@@ -214,7 +214,7 @@ def test_snapshot_is_written_once_and_found(root, options):
 
 def test_secret_is_in_no_object(root, options):
     prepared(root, options)
-    begin_metadata_log(f"{root}-metadata", options, "a-cluster").append(
+    create_metadata_log(f"{root}-metadata", options, "a-cluster").append(
         [record("x")], STAMP, expected_offset=Offset(0)
     )
     files = filesystem(root, options)
@@ -228,10 +228,10 @@ def test_secret_is_in_no_object(root, options):
 def test_a_log_that_was_deleted_and_made_again_is_noticed_by_who_has_the_old_one_open(
     root, options
 ):
-    old = begin_metadata_log(root, options, "old")
+    old = create_metadata_log(root, options, "old")
     old.append([record("old")], STAMP, expected_offset=Offset(0))
     filesystem(root, options).rm(root, recursive=True)
-    new = begin_metadata_log(root, options, "new")
+    new = create_metadata_log(root, options, "new")
     new.append([record("new")], STAMP, expected_offset=Offset(0))
 
     with pytest.raises(ClusterNotFoundError, match="open it anew"):
@@ -243,10 +243,10 @@ def test_a_log_that_was_deleted_and_made_again_is_noticed_by_who_has_the_old_one
 
 
 def test_a_commit_to_a_log_that_was_deleted_is_not_in_the_one_made_in_its_place(root, options):
-    old = begin_metadata_log(root, options, "old")
+    old = create_metadata_log(root, options, "old")
     old.append([record("old")], STAMP, expected_offset=Offset(0))
     filesystem(root, options).rm(root, recursive=True)
-    new = begin_metadata_log(root, options, "new")
+    new = create_metadata_log(root, options, "new")
 
     with pytest.raises((CommitOutcomeUnknownError, CommitConflictError)):
         old.append([record("late")], STAMP, expected_offset=Offset(1))

@@ -21,19 +21,19 @@ from kafka_on_spark.service.control.cluster_creation import (
 )
 from kafka_on_spark.spark.wiring.services import Services, new_uuid
 from kafka_on_spark.storage.metadata.metadata_creation import (
-    begin_metadata_log,
+    create_metadata_log,
     has_cluster,
 )
 from kafka_on_spark.storage.metadata.metadata_root import check_unnamed, read_identity
 from kafka_on_spark.storage.roots.root_identity import (
     ROOT_MODE,
-    answering,
     check_free,
     check_mode,
     check_owner,
     check_reachable,
-    make_root,
+    create_root,
     prepare_root,
+    reporting_as_invalid_root,
 )
 from kafka_on_spark.storage.roots.root_places import check_place, check_places
 from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
@@ -72,15 +72,15 @@ def prepare_roots(
     """
     check_mode(mode)
     check_places(metadata_root, roots)
-    with answering(metadata_root):
+    with reporting_as_invalid_root(metadata_root):
         if read_identity(metadata_root, options) is None:
             check_unnamed(metadata_root, options)
     with _one_creation(metadata_root, options):
         for broker_id, root in roots.items():
             check_free(root, broker_id, options)
         for root in (metadata_root, *roots.values()):
-            make_root(root, mode)
-        cluster_id = begin_metadata_log(metadata_root, options, new_uuid()).identity.cluster_id
+            create_root(root, mode)
+        cluster_id = create_metadata_log(metadata_root, options, new_uuid()).identity.cluster_id
         brokers = [
             (
                 broker_id,
@@ -163,5 +163,5 @@ def prepare_broker(
         directory_id = found.directory_id
     register_broker(image, broker_id, root, rack=rack, directory_id=directory_id, cause="a test")
     check_place(metadata_root, image, broker_id, root)
-    make_root(root, mode)
+    create_root(root, mode)
     return prepare_root(root, image.cluster_id, broker_id, options).directory_id

@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import Any, Final, ParamSpec, TypeVar
 
 from kafka_on_spark.errors import ClusterClosedError
-from kafka_on_spark.storage.calls.deadlines import EXIT_SECONDS, too_few_threads
+from kafka_on_spark.storage.calls.deadlines import EXIT_SECONDS, no_thread_error
 from kafka_on_spark.storage.calls.forks import FORKED, is_forked
 
 T = TypeVar("T")
@@ -72,7 +72,7 @@ class DaemonThreads(Executor):
             thread.start()
         except RuntimeError as error:
             if not self._threads:
-                raise too_few_threads() from error
+                raise no_thread_error() from error
             return  # those that there are do it
         self._threads.append(thread)
 

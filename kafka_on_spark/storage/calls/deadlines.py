@@ -30,21 +30,21 @@ T = TypeVar("T")
 Arguments = ParamSpec("Arguments")
 
 
-class _OnRoot(Protocol):
+class _HasRoot(Protocol):
     @property
     def root(self) -> str: ...
 
 
-S = TypeVar("S", bound=_OnRoot)
+S = TypeVar("S", bound=_HasRoot)
 
-LOOK_SECONDS: Final = 5.0
+SHORT_CALL_SECONDS: Final = 5.0
 """For what a sound disk of this machine answers in milliseconds: a look, a listing, a read."""
 
-WORK_SECONDS: Final = 30.0
+LONG_CALL_SECONDS: Final = 30.0
 """For a flush, a commit, a table that is opened: a disk may be busy with much else."""
 
-STORE_LOOK_SECONDS: Final = 60.0
-STORE_WORK_SECONDS: Final = 240.0
+STORE_SHORT_CALL_SECONDS: Final = 60.0
+STORE_LONG_CALL_SECONDS: Final = 240.0
 """On a store, whose client has deadlines and tries of its own: 180 s in all."""
 
 FLUSH_BYTES_A_SECOND: Final = 4 * 2**20
@@ -71,14 +71,14 @@ class RootHangsError(KafkaStorageError):
     """A call was left behind: what it puts may still land."""
 
 
-class _Mine(threading.local):
+class _CurrentCall(threading.local):
     """What the thread that asks is doing."""
 
     def __init__(self) -> None:
         self.call: _Call[Any] | None = None
 
 
-_mine: Final = _Mine()
+_current: Final = _CurrentCall()
 _lock = threading.Lock()
 _stuck: Counter[str] = Counter()
 _idle: list["_Worker"] = []
@@ -92,14 +92,14 @@ class _Call(Generic[T]):
         root: What it is touching now, which is to blame if that takes too long.
         until: When that is; None while it touches nothing.
         last: When it is to blame whatever it touches; None: it may take as long as its touches.
-        is_left: Nobody waits for it any more.
+        is_abandoned: Nobody waits for it any more.
     """
 
     def __init__(self, root: str, work: Callable[[], T]) -> None:
         self.root = root
         self.until: float | None = None
         self.last: float | None = None
-        self.is_left = False
+        self.is_abandoned = False
         self._work: Callable[[], T] | None = work
         self._stuck_root: str | None = None
         self._result: T | None = None
@@ -114,13 +114,13 @@ class _Call(Generic[T]):
         at once, and Arrow's buffers must not be released while the interpreter goes away.
         """
         assert self._work is not None, "a call is run once"
-        _mine.call = self
+        _current.call = self
         try:
             self._result = self._work()
         except BaseException as error:  # whoever waits for it raises it
             self._error = error
         finally:
-            _mine.call = None
+            _current.call = None
             self._work = None
             with _lock:
                 _under_way.discard(self)
@@ -145,9 +145,9 @@ class _Call(Generic[T]):
             if now - begun > _SLICE_SECONDS + _FREEZE_SECONDS and freezes < _FREEZES_MAX:
                 freezes += 1
                 if self.until is not None:
-                    self.last = None if self.last is None else now + LOOK_SECONDS
-                    self.have(LOOK_SECONDS)
-            elif self.until is not None and now >= self.until and self._leave(now):
+                    self.last = None if self.last is None else now + SHORT_CALL_SECONDS
+                    self.extend(SHORT_CALL_SECONDS)
+            elif self.until is not None and now >= self.until and self._abandon(now):
                 raise RootHangsError(f"{self.root} does not answer: a call to it hangs")
         if self._error is not None:
             try:
@@ -157,17 +157,17 @@ class _Call(Generic[T]):
         result, self._result = self._result, None  # the caller's alone, and not its thread's
         return cast(T, result)
 
-    def have(self, seconds: float) -> None:
+    def extend(self, seconds: float) -> None:
         """Give it so long from now on, but not over its last moment."""
         until = time.monotonic() + seconds
         self.until = until if self.last is None else min(until, self.last)
 
-    def _leave(self, now: float) -> bool:
+    def _abandon(self, now: float) -> bool:
         """Leave it behind, if it has not come on meanwhile; return whether that is so."""
         with _lock:
             if self not in _under_way or self.until is None or now < self.until:
                 return False
-            self.is_left = True
+            self.is_abandoned = True
             self._stuck_root = self.root
             _stuck[self.root] += 1
             return True
@@ -187,7 +187,7 @@ class _Worker:
         try:
             thread.start()
         except RuntimeError as error:
-            raise too_few_threads() from error
+            raise no_thread_error() from error
 
     def begin(self, call: _Call[Any]) -> None:
         self._inbox.put(call)
@@ -196,15 +196,15 @@ class _Worker:
         while True:
             call = self._inbox.get()
             call.run()
-            was_left = call.is_left
+            was_abandoned = call.is_abandoned
             del call  # what it returned is not this thread's
             with _lock:
-                if was_left or len(_idle) >= IDLE_MAX:
+                if was_abandoned or len(_idle) >= IDLE_MAX:
                     return
                 _idle.append(self)
 
 
-def too_few_threads() -> KafkaStorageError:
+def no_thread_error() -> KafkaStorageError:
     """Return the error of a process that can't have another thread."""
     return KafkaStorageError(
         "this process can't start another thread: raise its limit (ulimit -u, or the container's"
@@ -247,7 +247,7 @@ def within(root: str, work: Callable[[], T], seconds: float | None = None) -> T:
         KafkaStorageError: Too many calls hang there: nothing was begun.
         And what `work` raises.
     """
-    call = _mine.call
+    call = _current.call
     if call is not None:
         return _touch(call, root, work, seconds)
     if seconds is None:
@@ -263,7 +263,7 @@ def all_within(root: str, work: Callable[[], T], seconds: float) -> T:
     """
 
     def limited() -> T:
-        call = _mine.call
+        call = _current.call
         assert call is not None, "a call that has begun is some thread's"
         call.last = time.monotonic() + seconds
         return _touch(call, root, work, seconds)
@@ -273,13 +273,13 @@ def all_within(root: str, work: Callable[[], T], seconds: float) -> T:
 
 def _touch(call: _Call[Any], root: str, work: Callable[[], T], seconds: float | None) -> T:
     """Do `work` as a part of the call that this thread does anyway."""
-    if call.is_left:
+    if call.is_abandoned:
         raise KafkaStorageError(f"{root} did not answer in time: nobody waits for this any more")
     before = call.root, call.until
     if root != call.root and not root.startswith(f"{call.root}/"):
         call.root = root
     if seconds is not None:
-        call.have(seconds)
+        call.extend(seconds)
     try:
         return work()
     finally:
@@ -289,7 +289,7 @@ def _touch(call: _Call[Any], root: str, work: Callable[[], T], seconds: float | 
         if until is None:
             call.until = None
         else:
-            call.have(max(until - time.monotonic(), LOOK_SECONDS))
+            call.extend(max(until - time.monotonic(), SHORT_CALL_SECONDS))
 
 
 def on_root(
@@ -306,24 +306,24 @@ def on_root(
 
 def is_awaited() -> bool:
     """Return whether somebody waits for what this thread does."""
-    return _mine.call is None or not _mine.call.is_left
+    return _current.call is None or not _current.call.is_abandoned
 
 
-def gets_on(seconds: float = LOOK_SECONDS) -> None:
+def extend_deadline(seconds: float = SHORT_CALL_SECONDS) -> None:
     """Say that the touch under way has come on, as with a piece of a long file."""
-    call = _mine.call
+    call = _current.call
     if call is not None and call.until is not None:
-        call.have(seconds)
+        call.extend(seconds)
 
 
-def look_seconds(root: str) -> float:
+def short_call_seconds(root: str) -> float:
     """Return how long a look at `root` may take."""
-    return LOOK_SECONDS if is_local(root) else STORE_LOOK_SECONDS
+    return SHORT_CALL_SECONDS if is_local(root) else STORE_SHORT_CALL_SECONDS
 
 
-def work_seconds(root: str, size_bytes: int = 0) -> float:
+def long_call_seconds(root: str, size_bytes: int = 0) -> float:
     """Return how long a commit, a flush or the opening of a table may take on `root`."""
-    seconds = WORK_SECONDS if is_local(root) else STORE_WORK_SECONDS
+    seconds = LONG_CALL_SECONDS if is_local(root) else STORE_LONG_CALL_SECONDS
     return seconds + size_bytes / FLUSH_BYTES_A_SECOND
 
 
@@ -336,11 +336,11 @@ class RootLock:
         self._owners: list[_Call[Any] | None] = []
 
     def __enter__(self) -> None:
-        mine = _mine.call
+        mine = _current.call
         while not self._lock.acquire(timeout=_SLICE_SECONDS):
             # One look: its owner may let it go just now.
             owners = [*self._owners[-1:], mine]
-            if any(each is not None and each.is_left for each in owners):
+            if any(each is not None and each.is_abandoned for each in owners):
                 raise KafkaStorageError(f"{self._root} does not answer: a call to it hangs")
         self._owners.append(mine)
 
@@ -353,7 +353,7 @@ def _finish() -> None:
     """Give what gets on a moment before the interpreter goes away beneath it."""
     last = time.monotonic() + EXIT_SECONDS
     for call in list(_under_way):
-        if not call.is_left:
+        if not call.is_abandoned:
             call.wait(last - time.monotonic())
 
 
@@ -361,7 +361,7 @@ def _begin_anew() -> None:
     """Forget the parent's threads: a child has none of them."""
     global _lock
     _lock = threading.Lock()
-    _mine.call = None
+    _current.call = None
     _stuck.clear()
     _idle.clear()
     _under_way.clear()

@@ -93,7 +93,7 @@ def failing(doing: str, options: StorageOptions | None = None) -> Iterator[None]
 
 
 @contextmanager
-def understanding(what: str, path: str | None = None) -> Iterator[None]:
+def parsing(what: str, path: str | None = None) -> Iterator[None]:
     """Have whatever is raised meanwhile, of values that were read as a whole, say that they are
     damaged: whoever wrote them sees to it that nothing is.
 

@@ -46,7 +46,7 @@ def counters_in(files: RootFiles, uri: str, version: int) -> dict[str, int]:
             # Lines of files are long, and there may be thousands.
             txn = parse_json(line).get("txn") if b'"txn"' in line else None
             if txn is not None:
-                _add(counters, txn, commit_path(uri, version))
+                _add_counter(counters, txn, commit_path(uri, version))
     except (TypeError, ValueError, KeyError, AttributeError):
         return {}
     return counters if all(type(each) is int for each in counters.values()) else {}
@@ -66,23 +66,23 @@ def read_counters(files: RootFiles, uri: str, version: int) -> dict[str, int]:
     try:
         if newest >= 0:
             path = checkpoint_path(uri, newest)
-            content = _there(files.read(path, CHECKPOINT_BYTES_MAX), path)
+            content = _required(files.read(path, CHECKPOINT_BYTES_MAX), path)
             column = read_parquet(content, path, columns=["txn"]).column("txn")
             counters = {txn["appId"]: txn["version"] for txn in column.drop_null().to_pylist()}
         for each in range(newest + 1, version + 1):
             path = commit_path(uri, each)
-            commit, set_by_it = _there(read_commit(files, uri, each), path), dict[str, int]()
+            commit, set_by_it = _required(read_commit(files, uri, each), path), dict[str, int]()
             for line in commit.splitlines():
                 txn = parse_json(line).get("txn")
                 if txn is not None:
-                    _add(set_by_it, txn, path)
+                    _add_counter(set_by_it, txn, path)
             counters |= set_by_it
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise CorruptLogError(f"the log of {uri} can't be read: {error}") from error
     return counters
 
 
-def _add(counters: dict[str, int], txn: dict[str, Any], path: str) -> None:
+def _add_counter(counters: dict[str, int], txn: dict[str, Any], path: str) -> None:
     """Add a counter that a commit sets. Of two of one name delta-rs takes the first, others the
     last: nobody writes that, and what holds is not known."""
     if txn["appId"] in counters:
@@ -90,7 +90,7 @@ def _add(counters: dict[str, int], txn: dict[str, Any], path: str) -> None:
     counters[txn["appId"]] = txn["version"]
 
 
-def _there(content: bytes | None, path: str) -> bytes:
+def _required(content: bytes | None, path: str) -> bytes:
     if content is None:
         raise CorruptLogError("a file of a table's log is missing", path=path)
     return content

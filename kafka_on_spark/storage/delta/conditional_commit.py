@@ -32,7 +32,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.storage.calls.deadlines import RootLock, within, work_seconds
+from kafka_on_spark.storage.calls.deadlines import RootLock, long_call_seconds, within
 from kafka_on_spark.storage.calls.failures import is_failure, is_refused, storage_error
 from kafka_on_spark.storage.calls.retrying import until_found
 from kafka_on_spark.storage.delta.commit_contents import read_counters
@@ -54,15 +54,15 @@ from kafka_on_spark.storage.delta.delta_handle import TableHandle
 from kafka_on_spark.storage.delta.old_commits import (
     commit_size,
     commit_sizes,
+    committed_path,
     flush_unless_old,
     has_moved,
     is_old,
     move_old_commits,
-    place_of,
     write_id_at,
 )
 from kafka_on_spark.storage.delta.void_commits import VoidCommits
-from kafka_on_spark.storage.roots.local_files import OddFileError
+from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local, reason
 
 log = logging.getLogger(__name__)
@@ -70,21 +70,21 @@ log = logging.getLogger(__name__)
 CHECKPOINT_INTERVAL: Final = 10
 """Commits between checkpoints: 5 and 10 cost the same, 20 and 100 more (GROUND §1.3)."""
 
-SETTLE_SECONDS: Final = 30.0
+RESOLVE_SECONDS: Final = 30.0
 """How long an unknown outcome is worked on before the caller is told so."""
 
-SETTLE_SECONDS_LOCAL: Final = 1.0
+RESOLVE_SECONDS_LOCAL: Final = 1.0
 """The same on a local disk, which has no requests that are still under way."""
 
 # After these from a flush, the system may drop what it had and call the next flush a success.
-_LOST: Final = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
+_UNTRUSTED_ERRNO: Final = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 
 
-_LOOKS_MAX: Final = 3
+_FLUSH_ATTEMPTS_MAX: Final = 3
 
 
 class DeltaLog:
-    """One Delta table with a kept handle. Not safe for two threads at once: see `lock`.
+    """One Delta table with a kept handle. Not safe for two threads at once: advance_to `lock`.
 
     Attributes:
         uri: The table's folder.
@@ -100,8 +100,8 @@ class DeltaLog:
         self._options = options
         self._files = RootFiles(uri, options)
         self.is_local = is_local(uri)
-        self._is_flushed = is_flushed and self.is_local
-        self._lost: str | None = None
+        self._needs_flush = is_flushed and self.is_local
+        self._flush_failure: str | None = None
         self._void = VoidCommits(self._files, uri)
         self._handle = TableHandle(uri, options)
         self._checkpoint_version = -1
@@ -142,10 +142,10 @@ class DeltaLog:
                 commit_properties=commit_properties(write_id, counters or {}),
                 post_commithook_properties=HOOKS_OFF,
             )
-            made._handle.keep(table)
+            made._handle.adopt(table)
 
         within(uri, lambda: made._commit(0, write_id, put))
-        if made._is_flushed:
+        if made._needs_flush:
             made._flush([uri, os.path.dirname(uri), os.path.dirname(os.path.dirname(uri))])
         return made
 
@@ -157,7 +157,7 @@ class DeltaLog:
             CorruptLogError: The log can't be read as a Delta table, or could not be flushed.
             KafkaStorageError: The root does not answer.
         """
-        self._check_kept()
+        self._check_durable()
         if self.is_local and self._handle.is_at(self.version) and self.is_still_at(self.version):
             return self.version
         version = self._handle.update()
@@ -166,31 +166,31 @@ class DeltaLog:
         if version < self.version or size is None or is_emptied:
             # A kept handle of a table whose disk was taken away is updated without an error,
             # and would count what is gone.
-            self._handle.forget()
+            self._handle.close()
             raise ReplicaLostError(
                 f"the table at {self.uri} is gone or went back", version=version, seen=self.version
             )
-        self._check_commits(version)
+        self._flush_commits(version)
         if size == 0:
             self._void.check([version])
         self.version = version
         return version
 
-    def see(self, version: int) -> None:
+    def advance_to(self, version: int) -> None:
         """Count the commits up to `version`, which the caller has read itself: flushed now.
 
         Raises: as `refresh`.
         """
-        self._check_kept()
-        self._check_commits(version)
+        self._check_durable()
+        self._flush_commits(version)
         self.version = version
 
-    def _check_kept(self) -> None:
-        if self._lost is not None:
-            raise CorruptLogError(f"the table at {self.uri} was not kept: {self._lost}")
+    def _check_durable(self) -> None:
+        if self._flush_failure is not None:
+            raise CorruptLogError(f"the table at {self.uri} was not kept: {self._flush_failure}")
         if self.is_local and self.version >= 0 and not self._void.is_there(self.version):
             # What lies there now, say beneath the mount of a disk that is away, is no sequel.
-            self._handle.forget()
+            self._handle.close()
             raise ReplicaLostError(f"there is no table at {self.uri}", version=self.version)
 
     def is_still_at(self, version: int) -> bool:
@@ -200,17 +200,17 @@ class DeltaLog:
         Raises:
             KafkaStorageError: The root does not answer.
         """
-        if self._lost is not None or self.version != version:
+        if self._flush_failure is not None or self.version != version:
             return False
         try:
             following, own = commit_sizes(self._files, self.uri, (version + 1, version))
             return following is None and self._void.is_commit(version, own)
-        except OddFileError:
+        except UnsafeFileError:
             return False  # what it is, opening the table says
 
-    def forget(self) -> None:
+    def reopen_next_time(self) -> None:
         """Open the table anew next time; what this process has seen of it stays known."""
-        self._handle.forget()
+        self._handle.close()
 
     @property
     def handle(self) -> DeltaTable:
@@ -282,14 +282,14 @@ class DeltaLog:
 
     def _commit(self, version: int, write_id: str, put: Callable[[], None]) -> None:
         try:
-            within(self.uri, put, work_seconds(self.uri))
+            within(self.uri, put, long_call_seconds(self.uri))
         except BaseException as error:
             if not is_failure(error):
                 raise  # of whatever other type: delta-rs raises most of those there are
-            self._settle(version, write_id, put, error)
+            self._resolve_outcome(version, write_id, put, error)
         try:
-            place = place_of(self._files, self.uri, version, write_id)
-            if self._is_flushed:
+            place = committed_path(self._files, self.uri, version, write_id)
+            if self._needs_flush:
                 self._flush([place, os.path.dirname(place)])
             if version and not self._void.is_there(version - 1):
                 # What was put lies in a folder that the put has made anew: it counts for nothing.
@@ -302,7 +302,7 @@ class DeltaLog:
             ) from error
         self.version = version
 
-    def _settle(
+    def _resolve_outcome(
         self, version: int, write_id: str, put: Callable[[], None], error: BaseException
     ) -> None:
         """Return if our commit is the one at `version`; else raise what that means."""
@@ -311,7 +311,7 @@ class DeltaLog:
         if found is None and self.is_local and is_refused(error):
             raise storage_error(error, f"commit to {self.uri}", self._options) from cause
         if found is None:
-            found = self._settle_unknown(version, put)
+            found = self._resolve_unknown(version, put)
         if found is None:
             raise CommitOutcomeUnknownError(
                 f"the store failed while committing to {self.uri}: {reason(error, self._options)}",
@@ -320,25 +320,27 @@ class DeltaLog:
         if found != write_id:
             raise CommitConflictError("version is taken", version=version) from cause
 
-    def _settle_unknown(self, version: int, put: Callable[[], None]) -> str | None:
+    def _resolve_unknown(self, version: int, put: Callable[[], None]) -> str | None:
         def again() -> str | None:
             try:
-                within(self.uri, put, work_seconds(self.uri))
+                within(self.uri, put, long_call_seconds(self.uri))
             except BaseException as error:
                 if not is_failure(error):
                     raise
                 log.debug("commit %s of %s: %s", version, self.uri, reason(error, self._options))
             return write_id_at(self._files, self.uri, version)
 
-        return until_found(again, SETTLE_SECONDS_LOCAL if self.is_local else SETTLE_SECONDS)
+        return until_found(again, RESOLVE_SECONDS_LOCAL if self.is_local else RESOLVE_SECONDS)
 
-    def _check_commits(self, version: int) -> None:
+    def _flush_commits(self, version: int) -> None:
         """Check that the local commits up to `version` that this log has not seen are there, and
         flush them: whoever wrote them may not have."""
-        if self.is_local and not any(self._are_flushed(version) for _ in range(_LOOKS_MAX)):
+        if self.is_local and not any(
+            self._try_flush_commits(version) for _ in range(_FLUSH_ATTEMPTS_MAX)
+        ):
             raise KafkaStorageError(f"commits of {self.uri} became old while they were looked at")
 
-    def _are_flushed(self, version: int) -> bool:
+    def _try_flush_commits(self, version: int) -> bool:
         """Check and flush commits; return False if one became old meanwhile."""
         if self.version >= 0 and not is_old(self._files, self.uri, self.version + 1):
             paths = [commit_path(self.uri, each) for each in range(self.version + 1, version + 1)]
@@ -355,10 +357,10 @@ class DeltaLog:
             elif not size:
                 if has_moved(self._files, self.uri, path):  # it has become old meanwhile
                     return False
-                self._handle.forget()
+                self._handle.close()
                 raise CorruptLogError("a commit or a checkpoint is gone", path=path)
         self._void.check(void)
-        if not paths or not self._is_flushed:
+        if not paths or not self._needs_flush:
             return True
         return flush_unless_old(self._flush, self._files, self.uri, paths)
 
@@ -366,8 +368,8 @@ class DeltaLog:
         try:
             flush(paths)
         except KafkaStorageError as error:
-            if isinstance(error.__cause__, OSError) and error.__cause__.errno in _LOST:
-                self._lost = error.message
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno in _UNTRUSTED_ERRNO:
+                self._flush_failure = error.message
             raise
 
     def checkpoint_if_due(self) -> None:
@@ -386,16 +388,16 @@ class DeltaLog:
                 return
             self._checkpoint_version = last_checkpoint(self._files, self.uri)
             if due > self._checkpoint_version:
-                self._check_commits(version)
-                within(self.uri, self.handle.create_checkpoint, work_seconds(self.uri))
+                self._flush_commits(version)
+                within(self.uri, self.handle.create_checkpoint, long_call_seconds(self.uri))
                 self._checkpoint_version = version
-            if self._is_flushed:
+            if self._needs_flush:
                 # A hint at a checkpoint that was not kept makes a table unreadable.
                 made = checkpoint_path(self.uri, self._checkpoint_version)
                 flush([made, log_folder(self.uri)])
             if self.is_local:
                 move_old_commits(self._files, self.uri, self._checkpoint_version)
-            self._handle.open_uncached()
+            self._handle.reopen()
         except BaseException as error:
             if not is_failure(error):
                 raise

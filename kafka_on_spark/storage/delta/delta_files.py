@@ -12,7 +12,7 @@ from kafka_on_spark.storage.calls.limits import (
     COMMIT_BYTES_MAX,
     SMALL_FILE_BYTES_MAX,
 )
-from kafka_on_spark.storage.roots.local_files import OddFileError, check_size
+from kafka_on_spark.storage.roots.local_files import UnsafeFileError, check_size
 from kafka_on_spark.storage.roots.roots import RootFiles, is_local
 from kafka_on_spark.stored_json import parse_json
 
@@ -71,7 +71,7 @@ def last_checkpoint(files: RootFiles, uri: str) -> int:
     try:
         content = files.read(f"{log_folder(uri)}/_last_checkpoint", SMALL_FILE_BYTES_MAX)
         version = -1 if content is None else parse_json(content)["version"]
-    except (ValueError, TypeError, KeyError, OddFileError):
+    except (ValueError, TypeError, KeyError, UnsafeFileError):
         return -1
     return version if isinstance(version, int) else -1
 
@@ -104,7 +104,7 @@ def check_log(files: RootFiles, uri: str, version: int | None = None) -> None:
     if is_local(uri):
         try:
             _check_log(files, uri, version)
-        except OddFileError as error:
+        except UnsafeFileError as error:
             raise CorruptLogError(error.message, **error.context) from error
 
 
@@ -128,7 +128,7 @@ def check_checkpoint_size(size_bytes: int, path: str) -> None:
     """
     try:
         check_size(size_bytes, CHECKPOINT_BYTES_MAX, path)
-    except OddFileError as error:
+    except UnsafeFileError as error:
         raise CorruptLogError(error.message, **error.context) from error
 
 

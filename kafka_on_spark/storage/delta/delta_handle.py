@@ -18,7 +18,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.storage.calls.deadlines import within, work_seconds
+from kafka_on_spark.storage.calls.deadlines import long_call_seconds, within
 from kafka_on_spark.storage.calls.failures import is_failure, reason, storage_error
 from kafka_on_spark.storage.delta.commit_contents import counters_in
 from kafka_on_spark.storage.delta.delta_files import (
@@ -30,7 +30,7 @@ from kafka_on_spark.storage.delta.delta_files import (
 from kafka_on_spark.storage.delta.old_commits import is_old
 from kafka_on_spark.storage.delta.unreadable_checkpoints import (
     check_checkpoints,
-    set_unreadable_aside,
+    rename_unreadable_checkpoint,
 )
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 
@@ -61,11 +61,11 @@ class TableHandle:
         """Return whether the handle is at exactly `version`."""
         return self._table is not None and self._table.version() == version
 
-    def keep(self, table: DeltaTable) -> None:
+    def adopt(self, table: DeltaTable) -> None:
         """Go on with a table that delta-rs has opened already."""
         self._table = table
 
-    def forget(self) -> None:
+    def close(self) -> None:
         """Open the table anew when it is asked for next."""
         self._table = None
 
@@ -83,7 +83,7 @@ class TableHandle:
                 following = table.version() + 1
                 check_log(self._files, self._uri, following)
                 try:
-                    within(self._uri, table.update_incremental, work_seconds(self._uri))
+                    within(self._uri, table.update_incremental, long_call_seconds(self._uri))
                 except DeltaError:
                     table = None  # a handle can't follow a table that went back below it
                 # What lies in the place of an old commit is not what was committed.
@@ -114,7 +114,7 @@ class TableHandle:
                 version=version,
             )
 
-    def open_uncached(self) -> None:
+    def reopen(self) -> None:
         """Open the table anew, whose handles get slower with each commit (GROUND §1.3)."""
         self._table = self._opened()
 
@@ -124,18 +124,18 @@ class TableHandle:
         given = self._options.for_url(self._uri)
         open_table = partial(DeltaTable, self._uri, storage_options=given)
         try:
-            return within(self._uri, open_table, work_seconds(self._uri))
+            return within(self._uri, open_table, long_call_seconds(self._uri))
         except DeltaError:
-            is_set_aside = set_unreadable_aside(self._files, self._uri)
+            is_set_aside = rename_unreadable_checkpoint(self._files, self._uri)
             table = self._opened_before_checkpoint()
             if table is not None:
                 return table
             if is_set_aside:
-                return within(self._uri, open_table, work_seconds(self._uri))
+                return within(self._uri, open_table, long_call_seconds(self._uri))
             if not is_old(self._files, self._uri, 0):
                 raise
             # What it was about to read may have become old meanwhile.
-            return within(self._uri, open_table, work_seconds(self._uri))
+            return within(self._uri, open_table, long_call_seconds(self._uri))
 
     def _opened_before_checkpoint(self) -> DeltaTable | None:
         """Open a table whose hint names a checkpoint that a power cut has left without bytes.
@@ -152,7 +152,7 @@ class TableHandle:
             table.update_incremental()
             return table
 
-        return within(self._uri, open_table, work_seconds(self._uri))
+        return within(self._uri, open_table, long_call_seconds(self._uri))
 
     @contextmanager
     def reading(self) -> Iterator[None]:

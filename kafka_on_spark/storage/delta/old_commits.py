@@ -20,7 +20,7 @@ from functools import partial
 from typing import Final
 
 from kafka_on_spark.errors import CommitConflictError, KafkaStorageError
-from kafka_on_spark.storage.calls.deadlines import within, work_seconds
+from kafka_on_spark.storage.calls.deadlines import long_call_seconds, within
 from kafka_on_spark.storage.calls.limits import COMMIT_BYTES_MAX
 from kafka_on_spark.storage.delta.delta_files import (
     checkpoint_version,
@@ -34,11 +34,11 @@ from kafka_on_spark.storage.roots.roots import RootFiles, flush, is_local, reaso
 OLD_COMMITS: Final = "_old_commits"
 """The folder's name in a table's; what begins with `_` is none of a table's files to any reader."""
 
-KEPT_VERSIONS: Final = 100
+RECENT_VERSIONS: Final = 100
 """Versions below the newest checkpoint that stay in the log, for those who follow it from behind:
 these read on, others open the table anew."""
 
-MOVED_AT_ONCE: Final = 50
+MOVE_BATCH_MIN: Final = 50
 """Commits that are moved together: two flushes of a folder are shared by so many."""
 
 
@@ -126,10 +126,10 @@ def move_old_commits(files: RootFiles, uri: str, checkpoint_version: int) -> Non
         KafkaStorageError: The disk failed, or knows no links. Each commit is where it was, or
             here; the next call goes on.
     """
-    below = checkpoint_version - KEPT_VERSIONS
+    below = checkpoint_version - RECENT_VERSIONS
     names = [name for name in files.names(log_folder(uri)) if _is_old_name(name, below)]
-    if sum(name.endswith(".json") for name in names) >= MOVED_AT_ONCE:
-        within(uri, partial(_move, uri, names), work_seconds(uri))
+    if sum(name.endswith(".json") for name in names) >= MOVE_BATCH_MIN:
+        within(uri, partial(_move, uri, names), long_call_seconds(uri))
 
 
 def _move(uri: str, names: Sequence[str]) -> None:
@@ -159,7 +159,7 @@ def _is_old_name(name: str, below: int) -> bool:
     return version is not None and version < below
 
 
-def place_of(files: RootFiles, uri: str, version: int, write_id: str) -> str:
+def committed_path(files: RootFiles, uri: str, version: int, write_id: str) -> str:
     """Return where the commit lies that was put just now, if the version was free then.
 
     Raises:

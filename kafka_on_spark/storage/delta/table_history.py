@@ -27,7 +27,7 @@ from kafka_on_spark.storage.delta.delta_files import (
     log_folder,
 )
 from kafka_on_spark.storage.delta.old_commits import old_folder, read_commit
-from kafka_on_spark.storage.roots.local_files import OddFileError
+from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.parquet_files import read_parquet
 from kafka_on_spark.storage.roots.roots import RootFiles
 from kafka_on_spark.stored_json import parse_json
@@ -94,7 +94,7 @@ def _read_commit(files: RootFiles, uri: str, version: int, *, is_there: bool) ->
     path = commit_path(uri, version)
     try:
         content = read_commit(files, uri, version) if is_there else None
-    except OddFileError as error:
+    except UnsafeFileError as error:
         return TableDamage(version=version, sentence=error.message)
     if content is None:
         return TableDamage(version=version, sentence=f"the commit {path} is missing")
@@ -110,14 +110,14 @@ def commit_step(content: bytes, version: int, path: str) -> TableStep:
         actions = [parse_json(line) for line in content.splitlines() if line.strip()]
         for action in actions:
             if "protocol" in action:
-                _check_protocol(_is(action["protocol"], dict))
+                _check_protocol(_expect(action["protocol"], dict))
         return _commit(version, actions)
     except _BAD_JSON as error:
         sentence = f"the commit {path} can't be read: {type(error).__name__}: {error}"
         return TableDamage(version=version, sentence=sentence)
 
 
-def _is(value: Any, kind: type[T]) -> T:
+def _expect(value: Any, kind: type[T]) -> T:
     """Return `value` if it is of `kind`: what JSON holds may be anything.
 
     Raises:
@@ -135,18 +135,18 @@ def _commit(version: int, actions: Iterable[Any]) -> TableCommit:
     counters: dict[str, int] = {}
     configuration: dict[str, str] | None = None
     for action in actions:
-        for name, body in _is(action, dict).items():
-            _check_names(name, _is(body, dict))
+        for name, body in _expect(action, dict).items():
+            _check_fields(name, _expect(body, dict))
             if name == "add":
-                adds.append(_file(_is(body, dict)))
+                adds.append(_file(_expect(body, dict)))
             elif name == "remove":
-                removes.append(_is(_is(body, dict)["path"], str))
+                removes.append(_expect(_expect(body, dict)["path"], str))
             elif name == "txn":
-                _count(counters, _is(body, dict))
+                _add_counter(counters, _expect(body, dict))
             elif name == "metaData":
-                configuration = dict(_is(_is(body, dict)["configuration"], dict))
+                configuration = dict(_expect(_expect(body, dict)["configuration"], dict))
             elif name == "commitInfo":
-                operation = _is(body, dict).get("op")
+                operation = _expect(body, dict).get("op")
     return TableCommit(
         version=version,
         operation=operation,
@@ -158,7 +158,7 @@ def _commit(version: int, actions: Iterable[Any]) -> TableCommit:
 
 
 _COLUMNS: Final = ("tags", "deletionVector", "baseRowId", "defaultRowCommitVersion")
-_NAMES: Final[Mapping[str, frozenset[str]]] = {
+_ACTION_FIELDS: Final[Mapping[str, frozenset[str]]] = {
     "add": frozenset(
         {"path", "partitionValues", "size", "modificationTime", "dataChange", "stats"}
         | {"clusteringProvider", *_COLUMNS}
@@ -179,7 +179,7 @@ _NAMES: Final[Mapping[str, frozenset[str]]] = {
 """What an action may say, by Delta's protocol; `commitInfo` may say anything."""
 
 
-def _check_names(action: str, body: Mapping[str, Any]) -> None:
+def _check_fields(action: str, body: Mapping[str, Any]) -> None:
     """Check that an action is one that tables of ours have: a byte that changed in a name makes
     readers pass over what it said.
 
@@ -188,9 +188,9 @@ def _check_names(action: str, body: Mapping[str, Any]) -> None:
     """
     if action == "commitInfo":
         return
-    if action not in _NAMES:
+    if action not in _ACTION_FIELDS:
         raise ValueError(f"an action {action!r:.40}")
-    unknown = sorted(body.keys() - _NAMES[action])
+    unknown = sorted(body.keys() - _ACTION_FIELDS[action])
     if unknown:
         raise ValueError(f"{unknown[0]!r:.40} in an action {action}")
     if action in ("add", "remove") and not isinstance(body.get("dataChange"), bool):
@@ -203,13 +203,13 @@ def _check_protocol(protocol: Mapping[str, Any]) -> None:
         raise ValueError(f"its protocol is {found}, a table of this cluster has {PROTOCOL}")
 
 
-def _count(counters: dict[str, int], txn: Mapping[str, Any]) -> None:
+def _add_counter(counters: dict[str, int], txn: Mapping[str, Any]) -> None:
     """Add a counter to those of a commit or a checkpoint.
 
     Raises:
         ValueError: It is there already: some readers take the first, others the last.
     """
-    name, version = _is(txn["appId"], str), _is(txn["version"], int)
+    name, version = _expect(txn["appId"], str), _expect(txn["version"], int)
     if name in counters:
         raise ValueError(f"it sets the counter {name!r:.80} twice")
     counters[name] = version
@@ -219,21 +219,21 @@ def _file(add: Mapping[str, Any]) -> FileEntry:
     values: dict[str, str | None] = dict(add["partitionValues"])
     if any(not isinstance(text, str | None) for text in values.values()):
         raise TypeError("a partition value that is no text")
-    stats = _is(parse_json(add["stats"]), dict) if add.get("stats") else {}
+    stats = _expect(parse_json(add["stats"]), dict) if add.get("stats") else {}
     count = stats.get("numRecords")
     return FileEntry(
-        path=_is(add["path"], str),
-        size_bytes=_is(add["size"], int),
+        path=_expect(add["path"], str),
+        size_bytes=_expect(add["size"], int),
         values=values,
-        record_count=None if count is None else _is(count, int),
+        record_count=None if count is None else _expect(count, int),
         timestamp_min_us=_micros(stats.get("minValues")),
         timestamp_max_us=_micros(stats.get("maxValues")),
-        time_ms=_is(add["modificationTime"], int),
+        time_ms=_expect(add["modificationTime"], int),
     )
 
 
 def _micros(values: Any) -> int | None:
-    text = _is(values or {}, dict).get("timestamp")
+    text = _expect(values or {}, dict).get("timestamp")
     if text is None:
         return None
     moment = datetime.fromisoformat(text)
@@ -249,7 +249,7 @@ def _read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
         if content is None:
             old_path = f"{old_folder(uri)}/{path.rsplit('/', 1)[-1]}"
             content = files.read(old_path, CHECKPOINT_BYTES_MAX)
-    except OddFileError as error:
+    except UnsafeFileError as error:
         return TableDamage(version=version, sentence=error.message, is_checkpoint=True)
     return checkpoint_step(content, version, path)
 
@@ -262,7 +262,7 @@ def checkpoint_step(content: bytes | None, version: int, path: str) -> TableStep
         table = read_parquet(content, path, columns=["add", "txn", "metaData", "protocol"])
         counters: dict[str, int] = {}
         for txn in table.column("txn").drop_null().to_pylist():
-            _count(counters, txn)
+            _add_counter(counters, txn)
         for protocol in table.column("protocol").drop_null().to_pylist():
             _check_protocol(protocol)
         configurations = table.column("metaData").drop_null().to_pylist()
@@ -285,8 +285,8 @@ def _check_hint(files: RootFiles, uri: str, checkpoints: set[int]) -> Iterator[T
         content = files.read(path, SMALL_FILE_BYTES_MAX)
         if not content:
             return  # none, or by a power cut, as an empty checkpoint
-        version = _is(parse_json(content)["version"], int)
-    except (OddFileError, *_BAD_JSON):
+        version = _expect(parse_json(content)["version"], int)
+    except (UnsafeFileError, *_BAD_JSON):
         sentence = f"the hint {path} can't be read"
         yield TableDamage(
             version=max(checkpoints, default=0), sentence=sentence, is_checkpoint=True

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
-from kafka_on_spark.storage.calls.deadlines import look_seconds, within
+from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.limits import CHECKPOINT_BYTES_MAX
 from kafka_on_spark.storage.delta.delta_files import (
     check_checkpoint_size,
@@ -27,17 +27,17 @@ from kafka_on_spark.storage.delta.delta_files import (
     log_folder,
     newest_paths,
 )
-from kafka_on_spark.storage.roots.local_files import OddFileError, open_regular
+from kafka_on_spark.storage.roots.local_files import UnsafeFileError, open_regular
 from kafka_on_spark.storage.roots.parquet_files import check_footer, read_parquet
 from kafka_on_spark.storage.roots.roots import RootFiles, is_local
 
 log = logging.getLogger(__name__)
 
-SET_ASIDE: Final = ".unreadable"
+UNREADABLE_SUFFIX: Final = ".unreadable"
 """The end of its name then: it is no file of the log to any reader."""
 
 
-def set_unreadable_aside(files: RootFiles, uri: str) -> bool:
+def rename_unreadable_checkpoint(files: RootFiles, uri: str) -> bool:
     """Give the newest checkpoint another name if its bytes are no checkpoint; return whether.
 
     Raises:
@@ -50,8 +50,8 @@ def set_unreadable_aside(files: RootFiles, uri: str) -> bool:
     if not content or _is_checkpoint(content, path):
         return False
     with suppress(OSError):  # who may only read leaves it to others
-        rename = partial(os.rename, path, path + SET_ASIDE)
-        within(uri, rename, look_seconds(uri))
+        rename = partial(os.rename, path, path + UNREADABLE_SUFFIX)
+        within(uri, rename, short_call_seconds(uri))
         log.warning("the checkpoint %s can't be read, and is passed over", path)
         return True
     return False
@@ -78,10 +78,10 @@ def check_checkpoints(files: RootFiles, uri: str) -> None:
 
 def _check_checkpoint(uri: str, path: str) -> None:
     try:
-        within(uri, partial(_check_footer_of, path), look_seconds(uri))
+        within(uri, partial(_check_footer_of, path), short_call_seconds(uri))
     except CorruptLogError as error:
         try:
-            within(uri, partial(os.rename, path, path + SET_ASIDE), look_seconds(uri))
+            within(uri, partial(os.rename, path, path + UNREADABLE_SUFFIX), short_call_seconds(uri))
         except OSError:
             raise error from None
         log.warning("the checkpoint %s is passed over: %s", path, error)
@@ -93,7 +93,7 @@ def _check_footer_of(path: str) -> None:
         descriptor, _ = open_regular(path)
         with os.fdopen(descriptor, "rb") as file:
             footer = pq.ParquetFile(file).metadata
-    except (pa.ArrowException, OSError, OddFileError):
+    except (pa.ArrowException, OSError, UnsafeFileError):
         return
     check_footer(footer, path)
 

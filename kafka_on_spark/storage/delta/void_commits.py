@@ -14,7 +14,7 @@ from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.delta.old_commits import commit_size
 from kafka_on_spark.storage.roots.roots import RootFiles
 
-LOOKS_APART_SECONDS: Final = 2.0
+RECHECK_SECONDS: Final = 2.0
 """Between the two looks that find a commit void: what was just being written has bytes then."""
 
 
@@ -43,7 +43,7 @@ class VoidCommits:
         fresh = [each for each in versions if each not in self._known]
         if not fresh:
             return
-        time.sleep(LOOKS_APART_SECONDS)
+        time.sleep(RECHECK_SECONDS)
         for version in fresh:
             if commit_size(self._files, self._uri, version) != 0:
                 raise KafkaStorageError(

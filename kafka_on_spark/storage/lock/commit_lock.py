@@ -21,7 +21,7 @@ from typing import Final
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ports import NO_LOCK, CommitLock
-from kafka_on_spark.storage.calls.deadlines import LOOK_SECONDS, is_awaited, within
+from kafka_on_spark.storage.calls.deadlines import SHORT_CALL_SECONDS, is_awaited, within
 from kafka_on_spark.storage.lock.queued_files import HandedIn, read_notes
 from kafka_on_spark.storage.roots.roots import is_local
 
@@ -33,7 +33,7 @@ WAIT_S: Final = 0.5
 WAITS_MAX: Final = 4
 """How many times as long one waits in all: others may write in it without a lock."""
 
-TURN_SECONDS: Final = WAITS_MAX * WAIT_S + LOOK_SECONDS
+TURN_SECONDS: Final = WAITS_MAX * WAIT_S + SHORT_CALL_SECONDS
 """How long one waits for a root that hangs."""
 
 _PAUSE_S_MAX: Final = 0.004
@@ -57,14 +57,14 @@ class _HeldLock(CommitLock):
     def queued_reports(self) -> list[bytes]:
         notes: list[tuple[str, bytes]] = []
         with suppress(KafkaStorageError):  # they wait for a turn of their own, then
-            notes = within(self._root, lambda: read_notes(self._uri), LOOK_SECONDS)
+            notes = within(self._root, lambda: read_notes(self._uri), SHORT_CALL_SECONDS)
         self._taken = [path for path, _ in notes]
         return [note for _, note in notes]
 
     def mark_committed(self) -> None:
         if self._taken:
             with suppress(KafkaStorageError):
-                within(self._root, partial(_unlink, self._taken), LOOK_SECONDS)
+                within(self._root, partial(_unlink, self._taken), SHORT_CALL_SECONDS)
         self._taken = ()
 
 

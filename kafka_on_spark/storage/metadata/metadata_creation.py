@@ -28,11 +28,11 @@ from kafka_on_spark.storage.metadata.metadata_root import (
     put_identity,
     read_identity,
 )
-from kafka_on_spark.storage.roots.root_identity import make_root
+from kafka_on_spark.storage.roots.root_identity import create_root
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 
 
-def begin_metadata_log(
+def create_metadata_log(
     metadata_root: str, options: StorageOptions, cluster_id: str
 ) -> DeltaMetadataLog:
     """Make the log, or find one that has no record yet; its cluster id is that one's, then.
@@ -64,7 +64,7 @@ def _make(metadata_root: str, options: StorageOptions, mine: MetadataIdentity) -
     """Make a table, and name it unless another was named meanwhile; return which was."""
     table = mine.table_at(metadata_root)
     try:
-        make_root(metadata_root)
+        create_root(metadata_root)
         DeltaLog.create(
             table,
             options,

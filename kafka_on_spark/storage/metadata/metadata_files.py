@@ -21,7 +21,7 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.codec import COLUMNS, Row, decode_stamp, encode
 from kafka_on_spark.metadata.column_codec import ColumnDecoder, rows_of
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
-from kafka_on_spark.storage.calls.failures import understanding
+from kafka_on_spark.storage.calls.failures import parsing
 from kafka_on_spark.storage.roots.parquet_files import read_parquet
 
 _TYPES: Final[Mapping[str, pa.DataType]] = {
@@ -107,7 +107,7 @@ def decode_file(content: bytes | None, path: str) -> list[MetadataBatch]:
     Raises:
         CorruptLogError: It is missing, damaged, or holds what this version can't read.
     """
-    with understanding("a file of the metadata log", path):
+    with parsing("a file of the metadata log", path):
         return [_batch(table) for table in _batch_tables(_read(content, path))]
 
 
@@ -118,7 +118,7 @@ def decode_rows(content: bytes | None, path: str) -> list[list[Row]]:
     Raises:
         CorruptLogError: It is missing or damaged.
     """
-    with understanding("a file of the metadata log", path):
+    with parsing("a file of the metadata log", path):
         return [_rows_of(table) for table in _batch_tables(_read(content, path))]
 
 
@@ -129,7 +129,7 @@ def batch_times(content: bytes | None, path: str) -> list[tuple[Offset, int]]:
         CorruptLogError: The file is missing or damaged.
     """
     found: dict[int, int] = {}
-    with understanding("a file of the metadata log", path):
+    with parsing("a file of the metadata log", path):
         table = _read(content, path).sort_by("offset_delta")
         bases = table.column("batch_base_offset").to_pylist()
         times = table.column("time").cast(FILE_SCHEMA.field("time").type).cast(pa.int64())

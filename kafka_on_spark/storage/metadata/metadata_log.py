@@ -40,8 +40,8 @@ from kafka_on_spark.storage.metadata.metadata_placement import (
     LOG_END_OFFSET,
     LogFile,
     add_action,
-    placed,
-    placed_by,
+    files_added_by,
+    log_files,
     remove_action,
 )
 from kafka_on_spark.storage.metadata.metadata_reading import read_batches
@@ -161,7 +161,7 @@ class DeltaMetadataLog:
             # Its root may have been away for a moment: what is damaged is so when opened anew.
             with self._delta.lock, self._present():
                 self._end = None
-                self._delta.forget()
+                self._delta.reopen_next_time()
                 return self._read(from_offset, to_offset)
 
     def _read(self, from_offset: Offset, to_offset: Offset | None) -> list[MetadataBatch]:
@@ -184,7 +184,7 @@ class DeltaMetadataLog:
                 return []
             files = self._delta.active_files()
         end_offset = end_offset if to_offset is None else to_offset
-        return read_batches(self._files, self.uri, placed(files), from_offset, end_offset)
+        return read_batches(self._files, self.uri, log_files(files), from_offset, end_offset)
 
     def _is_still_at(self, offset: Offset) -> bool:
         """Return True if the log ends at `offset`: without the lock, so that nobody waits for a
@@ -199,7 +199,7 @@ class DeltaMetadataLog:
         """
         commits = commits_after(self._files, self.uri, end.version, TAIL_COMMITS_MAX)
         try:
-            files, end_offset = placed_by(commits or [])
+            files, end_offset = files_added_by(commits or [])
             if not commits or end_offset is None:
                 return None
             batches = read_batches(self._files, self.uri, files, end.offset, Offset(end_offset))
@@ -211,7 +211,7 @@ class DeltaMetadataLog:
         if version < self._delta.version:
             return None  # it went back
         # Flushed before anybody counts on it: whoever wrote it may not have.
-        self._delta.see(version)
+        self._delta.advance_to(version)
         self._end = _End(version, Offset(end_offset))
         return batches
 
@@ -223,7 +223,7 @@ class DeltaMetadataLog:
         with self._delta.lock:
             self._refresh()
             files = self._delta.active_files()
-        for file in placed(files):
+        for file in log_files(files):
             if file.end_offset <= offset:
                 continue
             path = f"{self.uri}/{file.path}"
@@ -239,7 +239,7 @@ class DeltaMetadataLog:
         """
         with self._delta.lock:
             end_offset, files = self._refresh().offset, self._delta.active_files()
-        for file in placed(files):
+        for file in log_files(files):
             path = f"{self.uri}/{file.path}"
             for base_offset, batch_time_ms in batch_times(
                 self._files.read(path, METADATA_FILE_BYTES_MAX), path
@@ -326,14 +326,14 @@ class DeltaMetadataLog:
         """
         with self._delta.lock:
             self._refresh()
-            merged = files_to_merge(placed(self._delta.active_files()))
+            merged = files_to_merge(log_files(self._delta.active_files()))
         if not merged:
             return
         add = write_merged(self._files, self.uri, merged)
         for _ in range(MERGE_TRIES):
             with self._delta.lock, suppress(CommitConflictError):
                 end = self._refresh()
-                if not set(merged) <= set(placed(self._delta.active_files())):
+                if not set(merged) <= set(log_files(self._delta.active_files())):
                     return  # another process has merged them
                 self._commit_merge(end, add, merged)
                 self._delta.checkpoint_if_due()
@@ -358,7 +358,7 @@ class DeltaMetadataLog:
     @on_root
     def check_writable(self) -> None:
         """Check that this process may append, as far as a look tells; a store is not asked."""
-        refusal = self._files.refusal_to_write(f"{self.uri}/_delta_log")
+        refusal = self._files.write_refusal(f"{self.uri}/_delta_log")
         if refusal is not None:
             raise RootAccessDeniedError(
                 f"the metadata root {self.root} takes no writes of this process ({refusal}): write"

@@ -10,7 +10,7 @@ import pyarrow as pa
 from deltalake.transaction import AddAction, RemoveAction
 
 from kafka_on_spark.errors import CorruptLogError
-from kafka_on_spark.storage.calls.failures import understanding
+from kafka_on_spark.storage.calls.failures import parsing
 from kafka_on_spark.stored_json import parse_json
 
 EPOCH: Final = 0  # the quorum's, while there is one voter
@@ -45,7 +45,7 @@ class LogFile:
         return self.base_offset + self.size
 
 
-def placed(files: pa.Table) -> list[LogFile]:
+def log_files(files: pa.Table) -> list[LogFile]:
     """Return the table's active files in the order of their rows.
 
     Raises:
@@ -58,13 +58,13 @@ def placed(files: pa.Table) -> list[LogFile]:
         "size_bytes",
         "modification_time",
     )
-    with understanding("the metadata table's list of files"):
+    with parsing("the metadata table's list of files"):
         columns = [files.column(name).to_pylist() for name in names]
         rows = (LogFile(*row) for row in zip(*columns, strict=True))
         return sorted(rows, key=lambda file: file.base_offset)
 
 
-def placed_by(commits: list[list[dict[str, Any]]]) -> tuple[list[LogFile], int | None]:
+def files_added_by(commits: list[list[dict[str, Any]]]) -> tuple[list[LogFile], int | None]:
     """Return the files that commits brought new records in, in order, and where the log ends
     after them, or None: nobody says so. A merge brings files, and no record.
 

@@ -21,7 +21,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.ids import DirectoryId
-from kafka_on_spark.storage.calls.deadlines import look_seconds, within
+from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.roots.root_identity import (
     META_PROPERTIES,
     properties_of,
@@ -130,7 +130,7 @@ def is_there(metadata_root: str) -> bool:
     if not is_local(metadata_root):
         return True
     look = partial(os.path.lexists, metadata_root)
-    return within(metadata_root, look, look_seconds(metadata_root))
+    return within(metadata_root, look, short_call_seconds(metadata_root))
 
 
 def check_unnamed(metadata_root: str, options: StorageOptions) -> None:

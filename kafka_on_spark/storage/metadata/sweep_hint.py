@@ -11,7 +11,7 @@ from typing import Any, Final
 from kafka_on_spark.controller.pace.sweep import AGAIN_MAX, RANGES_MAX, LookedAt, SweepCourse
 from kafka_on_spark.ids import PartitionKey, TopicId
 from kafka_on_spark.storage.calls.limits import SMALL_FILE_BYTES_MAX
-from kafka_on_spark.storage.roots.local_files import OddFileError
+from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.roots import RootFiles
 from kafka_on_spark.storage.roots.storage_options import StorageOptions
 
@@ -32,7 +32,7 @@ class FileSweepHints:
         """Return the newest hint of this cluster, None if there is none that can be one."""
         try:
             content = self._files.read(self._path, SMALL_FILE_BYTES_MAX)
-        except OddFileError:
+        except UnsafeFileError:
             return None
         return None if content is None else decode(content, cluster_id)
 

@@ -21,7 +21,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import BrokerId, DirectoryId
 from kafka_on_spark.log.batch import is_segment_name
 from kafka_on_spark.ports import ReplicaAddress
-from kafka_on_spark.storage.calls.failures import failing, understanding
+from kafka_on_spark.storage.calls.failures import failing, parsing
 from kafka_on_spark.storage.calls.limits import METADATA_FILE_BYTES_MAX, SEGMENT_BYTES_MAX
 from kafka_on_spark.storage.delta.old_commits import OLD_COMMITS
 from kafka_on_spark.storage.delta.table_history import table_steps
@@ -36,7 +36,7 @@ from kafka_on_spark.storage.replicas.segments import (
     digest_of,
     replica_folder,
 )
-from kafka_on_spark.storage.roots.local_files import OddFileError
+from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.parquet_files import read_parquet
 from kafka_on_spark.storage.roots.root_identity import check_directory
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
@@ -83,7 +83,7 @@ class FileReplicaArchive:
                 content = RootFiles(address.root, self._options).read(
                     path, min(file.size_bytes, SEGMENT_BYTES_MAX)
                 )
-        except OddFileError as error:
+        except UnsafeFileError as error:
             return f"the segment {file.path}: {error.message}"
         if content is None:
             return f"the segment {file.path} is missing"
@@ -94,7 +94,7 @@ class FileReplicaArchive:
         if digest_of(content) != file.path.rsplit("-", 1)[-1].removesuffix(".parquet"):
             return f"the bytes of the segment {file.path} have not the digest in its name"
         try:
-            with understanding(f"the segment {file.path}"):
+            with parsing(f"the segment {file.path}"):
                 table = read_parquet(content, path, verifies_pages=True)
                 return _content_flaw(table, file)
         except CorruptLogError as error:

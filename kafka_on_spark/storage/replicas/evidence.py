@@ -23,7 +23,7 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.ids import DirectoryId
-from kafka_on_spark.storage.calls.deadlines import look_seconds, within
+from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.failures import ABSENT, storage_error
 from kafka_on_spark.storage.calls.limits import (
     CHECKPOINT_BYTES_MAX,
@@ -34,7 +34,7 @@ from kafka_on_spark.storage.calls.limits import (
 from kafka_on_spark.storage.delta.delta_files import CHECKPOINT, checkpoint_version, commit_version
 from kafka_on_spark.storage.delta.old_commits import OLD_COMMITS
 from kafka_on_spark.storage.delta.table_history import checkpoint_step, commit_step
-from kafka_on_spark.storage.roots.local_files import OddFileError, read_local
+from kafka_on_spark.storage.roots.local_files import UnsafeFileError, read_local
 from kafka_on_spark.storage.roots.root_identity import META_PROPERTIES, check_is_directory
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
 
@@ -47,14 +47,14 @@ FORMAT: Final = "kos.format.version"
 _LOG: Final = "_delta_log"
 
 
-class Look(Protocol):
+class RootInspection(Protocol):
     """One look at one root; paths are below it."""
 
     def read(self, path: str, bytes_max: int) -> bytes | None:
         """Return a file's bytes; None if there is no such file.
 
         Raises:
-            OddFileError: It has more than `bytes_max`, or is no regular file.
+            UnsafeFileError: It has more than `bytes_max`, or is no regular file.
         """
         ...
 
@@ -67,7 +67,7 @@ class Look(Protocol):
         ...
 
 
-class _LocalLook:
+class _LocalInspection:
     """A look through a handle of the root's folder."""
 
     def __init__(self, root: str) -> None:
@@ -75,8 +75,8 @@ class _LocalLook:
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
         self._handle = self._within(lambda: os.open(root, flags))
 
-    def _within(self, look: Callable[[], T]) -> T:
-        return within(self._root, look, look_seconds(self._root))
+    def _within(self, call: Callable[[], T]) -> T:
+        return within(self._root, call, short_call_seconds(self._root))
 
     def close(self) -> None:
         os.close(self._handle)
@@ -109,7 +109,7 @@ class _LocalLook:
             os.close(descriptor)
 
 
-class _StoreLook:
+class _StoreInspection:
     """A look at a store; a folder is there if a listing names anything in it."""
 
     def __init__(self, root: str, options: StorageOptions) -> None:
@@ -130,27 +130,33 @@ class _StoreLook:
 
 
 @contextmanager
-def look_at(root: str, directory_id: DirectoryId, options: StorageOptions) -> Iterator[Look]:
-    """Look at a root that is the disk `directory_id`, before and after.
+def inspect_root(
+    root: str, directory_id: DirectoryId, options: StorageOptions
+) -> Iterator[RootInspection]:
+    """RootInspection at a root that is the disk `directory_id`, before and after.
 
     Raises:
         KafkaStorageError: It is another disk or none, or it does not answer.
     """
-    look: _LocalLook | _StoreLook | None = None
+    inspection: _LocalInspection | _StoreInspection | None = None
     try:
-        look = _LocalLook(root) if is_local(root) else _StoreLook(root, options)
-        check_is_directory(look.read(META_PROPERTIES, SMALL_FILE_BYTES_MAX), root, directory_id)
-        yield look
-        check_is_directory(look.read(META_PROPERTIES, SMALL_FILE_BYTES_MAX), root, directory_id)
+        inspection = _LocalInspection(root) if is_local(root) else _StoreInspection(root, options)
+        check_is_directory(
+            inspection.read(META_PROPERTIES, SMALL_FILE_BYTES_MAX), root, directory_id
+        )
+        yield inspection
+        check_is_directory(
+            inspection.read(META_PROPERTIES, SMALL_FILE_BYTES_MAX), root, directory_id
+        )
     except OSError as error:
         raise storage_error(error, f"look at {root}", options) from options.shown(error)
     finally:
-        if look is not None:
-            look.close()
+        if inspection is not None:
+            inspection.close()
 
 
 def table_flaw(
-    look: Look, folder: str, *, seen_version: int, configuration: Mapping[str, str]
+    inspection: RootInspection, folder: str, *, seen_version: int, configuration: Mapping[str, str]
 ) -> ProtocolError | None:
     """Return what is wrong with the log of the table in `folder`; None if nothing is.
 
@@ -160,18 +166,18 @@ def table_flaw(
     Raises:
         KafkaStorageError: A file went while it was looked at.
     """
-    if any(look.names(place) is None for place in (folder.split("/", 1)[0], folder)):
-        return _lost(look, folder)  # also where a link stands in its place: that is no folder
-    log, old = look.names(f"{folder}/{_LOG}"), look.names(f"{folder}/{OLD_COMMITS}")
+    if any(inspection.names(place) is None for place in (folder.split("/", 1)[0], folder)):
+        return _lost(inspection, folder)  # also where a link stands in its place: that is no folder
+    log, old = inspection.names(f"{folder}/{_LOG}"), inspection.names(f"{folder}/{OLD_COMMITS}")
     names = (log or frozenset()) | (old or frozenset())
     commits = {each for each in map(commit_version, names) if each is not None}
     checkpoints = {each for each in map(checkpoint_version, names) if each is not None}
     if not commits | checkpoints:
-        return _lost(look, folder)
+        return _lost(inspection, folder)
     newest = max(commits | checkpoints)
     if newest < seen_version:
         return ReplicaLostError(f"the table {folder} went back", version=newest, seen=seen_version)
-    base = _newest_checkpoint(look, folder, checkpoints)
+    base = _newest_checkpoint(inspection, folder, checkpoints)
     files = [f"{base:020d}{CHECKPOINT}"] if base >= 0 else []
     files += [f"{version:020d}.json" for version in range(base + 1, newest + 1)]
     # A checkpoint without its commit: its maker had seen commits that the disk lost since.
@@ -181,8 +187,8 @@ def table_flaw(
     found: dict[str, str] = {}
     for name in files:
         try:
-            step = _step(_read(look, folder, name, log), f"{folder}/{_LOG}/{name}")
-        except OddFileError as error:
+            step = _step(_read(inspection, folder, name, log), f"{folder}/{_LOG}/{name}")
+        except UnsafeFileError as error:
             return CorruptLogError(error.message, **error.context)
         if isinstance(step, TableDamage):
             return CorruptLogError(step.sentence)
@@ -196,11 +202,11 @@ def _has_headers(step: TableCommit | TableCheckpoint) -> bool:
     return all(file.values.keys() == HEADER for file in added)
 
 
-def _newest_checkpoint(look: Look, folder: str, checkpoints: set[int]) -> int:
+def _newest_checkpoint(inspection: RootInspection, folder: str, checkpoints: set[int]) -> int:
     """Return the version of the newest that is not empty, or -1: a power cut keeps the name of one
     and not its bytes."""
     for version in sorted(checkpoints, reverse=True):
-        if look.size(f"{folder}/{_LOG}/{version:020d}{CHECKPOINT}") != 0:
+        if inspection.size(f"{folder}/{_LOG}/{version:020d}{CHECKPOINT}") != 0:
             return version
     return -1
 
@@ -216,11 +222,11 @@ def _step(content: bytes, path: str) -> TableStep:
     return TableDamage(version=step.version, sentence=f"a header in {path} is none of a segment's")
 
 
-def _lost(look: Look, folder: str) -> ReplicaLostError:
+def _lost(inspection: RootInspection, folder: str) -> ReplicaLostError:
     """Return that there is no table; the folders above it are there, as far as they can be."""
     place = ""
     for part in f"{folder}/{_LOG}".split("/"):
-        names = look.names(place)
+        names = inspection.names(place)
         if names is None or part not in names:
             where = f"{place or 'the root'} has no {part}"
             return ReplicaLostError(f"there is no table {folder}: {where}")
@@ -228,12 +234,12 @@ def _lost(look: Look, folder: str) -> ReplicaLostError:
     return ReplicaLostError(f"there is no table {folder}: its log is empty")
 
 
-def _read(look: Look, folder: str, name: str, log: frozenset[str] | None) -> bytes:
+def _read(inspection: RootInspection, folder: str, name: str, log: frozenset[str] | None) -> bytes:
     """Return the bytes of a file of the log that was listed; it may have become old since."""
     places = [OLD_COMMITS, _LOG] if log is None or name not in log else [_LOG, OLD_COMMITS]
     for place in places:
         bytes_max = CHECKPOINT_BYTES_MAX if name.endswith(CHECKPOINT) else COMMIT_BYTES_MAX
-        content = look.read(f"{folder}/{place}/{name}", bytes_max)
+        content = inspection.read(f"{folder}/{place}/{name}", bytes_max)
         if content is not None:
             return content
     raise KafkaStorageError(f"{folder}/{_LOG}/{name} went while it was looked at: try again")
@@ -258,7 +264,11 @@ def identity_flaw(
 
 
 def file_flaw(
-    look: Look, folder: str, name: str, size_bytes: int, flaw_of: Callable[[bytes], str | None]
+    inspection: RootInspection,
+    folder: str,
+    name: str,
+    size_bytes: int,
+    flaw_of: Callable[[bytes], str | None],
 ) -> CorruptLogError | None:
     """Return what is wrong with a file of a replica that must have `size_bytes`; None: nothing.
 
@@ -268,9 +278,9 @@ def file_flaw(
         KafkaStorageError: The file went while it was looked at.
     """
     path = f"{folder}/{name}"
-    size = look.size(path)
+    size = inspection.size(path)
     if size is None:
-        names = look.names(folder)
+        names = inspection.names(folder)
         if names is not None and name in names:
             raise KafkaStorageError(f"{path} went while it was looked at: try again")
         return CorruptLogError(f"the file {name} is missing from the folder {folder}")
@@ -279,8 +289,8 @@ def file_flaw(
     if size > SEGMENT_BYTES_MAX:
         return CorruptLogError(f"the file {path} is larger than it can be", size_bytes=size)
     try:
-        content = look.read(path, size)
-    except OddFileError as error:
+        content = inspection.read(path, size)
+    except UnsafeFileError as error:
         return CorruptLogError(error.message, **error.context)
     if content is None:
         raise KafkaStorageError(f"{path} went while it was looked at: try again")

@@ -9,7 +9,7 @@ from typing import Final
 from kafka_on_spark.audit.metadata.orphans import FoundTable
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import BrokerId, DirectoryId, ReplicaUuid, TopicId
-from kafka_on_spark.storage.calls.deadlines import look_seconds, within
+from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.roots.root_identity import check_directory
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
 
@@ -71,10 +71,12 @@ def _remove_table(
         and name == f"{table.partition}-{table.replica_uuid}"
     )
     # A link could lead out of the root (FAULTS S2).
-    is_link = within(root, lambda: os.path.islink(f"{root}/{topic_folder}"), look_seconds(root))
+    is_link = within(
+        root, lambda: os.path.islink(f"{root}/{topic_folder}"), short_call_seconds(root)
+    )
     if not is_named or is_link:
         raise KafkaStorageError(f"{table.path} is not where a replica's folder would be")
     RootFiles(root, options).delete(table.path)
     if is_local(root):
         with suppress(OSError):  # it has others
-            within(root, lambda: os.rmdir(f"{root}/{topic_folder}"), look_seconds(root))
+            within(root, lambda: os.rmdir(f"{root}/{topic_folder}"), short_call_seconds(root))

@@ -66,7 +66,7 @@ def _header(batch: Batch, base_offset: int, place: int) -> dict[str, str | None]
     }
 
 
-def _placed(batch: Batch) -> Iterable[tuple[Segment, dict[str, str | None]]]:
+def _with_headers(batch: Batch) -> Iterable[tuple[Segment, dict[str, str | None]]]:
     """Yield each segment with its header."""
     base_offset = int(batch.base_offset)
     for place, segment in enumerate(batch.segments):
@@ -76,7 +76,7 @@ def _placed(batch: Batch) -> Iterable[tuple[Segment, dict[str, str | None]]]:
 
 def add_actions(batch: Batch) -> Iterable[AddAction]:
     """Yield the actions that add a batch's segments to a table."""
-    for segment, header in _placed(batch):
+    for segment, header in _with_headers(batch):
         yield AddAction(
             path=segment.path,
             size=segment.size_bytes,
@@ -89,7 +89,7 @@ def add_actions(batch: Batch) -> Iterable[AddAction]:
 
 def remove_actions(batch: Batch) -> Iterable[RemoveAction]:
     """Yield the actions that take a batch's segments out of a table."""
-    for segment, header in _placed(batch):
+    for segment, header in _with_headers(batch):
         yield RemoveAction(segment.path, True, batch.appended_at_ms, segment.size_bytes, header)
 
 
@@ -162,7 +162,9 @@ def rows_of(files: pa.Table) -> list[Row]:
         return []
     try:
         columns = [
-            _plain(files.column(name)) if name in files.column_names else [None] * files.num_rows
+            _column_values(files.column(name))
+            if name in files.column_names
+            else [None] * files.num_rows
             for name in _FILE_COLUMNS
         ]
         rows = map(Row._make, zip(*columns, strict=True))
@@ -171,7 +173,7 @@ def rows_of(files: pa.Table) -> list[Row]:
         raise CorruptLogError(f"a file has no batch header: {error}") from error
 
 
-def _plain(column: pa.ChunkedArray) -> list[Any]:
+def _column_values(column: pa.ChunkedArray) -> list[Any]:
     if pa.types.is_timestamp(column.type):
         column = column.cast(TIMESTAMP).cast(pa.int64())
     values: list[Any] = column.to_pylist()

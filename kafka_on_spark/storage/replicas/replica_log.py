@@ -27,9 +27,14 @@ from kafka_on_spark.log.state import (
 )
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.storage.calls.deadlines import RootHangsError, within
-from kafka_on_spark.storage.calls.failures import failing, is_denied, understanding
+from kafka_on_spark.storage.calls.failures import failing, is_denied, parsing
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
-from kafka_on_spark.storage.replicas.evidence import EVIDENCE, identity_flaw, look_at, table_flaw
+from kafka_on_spark.storage.replicas.evidence import (
+    EVIDENCE,
+    identity_flaw,
+    inspect_root,
+    table_flaw,
+)
 from kafka_on_spark.storage.replicas.replica_headers import (
     HEADER_SCHEMA,
     TABLE_SCHEMA,
@@ -129,7 +134,7 @@ class DeltaReplicaLog:
             try:
                 if not self._is_checked:
                     return self._load()
-                with look_at(self._address.root, self._address.directory_id, self._options):
+                with inspect_root(self._address.root, self._address.directory_id, self._options):
                     state = self._load()
                 self._is_checked = False
                 return state
@@ -154,23 +159,23 @@ class DeltaReplicaLog:
         folder = replica_folder(address).removeprefix(f"{address.root}/")
         expected = configuration_of(address.identity)
         flaw: KafkaOnSparkError | None
-        with look_at(address.root, address.directory_id, self._options) as look:
+        with inspect_root(address.root, address.directory_id, self._options) as inspection:
             flaw = table_flaw(
-                look, folder, seen_version=self._delta.version, configuration=expected
+                inspection, folder, seen_version=self._delta.version, configuration=expected
             )
             if flaw is None:
-                flaw = self._flaw_anew()
+                flaw = self._flaw_on_second_read()
         if flaw is None:
             kind = RootAccessDeniedError if is_denied(claim) else KafkaStorageError
             flaw = kind(
                 f"the table at {self._delta.uri} could not be read just now, and nothing was found"
                 f" to be wrong with it: {claim.message}"
             )
-        self._delta.forget()
+        self._delta.reopen_next_time()
         self._state, self._checked = None, None
         return flaw
 
-    def _flaw_anew(self) -> KafkaOnSparkError | None:
+    def _flaw_on_second_read(self) -> KafkaOnSparkError | None:
         """Return what is wrong with what the log's files say, whose bytes can all be read."""
         log = DeltaReplicaLog(self._address, self._options)
         try:
@@ -204,7 +209,7 @@ class DeltaReplicaLog:
             LOG_START_OFFSET, LOG_END_OFFSET, LEADER_EPOCH, CHAIN_HIGH, CHAIN_LOW, PRODUCER_COUNT
         )
         files = self._delta.active_files()
-        with understanding(f"the table at {self._delta.uri}"):
+        with parsing(f"the table at {self._delta.uri}"):
             rows = rows_of(files)
             before = chain.from_halves(high, low)
             same, kept = self._unchanged(rows, before)

@@ -24,7 +24,7 @@ class DeltaReplicaStore:
     def open(self, address: ReplicaAddress) -> DeltaReplicaLog:
         """Return the log at `address`; nothing is read yet."""
         with self._lock:
-            return self._keep(
+            return self._remember(
                 address, self._open.get(address) or DeltaReplicaLog(address, self._options)
             )
 
@@ -36,7 +36,7 @@ class DeltaReplicaStore:
         log = DeltaReplicaLog(address, self._options, is_checked=True)
         with self._lock:
             is_room = address in self._open or len(self._open) < HANDLES_MAX
-            return self._keep(address, log) if is_room else log
+            return self._remember(address, log) if is_room else log
 
     def create(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
         """Make an empty table fenced at `leader_epoch`, or find what an earlier try has made.
@@ -45,9 +45,9 @@ class DeltaReplicaStore:
         """
         made = DeltaReplicaLog.create(address, self._options, leader_epoch=leader_epoch)
         with self._lock:
-            self._keep(address, made)
+            self._remember(address, made)
 
-    def _keep(self, address: ReplicaAddress, log: DeltaReplicaLog) -> DeltaReplicaLog:
+    def _remember(self, address: ReplicaAddress, log: DeltaReplicaLog) -> DeltaReplicaLog:
         self._open[address] = log
         self._open.move_to_end(address)
         if len(self._open) > HANDLES_MAX:

@@ -28,11 +28,11 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.ports import ReplicaAddress
-from kafka_on_spark.storage.calls.deadlines import begin, look_seconds, within
+from kafka_on_spark.storage.calls.deadlines import begin, short_call_seconds, within
 from kafka_on_spark.storage.calls.failures import ABSENT, storage_error
 from kafka_on_spark.storage.calls.limits import SEGMENT_BYTES_MAX
-from kafka_on_spark.storage.replicas.evidence import file_flaw, look_at
-from kafka_on_spark.storage.roots.local_files import OddFileError
+from kafka_on_spark.storage.replicas.evidence import file_flaw, inspect_root
+from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.parquet_files import read_parquet
 from kafka_on_spark.storage.roots.root_identity import check_directory
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
@@ -134,7 +134,7 @@ def _pieces_of(address: ReplicaAddress, segment: Segment, options: StorageOption
         yield from _checked(
             segment, RootFiles(address.root, options).pieces(path, bytes_max_of(segment))
         )
-    except (_NotTheSegmentError, OddFileError, *ABSENT) as claim:
+    except (_NotTheSegmentError, UnsafeFileError, *ABSENT) as claim:
         raise _segment_error(address, segment, options) from claim
 
 
@@ -164,9 +164,9 @@ def _segment_error(
         KafkaStorageError: The root is another disk or none, or does not answer.
     """
     folder = replica_folder(address).removeprefix(f"{address.root}/")
-    with look_at(address.root, address.directory_id, options) as look:
+    with inspect_root(address.root, address.directory_id, options) as inspection:
         flaw = file_flaw(
-            look,
+            inspection,
             folder,
             segment.path,
             segment.size_bytes,
@@ -210,7 +210,7 @@ def read_segment(
     path = f"{replica_folder(address)}/{segment.path}"
     try:
         content = RootFiles(address.root, options).read(path, bytes_max_of(segment))
-    except OddFileError as claim:
+    except UnsafeFileError as claim:
         raise _segment_error(address, segment, options) from claim
     if content is None or len(content) != segment.size_bytes:
         raise _segment_error(address, segment, options)
@@ -254,12 +254,12 @@ def _begun(
 
 
 def _put(address: ReplicaAddress, name: str, content: Any, options: StorageOptions) -> None:
-    make_folder(address, options)
+    create_folder(address, options)
     path = f"{replica_folder(address)}/{name}"
     RootFiles(address.root, options).write(path, content, is_flushed=address.is_flushed)
 
 
-def make_folder(address: ReplicaAddress, options: StorageOptions) -> None:
+def create_folder(address: ReplicaAddress, options: StorageOptions) -> None:
     """Make a local replica's folder, if its root is the disk that the address names.
 
     Raises:
@@ -278,11 +278,11 @@ def _make_folder(address: ReplicaAddress, options: StorageOptions) -> None:
             f"{link} is a link: put the folder itself in its place, a replica lies on its broker's"
             " root"
         )
-    if within(root, lambda: os.path.isdir(folder), look_seconds(root)):
+    if within(root, lambda: os.path.isdir(folder), short_call_seconds(root)):
         return
     check_directory(root, address.directory_id, options)
     try:
-        within(root, lambda: _make_missing(folder), look_seconds(root))
+        within(root, lambda: _make_missing(folder), short_call_seconds(root))
     except OSError as error:
         raise storage_error(error, f"make {folder}") from error
     if address.is_flushed:
@@ -304,7 +304,7 @@ def link_to(address: ReplicaAddress) -> str | None:
     folder = replica_folder(address)
     way = (os.path.dirname(folder), folder, f"{folder}/_delta_log")
     root = address.root
-    links = within(root, lambda: list(filter(os.path.islink, way)), look_seconds(root))
+    links = within(root, lambda: list(filter(os.path.islink, way)), short_call_seconds(root))
     return links[0] if links else None
 
 
@@ -349,7 +349,7 @@ class FileSegmentStore:
         segments: Sequence[Segment],
         names: Sequence[str] | None,
     ) -> None:
-        make_folder(target, self._options)
+        create_folder(target, self._options)
         targets = RootFiles(target.root, self._options)
         folder = replica_folder(target)
         missing = []
@@ -383,6 +383,6 @@ class FileSegmentStore:
         try:
             for _ in _checked(segment, targets.pieces(path, bytes_max_of(segment))):
                 pass
-        except (_NotTheSegmentError, OddFileError, *ABSENT):
+        except (_NotTheSegmentError, UnsafeFileError, *ABSENT):
             return False
         return True

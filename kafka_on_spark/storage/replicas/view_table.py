@@ -18,7 +18,7 @@ from uuid import uuid4
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.read.view_plan import FindSize, ViewFile
-from kafka_on_spark.storage.calls.deadlines import look_seconds, within
+from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.replicas.replica_headers import iso
 from kafka_on_spark.storage.replicas.segments import replica_folder
 from kafka_on_spark.storage.roots.roots import (
@@ -78,7 +78,7 @@ def write_view_table(
     log = f"{folder}/_delta_log"
     if is_local(folder):
         try:
-            within(folder, partial(_make_folders, folder, log), look_seconds(folder))
+            within(folder, partial(_make_folders, folder, log), short_call_seconds(folder))
         except OSError as error:
             raise KafkaStorageError(f"can't make {log}: {reason(error)}") from error
     content = "\n".join(json.dumps(each) for each in actions).encode()
@@ -181,7 +181,7 @@ def sizes_in(root: str, folder: str, options: StorageOptions) -> dict[str, int]:
     kinds = OSError if is_local(folder) else Exception
     try:
         if is_local(folder):
-            return within(root, partial(_local_sizes, folder), look_seconds(root))
+            return within(root, partial(_local_sizes, folder), short_call_seconds(root))
         found = filesystem(folder, options).ls(folder, detail=True)
     except (FileNotFoundError, NotADirectoryError):
         return {}

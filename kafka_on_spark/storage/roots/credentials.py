@@ -54,7 +54,7 @@ def names_in_environment() -> dict[str, str]:
     return names
 
 
-def name_in(options: Mapping[str, str]) -> str | None:
+def credentials_name_in(options: Mapping[str, str]) -> str | None:
     """Return the name of credentials that options (small letters) give, or None."""
     if options.get(OPTION) is not None:
         return options[OPTION]
@@ -62,14 +62,14 @@ def name_in(options: Mapping[str, str]) -> str | None:
     return None if profile is None else f"profile:{profile}"
 
 
-def looked_up(given: Mapping[str, str], url: str) -> dict[str, str]:
+def resolve_credentials(given: Mapping[str, str], url: str) -> dict[str, str]:
     """Return options with what the credentials that they name stand for; their own win.
 
     Raises:
         KafkaStorageError: There are no such credentials here, or others would be mixed in.
     """
     options = {name.lower(): text for name, text in given.items()}
-    name = name_in(options)
+    name = credentials_name_in(options)
     for each in (OPTION, *_PROFILE_NAMES):
         options.pop(each, None)
     if name is None:

@@ -15,9 +15,9 @@ from uuid import uuid4
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.calls.deadlines import (
     READ_BYTES_A_SECOND,
-    gets_on,
-    look_seconds,
-    work_seconds,
+    extend_deadline,
+    long_call_seconds,
+    short_call_seconds,
 )
 
 _PIECE_BYTES: Final = 2**20
@@ -28,7 +28,7 @@ _WRITE_BYTES: Final = 2**24
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
-class OddFileError(KafkaStorageError):
+class UnsafeFileError(KafkaStorageError):
     """What stands in a file's place is none, or larger than any such file: none of it was read."""
 
 
@@ -36,7 +36,7 @@ def open_regular(path: str, folder: int | None = None) -> tuple[int, int]:
     """Open a file to read; return its descriptor and its size.
 
     Raises:
-        OddFileError: It is no regular file.
+        UnsafeFileError: It is no regular file.
     """
     descriptor = os.open(path, _READ, dir_fd=folder)
     try:
@@ -50,12 +50,12 @@ def size_of(path: str) -> int:
     """Return a file's size.
 
     Raises:
-        OddFileError: It is no regular file.
+        UnsafeFileError: It is no regular file.
     """
     return _size(os.stat(path, follow_symlinks=False), path)
 
 
-def local_refusal(folder: str) -> str | None:
+def local_write_refusal(folder: str) -> str | None:
     """Return why this process can't write to a folder, None if it can, or it is not there."""
     if os.access(folder, os.W_OK | os.X_OK, effective_ids=True) or not os.path.isdir(folder):
         return None
@@ -67,7 +67,7 @@ def sizes_in(folder: str) -> dict[str, int]:
     """Return the sizes of the files in a folder.
 
     Raises:
-        OddFileError: One is neither a folder nor a regular file.
+        UnsafeFileError: One is neither a folder nor a regular file.
     """
     sizes = {}
     with os.scandir(folder) as entries:
@@ -81,7 +81,7 @@ def sizes_in(folder: str) -> dict[str, int]:
 
 def _size(found: os.stat_result, path: str) -> int:
     if not S_ISREG(found.st_mode):
-        raise OddFileError(f"{path} is no regular file")
+        raise UnsafeFileError(f"{path} is no regular file")
     return found.st_size
 
 
@@ -89,10 +89,10 @@ def check_size(size_bytes: int, bytes_max: int, path: str) -> None:
     """Check that a file may be read.
 
     Raises:
-        OddFileError: It is larger than any such file is.
+        UnsafeFileError: It is larger than any such file is.
     """
     if size_bytes > bytes_max:
-        raise OddFileError(
+        raise UnsafeFileError(
             f"{path} is larger than it can be", size_bytes=size_bytes, bytes_max=bytes_max
         )
 
@@ -101,12 +101,12 @@ def read_local(path: str, bytes_max: int, folder: int | None = None) -> bytes:
     """Return a file's bytes; of a path below the open `folder`, if that is given.
 
     Raises:
-        OddFileError: It is no regular file, or larger than `bytes_max`.
+        UnsafeFileError: It is no regular file, or larger than `bytes_max`.
     """
     descriptor, size = open_regular(path, folder)
     try:
         check_size(size, bytes_max, path)
-        gets_on(look_seconds(path) + size / READ_BYTES_A_SECOND)
+        extend_deadline(short_call_seconds(path) + size / READ_BYTES_A_SECOND)
         # One byte more: a file that is being written may grow. One read gives two gigabytes.
         content = os.read(descriptor, size + 1)
         while len(content) != size and len(content) <= bytes_max:
@@ -124,7 +124,7 @@ def local_pieces(path: str, bytes_max: int) -> Iterator[memoryview]:
     """Yield a file's bytes in order, the next in place of the last.
 
     Raises:
-        OddFileError: It is no regular file, or larger than `bytes_max`.
+        UnsafeFileError: It is no regular file, or larger than `bytes_max`.
     """
     # One piece that stays in the processor's cache: a third faster than a file as a whole.
     descriptor, size = open_regular(path)
@@ -146,7 +146,7 @@ def write_temporary(path: str, pieces: Iterable[Any], *, is_flushed: bool) -> st
             for piece in pieces:
                 view = memoryview(piece)
                 while view:
-                    gets_on(work_seconds(path))
+                    extend_deadline(long_call_seconds(path))
                     view = view[file.write(view[:_WRITE_BYTES]) :]
             if is_flushed:
                 os.fsync(file.fileno())

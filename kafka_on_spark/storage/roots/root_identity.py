@@ -28,10 +28,10 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import BrokerId, DirectoryId, check_whole_number
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
-from kafka_on_spark.storage.calls.deadlines import look_seconds, within
+from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.limits import SMALL_FILE_BYTES_MAX
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
-from kafka_on_spark.storage.roots.local_files import OddFileError
+from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
 
 META_PROPERTIES: Final = "meta.properties"
@@ -81,7 +81,7 @@ def read_properties(root: str, options: StorageOptions) -> bytes | None:
     path = f"{root}/{META_PROPERTIES}"
     try:
         return RootFiles(root, options).read(path, SMALL_FILE_BYTES_MAX)
-    except OddFileError as error:
+    except UnsafeFileError as error:
         raise InvalidRootError(f"{error.message}: give a root of this cluster") from error
 
 
@@ -155,7 +155,7 @@ def prepare_root(
         DuplicateBrokerRegistrationError: It belongs to another broker.
     """
     try:
-        make_root(root)
+        create_root(root)
         found = read_identity(root, options)
         if found is None:
             _put_and_delete(root, options)
@@ -194,14 +194,14 @@ def check_owner(found: RootIdentity, root: str, cluster_id: str, broker_id: Brok
 
 
 @contextmanager
-def answering(root: str) -> Iterator[None]:
+def reporting_as_invalid_root(root: str) -> Iterator[None]:
     """Say of a look at what is to be a root why it can't be one.
 
     Raises:
         InvalidRootError: It does not answer, or is a file.
     """
     try:
-        if is_local(root) and within(root, partial(_is_file, root), look_seconds(root)):
+        if is_local(root) and within(root, partial(_is_file, root), short_call_seconds(root)):
             raise InvalidRootError(f"{root} can't be a root: it is a file; give a folder")
         yield
     except KafkaStorageError as error:
@@ -221,7 +221,7 @@ def check_reachable(root: str, options: StorageOptions) -> RootIdentity | None:
     Raises:
         InvalidRootError: It does not answer, or is a file.
     """
-    with answering(root):
+    with reporting_as_invalid_root(root):
         return read_identity(root, options)
 
 
@@ -254,7 +254,7 @@ def check_mode(mode: object) -> None:
         )
 
 
-def make_root(root: str, mode: int = ROOT_MODE) -> None:
+def create_root(root: str, mode: int = ROOT_MODE) -> None:
     """Make a root's folder, of exactly that mode, if it is a local one that is not there.
 
     Raises:
@@ -263,7 +263,7 @@ def make_root(root: str, mode: int = ROOT_MODE) -> None:
     if not is_local(root):
         return
     try:
-        within(root, partial(_make_root, root, mode), look_seconds(root))
+        within(root, partial(_make_root, root, mode), short_call_seconds(root))
         flush([os.path.dirname(root)])
     except OSError as error:
         raise InvalidRootError(

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from kafka_on_spark.errors import InvalidRootError
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.storage.calls.deadlines import look_seconds, within
+from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.roots.roots import is_local
 
 # Two names of one kind of store.
@@ -66,7 +66,7 @@ def _check_apart(broker_id: BrokerId, root: str, taken: Mapping[str, str]) -> No
 def _place(root: str) -> tuple[str, ...]:
     """Return the way to a root, from the top; links of this machine are followed."""
     if is_local(root):
-        return within(root, lambda: Path(root).resolve().parts, look_seconds(root))
+        return within(root, lambda: Path(root).resolve().parts, short_call_seconds(root))
     parts = urlsplit(root)
     folders = [each for each in parts.path.split("/") if each]
     return (_ALIASES.get(parts.scheme, parts.scheme), parts.netloc, *folders)

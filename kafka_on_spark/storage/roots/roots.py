@@ -14,13 +14,18 @@ from typing import Any, Final, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from kafka_on_spark.errors import InvalidRootError, KafkaStorageError
-from kafka_on_spark.storage.calls.deadlines import gets_on, look_seconds, within, work_seconds
+from kafka_on_spark.storage.calls.deadlines import (
+    extend_deadline,
+    long_call_seconds,
+    short_call_seconds,
+    within,
+)
 from kafka_on_spark.storage.calls.failures import ABSENT, storage_error
 from kafka_on_spark.storage.calls.failures import reason as reason
 from kafka_on_spark.storage.roots.local_files import (
     check_size,
     local_pieces,
-    local_refusal,
+    local_write_refusal,
     read_local,
     size_of,
     sizes_in,
@@ -36,7 +41,7 @@ DELETE_SECONDS: Final = 600.0
 """A replica's folder may hold a hundred thousand files."""
 
 # Letters that a store's client or a URL's reader takes for something else than themselves.
-_ODD: Final = re.compile(r"[*?\[\]\\\s]")
+_AMBIGUOUS: Final = re.compile(r"[*?\[\]\\\s]")
 
 
 def normalize(root: object) -> str:
@@ -91,7 +96,7 @@ def _check_url(parts: SplitResult) -> None:
             " such as s3://…, gs://… or abfss://…"
         )
     # The log would be written to the folder that `..` leads to, and segments to one of that name.
-    if {"", ".", ".."} & set(parts.path.split("/")[1:]) or _ODD.search(parts.path):
+    if {"", ".", ".."} & set(parts.path.split("/")[1:]) or _AMBIGUOUS.search(parts.path):
         raise InvalidRootError(
             f"{parts.geturl()!r} can't be a root: give a path without empty names, '.', '..',"
             " blanks, '*', '[' and ']'"
@@ -133,7 +138,7 @@ class RootFiles:
     options: StorageOptions
 
     @contextmanager
-    def _answering(self, verb: str, path: str) -> Iterator[None]:
+    def _translating_errors(self, verb: str, path: str) -> Iterator[None]:
         # A store's client raises errors of its own, which are no OSErrors.
         kinds = OSError if is_local(path) else Exception
         try:
@@ -149,21 +154,21 @@ class RootFiles:
         """Return a file's bytes, or None if there is no such file.
 
         Raises:
-            OddFileError: It has more than `bytes_max`, or is no regular file.
+            UnsafeFileError: It has more than `bytes_max`, or is no regular file.
         """
         try:
-            return self._look(path, lambda: self._read(path, bytes_max))
+            return self._within_short(path, lambda: self._read(path, bytes_max))
         except ABSENT:
             return None
 
-    def _look(self, path: str, look: Callable[[], T]) -> T:
-        return within(self.url, look, look_seconds(path))
+    def _within_short(self, path: str, look: Callable[[], T]) -> T:
+        return within(self.url, look, short_call_seconds(path))
 
-    def _work(self, path: str, work: Callable[[], T]) -> T:
-        return within(self.url, work, work_seconds(path))
+    def _within_long(self, path: str, work: Callable[[], T]) -> T:
+        return within(self.url, work, long_call_seconds(path))
 
     def _read(self, path: str, bytes_max: int) -> bytes:
-        with self._answering("read", path):
+        with self._translating_errors("read", path):
             if is_local(path):
                 return read_local(path, bytes_max)
             return read_object(filesystem(path, self.options), path, bytes_max)
@@ -173,14 +178,14 @@ class RootFiles:
 
         Raises:
             FileNotFoundError: There is no such file.
-            OddFileError: It has more than `bytes_max`, or is no regular file.
+            UnsafeFileError: It has more than `bytes_max`, or is no regular file.
         """
         if not is_local(path):
-            yield self._look(path, lambda: self._read(path, bytes_max))
+            yield self._within_short(path, lambda: self._read(path, bytes_max))
             return
-        with self._answering("read", path):
+        with self._translating_errors("read", path):
             pieces = local_pieces(path, bytes_max)
-            while (piece := self._look(path, lambda: next(pieces, None))) is not None:
+            while (piece := self._within_short(path, lambda: next(pieces, None))) is not None:
                 yield piece
 
     def write(self, path: str, content: Any, *, is_flushed: bool = True) -> None:
@@ -201,28 +206,28 @@ class RootFiles:
         written: list[tuple[str, str]] = []
         try:
             for path, pieces in files:
-                self._work(path, partial(self._write, path, pieces, written))
+                self._within_long(path, partial(self._write, path, pieces, written))
             if is_flushed:
                 flush(temporary for temporary, _ in written)
             while written:
-                self._work(written[-1][1], partial(self._name, *written[-1]))
+                self._within_long(written[-1][1], partial(self._name, *written[-1]))
                 written.pop()
         finally:
             for temporary, _ in written:  # on a full disk their space is needed
                 # The disk may be gone or hang; what failed is raised already.
                 with suppress(OSError, KafkaStorageError):
-                    self._look(temporary, partial(os.unlink, temporary))
+                    self._within_short(temporary, partial(os.unlink, temporary))
 
     def _name(self, temporary: str, path: str) -> None:
         try:
-            with self._answering("write", path):
+            with self._translating_errors("write", path):
                 os.rename(temporary, path)
         except (*ABSENT, FileExistsError) as error:  # the disk went since it was flushed
             raise storage_error(error, f"write {path}") from error
 
     def _write(self, path: str, pieces: Iterable[Any], written: list[tuple[str, str]]) -> None:
         try:
-            with self._answering("write", path):
+            with self._translating_errors("write", path):
                 if is_local(path):
                     written.append((write_temporary(path, pieces, is_flushed=False), path))
                 else:
@@ -235,11 +240,11 @@ class RootFiles:
 
         On a local disk its folder is made, but not the folder's parent.
         """
-        return self._work(path, lambda: self._write_if_absent(path, content))
+        return self._within_long(path, lambda: self._write_if_absent(path, content))
 
     def _write_if_absent(self, path: str, content: bytes) -> bool:
         try:
-            with self._answering("write", path):
+            with self._translating_errors("write", path):
                 if is_local(path):
                     return _link_local(path, content)
                 filesystem(path, self.options).pipe_file(path, content, mode="create")
@@ -262,24 +267,26 @@ class RootFiles:
         """Return a file's size, or None if there is no such file.
 
         Raises:
-            OddFileError: It is no regular file.
+            UnsafeFileError: It is no regular file.
         """
         return self.sizes_of((path,))[0]
 
     def sizes_of(self, paths: Sequence[str]) -> list[int | None]:
         """Return the sizes of several files, in order, by one look; as `size` does of one."""
-        return self._look(paths[0], lambda: [self._size(path) for path in paths])
+        return self._within_short(paths[0], lambda: [self._size(path) for path in paths])
 
     def _size(self, path: str) -> int | None:
         try:
             if is_local(path):
                 return size_of(path)
-            with self._answering("look at", path):
+            with self._translating_errors("look at", path):
                 found: int = filesystem(path, self.options).info(path)["size"]
                 return found
         except ABSENT:
             return None
-        except OSError as error:  # of this machine: the hottest path is without `_answering`
+        except (
+            OSError
+        ) as error:  # of this machine: the hottest path is without `_translating_errors`
             raise storage_error(error, f"look at {path}", self.options) from self.options.shown(
                 error
             )
@@ -288,36 +295,36 @@ class RootFiles:
         """Return the sizes of the files in a folder of this machine; none if there is none.
 
         Raises:
-            OddFileError: One is neither a folder nor a regular file.
+            UnsafeFileError: One is neither a folder nor a regular file.
         """
         try:
-            with self._answering("list", path):
-                return self._look(path, lambda: sizes_in(path))
+            with self._translating_errors("list", path):
+                return self._within_short(path, lambda: sizes_in(path))
         except ABSENT:
             return {}
 
     def delete(self, path: str) -> None:
         """Delete a file or folder of ours, such as a probe's; no error if it is gone."""
-        with suppress(FileNotFoundError), self._answering("delete", path):
+        with suppress(FileNotFoundError), self._translating_errors("delete", path):
             # A folder of many files takes its time: how long, nobody knows before.
             delete = partial(filesystem(path, self.options).rm, path, recursive=True)
             within(self.url, delete, DELETE_SECONDS)
 
-    def refusal_to_write(self, path: str) -> str | None:
+    def write_refusal(self, path: str) -> str | None:
         """Return why this process can't write to a folder of this machine; None if it can."""
         if not is_local(path):
             return None
-        return self._look(path, lambda: local_refusal(path))
+        return self._within_short(path, lambda: local_write_refusal(path))
 
     def names(self, path: str) -> list[str]:
         """Return the names in a folder, sorted; none if there is no such folder."""
         try:
-            return self._look(path, lambda: self._names(path))
+            return self._within_short(path, lambda: self._names(path))
         except ABSENT:
             return []
 
     def _names(self, path: str) -> list[str]:
-        with self._answering("list", path):
+        with self._translating_errors("list", path):
             if is_local(path):  # A long Delta log has ten thousand.
                 return sorted(os.listdir(path))
             found = filesystem(path, self.options).ls(path, detail=False)
@@ -347,14 +354,14 @@ def flush(paths: Iterable[str]) -> None:
     """
     for path in paths:
         if is_local(path):
-            within(path, partial(_flush, path), work_seconds(path))
+            within(path, partial(_flush, path), long_call_seconds(path))
 
 
 def _flush(path: str) -> None:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         try:
-            gets_on(work_seconds(path, os.fstat(descriptor).st_size))
+            extend_deadline(long_call_seconds(path, os.fstat(descriptor).st_size))
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -366,7 +373,7 @@ def read_object(store: Any, path: str, bytes_max: int) -> bytes:
     """Return an object's bytes.
 
     Raises:
-        OddFileError: They are more than `bytes_max`, of which no more is fetched.
+        UnsafeFileError: They are more than `bytes_max`, of which no more is fetched.
     """
     try:
         content: bytes = store.cat_file(path, start=0, end=bytes_max + 1)

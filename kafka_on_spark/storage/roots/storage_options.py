@@ -15,9 +15,9 @@ from kafka_on_spark.storage.roots.credentials import (
 )
 from kafka_on_spark.storage.roots.credentials import (
     check_name,
-    looked_up,
-    name_in,
+    credentials_name_in,
     names_in_environment,
+    resolve_credentials,
 )
 
 # What these may say; anything else switches the conditional put off (DESIGN §2, GROUND §1.4).
@@ -34,7 +34,9 @@ _SECRET: Final = re.compile(
     "secret|token|password|sas|access_key(?!_id)|account_key|master_key|connection", re.IGNORECASE
 )
 # Who says one of these says who one is; the environment's names are not asked then.
-_WHO: Final = re.compile("key|secret|token|profile|credential|sas|account|password|client_id|skip_")
+_IDENTITY: Final = re.compile(
+    "key|secret|token|profile|credential|sas|account|password|client_id|skip_"
+)
 
 
 def is_local(url: str) -> bool:
@@ -75,9 +77,9 @@ class StorageOptions:
 
     def _scopes(self) -> list[Mapping[str, Any]]:
         nested = [each for each in self._options.values() if isinstance(each, Mapping)]
-        return [*nested, self._plain()]
+        return [*nested, self._unscoped()]
 
-    def _plain(self) -> dict[str, Any]:
+    def _unscoped(self) -> dict[str, Any]:
         return {
             name: each
             for name, each in self._options.items()
@@ -86,11 +88,13 @@ class StorageOptions:
 
     def _scope(self, url: str) -> Mapping[str, Any]:
         prefix = longest_prefix(self._options, url)
-        scope = self._plain() if prefix is None else self._options[prefix]
+        scope = self._unscoped() if prefix is None else self._options[prefix]
         if not isinstance(scope, Mapping):
-            plain = {name: each for name, each in self._plain().items() if not _says_who(name)}
+            plain = {
+                name: each for name, each in self._unscoped().items() if not _gives_identity(name)
+            }
             return {**plain, CREDENTIALS: scope}
-        if prefix is None and not any(map(_says_who, scope)):
+        if prefix is None and not any(map(_gives_identity, scope)):
             names = names_in_environment()
             named = longest_prefix(names, url)
             if named is not None:
@@ -106,7 +110,7 @@ class StorageOptions:
         if is_local(url):
             return {}
         scope = {name: str(text) for name, text in self._scope(url).items()}
-        options = looked_up(scope, url)
+        options = resolve_credentials(scope, url)
         check_safe(options)
         self._secrets.update(_secrets_of(options))
         return options
@@ -117,7 +121,7 @@ class StorageOptions:
         if is_local(url):
             return None
         scope = {name.lower(): str(text) for name, text in self._scope(url).items()}
-        return name_in(scope)
+        return credentials_name_in(scope)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Where it is unpickled, on an executor, the environment is another one: checked anew.
@@ -150,8 +154,8 @@ def _secrets_of(options: Mapping[str, Any]) -> set[str]:
     }
 
 
-def _says_who(name: str) -> bool:
-    return _WHO.search(name.lower()) is not None
+def _gives_identity(name: str) -> bool:
+    return _IDENTITY.search(name.lower()) is not None
 
 
 def _is_prefix(name: str) -> bool:
@@ -160,19 +164,19 @@ def _is_prefix(name: str) -> bool:
 
 def longest_prefix(prefixes: Iterable[str], url: str) -> str | None:
     """Return the longest of `prefixes` that `url` lies below, or None."""
-    place = f"{_one_name(url)}/"
+    place = f"{_canonical_scheme(url)}/"
     return max(
         (
             prefix
             for prefix in prefixes
-            if _is_prefix(prefix) and place.startswith(f"{_one_name(prefix.rstrip('/'))}/")
+            if _is_prefix(prefix) and place.startswith(f"{_canonical_scheme(prefix.rstrip('/'))}/")
         ),
         key=len,
         default=None,
     )
 
 
-def _one_name(url: str) -> str:
+def _canonical_scheme(url: str) -> str:
     return "s3" + url.removeprefix("s3a") if url.startswith("s3a:") else url
 
 

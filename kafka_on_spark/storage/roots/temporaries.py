@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.storage.calls.deadlines import look_seconds, within
+from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.delta.delta_files import log_folder
 from kafka_on_spark.storage.lock.queued_files import FOLDER as HANDED_IN
 from kafka_on_spark.storage.metadata.metadata_root import TABLE_PREFIX
@@ -62,7 +62,7 @@ def clean_metadata_root(root: str, table: str) -> int:
 
 def _removed(root: str, folder: str, names: re.Pattern[str]) -> int:
     with suppress(OSError, KafkaStorageError):  # it is gone, or its disk is away
-        return within(root, partial(_remove_in, folder, names), look_seconds(root))
+        return within(root, partial(_remove_in, folder, names), short_call_seconds(root))
     return 0
 
 

@@ -12,7 +12,7 @@ import pytest
 from kafka_on_spark.errors import ClusterClosedError, KafkaStorageError
 from kafka_on_spark.storage.calls import deadlines
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
-from kafka_on_spark.storage.calls.deadlines import RootLock, all_within, gets_on, within
+from kafka_on_spark.storage.calls.deadlines import RootLock, all_within, extend_deadline, within
 
 SHORT = 0.05
 
@@ -79,7 +79,7 @@ def test_a_long_touch_that_comes_on_is_no_hanging_one(monkeypatch: pytest.Monkey
             clock.now += SHORT / 2
             time.sleep(SHORT)  # the caller looks at the clock meanwhile
             if comes_on:
-                gets_on(SHORT)
+                extend_deadline(SHORT)
         return 8
 
     assert within("/a", lambda: read(comes_on=True), SHORT) == 8
