@@ -11,8 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kafka_on_spark.controller.brokers.broker_changes import elect_where_none
-from kafka_on_spark.controller.partitions.recovery import recover
+from kafka_on_spark.controller.partitions.recovery import elect_where_none, recover
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.log.batch import ProducerStamp
 from kafka_on_spark.service.append.append_checks import check_replicas

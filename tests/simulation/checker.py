@@ -8,7 +8,7 @@ from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from kafka_on_spark.controller.partitions.high_watermark import is_under_min_isr
+from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr
 from kafka_on_spark.ids import LOST, PartitionKey
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_on_spark.controller.commands.commands import Command, Draws
-from kafka_on_spark.controller.partitions.recovery import ReplicaInspection
+from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.errors import (
     NO_ERROR,
     UNKNOWN_SERVER_ERROR,

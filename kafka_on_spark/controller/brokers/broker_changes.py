@@ -3,89 +3,32 @@
 One event, one commit: the failover of 10,000 partitions is one batch of records.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from itertools import repeat
+from collections.abc import Iterable
 
-from kafka_on_spark.controller.partitions.election import Election, elect_leader, eligible_replicas
+from kafka_on_spark.controller.partitions.min_isr import min_isr_setting
+from kafka_on_spark.controller.partitions.partition_change import (
+    change_of_isr,
+    change_record,
+    change_records,
+    lost_change,
+)
+from kafka_on_spark.controller.partitions.recovery import elect_where_none
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import DuplicateBrokerRegistrationError
 from kafka_on_spark.ids import (
-    KEEP,
-    LOST,
     BrokerEpoch,
     BrokerId,
     DirectoryId,
-    Keep,
     PartitionKey,
-    TopicId,
 )
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.metadata.columns import fill
-from kafka_on_spark.metadata.image import MetadataImage, TopicImage
+from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import (
     BrokerChangeRecord,
     BrokerRecord,
-    PartitionChangeRecord,
     Record,
 )
-
-
-def change_record(
-    image: MetadataImage,
-    key: PartitionKey,
-    partition: PartitionRegistration,
-    change: PartitionChange,
-    cause: str,
-) -> PartitionChangeRecord:
-    """Return the record of `change`, with the epochs that it leads to; what it leads to holds."""
-    change = partition.completed(change)
-    partition.merge(change)
-    return _record(image.topics[key.topic_id].name, key, partition, change, cause)
-
-
-def _record(
-    topic: str,
-    key: PartitionKey,
-    partition: PartitionRegistration,
-    change: PartitionChange,
-    cause: str,
-) -> PartitionChangeRecord:
-    leader_epoch, partition_epoch = partition.epochs_after(change)
-    return PartitionChangeRecord(
-        topic_id=key.topic_id,
-        partition=key.partition,
-        change=change,
-        topic=topic,
-        leader_epoch=leader_epoch,
-        partition_epoch=partition_epoch,
-        cause=cause,
-    )
-
-
-def _records(
-    topic: TopicImage,
-    decided: Sequence[tuple[int, PartitionRegistration, PartitionChange]],
-    cause: str,
-) -> list[PartitionChangeRecord]:
-    """Return the records of changes to a topic's partitions, as `_record` makes them one by one."""
-    count = len(decided)
-    epochs = [partition.epochs_after(change) for _, partition, change in decided]
-    return fill(
-        PartitionChangeRecord,
-        {
-            "topic_id": repeat(topic.topic_id, count),
-            "partition": [number for number, _, _ in decided],
-            "change": [change for _, _, change in decided],
-            "topic": repeat(topic.name, count),
-            "leader_epoch": [leader_epoch for leader_epoch, _ in epochs],
-            "partition_epoch": [partition_epoch for _, partition_epoch in epochs],
-            "cause": repeat(cause, count),
-        },
-        count,
-    )
 
 
 def register_broker(
@@ -147,60 +90,6 @@ def _lose_replicas(image: MetadataImage, broker_id: BrokerId, cause: str) -> Ite
             yield change_record(image, key, partition, change, cause)
 
 
-def lost_change(
-    image: MetadataImage, partition: PartitionRegistration, broker_id: BrokerId
-) -> PartitionChange:
-    """Return the change that a bad replica leads to (DESIGN §8).
-
-    Its directory becomes lost and it leaves ISR and ELR; if it led, another takes over. The
-    last member of the ISR stays in it: the partition is offline rather than lose records.
-    """
-    place = partition.replicas.index(broker_id)
-    directories = (*partition.directories[:place], LOST, *partition.directories[place + 1 :])
-    isr = partition.isr - {broker_id}
-    if not isr:
-        leader = None if partition.leader is not None else KEEP
-        return PartitionChange(directories=directories, leader=leader)
-    without = replace(
-        partition,
-        isr=isr,
-        elr=partition.elr - {broker_id},
-        leader=None if partition.leader == broker_id else partition.leader,
-    )
-    change = _handed_over(partition, without, image.eligible_brokers() - {broker_id})
-    return replace(change, directories=directories)
-
-
-def _handed_over(
-    partition: PartitionRegistration,
-    without: PartitionRegistration,
-    eligible: frozenset[BrokerId],
-) -> PartitionChange:
-    """Return the change from `partition` to `without`, with a leader if one is missing and can be.
-
-    A leader from the ELR is all that is in sync then. Who was in sync before it has every
-    committed record as well, since the high watermark stood still: it is eligible (KIP-966).
-    """
-    leader: BrokerId | Keep | None = KEEP
-    isr, elr = without.isr, without.elr
-    if without.leader is None:
-        elected = elect_leader(without, eligible=eligible, election=Election.ONLINE).leader
-        leader = KEEP if elected == partition.leader else elected
-    if isinstance(leader, int) and leader not in isr:
-        isr, elr = frozenset({leader}), _not_lost(without, (isr | elr) - {leader})
-    return PartitionChange(
-        isr=isr if isr != partition.isr else KEEP,
-        elr=elr if elr != partition.elr else KEEP,
-        leader=leader,
-    )
-
-
-def _not_lost(
-    partition: PartitionRegistration, replicas: frozenset[BrokerId]
-) -> frozenset[BrokerId]:
-    return frozenset(each for each in replicas if partition.directory_of(each) != LOST)
-
-
 def fence_broker(
     image: MetadataImage, broker_id: BrokerId, cause: str
 ) -> ControllerResult[list[PartitionKey]]:
@@ -225,7 +114,7 @@ def fence_broker(
     # what it leads to holds, since the change touches nothing that is not part of the shape.
     decided: dict[tuple[object, ...], PartitionChange | None] = {}
     for topic in image.topics.values():
-        min_isr = image.settings(topic.topic_id).integer("min.insync.replicas")
+        min_isr = min_isr_setting(image, topic.topic_id)
         changed = []
         for number, partition in topic.partitions.items():
             if broker_id not in partition.isr:
@@ -244,34 +133,13 @@ def fence_broker(
             change = decided[shape]
             if change is not None:
                 changed.append((number, partition, change))
-        records.extend(_records(topic, changed, cause))
+        records.extend(change_records(topic, changed, cause))
         led.extend(
             PartitionKey(topic.topic_id, number)
             for number, partition, _ in changed
             if partition.leader == broker_id
         )
     return ControllerResult(records, led)
-
-
-def change_of_isr(
-    partition: PartitionRegistration,
-    isr: frozenset[BrokerId],
-    *,
-    leader: BrokerId | None,
-    min_isr: int,
-    eligible: frozenset[BrokerId],
-) -> PartitionChange | None:
-    """Return what a partition changes to once `isr` is in sync; None if that is what it is.
-
-    `leader` leads on; without one, one of `eligible` is elected that does not leave. Where nobody
-    would be in sync, those that were stay, since nobody else has their records, and the ELR may
-    lead meanwhile. Source: PartitionChangeBuilder.
-    """
-    kept = isr or partition.isr
-    elr = eligible_replicas(partition, kept, min_isr)
-    without = replace(partition, isr=kept, elr=elr, leader=leader)
-    change = _handed_over(partition, without, eligible - (partition.isr - isr))
-    return None if change == PartitionChange() else change
 
 
 def _leave_isr(
@@ -313,73 +181,3 @@ def unfence_broker(
     ]
     elected = elect_where_none(image, image.eligible_brokers() | {broker_id}, cause)
     return ControllerResult([*records, *elected.records], elected.response)
-
-
-def elect_where_none(
-    image: MetadataImage, eligible: frozenset[BrokerId], cause: str
-) -> ControllerResult[list[PartitionKey]]:
-    """Decide leaders for partitions that have none and can have one without loss."""
-    records: list[Record] = []
-    elected = []
-    for key, partition in image.unsettled_partitions():
-        if partition.leader is not None:
-            continue
-        change = _handed_over(partition, partition, eligible)
-        if change.leader is KEEP:
-            continue
-        records.append(change_record(image, key, partition, change, cause))
-        elected.append(key)
-    return ControllerResult(records, elected)
-
-
-def elect_preferred(
-    image: MetadataImage, cause: str, keys: Iterable[PartitionKey] | None = None
-) -> ControllerResult[list[PartitionKey]]:
-    """Decide that preferred leaders lead again where they are in sync. Answer: what moves."""
-    eligible = image.eligible_brokers()
-    # A million partitions have a hundred leaders: what they share is made once.
-    changes = {broker_id: PartitionChange(leader=broker_id) for broker_id in image.brokers}
-    changed: dict[TopicId, list[tuple[int, PartitionRegistration, PartitionChange]]] = {}
-    moved = []
-    for key, partition in image.partitions() if keys is None else _named(image, keys):
-        leader = elect_leader(partition, eligible=eligible, election=Election.PREFERRED).leader
-        # In sync, so that what the change leads to holds: it need not be merged to see that.
-        if leader is not None and leader != partition.leader and leader in partition.isr:
-            found = (key.partition, partition, changes[leader])
-            changed.setdefault(key.topic_id, []).append(found)
-            moved.append(key)
-    records = [
-        record
-        for topic_id, decided in changed.items()
-        for record in _records(image.topics[topic_id], decided, cause)
-    ]
-    return ControllerResult(records, moved)
-
-
-def _named(
-    image: MetadataImage, keys: Iterable[PartitionKey]
-) -> Iterator[tuple[PartitionKey, PartitionRegistration]]:
-    """Yield those of `keys` that are there, each once."""
-    for key in dict.fromkeys(keys):
-        partition = image.partition(key)
-        if partition is not None:
-            yield key, partition
-
-
-def imbalance_percentages(image: MetadataImage) -> dict[BrokerId, float]:
-    """Return the share of each broker's preferred leaderships that others hold, in per cent, if
-    others hold any.
-
-    Source: leader.imbalance.per.broker.percentage.
-    """
-    elsewhere = Counter(
-        partition.replicas[0]
-        for _, partition in image.unsettled_partitions()
-        if partition.leader != partition.replicas[0]
-    )
-    if not elsewhere:
-        return {}
-    preferred = Counter(partition.replicas[0] for _, partition in image.partitions())
-    return {
-        broker_id: 100.0 * count / preferred[broker_id] for broker_id, count in elsewhere.items()
-    }

@@ -6,8 +6,9 @@ do is read off the image alone, so whoever decides next goes on where the last o
 
 from collections.abc import Iterator
 
-from kafka_on_spark.controller.brokers.broker_changes import change_record
 from kafka_on_spark.controller.partitions.election import eligible_replicas
+from kafka_on_spark.controller.partitions.min_isr import min_isr
+from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import BrokerIdNotRegisteredError, InvalidRequestError
 from kafka_on_spark.ids import BrokerId, PartitionKey
@@ -190,5 +191,6 @@ def _leave_isr(
     rest = partition.isr - leaving
     if not leaving or not rest or partition.leader is None:
         return None
-    minimum = image.settings(key.topic_id).integer("min.insync.replicas")
-    return PartitionChange(isr=rest, elr=eligible_replicas(partition, rest, minimum))
+    return PartitionChange(
+        isr=rest, elr=eligible_replicas(partition, rest, min_isr(image, key.topic_id, partition))
+    )

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from numbers import Integral
 from typing import Any, Final
 
-from kafka_on_spark.controller.partitions.recovery import ReplicaInspection
+from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import PartitionKey, TopicId
 

@@ -12,10 +12,10 @@ from typing import Any, Final, Generic, TypeVar
 from kafka_on_spark.controller.brokers import broker_changes, draining
 from kafka_on_spark.controller.commands import groups
 from kafka_on_spark.controller.commands.command_json import from_plain, to_plain
-from kafka_on_spark.controller.moves import reassignment
+from kafka_on_spark.controller.moves import preferred_leaders, reassignment
 from kafka_on_spark.controller.partitions import recovery
 from kafka_on_spark.controller.partitions.log_start import delete_records_of_all
-from kafka_on_spark.controller.partitions.recovery import ReplicaInspection
+from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.topics import topics
 from kafka_on_spark.controller.verdicts import unreadable_replicas
@@ -200,7 +200,7 @@ def _unregister_broker(
 def _elect_preferred(
     image: MetadataImage, draws: Draws, *, keys: Iterable[PartitionKey] | None
 ) -> ControllerResult[list[PartitionKey]]:
-    return broker_changes.elect_preferred(image, "preferred leaders by request", keys)
+    return preferred_leaders.elect_preferred(image, "preferred leaders by request", keys)
 
 
 def _elect_unclean(

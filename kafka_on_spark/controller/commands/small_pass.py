@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from kafka_on_spark.controller.brokers.broker_changes import change_of_isr, change_record
 from kafka_on_spark.controller.commands.lease import next_controller_epoch
-from kafka_on_spark.controller.partitions.high_watermark import min_isr
+from kafka_on_spark.controller.partitions.min_isr import min_isr, min_isr_setting
+from kafka_on_spark.controller.partitions.partition_change import change_of_isr, change_record
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.verdicts.restoring import WholeReplica, restore
 from kafka_on_spark.ids import LOST, BrokerId, Keep, Offset, PartitionKey
@@ -191,7 +191,7 @@ def _without(
             partition,
             left,
             leader=partition.leader if partition.leader in left else None,
-            min_isr=image.settings(key.topic_id).integer("min.insync.replicas"),
+            min_isr=min_isr_setting(image, key.topic_id),
             eligible=eligible,
         )
         has_leader = partition.leader in left or (change is not None and _led_by(change))

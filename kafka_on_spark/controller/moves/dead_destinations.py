@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from kafka_on_spark.controller.brokers.broker_changes import change_record
 from kafka_on_spark.controller.moves.reassignment import cancellation
+from kafka_on_spark.controller.partitions.min_isr import min_isr_setting
+from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.topics.topics import NewUuid
 from kafka_on_spark.ids import KEEP, BrokerId, PartitionKey, ReplicaUuid
@@ -160,6 +161,6 @@ def _back(
     if change is None:
         return None
     assert change.isr is not KEEP
-    minimum = image.settings(key.topic_id).integer("min.insync.replicas")
+    minimum = min_isr_setting(image, key.topic_id)
     enough = min(minimum, len(partition.original_replicas), len(partition.isr))
     return change if len(change.isr) >= enough else None

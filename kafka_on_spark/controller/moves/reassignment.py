@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from kafka_on_spark.controller.brokers.broker_changes import change_record
 from kafka_on_spark.controller.moves.reassignment_checks import (
     check_target,
     check_throttle,
     registered_partition,
 )
 from kafka_on_spark.controller.partitions.election import Election, elect_leader
+from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.topics.topics import NewUuid
 from kafka_on_spark.errors import (
@@ -170,9 +170,9 @@ def next_step(
         leader = elect_leader(
             _within(partition, target), eligible=eligible, election=Election.ONLINE
         )
-        if leader.leader is None:
+        if leader is None:
             return None
-        return PartitionChange(leader=leader.leader), f"reassignment: leader moves into {words}"
+        return PartitionChange(leader=leader), f"reassignment: leader moves into {words}"
     going = frozenset(partition.removing_replicas)
     if (partition.isr | partition.elr) & going:  # B4
         change = PartitionChange(isr=partition.isr - going, elr=partition.elr - going)
@@ -258,7 +258,7 @@ def cancellation(
     leader = partition.leader
     if leader not in original:
         without = _within(partition, original)
-        leader = elect_leader(without, eligible=eligible, election=Election.ONLINE).leader
+        leader = elect_leader(without, eligible=eligible, election=Election.ONLINE)
     if leader is not None and leader not in partition.isr:
         leader = None  # from the ELR: the ISR has members that only must come back
     return _only(partition, original, leader=leader)

@@ -4,31 +4,12 @@ The high watermark is the smallest log end in the ISR. It lives beside leader an
 metadata log and is the true one, so a replica that has the record below it has everything.
 """
 
+from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr
 from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaReport
-from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset, TopicId
+from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import HighWatermarkRecord
-
-
-def min_isr(image: MetadataImage, topic_id: TopicId, partition: PartitionRegistration) -> int:
-    """Return the effective minimum: the setting or the number of replicas, if that is less."""
-    setting = image.settings(topic_id).integer("min.insync.replicas")
-    return min(setting, len(partition.replicas))
-
-
-def is_under_min_isr(
-    image: MetadataImage, topic_id: TopicId, partition: PartitionRegistration
-) -> bool:
-    """Return whether acks=all can't be kept now."""
-    return len(partition.isr) < min_isr(image, topic_id, partition)
-
-
-def is_at_min_isr(
-    image: MetadataImage, topic_id: TopicId, partition: PartitionRegistration
-) -> bool:
-    """Return whether acks=all can't be kept any more if one member leaves the ISR."""
-    return len(partition.isr) == min_isr(image, topic_id, partition)
 
 
 def advance_high_watermark(

@@ -7,7 +7,8 @@ follower lacks. A clock that is wrong moves a follower out or in later; it loses
 from dataclasses import dataclass
 
 from kafka_on_spark.config import Settings
-from kafka_on_spark.controller.brokers.broker_changes import (
+from kafka_on_spark.controller.partitions.min_isr import min_isr
+from kafka_on_spark.controller.partitions.partition_change import (
     change_of_isr,
     change_record,
     lost_change,
@@ -50,12 +51,11 @@ def alter_isr(
     if not leaving and not joining:
         return None
     isr = partition.isr.difference(leaving) | joining
-    min_isr = image.settings(report.key.topic_id).integer("min.insync.replicas")
     altered = change_of_isr(
         partition,
         isr,
         leader=partition.leader,
-        min_isr=min_isr,
+        min_isr=min_isr(image, report.key.topic_id, partition),
         eligible=image.eligible_brokers(),
     )
     assert altered is not None, "somebody leaves or joins"

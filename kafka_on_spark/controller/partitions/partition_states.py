@@ -5,7 +5,7 @@ Source: TopicCommand's isUnderReplicated, isUnderMinIsr, isAtMinIsr and hasUnava
 
 from enum import Enum
 
-from kafka_on_spark.controller.partitions.high_watermark import is_at_min_isr, is_under_min_isr
+from kafka_on_spark.controller.partitions.min_isr import is_at_min_isr, is_under_min_isr
 from kafka_on_spark.ids import TopicId
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration

@@ -108,3 +108,32 @@ class PartitionReport:
         if broker_id == self.leader.broker_id:
             return self.leader
         return next((each for each in self.followers if each.broker_id == broker_id), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaInspection:
+    """One replica's log as a task saw it, for an election.
+
+    Attributes:
+        key: The partition.
+        broker_id: The broker that has the replica.
+        partition_epoch: Of the image that the inspection was planned on.
+        high_watermark: The partition's in that image.
+        log_start_offset: Of the log.
+        log_end_offset: Of the log.
+        last_epoch: Of its last record; None without any.
+        epoch_below_high_watermark: Of the record below that high watermark; None: not here.
+        chain_digest: Of the log at its end, computed.
+        chain_at_high_watermark: The same at that high watermark; None: no batch ends there.
+    """
+
+    key: PartitionKey
+    broker_id: BrokerId
+    partition_epoch: PartitionEpoch
+    high_watermark: Offset
+    log_start_offset: Offset
+    log_end_offset: Offset
+    last_epoch: LeaderEpoch | None
+    epoch_below_high_watermark: LeaderEpoch | None
+    chain_digest: ChainDigest
+    chain_at_high_watermark: ChainDigest | None

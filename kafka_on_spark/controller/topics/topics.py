@@ -7,7 +7,7 @@ append (DESIGN §3).
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kafka_on_spark.config import SETTINGS, check_settings
-from kafka_on_spark.controller.brokers.broker_changes import change_record
+from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.topics.assignment import check_agrees, check_assignment
 from kafka_on_spark.controller.topics.placement import RandomBelow, place_partitions

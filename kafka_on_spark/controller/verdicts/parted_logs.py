@@ -7,9 +7,9 @@ follower adopts and loses what it does not share, which nobody was promised.
 
 from dataclasses import replace
 
-from kafka_on_spark.controller.brokers.broker_changes import change_record
 from kafka_on_spark.controller.partitions.election import eligible_replicas
-from kafka_on_spark.controller.partitions.high_watermark import min_isr
+from kafka_on_spark.controller.partitions.min_isr import min_isr
+from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaReport
 from kafka_on_spark.ids import KEEP
 from kafka_on_spark.metadata.image import MetadataImage

@@ -9,7 +9,8 @@ names is there with the bytes that its name says (DESIGN §8).
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kafka_on_spark.controller.brokers.broker_changes import change_record
+from kafka_on_spark.controller.partitions.min_isr import min_isr_setting
+from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import RootFullError
@@ -114,13 +115,13 @@ def release_former(image: MetadataImage, report: PartitionReport) -> PartitionCh
     partition = image.partition(report.key)
     if partition is None or partition.partition_epoch != report.partition_epoch:
         return None
-    min_isr = image.settings(report.key.topic_id).integer("min.insync.replicas")
+    minimum = min_isr_setting(image, report.key.topic_id)
     for seen in report.followers:
         if seen.error_code != RootFullError.code or seen.broker_id not in partition.replicas:
             continue
         if partition.former_of(seen.broker_id) is None:
             continue
-        if len(partition.isr - {seen.broker_id}) < min_isr:
+        if len(partition.isr - {seen.broker_id}) < minimum:
             continue
         return _released(image, report.key, partition, seen.broker_id)
     return None

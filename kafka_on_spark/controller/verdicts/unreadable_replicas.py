@@ -5,7 +5,8 @@ follower once it can be read. But a leader on a bad sector would stop its partit
 lag is asked of followers only (DESIGN §8). That it is lost is a person's word.
 """
 
-from kafka_on_spark.controller.brokers.broker_changes import (
+from kafka_on_spark.controller.partitions.min_isr import min_isr
+from kafka_on_spark.controller.partitions.partition_change import (
     change_of_isr,
     change_record,
     lost_change,
@@ -42,7 +43,7 @@ def set_aside(
         partition,
         partition.isr - {broker_id},
         leader=None if partition.leader == broker_id else partition.leader,
-        min_isr=image.settings(key.topic_id).integer("min.insync.replicas"),
+        min_isr=min_isr(image, key.topic_id, partition),
         eligible=members,
     )
     if change is None or partition.merge(change).leader is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 
-from kafka_on_spark.controller.partitions.high_watermark import is_under_min_isr, min_isr
+from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr, min_isr
 from kafka_on_spark.ids import LOST, BrokerId, Offset, PartitionKey, TopicPartition
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage

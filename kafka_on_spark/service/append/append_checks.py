@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from kafka_on_spark.controller.partitions.high_watermark import is_under_min_isr, min_isr
+from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr, too_few_in_sync
 from kafka_on_spark.errors import (
     KafkaOnSparkError,
     NotEnoughReplicasAfterAppendError,
@@ -49,11 +49,7 @@ def check_min_isr(
     if not is_under_min_isr(image, key.topic_id, partition):
         return
     kind = NotEnoughReplicasAfterAppendError if is_appended else NotEnoughReplicasError
-    raise kind(
-        f"partition {image.name_of(key)} has {len(partition.isr)} replicas in sync, and"
-        f" acks=all needs {min_isr(image, key.topic_id, partition)}"
-        " (min.insync.replicas): bring brokers back, or append with acks=1"
-    )
+    raise kind(too_few_in_sync(image, key, partition))
 
 
 def is_committed(partition: PartitionRegistration, seen: ReplicaState, batch: Batch | None) -> bool:

@@ -5,23 +5,18 @@ which ends when a higher controller epoch is seen.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from kafka_on_spark.controller.brokers.broker_changes import (
-    elect_preferred,
-    elect_where_none,
-    fence_broker,
-    imbalance_percentages,
-    unfence_broker,
-)
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
 from kafka_on_spark.controller.brokers.draining import continue_draining
 from kafka_on_spark.controller.brokers.silence import Silence
 from kafka_on_spark.controller.commands.commands import Draws
 from kafka_on_spark.controller.moves.dead_destinations import settle_dead_destinations
+from kafka_on_spark.controller.moves.preferred_leaders import rebalance_leaders
 from kafka_on_spark.controller.moves.reassignment import advance_reassignments
-from kafka_on_spark.controller.partitions.recovery import recover
+from kafka_on_spark.controller.partitions.recovery import elect_where_none, recover
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.verdicts.restoring import restore
 from kafka_on_spark.errors import NotControllerError, RootAccessDeniedError
@@ -354,24 +349,10 @@ class ControllerLoop:
         log.info("%s", cause)
 
     def _balance_leaders(self) -> None:
-        """Give preferred leaders their partitions back where the imbalance is too large."""
-        image = self._metadata.image
-        limit = image.settings().integer("leader.imbalance.per.broker.percentage")
-        unbalanced = {
-            broker_id: percentage
-            for broker_id, percentage in imbalance_percentages(image).items()
-            if percentage > limit and image.is_eligible(broker_id)
-        }
-        if not unbalanced:
-            return
-        keys = [
-            key
-            for key, partition in image.unsettled_partitions()
-            if partition.replicas[0] in unbalanced
-        ]
-        cause = _imbalance_cause(unbalanced, limit)
-        moved = self._submit(lambda newest: elect_preferred(newest, cause, keys))
-        self._tally.moved.update(moved)
+        """Give preferred leaders their partitions back where too many are elsewhere."""
+        if rebalance_leaders(self._metadata.image).records:
+            moved = self._submit(rebalance_leaders)
+            self._tally.moved.update(moved)
 
 
 def _leader_of(image: MetadataImage, key: PartitionKey) -> BrokerId | None:
@@ -386,14 +367,4 @@ def _is_controlled(image: MetadataImage, waited_ms: int) -> NotControllerError:
     return NotControllerError(
         f"{held.controller_id} controls the cluster in epoch {held.controller_epoch} and renews its"
         f" lease: waited {waited_ms / 1000:.1f} s for it to end; try again, or for longer"
-    )
-
-
-def _imbalance_cause(unbalanced: Mapping[BrokerId, float], limit: int) -> str:
-    shares = ", ".join(
-        f"broker {broker_id} lacks {share:.0f} %" for broker_id, share in sorted(unbalanced.items())
-    )
-    return (
-        f"preferred leaders: {shares} of its leaderships"
-        f" (leader.imbalance.per.broker.percentage={limit})"
     )

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from kafka_on_spark.controller.partitions.recovery import ReplicaInspection, leaderless
+from kafka_on_spark.controller.partitions.recovery import leaderless
+from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import Offset, PartitionEpoch, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kafka_on_spark.config import SETTINGS
-from kafka_on_spark.controller.partitions.high_watermark import is_under_min_isr
+from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr
 from kafka_on_spark.ids import LOST, BrokerId, LeaderEpoch, Offset, TopicId
 from kafka_on_spark.metadata.broker import BrokerRegistration
 from kafka_on_spark.metadata.image import MetadataImage

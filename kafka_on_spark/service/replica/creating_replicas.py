@@ -7,7 +7,7 @@ or counted, so a try that dies halfway leaves an empty table and no harm (DESIGN
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from kafka_on_spark.controller.brokers.broker_changes import change_record
+from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import NO_ERROR, UNKNOWN_SERVER_ERROR, KafkaOnSparkError, ProtocolError
 from kafka_on_spark.ids import (

@@ -13,8 +13,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from kafka_on_spark.controller.partitions.recovery import ReplicaInspection
-from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaReport
+from kafka_on_spark.controller.partitions.reports import (
+    PartitionReport,
+    ReplicaInspection,
+    ReplicaReport,
+)
 from kafka_on_spark.controller.verdicts.unreadable_replicas import set_aside
 from kafka_on_spark.errors import (
     FencedLeaderEpochError,

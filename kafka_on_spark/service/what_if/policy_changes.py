@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
-from kafka_on_spark.controller.brokers.broker_changes import change_record
 from kafka_on_spark.controller.partitions.election import Election, elect_leader, eligible_replicas
-from kafka_on_spark.controller.partitions.recovery import ReplicaInspection
+from kafka_on_spark.controller.partitions.min_isr import min_isr_setting
+from kafka_on_spark.controller.partitions.partition_change import change_record
+from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.ids import KEEP, BrokerId, Keep, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
@@ -61,7 +62,7 @@ def decided_anew(
     # The last member stays, unless it is assigned no more.
     isr = isr or mine.isr.intersection(now.replicas) or now.isr
     moved = _assigned_as(mine, now)
-    minimum = image.settings(record.topic_id).integer("min.insync.replicas")
+    minimum = min_isr_setting(image, record.topic_id)
     elr = eligible_replicas(moved, isr, minimum) - isr
     settled = replace(moved, isr=isr, elr=elr, leader=mine.leader if mine.leader in isr else None)
     change = PartitionChange(
@@ -109,7 +110,7 @@ def _leader(
         return KEEP if chosen == mine.leader else chosen
     if settled.leader is not None:
         return KEEP
-    elected = elect_leader(settled, eligible=eligible, election=Election.ONLINE).leader
+    elected = elect_leader(settled, eligible=eligible, election=Election.ONLINE)
     if elected is not None and elected not in settled.isr:
         elected = None  # one from the ELR is elected when the pass ends
     return KEEP if elected == mine.leader else elected
@@ -129,7 +130,7 @@ def caught_up(
     joining = frozenset(each for each in joining if mine.is_made(each))
     if not joining or mine.leader is None:
         return None
-    minimum = image.settings(key.topic_id).integer("min.insync.replicas")
+    minimum = min_isr_setting(image, key.topic_id)
     isr = mine.isr | joining
     change = PartitionChange(isr=isr, elr=eligible_replicas(mine, isr, minimum))
     return change_record(image, key, mine, change, "caught up, as in the record")

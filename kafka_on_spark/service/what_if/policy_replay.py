@@ -12,13 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kafka_on_spark.config import check_settings
-from kafka_on_spark.controller.brokers.broker_changes import (
-    elect_where_none,
-    fence_broker,
-    unfence_broker,
-)
-from kafka_on_spark.controller.partitions.high_watermark import min_isr
-from kafka_on_spark.controller.partitions.recovery import recover
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
+from kafka_on_spark.controller.partitions.election import is_unclean_allowed
+from kafka_on_spark.controller.partitions.min_isr import MIN_ISR, min_isr
+from kafka_on_spark.controller.partitions.recovery import elect_where_none, recover
 from kafka_on_spark.errors import InvalidConfigError
 from kafka_on_spark.ids import BrokerId, Offset, PartitionEpoch, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
@@ -47,7 +44,6 @@ from kafka_on_spark.service.what_if.policy_tally import LeaderDifference, Policy
 from kafka_on_spark.visible import visible
 
 UNCLEAN: Final = "unclean.leader.election.enable"
-MIN_ISR: Final = "min.insync.replicas"
 SESSION: Final = "broker.session.timeout.ms"
 DECIDABLE: Final = (UNCLEAN, MIN_ISR, SESSION)
 
@@ -233,7 +229,7 @@ class _Again:
             return [record]  # made or removed by this very batch: nothing was decided on it
         is_same = has_same_grounds(mine, was)
         if is_unclean(record):
-            allows = self._instead.settings(record.topic_id).boolean(UNCLEAN)
+            allows = is_unclean_allowed(self._instead, record.topic_id)
             return [record] if is_same and allows else []
         # With another minimum, another one is eligible once the ISR shrinks.
         minima = (min_isr(each, record.topic_id, now) for each in (self._instead, self._recorded))
@@ -287,10 +283,9 @@ class _Again:
         mine, recorded = self._instead.partition(key), self._recorded.partition(key)
         if mine is None or recorded is None or mine.leader is not None:
             return False
-        allows = self._instead.settings(key.topic_id).boolean(UNCLEAN)
-        return not has_same_grounds(mine, recorded) or allows != self._recorded.settings(
-            key.topic_id
-        ).boolean(UNCLEAN)
+        allows = is_unclean_allowed(self._instead, key.topic_id)
+        allowed = is_unclean_allowed(self._recorded, key.topic_id)
+        return not has_same_grounds(mine, recorded) or allows != allowed
 
     def _commit(self, records: Sequence[Record]) -> None:
         """Take records into the image that is decided again."""

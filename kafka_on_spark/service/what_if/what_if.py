@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kafka_on_spark.controller.brokers.broker_changes import elect_where_none, fence_broker
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker
 from kafka_on_spark.controller.brokers.draining import registered_broker
-from kafka_on_spark.controller.partitions.high_watermark import is_under_min_isr, min_isr
+from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr, min_isr
+from kafka_on_spark.controller.partitions.recovery import elect_where_none
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import BrokerId, PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage

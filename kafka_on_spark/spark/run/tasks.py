@@ -8,7 +8,7 @@ fails it, and Spark runs it again. Handles are kept for the life of a worker.
 import logging
 
 from kafka_on_spark.audit.trace import ReplicaTrace
-from kafka_on_spark.controller.partitions.recovery import ReplicaInspection
+from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.errors import (
     NO_ERROR,
     UNKNOWN_SERVER_ERROR,

@@ -16,8 +16,7 @@ from uuid import uuid4
 
 from kafka_on_spark.config import check_settings
 from kafka_on_spark.controller.commands.commands import Draws
-from kafka_on_spark.controller.partitions.recovery import ReplicaInspection
-from kafka_on_spark.controller.partitions.reports import PartitionReport
+from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaInspection
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage

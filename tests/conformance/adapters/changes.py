@@ -6,17 +6,18 @@ asks for is decided in this order: the move, the ISR, the rows of the move, the 
 
 from dataclasses import replace
 
-from kafka_on_spark.controller.brokers.broker_changes import change_of_isr, elect_preferred
+from kafka_on_spark.controller.moves.preferred_leaders import elect_preferred
 from kafka_on_spark.controller.moves.reassignment import (
     cancel_reassignments,
     next_step,
     roles_of,
     start_reassignments,
 )
-from kafka_on_spark.controller.partitions.recovery import ReplicaInspection, recover
-from kafka_on_spark.ids import KEEP, LOST, NO_CHAIN, DirectoryId, Offset
+from kafka_on_spark.controller.partitions.partition_change import change_of_isr
+from kafka_on_spark.controller.partitions.recovery import recover
+from kafka_on_spark.ids import KEEP, LOST, DirectoryId, Offset
 from kafka_on_spark.metadata.partition import PartitionChange
-from tests.builders import KEY, image_of
+from tests.builders import KEY, image_of, inspection
 from tests.conformance.adapters.partitions import (
     NOBODY,
     SETS,
@@ -218,26 +219,11 @@ class PartitionChanges(Adapter):
             if self.one.elr & self.eligible:
                 raise CutOffError("last-member-stays")  # and one of these leads next
             image = self.image(self.eligible)
-            looks = [self.look(image, each) for each in self.one.replicas]
-            self.decided(recover(image, looks, forced=frozenset({KEY})))
+            one = image.partition(KEY)
+            nothing = [inspection(one, each) for each in one.replicas]
+            self.decided(recover(image, nothing, forced=frozenset({KEY})))
             if self.one.leader == self.before.leader and self.one.leader is not None:
                 raise CutOffError("no-such-state")  # Kafka's leads on outside of its ISR
-
-    def look(self, image, broker_id):
-        """Look at a log that proves nothing."""
-        one = image.partition(KEY)
-        return ReplicaInspection(
-            key=KEY,
-            broker_id=broker_id,
-            partition_epoch=one.partition_epoch,
-            high_watermark=one.high_watermark,
-            log_start_offset=0,
-            log_end_offset=0,
-            last_epoch=None,
-            epoch_below_high_watermark=None,
-            chain_digest=NO_CHAIN,
-            chain_at_high_watermark=None,
-        )
 
     def expected(self):
         if self.is_recovering and not self.commits:

@@ -2,10 +2,7 @@
 
 from dataclasses import replace
 
-from kafka_on_spark.controller.brokers.broker_changes import (
-    elect_preferred,
-    imbalance_percentages,
-)
+from kafka_on_spark.controller.moves.preferred_leaders import elect_preferred, imbalance_percentages
 from kafka_on_spark.controller.moves.reassignment import (
     cancel_reassignments,
     list_reassignments,

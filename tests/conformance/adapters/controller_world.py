@@ -12,8 +12,12 @@ from itertools import count
 from kafka_on_spark.controller.moves.reassignment import (
     advance_reassignments,
 )
-from kafka_on_spark.controller.partitions.recovery import ReplicaInspection, leaderless, recover
-from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaReport
+from kafka_on_spark.controller.partitions.recovery import leaderless, recover
+from kafka_on_spark.controller.partitions.reports import (
+    PartitionReport,
+    ReplicaInspection,
+    ReplicaReport,
+)
 from kafka_on_spark.controller.topics import topics
 from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,

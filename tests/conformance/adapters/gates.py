@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from kafka_on_spark.config import check_acks
-from kafka_on_spark.controller.brokers.broker_changes import change_record
+from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import KEEP, BrokerId, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log import operations

@@ -7,8 +7,8 @@ change of the ISR and waits for the controller; here it is decided and committed
 
 from dataclasses import replace
 
-from kafka_on_spark.controller.partitions.high_watermark import is_at_min_isr, is_under_min_isr
 from kafka_on_spark.controller.partitions.isr import lagging_members, may_join
+from kafka_on_spark.controller.partitions.min_isr import is_at_min_isr, is_under_min_isr
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionEpoch
 from kafka_on_spark.log.epochs import epoch_history
 from kafka_on_spark.log.follower.fetching import check_fetch

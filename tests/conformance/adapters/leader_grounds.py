@@ -4,7 +4,7 @@ Kafka's high watermark also waits for replicas that are about to join the ISR, a
 from a fetch. Nothing here looks at what the product answers.
 """
 
-from kafka_on_spark.controller.partitions.high_watermark import is_under_min_isr
+from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr
 from kafka_on_spark.ids import BrokerId, DirectoryId
 from tests.builders import KEY, disk
 from tests.conformance.kafka_memory import FetchTimes

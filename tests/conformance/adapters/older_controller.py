@@ -1,13 +1,9 @@
 """Kinds of file 08: the older controller, whose phases our reassignments have."""
 
-from kafka_on_spark.controller.brokers.broker_changes import (
-    elect_preferred,
-    fence_broker,
-    imbalance_percentages,
-    unfence_broker,
-)
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
 from kafka_on_spark.controller.brokers.draining import continue_draining, drain_broker
 from kafka_on_spark.controller.commands import lease
+from kafka_on_spark.controller.moves.preferred_leaders import elect_preferred, imbalance_percentages
 from kafka_on_spark.controller.moves.reassignment import (
     advance_reassignments,
     cancel_reassignments,
@@ -16,12 +12,13 @@ from kafka_on_spark.controller.moves.reassignment import (
     start_reassignments,
 )
 from kafka_on_spark.controller.partitions.election import Election, elect_leader
-from kafka_on_spark.controller.partitions.recovery import ReplicaInspection, recover
+from kafka_on_spark.controller.partitions.recovery import recover
+from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import NO_CHAIN
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord, Stamp
-from tests.builders import KEY, TOPIC, disk, image_of
+from tests.builders import KEY, TOPIC, disk, elect_unclean, image_of
 from tests.conformance.adapters.partitions import SETS, registration, words
 from tests.conformance.runner import Adapter, Answer, CutOffError
 
@@ -44,17 +41,15 @@ class ElectionAlgorithms(Adapter):
         if algorithm == "CONTROLLED_SHUTDOWN":
             self.answer = {"leader": self.drained(one)}
             return
-        kind = ALGORITHMS.get(algorithm)
-        if kind is None:
-            kind = Election.UNCLEAN if self.is_unclean_allowed else Election.ONLINE
+        kind = ALGORITHMS.get(algorithm, Election.ONLINE)
         if kind is Election.PREFERRED and self.given[1]:  # or it would be another election
             one = registration(*self.given, leader=self.given[1][-1])
-        result = elect_leader(one, eligible=self.live, election=kind)
-        has_moved = one.leader is None or result.leader == one.replicas[0]
-        self.answer = {
-            "leader": result.leader if has_moved else None,
-            "unclean": result.is_unclean,
-        }
+        if algorithm not in ALGORITHMS and self.is_unclean_allowed:
+            leader, is_unclean = elect_unclean(one, self.live)
+        else:
+            leader, is_unclean = elect_leader(one, eligible=self.live, election=kind), False
+        has_moved = one.leader is None or leader == one.replicas[0]
+        self.answer = {"leader": leader if has_moved else None, "unclean": is_unclean}
 
     def drained(self, one):
         """The leader is one that is shutting down; who follows it takes over, or nobody does."""

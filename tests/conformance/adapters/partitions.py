@@ -10,7 +10,7 @@ from kafka_on_spark.controller.partitions.election import Election, elect_leader
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import KEEP, BrokerId
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
-from tests.builders import KEY, image_of, partition
+from tests.builders import KEY, elect_unclean, image_of, partition
 from tests.conformance.runner import Adapter, Answer, CutOffError, kafka_names
 
 NOBODY = -1
@@ -118,13 +118,16 @@ class Elections(Adapter):
             state["leader"] = NOBODY
         if state["isr"] and state["elr"] and not self.eligible.intersection(state["isr"]):
             raise CutOffError("last-member-stays")
-        self.result = elect_leader(
-            any_registration(**state), eligible=self.eligible, election=Election(election.lower())
-        )
+        one = any_registration(**state)
+        if election == "UNCLEAN":
+            self.result = elect_unclean(one, self.eligible)
+        else:
+            kind = Election(election.lower())
+            self.result = elect_leader(one, eligible=self.eligible, election=kind), False
 
     def expected(self):
-        leader = self.result.leader
-        answer = {"leader": NOBODY if leader is None else leader, "unclean": self.result.is_unclean}
+        leader, is_unclean = self.result
+        answer = {"leader": NOBODY if leader is None else leader, "unclean": is_unclean}
         if self.is_left_out and leader is None:
             return Answer(answer, dict.fromkeys(answer, "no-last-known-leader"))
         return answer

@@ -7,17 +7,18 @@ Draws are counted, so that a course can be gone again.
 import json
 from itertools import count
 
-from kafka_on_spark.controller.brokers.broker_changes import (
-    elect_preferred,
-    elect_where_none,
-)
 from kafka_on_spark.controller.brokers.draining import continue_draining
 from kafka_on_spark.controller.commands.commands import Draws
 from kafka_on_spark.controller.commands.requests import Request, answer, request_record, response_of
 from kafka_on_spark.controller.moves.dead_destinations import settle_dead_destinations
+from kafka_on_spark.controller.moves.preferred_leaders import elect_preferred
 from kafka_on_spark.controller.moves.reassignment import advance_reassignments
-from kafka_on_spark.controller.partitions.recovery import ReplicaInspection, leaderless, recover
-from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaReport
+from kafka_on_spark.controller.partitions.recovery import elect_where_none, leaderless, recover
+from kafka_on_spark.controller.partitions.reports import (
+    PartitionReport,
+    ReplicaInspection,
+    ReplicaReport,
+)
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.verdicts.conclusion import conclude
 from kafka_on_spark.errors import ProtocolError

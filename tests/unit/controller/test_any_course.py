@@ -7,9 +7,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kafka_on_spark.controller.brokers.broker_changes import change_record, fence_broker
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker
 from kafka_on_spark.controller.commands.requests import answer
 from kafka_on_spark.controller.moves.reassignment import _only
+from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import TopicPartition
 from kafka_on_spark.metadata.records import ConfigRecord, UnregisterBrokerRecord

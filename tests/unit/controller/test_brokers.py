@@ -4,7 +4,19 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.controller.brokers import broker_changes as decisions
+from kafka_on_spark.controller.brokers.broker_changes import (
+    fence_broker,
+    register_broker,
+    unfence_broker,
+)
+from kafka_on_spark.controller.moves.preferred_leaders import elect_preferred, imbalance_percentages
+from kafka_on_spark.controller.partitions.partition_change import (
+    change_of_isr,
+    change_record,
+    lost_change,
+)
+from kafka_on_spark.controller.partitions.recovery import elect_where_none
+from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import DuplicateBrokerRegistrationError
 from kafka_on_spark.ids import KEEP, LOST, BrokerId, DirectoryId, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
@@ -68,7 +80,7 @@ FENCED = [  # partition before                                   min, draining  
 def test_failure_of_a_broker(before, minimum, draining, expected):
     image = image_of(before, draining=draining, configs={"min.insync.replicas": minimum})
 
-    result = decisions.fence_broker(image, BrokerId(1), "probe failed")
+    result = fence_broker(image, BrokerId(1), "probe failed")
     after = replay(image, result)
 
     assert short(partitions(after)[0]) == expected
@@ -79,7 +91,7 @@ def test_failure_of_a_broker(before, minimum, draining, expected):
 def test_who_leaves_the_isr_is_not_elected_though_it_is_eligible():
     before = partition("1 2")
 
-    change = decisions.change_of_isr(
+    change = change_of_isr(
         before,
         frozenset({BrokerId(2)}),
         leader=None,
@@ -93,7 +105,7 @@ def test_who_leaves_the_isr_is_not_elected_though_it_is_eligible():
 def test_failover_of_all_partitions_is_one_list_of_records_with_their_cause():
     image = image_of(partition("1 2"), partition("2 1"), partition("3 2"), partition("1 3"))
 
-    result = decisions.fence_broker(image, BrokerId(1), "probe failed 3 times in 9.1 s")
+    result = fence_broker(image, BrokerId(1), "probe failed 3 times in 9.1 s")
 
     assert [type(each) for each in result.records] == [BrokerChangeRecord] + 3 * [
         PartitionChangeRecord
@@ -108,8 +120,8 @@ def test_failover_of_all_partitions_is_one_list_of_records_with_their_cause():
 def test_fencing_twice_and_unfencing_the_active_do_nothing():
     image = image_of(partition("1 2"), fenced="2")
 
-    assert decisions.fence_broker(image, BrokerId(2), "again").records == []
-    assert decisions.unfence_broker(image, BrokerId(1), "again").records == []
+    assert fence_broker(image, BrokerId(2), "again").records == []
+    assert unfence_broker(image, BrokerId(1), "again").records == []
 
 
 # fmt: off
@@ -128,7 +140,7 @@ RETURNED = [  # partition while broker 1 is away                     isr, elr, l
 def test_return_of_a_broker(before, expected):
     image = image_of(before, fenced="1 2 3")
 
-    result = decisions.unfence_broker(image, BrokerId(1), "answers again")
+    result = unfence_broker(image, BrokerId(1), "answers again")
     after = replay(image, result)
 
     assert short(partitions(after)[0]) == expected
@@ -139,7 +151,7 @@ def test_return_of_a_broker(before, expected):
 def test_partition_that_stays_offline_gets_no_record():
     image = image_of(partition("1 2", isr="1", leader=None), fenced="1")
 
-    assert decisions.elect_where_none(image, image.eligible_brokers(), "pass").records == []
+    assert elect_where_none(image, image.eligible_brokers(), "pass").records == []
 
 
 # fmt: off
@@ -156,7 +168,7 @@ BAD = [  # partition before                                        isr, elr, lea
 
 @pytest.mark.parametrize("before, expected", BAD)
 def test_bad_replica(before, expected):
-    change = decisions.lost_change(image_of(before), before, BrokerId(1))
+    change = lost_change(image_of(before), before, BrokerId(1))
     after = before.merge(change)
 
     assert short(after) == expected
@@ -181,19 +193,19 @@ def test_every_failure_loss_and_return_of_three_replicas_is_safe():
 
 
 def fence(image):
-    return image, replay(image, decisions.fence_broker(image, BrokerId(1), "why"))
+    return image, replay(image, fence_broker(image, BrokerId(1), "why"))
 
 
 def lose(image):
     before = partitions(image)[0]
-    change = decisions.lost_change(image, before, BrokerId(1))
-    record = decisions.change_record(image, PartitionKey(TOPIC_ID, 0), before, change, "why")
-    return image, replay(image, decisions.ControllerResult([record], None))
+    change = lost_change(image, before, BrokerId(1))
+    record = change_record(image, PartitionKey(TOPIC_ID, 0), before, change, "why")
+    return image, replay(image, ControllerResult([record], None))
 
 
 def come_back(image):
-    away = replay(image, decisions.fence_broker(image, BrokerId(1), "why"))
-    return away, replay(away, decisions.unfence_broker(away, BrokerId(1), "why"))
+    away = replay(image, fence_broker(image, BrokerId(1), "why"))
+    return away, replay(away, unfence_broker(away, BrokerId(1), "why"))
 
 
 def assert_safe(image, changed):
@@ -209,7 +221,7 @@ def assert_safe(image, changed):
 
 
 def register(image, broker_id, *, root="r", directory="new"):
-    return decisions.register_broker(
+    return register_broker(
         image, BrokerId(broker_id), root, rack="a", directory_id=DirectoryId(directory), cause="why"
     )
 
@@ -258,7 +270,7 @@ def test_another_disk_is_another_epoch_and_its_replicas_are_lost_in_one_commit()
     ] == [LOST, LOST, None]
     assert short(partitions(after)[0]) == ("1", "", None)
     assert partitions(after)[3] == partitions(image)[3]
-    assert decisions.elect_where_none(after, after.eligible_brokers(), "pass").records == []
+    assert elect_where_none(after, after.eligible_brokers(), "pass").records == []
 
 
 # fmt: off
@@ -277,7 +289,7 @@ PREFERRED = [  # partition                                  leader after, None: 
 def test_preferred_leader(before, expected):
     image = image_of(before, ids="1 2 3 4", fenced="4")
 
-    result = decisions.elect_preferred(image, "why")
+    result = elect_preferred(image, "why")
 
     assert [each.change.leader for each in result.records] == (
         [] if expected is None else [expected]
@@ -288,7 +300,7 @@ def test_preferred_leader(before, expected):
 def test_only_the_partitions_that_are_named_get_their_preferred_leader():
     image = image_of(partition("2 1", leader=1), partition("2 1", leader=1))
 
-    result = decisions.elect_preferred(image, "why", [PartitionKey(TOPIC_ID, 1)])
+    result = elect_preferred(image, "why", [PartitionKey(TOPIC_ID, 1)])
 
     assert result.response == [PartitionKey(TOPIC_ID, 1)]
 
@@ -301,7 +313,7 @@ def test_imbalance_is_the_share_of_preferred_leaderships_that_others_hold():
         partition("2 1", leader=None),
     )
 
-    found = decisions.imbalance_percentages(image)
+    found = imbalance_percentages(image)
     shares = [found.get(BrokerId(each), 0.0) for each in (1, 2, 3)]
 
     assert shares == [pytest.approx(100 / 3), 100.0, 0.0]
@@ -313,4 +325,4 @@ def test_a_root_of_another_broker_is_refused_whatever_the_order_of_ids(taken_by)
     root = image.brokers[taken_by].root
 
     with pytest.raises(DuplicateBrokerRegistrationError, match=f"as broker {taken_by}"):
-        decisions.register_broker(image, 2, root, rack=None, directory_id="new", cause="")
+        register_broker(image, 2, root, rack=None, directory_id="new", cause="")

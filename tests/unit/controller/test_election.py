@@ -6,16 +6,22 @@ import pytest
 
 from kafka_on_spark.controller.partitions.election import (
     Election,
-    ElectionResult,
     elect_leader,
     eligible_replicas,
 )
 from kafka_on_spark.ids import BrokerId
-from tests.builders import brokers, partition, subsets
+from tests.builders import brokers, elect_unclean, partition, subsets
 
-ONLINE, PREFERRED, UNCLEAN = Election.ONLINE, Election.PREFERRED, Election.UNCLEAN
-UNCLEAN_3 = ElectionResult(BrokerId(3), is_unclean=True)
-NOBODY = ElectionResult(None)
+ONLINE, PREFERRED, UNCLEAN = Election.ONLINE, Election.PREFERRED, "unclean"
+UNCLEAN_3 = (BrokerId(3), True)
+NOBODY = (None, False)
+
+
+def elected(before, eligible, election):
+    """Return the leader and whether the election was unclean; all logs are alike."""
+    if election == UNCLEAN:
+        return elect_unclean(before, eligible)
+    return elect_leader(before, eligible=eligible, election=election), False
 
 
 # fmt: off
@@ -52,13 +58,10 @@ CASES = [  # replicas, isr, elr, lost           leader eligible election  expect
 def test_elect_leader(given, leader, eligible, election, expected):
     replicas, isr, elr, lost = (*given, "", "")[:4]
     if isinstance(expected, int):
-        expected = ElectionResult(BrokerId(expected))
+        expected = (BrokerId(expected), False)
 
-    actual = elect_leader(
-        partition(replicas, isr, leader, elr=elr, lost=lost),
-        eligible=frozenset(brokers(eligible)),
-        election=election,
-    )
+    before = partition(replicas, isr, leader, elr=elr, lost=lost)
+    actual = elected(before, frozenset(brokers(eligible)), election)
 
     assert actual == expected
 
@@ -66,15 +69,15 @@ def test_elect_leader(given, leader, eligible, election, expected):
 def test_unclean_election_never_takes_a_replica_that_was_never_made():
     offline = partition("3 1 2", isr="1", leader=None, unmade="3")
 
-    result = elect_leader(offline, eligible=frozenset(brokers("2 3")), election=UNCLEAN)
+    result = elect_unclean(offline, frozenset(brokers("2 3")))
 
-    assert result == ElectionResult(BrokerId(2), is_unclean=True)
+    assert result == (BrokerId(2), True)
 
 
 def small_cases():
     everyone = brokers("1 2 3")
     for isr, lost, eligible, election in product(
-        subsets(everyone), [frozenset(), {1}, {1, 3}], subsets(everyone), Election
+        subsets(everyone), [frozenset(), {1}, {1, 3}], subsets(everyone), [*Election, UNCLEAN]
     ):
         rest = [each for each in everyone if each not in isr]
         for elr, leader in product(subsets(rest), [None, *sorted(isr)]):
@@ -88,20 +91,20 @@ def test_every_election_of_three_replicas_is_safe():
     """Safety holds for all small cases, not only for those somebody thought of."""
     checked = 0
     for before, eligible, election in small_cases():
-        result = elect_leader(before, eligible=eligible, election=election)
+        leader, is_unclean = elected(before, eligible, election)
         checked += 1
         able = frozenset(each for each in eligible if before.is_made(each))
         complete = before.isr | before.elr
-        assert result.leader is None or result.leader in able
-        assert result.is_unclean == (result.leader is not None and result.leader not in complete)
-        if result.is_unclean:
-            assert election is UNCLEAN
+        assert leader is None or leader in able
+        assert is_unclean == (leader is not None and leader not in complete)
+        if is_unclean:
+            assert election == UNCLEAN
         if complete & able:
-            assert result.leader in complete & able  # nobody stays offline needlessly
+            assert leader in complete & able  # nobody stays offline needlessly
         if before.isr & able:
-            assert result.leader in before.isr
+            assert leader in before.isr
         if election is not PREFERRED and before.leader in able:
-            assert result.leader == before.leader
+            assert leader == before.leader
     assert checked == 3888
 
 
@@ -110,7 +113,7 @@ def test_election_depends_on_nothing_but_order_and_sets():
     eligible = frozenset(brokers("1 2 3"))
     offline = [partition(order, isr="1 2 3", leader=None) for order in ("1 2 3", "3 1 2", "2 3 1")]
 
-    leaders = [elect_leader(each, eligible=eligible, election=ONLINE).leader for each in offline]
+    leaders = [elect_leader(each, eligible=eligible, election=ONLINE) for each in offline]
 
     assert leaders == [1, 3, 2]
 

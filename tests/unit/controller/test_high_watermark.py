@@ -7,9 +7,8 @@ import pytest
 from kafka_on_spark.controller.partitions.high_watermark import (
     advance_high_watermark,
     has_all_committed,
-    is_at_min_isr,
-    is_under_min_isr,
 )
+from kafka_on_spark.controller.partitions.min_isr import is_at_min_isr, is_under_min_isr
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import PartitionKey
 from tests.builders import KEY, TOPIC_ID, digest_at, image_of, partition, report, seen

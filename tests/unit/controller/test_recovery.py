@@ -4,7 +4,8 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.controller.partitions.recovery import ReplicaInspection, leaderless, recover
+from kafka_on_spark.controller.partitions.recovery import leaderless, recover
+from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.ids import BrokerId, Offset, PartitionEpoch
 from tests.builders import KEY, digest_at, image_of, partition
 

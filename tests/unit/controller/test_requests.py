@@ -16,7 +16,7 @@ from kafka_on_spark.controller.commands.requests import (
     request_record,
     response_of,
 )
-from kafka_on_spark.controller.partitions.recovery import ReplicaInspection
+from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError, ProtocolError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_on_spark.controller.brokers.broker_changes import elect_where_none, imbalance_percentages
+from kafka_on_spark.controller.moves.preferred_leaders import imbalance_percentages
 from kafka_on_spark.controller.moves.reassignment import advance_reassignments, list_reassignments
-from kafka_on_spark.controller.partitions.recovery import leaderless
+from kafka_on_spark.controller.partitions.recovery import elect_where_none, leaderless
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.replica.creating_replicas import renew_lost
 from kafka_on_spark.service.replicate.fetching.fetch_plan import has_work

@@ -2,13 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from kafka_on_spark.controller.brokers.broker_changes import (
-    elect_where_none,
-    fence_broker,
-    unfence_broker,
-)
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
 from kafka_on_spark.controller.brokers.draining import continue_draining, drain_broker
-from kafka_on_spark.controller.partitions.recovery import ReplicaInspection, recover
+from kafka_on_spark.controller.partitions.recovery import elect_where_none, recover
+from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.controller.brokers.broker_changes import change_record
 from kafka_on_spark.controller.commands.lease import claim, renew, resign
+from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     NO_ERROR,

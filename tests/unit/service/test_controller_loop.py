@@ -12,7 +12,7 @@ from kafka_on_spark.controller.commands.commands import (
     DRAIN_BROKER,
 )
 from kafka_on_spark.controller.commands.lease import claim
-from kafka_on_spark.controller.partitions.recovery import ReplicaInspection
+from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     NotControllerError,

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.controller.brokers.broker_changes import change_record, lost_change
+from kafka_on_spark.controller.partitions.partition_change import change_record, lost_change
 from kafka_on_spark.controller.partitions.unassigned_replicas import Making, is_assigned, taken_away
 from kafka_on_spark.controller.verdicts.restoring import WholeReplica, release_former, restore
 from kafka_on_spark.errors import RootFullError

@@ -6,7 +6,8 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.controller.brokers.broker_changes import elect_preferred, fence_broker
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker
+from kafka_on_spark.controller.moves.preferred_leaders import elect_preferred
 from kafka_on_spark.errors import (
     CommitConflictError,
     FencedLeaderEpochError,

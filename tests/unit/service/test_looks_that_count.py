@@ -1,7 +1,7 @@
 """Which looks of a round count: not those that found nobody to look, nor those of old metadata."""
 
-from kafka_on_spark.controller.brokers.broker_changes import change_record
 from kafka_on_spark.controller.pace.sweep import FIRST, Ring, SweepCourse, after_slice
+from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import disk, image_of, partition

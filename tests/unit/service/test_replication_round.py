@@ -2,8 +2,8 @@
 
 import pytest
 
-from kafka_on_spark.controller.brokers.broker_changes import change_record
 from kafka_on_spark.controller.moves.reassignment import cancel_reassignments
+from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.metadata.partition import PartitionChange

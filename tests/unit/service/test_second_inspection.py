@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.controller.brokers.broker_changes import change_record
+from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.errors import CommitOutcomeUnknownError, RootAccessDeniedError
 from kafka_on_spark.ids import LOST, BrokerId
 from kafka_on_spark.metadata.partition import PartitionChange

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from kafka_on_spark.controller.partitions.high_watermark import is_under_min_isr, min_isr
+from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr, too_few_in_sync
 from kafka_on_spark.errors import (
     ERROR_BY_CODE,
     NO_ERROR,
@@ -164,12 +164,8 @@ def _check_min_isr(image: MetadataImage, topic: TopicImage) -> None:
         if is_under_min_isr(image, topic.topic_id, partition)
     ]
     if len(under) == len(topic.partitions):
-        partition = topic.partitions[under[0]]
-        raise NotEnoughReplicasError(
-            f"partition {topic.name}-{under[0]} has {len(partition.isr)} replicas in sync, and"
-            f" acks=all needs {min_isr(image, topic.topic_id, partition)}"
-            " (min.insync.replicas): bring brokers back, or append with acks=1"
-        )
+        key = PartitionKey(topic.topic_id, under[0])
+        raise NotEnoughReplicasError(too_few_in_sync(image, key, topic.partitions[under[0]]))
 
 
 def _target(
