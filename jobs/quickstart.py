@@ -13,10 +13,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from jobs.command_line import Parser
-from jobs.quickstart_console import Output
-from jobs.quickstart_flights import flight_count
-from jobs.quickstart_folder import Plan, QuickstartError, RunFolder, Wish
-from jobs.quickstart_steps import (
+from jobs.quickstart_run.console import Output
+from jobs.quickstart_run.flights import flight_count
+from jobs.quickstart_run.run_folder import Plan, QuickstartError, RunFolder, Wish
+from jobs.quickstart_run.steps import (
     LOST_BROKER,
     REPLICATION_FACTOR,
     Run,

@@ -14,19 +14,19 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from kafka_on_spark.cli.call.options import FAILED, INTERRUPTED, UNREAD
+from kafka_on_spark.cli.call.output import say
 from kafka_on_spark.cli.cluster.brokers import brokers
 from kafka_on_spark.cli.cluster.clusters import cluster
 from kafka_on_spark.cli.cluster.controller import controller
 from kafka_on_spark.cli.cluster.leaders import leader_election
-from kafka_on_spark.cli.cluster.lost import replicas
+from kafka_on_spark.cli.cluster.lost_replicas import replicas
 from kafka_on_spark.cli.cluster.metadata import metadata
 from kafka_on_spark.cli.groups.groups import consumer_groups
 from kafka_on_spark.cli.groups.offsets import delete_records, get_offsets
 from kafka_on_spark.cli.kafka.kafka_spellings import with_command_config, with_optional_values
 from kafka_on_spark.cli.logs.dump_log import dump_log
 from kafka_on_spark.cli.logs.fsck import fsck
-from kafka_on_spark.cli.options import FAILED, INTERRUPTED, UNREAD
-from kafka_on_spark.cli.output import say
 from kafka_on_spark.cli.topics.configs import configs
 from kafka_on_spark.cli.topics.reassignment import reassign_partitions
 from kafka_on_spark.cli.topics.replicas import log_dirs, replica_verification

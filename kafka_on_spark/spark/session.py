@@ -16,7 +16,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from kafka_on_spark.spark.delta_jars import PACKAGES, start_checked
-from kafka_on_spark.spark.home import choose_home
+from kafka_on_spark.spark.spark_home import choose_home
 
 _PACKAGE: Final = Path(__file__).parents[1]
 _CHECKOUT: Final = _PACKAGE.parent

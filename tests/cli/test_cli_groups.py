@@ -84,11 +84,11 @@ def test_a_reset_is_shown_and_done_when_asked_for(
     reset = ("consumer-groups", "--reset-offsets", "--group", group, "--all-topics", *target)
 
     shown = call.json(*reset)
-    rehearsed = call.json(*reset, "--dry-run")
+    dry_run = call.json(*reset, "--dry-run")
 
     assert [row["new_offset"] for row in shown["offsets"]] == [first, second]
     assert [row["current_offset"] for row in shown["offsets"]] == [3, 0]
-    assert shown == rehearsed
+    assert shown == dry_run
     assert shown["dry_run"]
     assert positions(cluster, group) == {0: 3, 1: 0}
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from glob import glob
 from pathlib import Path
 
-from jobs.quickstart_folder import Plan, QuickstartError, RunFolder, Wish
+from jobs.quickstart_run.run_folder import Plan, QuickstartError, RunFolder, Wish
 
 ROOT = Path(__file__).parents[2]
 WAIT_S_MAX = 240.0

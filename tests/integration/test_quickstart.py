@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs import quickstart
-from jobs.quickstart_checks import check_records
-from jobs.quickstart_flights import flight_count, flight_records, read_flights
+from jobs.quickstart_run.checks import check_records
+from jobs.quickstart_run.flights import flight_count, flight_records, read_flights
 
 pytestmark = pytest.mark.integration
 

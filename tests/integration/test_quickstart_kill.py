@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.quickstart_flights import IDENTITY, appends_of, read_flights
+from jobs.quickstart_run.flights import IDENTITY, appends_of, read_flights
 from kafka_on_spark import Cluster
 from tests.integration.quickstart_runs import QuickstartProcess
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.options import (
+from kafka_on_spark.cli.call.options import (
     CHANGING,
     AsOf,
     ClusterUrl,
@@ -18,8 +18,8 @@ from kafka_on_spark.cli.options import (
     mode_of,
     needed,
 )
-from kafka_on_spark.cli.output import Output, plural, write_rows
-from kafka_on_spark.cli.session import Session, opened
+from kafka_on_spark.cli.call.output import Output, plural, write_rows
+from kafka_on_spark.cli.call.session import Session, opened
 from kafka_on_spark.controller.brokers.draining import registered_broker
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.service.describe.descriptions import BrokerDescription, describe_brokers

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.options import (
+from kafka_on_spark.cli.call.options import (
     Format,
     RootMode,
     StorageOption,
@@ -14,8 +14,8 @@ from kafka_on_spark.cli.options import (
     needed,
     pairs,
 )
-from kafka_on_spark.cli.output import Output, plural, say, write_json, write_rows
-from kafka_on_spark.cli.session import opened
+from kafka_on_spark.cli.call.output import Output, plural, say, write_json, write_rows
+from kafka_on_spark.cli.call.session import opened
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.errors import InvalidRequestError
 

@@ -4,8 +4,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.logs.record_rows import time_text
-from kafka_on_spark.cli.options import (
+from kafka_on_spark.cli.call.options import (
     AsOf,
     ClusterUrl,
     DryRun,
@@ -13,8 +12,9 @@ from kafka_on_spark.cli.options import (
     StorageOption,
     chosen_action,
 )
-from kafka_on_spark.cli.output import Output, plural, progress, say, write_json, write_rows
-from kafka_on_spark.cli.session import Session, opened
+from kafka_on_spark.cli.call.output import Output, plural, progress, say, write_json, write_rows
+from kafka_on_spark.cli.call.session import Session, opened
+from kafka_on_spark.cli.logs.record_rows import time_text
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
@@ -80,7 +80,7 @@ def status(image: MetadataImage) -> dict[str, Any]:
 
 def _run(session: Session, seconds: float | None) -> None:
     words = "one pass" if seconds is None else f"controlling for {seconds:g} s"
-    if session.rehearsal is not None and seconds is not None:
+    if session.dry_run is not None and seconds is not None:
         raise InvalidRequestError("--dry-run goes with one pass: leave --seconds out")
     with progress(words):
         report = session.do(lambda: session.cluster.run_controller(seconds))

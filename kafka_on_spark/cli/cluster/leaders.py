@@ -5,11 +5,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from kafka_on_spark.cli.call.options import ClusterUrl, DryRun, Format, StorageOption, Yes
+from kafka_on_spark.cli.call.output import Output, plural
+from kafka_on_spark.cli.call.session import Session, opened
 from kafka_on_spark.cli.kafka.kafka_files import read_partitions
-from kafka_on_spark.cli.names import all_partitions
-from kafka_on_spark.cli.options import ClusterUrl, DryRun, Format, StorageOption, Yes
-from kafka_on_spark.cli.output import Output, plural
-from kafka_on_spark.cli.session import Session, opened
+from kafka_on_spark.cli.kafka.kafka_names import all_partitions
 from kafka_on_spark.controller.partitions.recovery import leaderless
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import TopicPartition

@@ -6,15 +6,15 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from kafka_on_spark.cli.call.options import AsOf, ClusterUrl, Format, StorageOption, chosen_action
+from kafka_on_spark.cli.call.output import Output, note, write_rows
+from kafka_on_spark.cli.call.session import Session, opened
 from kafka_on_spark.cli.logs.record_rows import (
     BATCH_COLUMNS,
     RECORD_COLUMNS,
     batch_rows,
     decided_rows,
 )
-from kafka_on_spark.cli.options import AsOf, ClusterUrl, Format, StorageOption, chosen_action
-from kafka_on_spark.cli.output import Output, note, write_rows
-from kafka_on_spark.cli.session import Session, opened
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog

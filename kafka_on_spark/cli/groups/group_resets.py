@@ -4,14 +4,15 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from kafka_on_spark.cli.call.dry_run_cluster import DryRunCluster
+from kafka_on_spark.cli.call.output import Output, note, say, write_json, write_table
+from kafka_on_spark.cli.call.session import Session
 from kafka_on_spark.cli.kafka.kafka_files import (
     GroupOffsets,
     read_group_offsets,
     write_group_offsets,
 )
-from kafka_on_spark.cli.names import named_partitions_of
-from kafka_on_spark.cli.output import Output, note, say, write_json, write_table
-from kafka_on_spark.cli.session import Rehearsal, Session
+from kafka_on_spark.cli.kafka.kafka_names import named_partitions_of
 from kafka_on_spark.controller.commands.groups import committed_by
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import Offset, PartitionKey
@@ -80,8 +81,8 @@ def reset_offsets_of(session: Session, given: Mapping[str, Any]) -> None:
     _note_what_is_moved(resets)
     # Also where nothing is done: what would be refused is refused.
     changes = [partial(_set_offsets, group, planned) for group, planned in resets.items()]
-    rehearsed = session if given["execute"] else _rehearsal_of(session)
-    rehearsed.do_all(changes)
+    decider = session if given["execute"] else _dry_run_of(session)
+    decider.do_all(changes)
     if given["export"]:
         _export(resets, given)
     else:
@@ -144,11 +145,9 @@ def _export(resets: Mapping[str, Sequence[Reset]], given: Mapping[str, Any]) -> 
         note("A dry run: nothing was changed; --execute does it.")
 
 
-def _rehearsal_of(session: Session) -> Session:
-    rehearsal = session.rehearsal or Rehearsal.of(session.cluster)
-    return Session(
-        cluster=rehearsal, options=session.options, output=session.output, rehearsal=rehearsal
-    )
+def _dry_run_of(session: Session) -> Session:
+    dry_run = session.dry_run or DryRunCluster.of(session.cluster)
+    return Session(cluster=dry_run, options=session.options, output=session.output, dry_run=dry_run)
 
 
 def _set_offsets(group: str, resets: Sequence[Reset], cluster: Any) -> None:

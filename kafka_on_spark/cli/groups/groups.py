@@ -10,10 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.groups.group_resets import TARGETS, chosen_groups, reset_offsets_of
-from kafka_on_spark.cli.kafka.kafka_spellings import OPTIONAL_VALUES
-from kafka_on_spark.cli.names import named_partitions_of
-from kafka_on_spark.cli.options import (
+from kafka_on_spark.cli.call.options import (
     CHANGING,
     ClusterUrl,
     DryRun,
@@ -23,8 +20,11 @@ from kafka_on_spark.cli.options import (
     chosen_action,
     needed,
 )
-from kafka_on_spark.cli.output import Output, note, plural, write_rows
-from kafka_on_spark.cli.session import Session, opened
+from kafka_on_spark.cli.call.output import Output, note, plural, write_rows
+from kafka_on_spark.cli.call.session import Session, opened
+from kafka_on_spark.cli.groups.group_resets import TARGETS, chosen_groups, reset_offsets_of
+from kafka_on_spark.cli.kafka.kafka_names import named_partitions_of
+from kafka_on_spark.cli.kafka.kafka_spellings import OPTIONAL_VALUES
 from kafka_on_spark.controller.commands.groups import committed_by
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.query.offsets.group_offsets import describe_group, groups_of

@@ -8,8 +8,8 @@ none.
 from collections.abc import Sequence
 from typing import Final
 
-from kafka_on_spark.cli.options import pairs, properties_of
-from kafka_on_spark.cli.output import note
+from kafka_on_spark.cli.call.options import pairs, properties_of
+from kafka_on_spark.cli.call.output import note
 from kafka_on_spark.errors import InvalidRequestError
 
 COMMAND_CONFIG: Final = "--command-config"

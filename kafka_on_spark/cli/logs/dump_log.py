@@ -7,10 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.cluster.metadata import log_rows
-from kafka_on_spark.cli.logs.record_content import content_as_json, shown_record
-from kafka_on_spark.cli.logs.record_rows import BATCH_COLUMNS, time_text
-from kafka_on_spark.cli.options import (
+from kafka_on_spark.cli.call.options import (
     FAILED,
     FOUND,
     AsOf,
@@ -20,8 +17,11 @@ from kafka_on_spark.cli.options import (
     chosen_action,
     needed,
 )
-from kafka_on_spark.cli.output import Output, note, write_rows
-from kafka_on_spark.cli.session import Session, opened
+from kafka_on_spark.cli.call.output import Output, note, write_rows
+from kafka_on_spark.cli.call.session import Session, opened
+from kafka_on_spark.cli.cluster.metadata import log_rows
+from kafka_on_spark.cli.logs.record_content import content_as_json, shown_record
+from kafka_on_spark.cli.logs.record_rows import BATCH_COLUMNS, time_text
 from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError, ReplicaLostError
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
 from kafka_on_spark.log.batch import Batch

@@ -5,8 +5,8 @@ from typing import Annotated, Final
 import typer
 
 from kafka_on_spark.audit.findings import FsckReport
-from kafka_on_spark.cli.options import FOUND, ClusterUrl, Format, StorageOption, pairs
-from kafka_on_spark.cli.output import Output, plural, progress, say, write_json, write_table
+from kafka_on_spark.cli.call.options import FOUND, ClusterUrl, Format, StorageOption, pairs
+from kafka_on_spark.cli.call.output import Output, plural, progress, say, write_json, write_table
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster
 
 ORPHANS_SHOWN: Final = 20

@@ -9,7 +9,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from kafka_on_spark.cli.output import Shown
+from kafka_on_spark.cli.call.output import Shown
 from kafka_on_spark.visible import quoted
 
 Content = str | dict[str, str] | None

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.names import matching_topics
-from kafka_on_spark.cli.options import (
+from kafka_on_spark.cli.call.options import (
     CHANGING,
     AsOf,
     ClusterUrl,
@@ -20,8 +19,9 @@ from kafka_on_spark.cli.options import (
     pairs,
     properties_of,
 )
-from kafka_on_spark.cli.output import Output, plural, write_rows
-from kafka_on_spark.cli.session import Change, Session, opened
+from kafka_on_spark.cli.call.output import Output, plural, write_rows
+from kafka_on_spark.cli.call.session import Change, Session, opened
+from kafka_on_spark.cli.kafka.kafka_names import matching_topics
 from kafka_on_spark.config import SETTINGS
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.image import MetadataImage

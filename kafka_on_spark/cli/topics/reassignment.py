@@ -5,15 +5,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.kafka.kafka_files import (
-    Assignment,
-    assignment_as_dict,
-    assignment_text,
-    named,
-    read_assignment,
-    read_topics,
-)
-from kafka_on_spark.cli.options import (
+from kafka_on_spark.cli.call.options import (
     CHANGING,
     FOUND,
     AsOf,
@@ -26,8 +18,24 @@ from kafka_on_spark.cli.options import (
     needed,
     numbers,
 )
-from kafka_on_spark.cli.output import Output, note, plural, progress, say, write_json, write_rows
-from kafka_on_spark.cli.session import Session, opened
+from kafka_on_spark.cli.call.output import (
+    Output,
+    note,
+    plural,
+    progress,
+    say,
+    write_json,
+    write_rows,
+)
+from kafka_on_spark.cli.call.session import Session, opened
+from kafka_on_spark.cli.kafka.kafka_files import (
+    Assignment,
+    assignment_as_dict,
+    assignment_text,
+    named,
+    read_assignment,
+    read_topics,
+)
 from kafka_on_spark.controller.moves.reassignment import (
     Reassignment,
     ReassignmentStatus,
@@ -184,7 +192,7 @@ def _execute(session: Session, given: Mapping[str, Any]) -> None:
     started = session.do(
         lambda: session.cluster.reassign(named(targets), throttle_bytes_per_s=given["throttle"])
     )
-    if session.output is Output.TABLE and session.rehearsal is None:
+    if session.output is Output.TABLE and session.dry_run is None:
         say(
             "Current partition replica assignment",
             "",

@@ -5,8 +5,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.names import all_partitions, matching_topics
-from kafka_on_spark.cli.options import (
+from kafka_on_spark.cli.call.options import (
     FOUND,
     AsOf,
     ClusterUrl,
@@ -14,8 +13,9 @@ from kafka_on_spark.cli.options import (
     StorageOption,
     numbers,
 )
-from kafka_on_spark.cli.output import Output, plural, progress, say, write_json, write_rows
-from kafka_on_spark.cli.session import Session, opened
+from kafka_on_spark.cli.call.output import Output, plural, progress, say, write_json, write_rows
+from kafka_on_spark.cli.call.session import Session, opened
+from kafka_on_spark.cli.kafka.kafka_names import all_partitions, matching_topics
 from kafka_on_spark.controller.brokers.draining import registered_broker
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import BrokerId, PartitionKey

@@ -4,10 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from kafka_on_spark.cli.logs.record_rows import RECORD_COLUMNS, decided_rows
-from kafka_on_spark.cli.names import matching_topics
-from kafka_on_spark.cli.options import FOUND, ClusterUrl, DryRun, Format, StorageOption
-from kafka_on_spark.cli.output import (
+from kafka_on_spark.cli.call.options import FOUND, ClusterUrl, DryRun, Format, StorageOption
+from kafka_on_spark.cli.call.output import (
     Output,
     note,
     plural,
@@ -16,7 +14,9 @@ from kafka_on_spark.cli.output import (
     write_json,
     write_table,
 )
-from kafka_on_spark.cli.session import Session, opened
+from kafka_on_spark.cli.call.session import Session, opened
+from kafka_on_spark.cli.kafka.kafka_names import matching_topics
+from kafka_on_spark.cli.logs.record_rows import RECORD_COLUMNS, decided_rows
 from kafka_on_spark.service.replicate.replication_round import ReplicationReport
 
 
@@ -49,15 +49,15 @@ def replicate(
 
 
 def _conclude(session: Session, report: ReplicationReport) -> None:
-    rehearsal, image = session.rehearsal, session.cluster.image
-    rows = [] if rehearsal is None else decided_rows(rehearsal.decided, image)
+    dry_run, image = session.dry_run, session.cluster.image
+    rows = [] if dry_run is None else decided_rows(dry_run.decided, image)
     if session.output is Output.JSON:
-        answer = {"dry_run": rehearsal is not None, **_as_dict(report)}
-        write_json(answer if rehearsal is None else {**answer, "records": rows})
+        answer = {"dry_run": dry_run is not None, **_as_dict(report)}
+        write_json(answer if dry_run is None else {**answer, "records": rows})
         return
-    if rehearsal is not None:
+    if dry_run is not None:
         write_table(RECORD_COLUMNS, rows)
-    _show(report, is_done=rehearsal is None)
+    _show(report, is_done=dry_run is None)
 
 
 def _as_dict(report: ReplicationReport) -> dict[str, Any]:

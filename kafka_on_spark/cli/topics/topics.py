@@ -5,8 +5,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.names import matching_topics
-from kafka_on_spark.cli.options import (
+from kafka_on_spark.cli.call.options import (
     CHANGING,
     AsOf,
     ClusterUrl,
@@ -19,8 +18,17 @@ from kafka_on_spark.cli.options import (
     numbers,
     pairs,
 )
-from kafka_on_spark.cli.output import Output, note, plural, say, text_of, write_json, write_rows
-from kafka_on_spark.cli.session import Change, Session, opened
+from kafka_on_spark.cli.call.output import (
+    Output,
+    note,
+    plural,
+    say,
+    text_of,
+    write_json,
+    write_rows,
+)
+from kafka_on_spark.cli.call.session import Change, Session, opened
+from kafka_on_spark.cli.kafka.kafka_names import matching_topics
 from kafka_on_spark.controller.partitions.partition_states import PartitionState, states_of
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import INTERNAL_TOPICS

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from jobs.quickstart_checks import check_offsets, check_records, check_seen
-from jobs.quickstart_flights import read_flights
+from jobs.quickstart_run.checks import check_offsets, check_records, check_seen
+from jobs.quickstart_run.flights import read_flights
 
 ROWS = 1800  # two of them have no tail number, and many planes fly more than once
 PARTITIONS = 3

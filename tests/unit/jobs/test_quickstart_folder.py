@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jobs.quickstart_flights import APPENDS_PER_HALF, appends_of
-from jobs.quickstart_folder import Plan, QuickstartError, RunFolder, Wish
+from jobs.quickstart_run.flights import APPENDS_PER_HALF, appends_of
+from jobs.quickstart_run.run_folder import Plan, QuickstartError, RunFolder, Wish
 
 DEFAULT = Plan(rows=1000, brokers=3, partitions=8)
 NOTHING = Wish(None, None, None)

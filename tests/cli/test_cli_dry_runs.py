@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.cli.session import REHEARSED, Rehearsal
+from kafka_on_spark.cli.call.dry_run_cluster import DRY_RUN_METHODS, DryRunCluster
 from kafka_on_spark.errors import InvalidRequestError
 from tests.cluster.disks import files_below, isr_of, partition_of, records
 
@@ -42,7 +42,7 @@ def test_what_would_be_copied_is_what_is_copied_then(call, new_topic, cluster, e
     assert call.json(*round_of, "--dry-run")["records"] == []
 
 
-def test_a_replica_that_would_be_made_is_filled_in_the_rehearsal(
+def test_a_replica_that_would_be_made_is_filled_in_the_dry_run(
     call, new_topic, cluster, everything
 ):
     topic = new_topic(b"a", b"b", replica_assignment={0: [1, 2]})
@@ -87,17 +87,17 @@ def test_a_dry_run_of_a_topic_that_is_not_there_is_refused(call):
     assert "no topic" in call.refused("replicate", "--topic", "nothing", "--dry-run")
 
 
-def test_what_is_never_rehearsed_is_refused_before_it_begins(new_topic, cluster, everything):
-    """An append of a rehearsal would ship files, and commit them."""
+def test_a_change_without_a_dry_run_is_refused_before_it_begins(new_topic, cluster, everything):
+    """An append of a dry run would write files, and commit them."""
     topic = new_topic(b"a")
     before = everything()
-    rehearsal = Rehearsal.of(cluster)
+    dry_run = DryRunCluster.of(cluster)
 
     with pytest.raises(InvalidRequestError, match="append can't be done as a dry run"):
-        rehearsal.append(topic, records(b"b"))
+        dry_run.append(topic, records(b"b"))
 
     assert everything() == before
 
 
-def test_all_that_a_rehearsal_can_do_is_there():
-    assert set(dir(Cluster)) >= REHEARSED
+def test_every_method_of_a_dry_run_is_there():
+    assert set(dir(Cluster)) >= DRY_RUN_METHODS

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from jobs.quickstart_flights import IDENTITY
+from jobs.quickstart_run.flights import IDENTITY
 
 Places = npt.NDArray[np.int64]
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from jobs.quickstart_store import AWAY, StoreRoot
+from jobs.quickstart_run.store_root import AWAY, StoreRoot
 
 PLAN_FILE: Final = "quickstart.json"
 

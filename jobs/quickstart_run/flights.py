@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession, functions
 
-FLIGHTS: Final = Path(__file__).parents[1] / "data" / "flights.parquet"
+FLIGHTS: Final = Path(__file__).parents[2] / "data" / "flights.parquet"
 IDENTITY: Final = ("year", "month", "day", "sched_dep_time", "carrier", "flight", "origin")
 APPENDS_PER_HALF: Final = 4
 """An append is seen by readers as a whole: with several, the stream has something to do."""

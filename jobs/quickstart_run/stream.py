@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.streaming.query import StreamingQuery
 
-from jobs.quickstart_folder import QuickstartError, RunFolder
+from jobs.quickstart_run.run_folder import QuickstartError, RunFolder
 
 log = logging.getLogger("kafka_on_spark.quickstart")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from kafka_on_spark.spark.home import choose_home, is_made
+from kafka_on_spark.spark.spark_home import choose_home, is_made
 
 LOCAL = {"spark.master": "local[2]"}
 

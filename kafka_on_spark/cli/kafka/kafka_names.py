@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from kafka_on_spark.cli.options import numbers
+from kafka_on_spark.cli.call.options import numbers
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from kafka_on_spark.cli.options import ClusterUrl, DryRun, Format, StorageOption, Yes
-from kafka_on_spark.cli.output import Output
-from kafka_on_spark.cli.session import opened
+from kafka_on_spark.cli.call.options import ClusterUrl, DryRun, Format, StorageOption, Yes
+from kafka_on_spark.cli.call.output import Output
+from kafka_on_spark.cli.call.session import opened
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import TopicPartition
 
@@ -31,7 +31,7 @@ def replicas(
     with opened(cluster, storage_option, output, dry_run=dry_run, yes=yes) as session:
         session.confirm(
             f"giving up the replica of {name} on broker {broker}",
-            lambda rehearsal: rehearsal.lose_replica(topic, partition, broker),
+            lambda cluster: cluster.lose_replica(topic, partition, broker),
         )
         session.do(lambda: session.cluster.lose_replica(topic, partition, broker))
         session.conclude(

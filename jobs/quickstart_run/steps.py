@@ -9,11 +9,11 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from jobs.quickstart_checks import check_offsets, check_records, check_seen
-from jobs.quickstart_console import Output
-from jobs.quickstart_flights import appends_of, flight_records, read_flights
-from jobs.quickstart_folder import QuickstartError, RunFolder
-from jobs.quickstart_stream import Stream, seen_count, seen_records
+from jobs.quickstart_run.checks import check_offsets, check_records, check_seen
+from jobs.quickstart_run.console import Output
+from jobs.quickstart_run.flights import appends_of, flight_records, read_flights
+from jobs.quickstart_run.run_folder import QuickstartError, RunFolder
+from jobs.quickstart_run.stream import Stream, seen_count, seen_records
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import ClusterNotFoundError
 from kafka_on_spark.ids import BrokerId

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
-from kafka_on_spark.cli.output import Output
+from kafka_on_spark.cli.call.output import Output
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.storage.roots.root_identity import ROOT_MODE
 
