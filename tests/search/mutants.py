@@ -15,6 +15,7 @@ from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.epochs import EpochEntry, end_offset_for
 from kafka_on_spark.log.follower import truncation
+from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata import image as images
 from kafka_on_spark.metadata.records import HighWatermarkRecord
 from kafka_on_spark.service.append import appender
@@ -45,18 +46,20 @@ def _counts_unfenced(self: Any, leader_epoch: LeaderEpoch) -> bool:
     return self.error_code == NO_ERROR and self.is_matched
 
 
-def _fence_then_cut(self: Any, log: Any, follower: Any, leader: Any) -> Any:
+def _fence_then_cut(self: Any, follower: Any, leader: Any) -> Any:
     """Adopt in two commits: the fence first, and then the cut."""
     if follower.is_fenced_at(self._epoch):
         return follower
     cut = truncation.divergence_offset(follower, partial(end_offset_for, leader))
     fence = operations.adopt(follower, leader_epoch=self._epoch, truncate_to=None, floor=Offset(0))
     whole = operations.adopt(follower, leader_epoch=self._epoch, truncate_to=cut, floor=Offset(0))
-    follower = log.commit(follower, fence)
-    return log.commit(follower, replace(whole, operation="cut"))
+    fenced = self._commit(follower, fence)
+    if not isinstance(fenced, ReplicaState):
+        return fenced
+    return self._commit(fenced, replace(whole, operation="cut"))
 
 
-def _cut_then_fence(self: Any, log: Any, follower: Any, leader: Any) -> Any:
+def _cut_then_fence(self: Any, follower: Any, leader: Any) -> Any:
     """Adopt in two commits: the cut first, and then the fence."""
     if follower.is_fenced_at(self._epoch):
         return follower
@@ -64,9 +67,11 @@ def _cut_then_fence(self: Any, log: Any, follower: Any, leader: Any) -> Any:
     whole = operations.adopt(follower, leader_epoch=self._epoch, truncate_to=cut, floor=Offset(0))
     if whole.cut_from is not None:
         whole = replace(whole, leader_epoch=follower.leader_epoch)
-        follower = log.commit(follower, whole)
+        follower = self._commit(follower, whole)
+        if not isinstance(follower, ReplicaState):
+            return follower
     fence = operations.adopt(follower, leader_epoch=self._epoch, truncate_to=None, floor=Offset(0))
-    return log.commit(follower, fence)
+    return self._commit(follower, fence)
 
 
 def _one_question(follower: Any, ask_leader: Any) -> Offset:
@@ -109,7 +114,7 @@ def _never(*arguments: Any) -> bool:
     return False
 
 
-def _stays(self: Any, log: Any, follower: Any, leader: Any) -> Any:
+def _stays(self: Any, follower: Any, leader: Any) -> Any:
     """Adopt nothing."""
     return follower
 

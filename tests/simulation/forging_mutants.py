@@ -9,7 +9,6 @@ from kafka_on_spark.log import operations, state
 from kafka_on_spark.log.follower import truncation
 from kafka_on_spark.service.replica import replica_operations
 from kafka_on_spark.service.replicate.fetching import fetch as fetching
-from kafka_on_spark.service.replicate.fetching import fetch_reports
 from tests.simulation.mutants import Mutant
 
 
@@ -26,7 +25,7 @@ def _believed(before: Any, topic_id: Any, partition: Any, batches: Any) -> Any:
 
 def _the_follower_is_guilty(self: Any, follower: Any) -> Any:
     error = ReplicaLostError("the replica has another log than its leader")
-    return fetching._RefusedError(fetch_reports.failed_report(self._order.follower, error))
+    return fetching.FollowerRefused(error)
 
 
 def _outside_the_isr_it_is_guilty(self: Any, follower: Any) -> Any:

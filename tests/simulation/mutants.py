@@ -84,7 +84,7 @@ def _committed_by_offset(partition: Any, seen: Any, batch: Any, leader: Any) -> 
 def _cut_to(choose: Callable[[Any, Any], int]) -> Callable[..., Any]:
     """Return an `_adopt` that cuts where `choose` says, at the batch that begins there or before."""
 
-    def adopt(self: Any, log: Any, follower: Any, leader: Any) -> Any:
+    def adopt(self: Any, follower: Any, leader: Any) -> Any:
         if follower.is_fenced_at(self._epoch):
             return follower
         wanted = min(choose(self, follower), follower.log_end_offset)
@@ -96,7 +96,7 @@ def _cut_to(choose: Callable[[Any, Any], int]) -> Callable[..., Any]:
             truncate_to=Offset(max(cut, follower.log_start_offset)),
             floor=Offset(0),
         )
-        return log.commit(follower, change)
+        return self._commit(follower, change)
 
     return adopt
 

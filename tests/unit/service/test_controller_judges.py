@@ -68,7 +68,7 @@ def test_a_pass_takes_back_lost_replicas_that_are_whole(world, is_whole):
     loop = world.loop("active")
 
     class Found:
-        look = staticmethod(lambda image: [found] if is_whole else [])
+        inspect = staticmethod(lambda image: [found] if is_whole else [])
 
     loop._lost_inspector = Found()
 

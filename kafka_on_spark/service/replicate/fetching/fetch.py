@@ -1,8 +1,9 @@
-"""One follower's fetch from its leader: adopt, copy, commit, report.
+"""One follower's fetch from its leader: adopt its leadership, copy, commit, report.
 
-Runs in a task, on an executor or in a thread, and may run twice at the same time: every step is
-a conditional commit. It answers with a report and never raises for what a root or a table does:
-one partition's failure stops no other. Source: Kafka's AbstractFetcherThread.
+It runs in a task, on an executor or in a thread, and may run twice at the same time: every step is
+a conditional commit. Each step returns an outcome (`fetch_outcomes.py`), so that a fetch never
+raises for what a root or a table does: one partition's failure stops no other. Source: Kafka's
+AbstractFetcherThread.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch, Segment
 from kafka_on_spark.log.epochs import latest_epoch_with_records
@@ -29,6 +30,19 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaLog, ReplicaStore, SegmentStore
 from kafka_on_spark.service.replica.log_starts import advance_to
 from kafka_on_spark.service.replica.replica_operations import begin_leadership
+from kafka_on_spark.service.replicate.fetching.complete_followers import (
+    end_offset_min,
+    loss_of,
+    must_be_complete,
+)
+from kafka_on_spark.service.replicate.fetching.fetch_outcomes import (
+    Conflict,
+    Diverged,
+    FetchOutcome,
+    FollowerRefused,
+    LeaderRefused,
+    answer_of,
+)
 from kafka_on_spark.service.replicate.fetching.fetch_reports import (
     ends_alike,
     failed_report,
@@ -48,13 +62,13 @@ class FetchOrder:
         key: The partition.
         partition: Its registration in that image.
         leader: The leader's replica.
-        follower: The follower's; None to look at the leader only.
+        follower: The follower's replica; None: the fetch inspects the leader only.
         fetch_bytes_max: Bytes a commit; one batch at least. Source: replica.fetch.max.bytes.
-        copy_bytes_max: Bytes in all, of a throttle's; one batch at least, unless 0; None: all
-            that there is.
-        is_uncached: Both tables are opened without what this process knows of them: a second look.
-        suspect: A file of the follower's, or of the leader's where there is none, that was found
-            bad.
+        copy_bytes_max: Bytes in all that a throttle grants; one batch at least, unless 0; None:
+            all that there is.
+        is_uncached: Both tables are opened without what this process knows of them.
+        suspect: A file that was found bad: of the follower, or of the leader if there is no
+            follower.
     """
 
     key: PartitionKey
@@ -72,9 +86,9 @@ class FetchResult:
     """What a fetch did and saw: one row back to the driver.
 
     Attributes:
-        report: Leader and at most one follower.
-        copied_bytes: Segments committed to the follower, in bytes.
-        copied_records: The same in records.
+        report: On the leader and at most one follower.
+        copied_bytes: Bytes of the segments that were committed to the follower.
+        copied_records: Their records.
         truncated_records: Records cut from the follower.
     """
 
@@ -84,12 +98,8 @@ class FetchResult:
     truncated_records: int = 0
 
 
-class _RefusedError(Exception):
-    """A side of the fetch can't go on; carries its report."""
-
-    def __init__(self, report: ReplicaReport) -> None:
-        super().__init__(report.error)
-        self.report = report
+FollowerOutcome = ReplicaState | LeaderRefused | FollowerRefused | Diverged
+"""What becomes of a follower whose leader could be read."""
 
 
 def fetch(
@@ -103,67 +113,71 @@ def fetch(
 
     `leader_state`: what the caller has just seen of the leader, fenced at the order's epoch.
     """
-    opened = replicas.open_uncached if order.is_uncached else replicas.open
-    leader_log = opened(order.leader)
-    follower_state: ReplicaState | None = None
-    fetcher = _Fetcher(order, segments)
-    follower_log = None if order.follower is None else opened(order.follower)
-    follower_report = None
-    try:
-        if follower_log is not None:  # before its leader: what it has, the leader must have
-            follower_state = fetcher.load_follower(follower_log)
-    except _RefusedError as refused:
-        follower_report = refused.report
-    try:
-        if leader_state is None:
-            leader_state = fetcher.load_leader(leader_log)
-        fetcher.check_leadership(leader_state)
-    except _RefusedError as refused:
-        return fetcher.result(refused.report, None, follower_report, clock)
-    try:
-        if follower_log is not None and follower_state is not None:
-            leader_state = fetcher.check_lead(leader_log, leader_state, follower_state)
-            follower_state = fetcher.catch_up(follower_log, follower_state, leader_state)
-            follower_report = fetcher.report_follower(follower_state, leader_state)
-    except _RefusedError as refused:
-        if refused.report.broker_id == order.leader.broker_id:
-            return fetcher.result(refused.report, None, None, clock)
-        follower_report = refused.report
-    return fetcher.result(fetcher.report_leader(leader_state), leader_state, follower_report, clock)
+    fetcher = _Fetcher(order, replicas, segments)
+    outcome = fetcher.run(leader_state)
+    return FetchResult(
+        report=_report(order, outcome, now_ms=clock.now_ms()),
+        copied_bytes=fetcher.copied_bytes,
+        copied_records=fetcher.copied_records,
+        truncated_records=fetcher.truncated_records,
+    )
 
 
 class _Fetcher:
     """The steps of one fetch, and what they moved."""
 
-    def __init__(self, order: FetchOrder, segments: SegmentStore) -> None:
+    def __init__(self, order: FetchOrder, replicas: ReplicaStore, segments: SegmentStore) -> None:
+        opened = replicas.open_uncached if order.is_uncached else replicas.open
         self._order = order
-        self._segments = segments
+        self._partition = order.partition
         self._epoch = order.partition.leader_epoch
+        self._segments = segments
+        self._leader_log = opened(order.leader)
+        self._follower_log = None if order.follower is None else opened(order.follower)
         self.copied_bytes = 0
         self.copied_records = 0
         self.truncated_records = 0
 
-    def load_follower(self, follower_log: ReplicaLog) -> ReplicaState:
+    def run(self, leader: ReplicaState | None) -> FetchOutcome:
+        """Fetch, and return what became of both sides."""
+        # The follower is read before its leader: what it has, the leader must have.
+        follower = None if self._follower_log is None else self._read_follower()
+        seen = self._check_leadership(self._read_leader() if leader is None else leader)
+        if isinstance(seen, LeaderRefused):
+            return FetchOutcome(seen, follower if isinstance(follower, FollowerRefused) else None)
+        if not isinstance(follower, ReplicaState):
+            return FetchOutcome(seen, follower)
+        newest = self._leader_beside(seen, follower)
+        if isinstance(newest, LeaderRefused):
+            return FetchOutcome(newest, None)
+        if not isinstance(newest, ReplicaState):
+            return FetchOutcome(seen, newest)
+        after = self._catch_up(follower, newest)
+        if isinstance(after, LeaderRefused):
+            return FetchOutcome(after, None)
+        return FetchOutcome(newest, after)
+
+    def _read_follower(self) -> ReplicaState | FollowerRefused:
         """Return the follower's state, unless it has seen a later leadership."""
-        assert self._order.follower is not None
-        try:
-            state = follower_log.load()
-            self._check_suspect(self._order.follower, state)
-            if state.is_fenced_above(self._epoch):  # the plan is stale
-                check_leader_epoch(state.leader_epoch, self._epoch)
-        except KafkaOnSparkError as error:
-            raise _RefusedError(failed_report(self._order.follower, error)) from error
+        return answer_of(self._load_follower, FollowerRefused)
+
+    def _load_follower(self) -> ReplicaState:
+        address, replica = self._follower_side()
+        state = replica.load()
+        self._check_suspect(address, state)
+        if state.is_fenced_above(self._epoch):  # the plan is stale
+            check_leader_epoch(state.leader_epoch, self._epoch)
         return state
 
-    def load_leader(self, leader_log: ReplicaLog) -> ReplicaState:
+    def _read_leader(self) -> ReplicaState | LeaderRefused:
         """Return the leader's state, fenced at the current epoch: else it can't be planned on."""
-        try:
-            state = begin_leadership(leader_log, self._order.partition)
-            if self._order.follower is None:
-                self._check_suspect(self._order.leader, state)
-            return advance_to(leader_log, state, self._order.partition.log_start_offset)
-        except KafkaOnSparkError as error:
-            raise _RefusedError(failed_report(self._order.leader, error)) from error
+        return answer_of(self._load_leader, LeaderRefused)
+
+    def _load_leader(self) -> ReplicaState:
+        state = begin_leadership(self._leader_log, self._partition)
+        if self._follower_log is None:
+            self._check_suspect(self._order.leader, state)
+        return advance_to(self._leader_log, state, self._partition.log_start_offset)
 
     def _check_suspect(self, address: ReplicaAddress, state: ReplicaState) -> None:
         """Check the file that was found bad, if the log still names it: old ones are removed."""
@@ -171,218 +185,203 @@ class _Fetcher:
         if suspect is not None and any(suspect in batch.segments for batch in state.batches):
             self._segments.check(address, suspect)
 
-    def check_leadership(self, leader: ReplicaState) -> None:
-        """Check that the leader's log, as it was seen, is of the leadership of the plan."""
-        try:
-            check_leader_epoch(leader.leader_epoch, self._epoch)
-        except KafkaOnSparkError as error:
-            raise _RefusedError(failed_report(self._order.leader, error)) from error
+    def _check_leadership(
+        self, leader: ReplicaState | LeaderRefused
+    ) -> ReplicaState | LeaderRefused:
+        """Return the leader's state if it is of the leadership that the fetch was planned on."""
+        if isinstance(leader, LeaderRefused):
+            return leader
+        known = leader.leader_epoch
+        refused = answer_of(lambda: check_leader_epoch(known, self._epoch), LeaderRefused)
+        return leader if refused is None else refused
 
-    def check_lead(
-        self, leader_log: ReplicaLog, leader: ReplicaState, follower: ReplicaState
-    ) -> ReplicaState:
-        """Return a look at the leader that is not older than the follower's log.
+    def _leader_beside(
+        self, leader: ReplicaState, follower: ReplicaState
+    ) -> ReplicaState | LeaderRefused | FollowerRefused | Diverged:
+        """Return a state of the leader that is not older than the follower's.
 
-        A follower under the same fence with the larger end means a stale look; if it stands,
-        one of both lost or changed commits.
+        If a follower under the same fence has the larger end, the leader's state is stale and is
+        read again. If the follower is still ahead, one of both has lost or changed commits.
         """
-        if not follower.is_fenced_at(self._epoch):
+        if not follower.is_fenced_at(self._epoch) or not _is_above(follower, leader):
             return leader
-        if not _is_above(follower, leader):
-            return leader
-        leader = self.load_leader(leader_log)
-        if _is_above(follower, leader):
-            raise self._parted(follower)
-        return leader
+        newest = self._read_leader()
+        if isinstance(newest, ReplicaState) and _is_above(follower, newest):
+            return self._parted(follower)
+        return newest
 
-    def catch_up(
-        self, follower_log: ReplicaLog, follower: ReplicaState, leader: ReplicaState
-    ) -> ReplicaState:
-        """Adopt the leadership and take what the leader has up to its end as seen."""
-        assert self._order.follower is not None
-        try:
-            if self._lacks(follower) is not None:
-                follower = self.load_follower(follower_log)  # a stale look is no loss
-            for _ in range(ATTEMPTS_MAX):
-                lacks = self._lacks(follower)
-                if lacks is not None:
-                    raise lacks
-                try:
-                    follower = self._adopt(follower_log, follower, leader)
-                    return self._take_all(follower_log, follower, leader)
-                except CommitConflictError:
-                    # A twin or a newer leadership was here; what it left decides.
-                    follower = self.load_follower(follower_log)
-            raise KafkaStorageError("commits to the follower keep conflicting")
-        except KafkaOnSparkError as error:
-            raise _RefusedError(failed_report(self._order.follower, error)) from error
+    def _catch_up(self, follower: ReplicaState, leader: ReplicaState) -> FollowerOutcome:
+        """Adopt the leadership, and take what the leader has up to its end as seen."""
+        broker_id = self._follower_side()[0].broker_id
+        if loss_of(self._partition, broker_id, follower) is not None:
+            newest = self._read_follower()  # a stale state is no loss
+            if isinstance(newest, FollowerRefused):
+                return newest
+            follower = newest
+        for _ in range(ATTEMPTS_MAX):
+            loss = loss_of(self._partition, broker_id, follower)
+            if loss is not None:
+                return FollowerRefused(loss)
+            after: FollowerOutcome | Conflict = self._adopt(follower, leader)
+            if isinstance(after, ReplicaState):
+                after = self._take_all(after, leader)
+            if not isinstance(after, Conflict):
+                return after
+            # A twin or a newer leadership was here; what it left decides.
+            newest = self._read_follower()
+            if isinstance(newest, FollowerRefused):
+                return newest
+            follower = newest
+        return FollowerRefused(KafkaStorageError("commits to the follower keep conflicting"))
 
     def _adopt(
-        self, follower_log: ReplicaLog, follower: ReplicaState, leader: ReplicaState
-    ) -> ReplicaState:
-        change = follow(follower, leader, leader_epoch=self._epoch, floor=self._floor())
+        self, follower: ReplicaState, leader: ReplicaState
+    ) -> ReplicaState | Conflict | FollowerRefused:
+        """Move the follower to the leadership: fence and truncation in one commit."""
+        floor = end_offset_min(self._partition, self._follower_side()[0].broker_id)
+        change = answer_of(
+            lambda: follow(follower, leader, leader_epoch=self._epoch, floor=floor),
+            FollowerRefused,
+        )
         if change is None:
             return follower
-        cut_records = max(0, follower.log_end_offset - change.log_end_offset)
-        follower = follower_log.commit(follower, change)
-        self.truncated_records += cut_records
-        return follower
+        if isinstance(change, FollowerRefused):
+            return change
+        after = self._commit(follower, change)
+        if isinstance(after, ReplicaState):
+            self.truncated_records += max(0, follower.log_end_offset - change.log_end_offset)
+        return after
 
-    def _lacks(self, follower: ReplicaState) -> ReplicaLostError | None:
-        """Return what a log that must be complete lacks of what the register has as committed.
+    def _commit(
+        self, follower: ReplicaState, change: LogChange
+    ) -> ReplicaState | Conflict | FollowerRefused:
+        """Commit a change of the follower's log; return the state after it."""
+        try:
+            return self._follower_side()[1].commit(follower, change)
+        except CommitConflictError:
+            return Conflict()
+        except KafkaOnSparkError as error:
+            return FollowerRefused(error)
 
-        Who is in sync or eligible ends at the high watermark or above it and has its chain
-        digest; both hold of a later register, too. Nothing is known of what lies below the log
-        start.
-        """
-        partition = self._order.partition
-        end, mark = follower.log_end_offset, partition.high_watermark
-        if not self._must_be_complete():
-            return None
-        if end < mark:
-            return ReplicaLostError(
-                "the replica is shorter than what is committed", end=end, high_watermark=mark
-            )
-        if follower.log_start_offset > mark:
-            return None
-        if follower.chain_at(mark) != partition.high_watermark_chain:
-            return ReplicaLostError(
-                "the replica has other records than those that are committed", high_watermark=mark
-            )
-        return None
-
-    def _floor(self) -> Offset:
-        """Return the end below which this follower must not fall (I14).
-
-        Who is in sync has all committed records, and so has an eligible leader replica; an
-        end below the high watermark means that it lost some. Anybody else may lack them, and
-        may hold a deposed leader's in their place.
-        """
-        return self._order.partition.high_watermark if self._must_be_complete() else Offset(0)
-
-    def _must_be_complete(self) -> bool:
-        """Return whether the follower is in sync or eligible, so that records rest on it."""
-        partition = self._order.partition
-        assert self._order.follower is not None
-        return self._order.follower.broker_id in partition.isr | partition.elr
-
-    def _take_all(
-        self, follower_log: ReplicaLog, follower: ReplicaState, leader: ReplicaState
-    ) -> ReplicaState:
-        if not self._is_one_log(follower, leader):
+    def _take_all(self, follower: ReplicaState, leader: ReplicaState) -> FollowerOutcome | Conflict:
+        """Copy and commit what the follower lacks, as far as the order's bytes go."""
+        if _is_above(follower, leader):  # a twin has taken more than was seen of the leader
             return follower
-        missing = missing_batches(follower, leader)
+        missing = self._missing(follower, leader)
+        if not isinstance(missing, tuple):
+            return missing
         while missing and (bytes_max := self._bytes_max()):
             taken = first_batches(missing, bytes_max)
-            self._copy([segment for batch in taken for segment in batch.segments])
-            change = self._continued(follower, taken)
-            follower = follower_log.commit(follower, change)
+            after = self._take(follower, taken)
+            if not isinstance(after, ReplicaState):
+                return after
+            follower = after
             self.copied_bytes += sum(batch.size_bytes for batch in taken)
             self.copied_records += sum(batch.record_count for batch in taken)
             missing = missing[len(taken) :]
-        return advance_to(follower_log, follower, self._order.partition.log_start_offset)
+        replica, start = self._follower_side()[1], self._partition.log_start_offset
+        return answer_of(lambda: advance_to(replica, follower, start), FollowerRefused)
+
+    def _missing(
+        self, follower: ReplicaState, leader: ReplicaState
+    ) -> tuple[Batch, ...] | FollowerRefused | Diverged:
+        """Return the leader's batches that the follower lacks, if the leader's log continues it.
+
+        Kafka's check of a fetch comes first, by epochs; then the chain, which tells logs apart
+        that were written twice under one epoch.
+        """
+        end, last_epoch = follower.log_end_offset, latest_epoch_with_records(follower)
+        parted = answer_of(
+            lambda: check_fetch(leader, end, last_fetched_epoch=last_epoch), FollowerRefused
+        )
+        if isinstance(parted, FollowerRefused):
+            return parted
+        if parted is not None or not ends_alike(follower, leader):
+            return self._parted(follower)
+        return answer_of(lambda: missing_batches(follower, leader), FollowerRefused)
+
+    def _take(self, follower: ReplicaState, batches: Sequence[Batch]) -> FollowerOutcome | Conflict:
+        """Copy the files of `batches`, then commit the batches to the follower's log."""
+        refused = self._copy([segment for batch in batches for segment in batch.segments])
+        if refused is not None:
+            return refused
+        try:
+            change = operations.append_fetched(follower, batches, leader_epoch=self._epoch)
+        except CorruptLogError as error:  # batches whose chain does not compute are the leader's
+            return LeaderRefused(error)
+        except KafkaOnSparkError as error:
+            return FollowerRefused(error)
+        return self._commit(follower, change)
+
+    def _copy(self, segments: Sequence[Segment]) -> LeaderRefused | FollowerRefused | None:
+        """Have the files in the follower's folder; a source that is damaged, or can't be read, is
+        the leader's."""
+        leader, follower = self._order.leader, self._follower_side()[0]
+        try:
+            self._segments.copy(leader, follower, segments)
+        except CorruptLogError as error:
+            return LeaderRefused(error)
+        except KafkaOnSparkError as error:
+            is_storage = isinstance(error, KafkaStorageError)
+            is_of_leader = is_storage and error.context.get("broker_id") == leader.broker_id
+            return LeaderRefused(error) if is_of_leader else FollowerRefused(error)
+        return None
 
     def _bytes_max(self) -> int:
         """Return how many bytes the next commit may bring; 0: nothing more this time."""
-        dealt = self._order.copy_bytes_max
-        if dealt is None:
+        granted = self._order.copy_bytes_max
+        if granted is None:
             return max(1, self._order.fetch_bytes_max)
-        return max(0, min(max(1, self._order.fetch_bytes_max), dealt - self.copied_bytes))
+        return max(0, min(max(1, self._order.fetch_bytes_max), granted - self.copied_bytes))
 
-    def _is_one_log(self, follower: ReplicaState, leader: ReplicaState) -> bool:
-        """Return whether the leader's log continues the follower's, so that more can be taken.
+    def _parted(self, follower: ReplicaState) -> FollowerRefused | Diverged:
+        """Return the outcome of a follower whose log is not its leader's under the leader's epoch.
 
-        Kafka's check of a fetch first, by epochs; then the chain, which tells logs apart that
-        were written twice under one epoch.
+        A follower takes all it has from its leaders, so one of both lost or changed commits. The
+        chains of both logs compute, or they would not have been read, and the leader has proved
+        to have what is committed. A follower that lacks some of that is bad. So is one outside
+        ISR and ELR, on which nothing rests: it is fetched again from the log start. Of two logs
+        that have all that is committed nobody knows which is right, and the fetch does not guess.
         """
-        if _is_above(follower, leader):  # a twin has taken more than was seen of the leader
-            return False
-        last_epoch = latest_epoch_with_records(follower)
-        parted = check_fetch(leader, follower.log_end_offset, last_fetched_epoch=last_epoch)
-        if parted is None and ends_alike(follower, leader):
-            return True
-        raise self._parted(follower)
+        broker_id = self._follower_side()[0].broker_id
+        loss = loss_of(self._partition, broker_id, follower)
+        if loss is not None:
+            return FollowerRefused(loss)
+        if must_be_complete(self._partition, broker_id):
+            return Diverged(follower)
+        error = "the replica has another log than its leader"
+        return FollowerRefused(ReplicaLostError(error, end=follower.log_end_offset))
 
-    def _parted(self, follower: ReplicaState) -> _RefusedError:
-        """Return the report of a follower whose log is not its leader's under the leader's epoch.
-
-        A follower takes all it has from its leaders, so one of both lost or changed commits. Both
-        logs compute, or they would not have been read, and the leader has proved to have what
-        the register has. A follower that has not is bad; so is one outside ISR and ELR, on which
-        nothing rests: it is fetched anew. Of two that have, nobody knows which is right: it is
-        not guessed (DESIGN §6).
-        """
+    def _follower_side(self) -> tuple[ReplicaAddress, ReplicaLog]:
         assert self._order.follower is not None
-        error = self._lacks(follower)
-        if error is None and not self._must_be_complete():
-            error = ReplicaLostError(
-                "the replica has another log than its leader", end=follower.log_end_offset
-            )
-        if error is not None:
-            return _RefusedError(failed_report(self._order.follower, error))
-        return _RefusedError(
-            state_report(
-                self._order.follower, follower, is_matched=False, is_parted=True, missing=()
-            )
-        )
+        assert self._follower_log is not None
+        return self._order.follower, self._follower_log
 
-    def _continued(self, follower: ReplicaState, batches: Sequence[Batch]) -> LogChange:
-        """Decide to take `batches`; what does not compute is the leader's fault."""
-        try:
-            return operations.append_fetched(follower, batches, leader_epoch=self._epoch)
-        except CorruptLogError as error:
-            raise _RefusedError(failed_report(self._order.leader, error)) from error
 
-    def _copy(self, segments: Sequence[Segment]) -> None:
-        """Have the files in the follower's folder; a source that is damaged, or can't be read, is
-        the leader's."""
-        assert self._order.follower is not None
-        try:
-            self._segments.copy(self._order.leader, self._order.follower, segments)
-        except CorruptLogError as error:
-            raise _RefusedError(failed_report(self._order.leader, error)) from error
-        except KafkaStorageError as error:
-            if error.context.get("broker_id") != self._order.leader.broker_id:
-                raise
-            raise _RefusedError(failed_report(self._order.leader, error)) from error
+def _report(order: FetchOrder, outcome: FetchOutcome, *, now_ms: int) -> PartitionReport:
+    """Return the report of a partition from the outcome of a fetch."""
+    followers = _follower_reports(order, outcome)
+    leader = outcome.leader
+    if isinstance(leader, LeaderRefused):
+        report, state = failed_report(order.leader, leader.error), None
+    else:
+        report, state = state_report(order.leader, leader, is_matched=True, missing=()), leader
+    return partition_report(order.key, order.partition, report, state, followers, now_ms=now_ms)
 
-    def report_follower(self, follower: ReplicaState, leader: ReplicaState) -> ReplicaReport:
-        """Return what the follower's log says, compared with the leader's."""
-        assert self._order.follower is not None
-        is_matched = ends_alike(follower, leader)
-        return state_report(
-            self._order.follower,
-            follower,
-            is_matched=is_matched,
-            missing=missing_batches(follower, leader) if is_matched else (),
-        )
 
-    def report_leader(self, leader: ReplicaState) -> ReplicaReport:
-        """Return what the leader's own log says."""
-        return state_report(self._order.leader, leader, is_matched=True, missing=())
-
-    def result(
-        self,
-        leader: ReplicaReport,
-        leader_state: ReplicaState | None,
-        follower: ReplicaReport | None,
-        clock: Clock,
-    ) -> FetchResult:
-        """Return the row."""
-        report = partition_report(
-            self._order.key,
-            self._order.partition,
-            leader,
-            leader_state,
-            () if follower is None else (follower,),
-            now_ms=clock.now_ms(),
-        )
-        return FetchResult(
-            report=report,
-            copied_bytes=self.copied_bytes,
-            copied_records=self.copied_records,
-            truncated_records=self.truncated_records,
-        )
+def _follower_reports(order: FetchOrder, outcome: FetchOutcome) -> tuple[ReplicaReport, ...]:
+    address, leader, follower = order.follower, outcome.leader, outcome.follower
+    if address is None or follower is None:
+        return ()
+    if isinstance(follower, FollowerRefused):
+        return (failed_report(address, follower.error),)
+    if isinstance(follower, Diverged):
+        log = follower.follower
+        return (state_report(address, log, is_matched=False, is_parted=True, missing=()),)
+    assert isinstance(leader, ReplicaState), "a follower's log is compared with its leader's"
+    is_matched = ends_alike(follower, leader)
+    missing = missing_batches(follower, leader) if is_matched else ()
+    return (state_report(address, follower, is_matched=is_matched, missing=missing),)
 
 
 def _is_above(follower: ReplicaState, leader: ReplicaState) -> bool:
