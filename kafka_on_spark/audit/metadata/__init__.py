@@ -1,5 +1,5 @@
-"""What must hold of the metadata log, commit by commit, and of what it names.
+"""What must hold of the metadata log, commit by commit, and of the files that it names.
 
-In: the log's table as a trace, with its batches; what lies on the roots.
+In: the steps of the log's table, with its batches; a list of what lies on the roots.
 Out: findings.
 """

@@ -1,9 +1,11 @@
-"""The metadata log, replayed commit by commit: what must hold of the registers in each of them.
+"""I6, I7, I8, I9, I10, I11, I15, I16, I17, I23: the metadata log, replayed by commit.
 
-I6 one leader an epoch, I7 epochs rise, and with every leader, I8 the high watermark never falls
-within an unclean generation, I9 log start <= high watermark <= the leader's log end as recorded,
-and no advance below the minimum of in-sync replicas, I11 runs of a producer take rising epochs,
-I16 the log start rises, I17 ISR and leader are replicas and no two brokers share a root.
+I6: one leader a leader epoch. I7: epochs rise, and rise with each other leader. I8: the high
+watermark never falls within an unclean generation. I9: log start <= high watermark <= the leader's
+recorded log end, and no advance while the ISR is below its minimum. I10: commits continue each
+other. I11: the runs of a producer have rising epochs. I15: records and snapshots can be read. I16:
+the log start rises. I17: ISR and leader are replicas, and no two brokers share a root. I23: a high
+watermark moves with its chain digest.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kafka_on_spark.audit.findings import FindingList, Place
-from kafka_on_spark.audit.metadata.life import PartitionLife
+from kafka_on_spark.audit.metadata.partition_timeline import PartitionTimeline
 from kafka_on_spark.audit.metadata.registers import (
     Register,
     Row,
@@ -52,7 +54,7 @@ class MetadataRows:
 
 @dataclass(slots=True)
 class _Seen:
-    """What only rises in the log as a whole."""
+    """Epochs that must rise in the whole log."""
 
     controller_epoch: int = -1
     producers: dict[str, int] = field(default_factory=dict)
@@ -60,34 +62,34 @@ class _Seen:
 
 
 class MetadataReplay:
-    """Takes the commits of the metadata log in order; has findings and every partition's life."""
+    """Replays the metadata log's commits in order; holds findings and partitions' timelines."""
 
     def __init__(self) -> None:
         self.findings = FindingList(Place())
         self.image = MetadataImage()
-        self.lives: dict[PartitionKey, PartitionLife] = {}
+        self.timelines: dict[PartitionKey, PartitionTimeline] = {}
         self.topic_names: dict[TopicId, str] = {}
         self.end_offset = 0
         self.requests = RequestReplay()
         self._seen = _Seen()
         self._gap_count = 0
-        self._gaps: dict[PartitionKey, int] = {}  # gaps before each register was last heard of
+        self._gaps: dict[PartitionKey, int] = {}  # gaps before the last record of each partition
 
     def register(self, key: PartitionKey) -> Register | None:
         """Return a partition's registration now, or None if it is not there."""
-        life = self.lives.get(key)
-        return None if life is None or life.is_removed else life.register
+        timeline = self.timelines.get(key)
+        return None if timeline is None or timeline.is_removed else timeline.register
 
     def damage(self, sentence: str, **where: int | str) -> None:
-        """Take note of a part of the log that can't be read."""
+        """Record a part of the log that can't be read."""
         self._gap_count += 1
         self.findings.add("I15", sentence, **where)
 
     def take(self, batch: MetadataRows) -> None:
-        """Go one commit on."""
+        """Check and replay the next commit."""
         if batch.base_offset != self.end_offset:
             sentence = f"the log goes on at {batch.base_offset}, not at {self.end_offset}"
-            # What can't be read is told where it is found.
+            # A part that can't be read has a finding of its own.
             if batch.base_offset < self.end_offset or not self._gap_count:
                 self.findings.add("I10", sentence, metadata_offset=batch.base_offset)
             self._gap_count += batch.base_offset > self.end_offset
@@ -118,7 +120,9 @@ class MetadataReplay:
 
     def _check_requests(self, batch: MetadataRows) -> None:
         for invariant, sentence, place in self.requests.take(batch.rows):
-            if invariant != "I11" or not self._gap_count:  # what is missing may have had it
+            if (
+                invariant != "I11" or not self._gap_count
+            ):  # the request may stand in the missing part
                 self._add(invariant, sentence, batch.base_offset + place)
 
     def _add(
@@ -180,7 +184,7 @@ class MetadataReplay:
                 self._add("I17", sentence, offset)
 
     def _replay(self, records: Sequence[Record]) -> None:
-        """Replay what is not about a partition: names, settings, brokers."""
+        """Replay the records that are not of one partition: names, settings, brokers."""
         if not records:
             return
         batch = MetadataBatch(base_offset=Offset(0), stamp=Stamp(time_ms=0), records=tuple(records))
@@ -189,10 +193,10 @@ class MetadataReplay:
             if isinstance(record, TopicRecord):
                 self.topic_names[record.topic_id] = record.topic
             elif isinstance(record, RemoveTopicRecord):
-                for life in self.lives.values():
-                    life.is_removed |= life.key.topic_id == record.topic_id
-            elif isinstance(record, RemovePartitionRecord) and record.key in self.lives:
-                self.lives[record.key].is_removed = True
+                for timeline in self.timelines.values():
+                    timeline.is_removed |= timeline.key.topic_id == record.topic_id
+            elif isinstance(record, RemovePartitionRecord) and record.key in self.timelines:
+                self.timelines[record.key].is_removed = True
 
     def _check_members(self, key: PartitionKey, offset: int) -> None:
         register = self.register(key)
@@ -212,7 +216,7 @@ class MetadataReplay:
             self._add("I9", sentence, offset, key)
 
     def _follows_gap(self, key: PartitionKey) -> bool:
-        """Return whether a part of the log that can't be read may have changed `key`; once."""
+        """Return, once a gap, whether a part that can't be read may have changed `key`."""
         is_unknown = self._gaps.get(key, self._gap_count) != self._gap_count
         self._gaps[key] = self._gap_count
         return is_unknown
@@ -230,8 +234,8 @@ class MetadataReplay:
             self._check_step(key, before, register, offset)
         self._gaps[key] = self._gap_count
         name = TopicPartition(self.topic_names.get(key.topic_id, str(row["topic"])), key.partition)
-        life = self.lives.setdefault(key, PartitionLife(key=key, name=name))
-        life.take(register, offset)
+        timeline = self.timelines.setdefault(key, PartitionTimeline(key=key, name=name))
+        timeline.take(register, offset)
 
     def _change(self, key: PartitionKey, row: Row, offset: int) -> None:
         before = self.register(key)
@@ -252,7 +256,7 @@ class MetadataReplay:
             self._check_step(key, before, after, offset)
         else:
             after = replace(after, leader_epoch=said[0], partition_epoch=said[1])
-        self.lives[key].take(after, offset)
+        self.timelines[key].take(after, offset)
 
     def _check_step(
         self, key: PartitionKey, before: Register, after: Register, offset: int
@@ -285,7 +289,7 @@ class MetadataReplay:
             return
         seen = (row["leader_epoch"], row["partition_epoch"])
         if seen != (register.leader_epoch, register.partition_epoch):
-            return  # replay ignores it, too: its author had not seen the newest change
+            return  # replay ignores it, too: it was decided before the newest change
         mark, start = row["high_watermark"], row["log_start_offset"]
         if mark is not None and mark < register.high_watermark:
             self._add("I8", _fell(register, mark), offset, key)
@@ -302,7 +306,7 @@ class MetadataReplay:
                 sentence = f"the log start went from {register.log_start_offset} back to {start}"
                 self._add("I16", sentence, offset, key)
             register = replace(register, log_start_offset=max(start, register.log_start_offset))
-        self.lives[key].advance(register)
+        self.timelines[key].advance(register)
 
     def _check_advance(self, key: PartitionKey, register: Register, row: Row, offset: int) -> None:
         mark, mark_epoch = row["high_watermark"], row["high_watermark_epoch"]
@@ -342,7 +346,7 @@ def _fell(before: Register, high_watermark: int) -> str:
 
 
 def _is_completion(before: Register, after: Register) -> bool:
-    """Return whether a reassignment ends here as it was meant to, replicas going."""
+    """Return whether a reassignment that removes replicas completes here."""
     target = set(before.replicas) - set(before.removing_replicas)
     return bool(before.removing_replicas) and set(after.replicas) == target
 
@@ -355,13 +359,17 @@ _PARTITION_ROWS: Final[Mapping[str, Callable[[MetadataReplay, PartitionKey, Row,
 
 
 def snapshot_flaw(replay: MetadataReplay, rows: Sequence[Row]) -> str | None:
-    """Return where a snapshot's partitions or pending requests are not what the log up to its
-    offset says, in a sentence; None if they are."""
+    """Return, in a sentence, how a snapshot's partitions or pending requests differ from those of
+    the log up to its offset; None: they don't."""
     asked = [row["request"] for row in rows if row["record_type"] == "AdminRequestRecord"]
     if asked != replay.requests.pending:
         pending = len(replay.requests.pending)
         return f"{len(asked)} requests wait in it, other than the {pending} that wait in the log"
-    expected = {key: life.register for key, life in replay.lives.items() if not life.is_removed}
+    expected = {
+        key: timeline.register
+        for key, timeline in replay.timelines.items()
+        if not timeline.is_removed
+    }
     try:
         found = {
             PartitionKey(row["topic_id"], row["partition"]): register_of(row)

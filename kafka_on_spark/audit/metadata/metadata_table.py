@@ -1,7 +1,7 @@
-"""The metadata log as a Delta table: that its commits continue each other and lose no row (I10).
+"""I10, I15: the commits of the metadata log's Delta table continue each other and lose no row.
 
-Every commit either appends one file, which begins where the log ended, or merges files into one
-that says the same; then the counter of the log's end stays.
+Each commit either appends one file, which begins where the log ended, or merges files into one with
+the same rows; then the counter of the log's end stays.
 """
 
 import re
@@ -22,7 +22,7 @@ _WHOLE: Final = re.compile(r"-?[0-9]{1,19}")
 
 
 class MetadataTableReplay:
-    """Takes the steps of the metadata table's log in order; knows its files at the end."""
+    """Replays the steps of the metadata table's log in order; holds its files."""
 
     def __init__(self, findings: FindingList) -> None:
         self._findings = findings
@@ -35,7 +35,7 @@ class MetadataTableReplay:
         self.damage_count = 0
 
     def take(self, step: TableStep) -> None:
-        """Go one step on. Files add up, so that what comes after damage still says something."""
+        """Check and replay the next step; after damage, the files of later commits still count."""
         if isinstance(step, TableDamage):
             self._findings.add("I15", step.sentence, version=step.version)
             self._is_sure = self._is_sure and step.is_checkpoint
@@ -51,7 +51,7 @@ class MetadataTableReplay:
         return sorted(self._files.values(), key=lambda file: (_base(file) or 0, file.path))
 
     def merged_into(self, path: str) -> list[FileEntry]:
-        """Return the files that a merge wrote into one, in order. They stay where they are."""
+        """Return the files that a merge wrote into one, in order; a merge does not delete them."""
         return sorted(self._merged.get(path, []), key=lambda file: _base(file) or 0)
 
     def _checkpoint(self, step: TableCheckpoint) -> None:

@@ -1,15 +1,16 @@
-"""What no commit names, and whether the rules that need no clock allow its deletion (DESIGN §2).
+"""Orphans: files and tables that no commit names, and whether they may be deleted.
 
-A segment may go if every replica of its partition is fenced above the epoch in its name and none
-names it, or if all its offsets lie below the partition's log start. A table may go if it was
-listed first and the metadata that was read afterwards assigns it to nobody. Lists only.
+A segment may be deleted if every replica of its partition is fenced above the epoch in its name and
+none names it, or if all its offsets lie below the partition's log start. A table may be deleted if
+it was listed first and the metadata that was read afterwards assigns it to no broker. These rules
+need no clock. This module only lists.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_on_spark.audit.findings import Orphan
-from kafka_on_spark.audit.metadata.life import PartitionLife
+from kafka_on_spark.audit.metadata.partition_timeline import PartitionTimeline
 from kafka_on_spark.audit.metadata.registers import Register
 from kafka_on_spark.audit.replicas.batches import epoch_in_name
 from kafka_on_spark.audit.trace import ReplicaTrace
@@ -22,8 +23,8 @@ def segment_orphans(
 ) -> list[Orphan]:
     """Return the files in replicas' folders that their logs don't name.
 
-    `folders` are the replicas' URLs. A replica that could not be read may name any file, and has
-    no fence: nothing of its partition may be deleted by the first rule.
+    `folders` are the replicas' URLs. A replica that could not be read may name any file and has
+    no known fence, so the first rule allows no deletion in its partition.
     """
     by_replica = {trace.replica_uuid: trace for trace in traces if trace.is_read}
     fences = [_fence(by_replica.get(uuid)) for uuid in register.replica_uuids]
@@ -34,10 +35,10 @@ def segment_orphans(
         for path in batch.paths
     }
     ends = {
-        path: life.batch.end_offset
+        path: lifetime.batch.end_offset
         for trace in by_replica.values()
-        for life in trace.lives
-        for path in life.batch.paths
+        for lifetime in trace.lifetimes
+        for path in lifetime.batch.paths
     }
     orphans = []
     for trace in by_replica.values():
@@ -88,7 +89,7 @@ class FoundTable:
     """A folder on a root that is named like a replica's.
 
     Attributes:
-        broker_id: On whose root.
+        broker_id: The broker whose root holds it.
         path: Its URL.
         topic_id: As its path says.
         partition: As its path says.
@@ -104,25 +105,25 @@ class FoundTable:
 
 def table_orphans(
     tables: Iterable[FoundTable],
-    lives: Mapping[PartitionKey, PartitionLife],
+    timelines: Mapping[PartitionKey, PartitionTimeline],
     topic_ids: Iterable[TopicId],
 ) -> list[Orphan]:
-    """Return the tables that are assigned to nobody.
+    """Return the tables that are assigned to no broker.
 
-    `lives` and `topic_ids` (all that there ever were) were read after `tables` were listed: a
+    `timelines` and `topic_ids` (all that there ever were) were read after `tables` were listed: a
     replica's uuid is in the metadata before its table is made.
     """
     known = frozenset(topic_ids)
     orphans = []
     for table in tables:
         key = PartitionKey(table.topic_id, table.partition)
-        life = lives.get(key)
-        register = None if life is None or life.is_removed else life.register
+        timeline = timelines.get(key)
+        register = None if timeline is None or timeline.is_removed else timeline.register
         if register is not None and register.uuid_of(table.broker_id) == table.replica_uuid:
             continue
         if register is not None and table.replica_uuid in register.former_uuids:
-            continue  # it may yet be taken back
-        is_allowed, reason = _judge_table(table, key, life, known)
+            continue  # a lost replica, which may be taken back
+        is_allowed, reason = _judge_table(table, key, timeline, known)
         orphans.append(
             Orphan(
                 kind="table",
@@ -138,13 +139,13 @@ def table_orphans(
 def _judge_table(
     table: FoundTable,
     key: PartitionKey,
-    life: PartitionLife | None,
+    timeline: PartitionTimeline | None,
     known: frozenset[TopicId],
 ) -> tuple[bool, str]:
     if table.topic_id not in known:
         return False, "the metadata log has never heard of its topic: it may have gone back"
-    if life is None:
+    if timeline is None:
         return False, f"the metadata log has never heard of partition {key.partition} of its topic"
-    if life.is_removed:
-        return True, f"its topic {life.name.topic} was deleted"
-    return True, f"{life.name} has no replica {table.replica_uuid} on broker {table.broker_id}"
+    if timeline.is_removed:
+        return True, f"its topic {timeline.name.topic} was deleted"
+    return True, f"{timeline.name} has no replica {table.replica_uuid} on broker {table.broker_id}"

@@ -1,7 +1,7 @@
-"""A partition's registration as the rows of the metadata log say it, step by step.
+"""I17: the members of a partition's registration, as the metadata log's rows say it.
 
-Apart from `metadata.partition`, whose values assert what is checked here, so that a log with a
-row that must not be can still be replayed, and what it says be told.
+Apart from `metadata.partition`, whose values assert what is checked here: so a log with an invalid
+row can still be replayed, and its findings can be reported.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,14 +44,14 @@ class Register:
         return None
 
     def directory_of(self, broker_id: BrokerId) -> DirectoryId | None:
-        """Return the disk that the replica on `broker_id` was made on, None or LOST."""
+        """Return the disk that the replica on `broker_id` was created on, None or LOST."""
         for each, directory in zip(self.replicas, self.directories, strict=False):
             if each == broker_id:
                 return directory
         return None
 
     def is_made(self, broker_id: BrokerId) -> bool:
-        """Return whether the replica on `broker_id` was made and not lost since."""
+        """Return whether the replica on `broker_id` was created, and not lost since."""
         return self.directory_of(broker_id) not in (None, LOST)
 
     def members(self, broker_ids: Iterable[BrokerId]) -> frozenset[tuple[BrokerId, ReplicaUuid]]:
@@ -107,8 +107,8 @@ _VALUES: Final = (
 def changed(register: Register, row: Row) -> Register:
     """Return `register` after a PartitionChangeRecord's row; null means unchanged.
 
-    Naming a leader starts a leadership, and each change counts: the epochs that the row says it
-    leads to are not looked at.
+    Naming a leader begins a leadership, and each change raises the partition epoch: the epochs in
+    the row are not read.
     """
     values: dict[str, Any] = {name: tuple(row[name]) for name in _LISTS if row[name] is not None}
     values |= {name: frozenset(row[name]) for name in _SETS if row[name] is not None}
@@ -120,7 +120,7 @@ def changed(register: Register, row: Row) -> Register:
 
 
 def membership_flaws(register: Register) -> Iterable[str]:
-    """Yield what is wrong with who a registration names (I17)."""
+    """Yield what is wrong with the members that a registration names (I17)."""
     replicas = set(register.replicas)
     isr, elr = sorted(register.isr), sorted(register.elr)
     if not replicas:

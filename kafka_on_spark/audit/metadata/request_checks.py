@@ -1,7 +1,7 @@
-"""Requests in the metadata log, and who decides: each is answered once at most, by nobody deposed.
+"""I6, I7, I11, I15: requests and controllers; no deposed controller decides or answers.
 
-I7 nothing is committed under a controller epoch once a higher one was claimed, I6 no controller
-epoch has two owners, I11 a request is asked once and answered once at most, I15 both can be read.
+I7: nothing is committed under a controller epoch once a higher one was claimed. I6: no controller
+epoch has two owners. I11: a request is asked once and answered once at most. I15: both can be read.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ _CONTROLLER: Final = "ControllerRecord"
 
 
 class RequestReplay:
-    """Takes the commits of the metadata log in order; knows which requests wait for a result."""
+    """Replays the commits of the metadata log in order; holds the requests without a result."""
 
     def __init__(self) -> None:
         self._pending: dict[str, None] = {}
@@ -32,7 +32,7 @@ class RequestReplay:
         return list(self._pending)
 
     def take(self, rows: Sequence[Row]) -> Iterator[Flaw]:
-        """Go one commit on; yield what is wrong with it."""
+        """Replay the next commit; yield what is wrong with it."""
         stamped = max((place for place, row in enumerate(rows) if self._is_late(row)), default=None)
         if stamped is not None:
             sentence = (
@@ -47,8 +47,8 @@ class RequestReplay:
                 yield from self._request(row, place)
 
     def _is_late(self, row: Row) -> bool:
-        """Return whether a decision is a deposed controller's. What it says of itself is checked
-        with the epochs that rise."""
+        """Return whether a deposed controller committed a decision. A controller's own record is
+        checked with the epochs that must rise."""
         epoch = row["controller_epoch"]
         is_decision = row["record_type"] != _CONTROLLER
         return is_decision and isinstance(epoch, int) and epoch < self._epoch
@@ -56,7 +56,7 @@ class RequestReplay:
     def _claim(self, row: Row, place: int) -> Iterator[Flaw]:
         epoch, owner = row["controller_epoch"], row["controller_id"]
         if not isinstance(epoch, int):
-            return  # found as a record that lacks a value
+            return  # reported as a record that lacks a value
         if epoch == self._epoch and owner != self._owner:
             sentence = f"controller epoch {epoch} has two owners, {self._owner} and {owner}"
             yield "I6", sentence, place

@@ -1,5 +1,5 @@
-"""What must hold of replicas' tables, each for itself and against each other.
+"""What must hold of replicas' tables, of each alone and between replicas.
 
-In: tables as traces, headers and segments.
+In: the steps of tables, with headers of segments.
 Out: findings.
 """

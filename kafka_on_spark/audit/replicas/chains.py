@@ -1,12 +1,12 @@
-"""Whose chain is the registered one, and so who is guilty where replicas differ.
+"""I23: which replicas have the registered chain digest, and which of two copies is right.
 
-Below the high watermark the register's chain digest tells, also where headers and digests of one
-replica were all made to fit, and against a majority. Above it the tables alone must tell.
+Below the high watermark the registered chain digest decides, even where headers and digests of one
+replica were all forged to fit, and even against a majority. Above it only the tables can decide.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 
-from kafka_on_spark.audit.metadata.life import Member
+from kafka_on_spark.audit.metadata.partition_timeline import Member
 from kafka_on_spark.audit.metadata.registers import Register
 from kafka_on_spark.audit.trace import ReplicaTrace
 
@@ -20,7 +20,7 @@ def has_chain(trace: ReplicaTrace, register: Register) -> bool:
 def chain_flaws(
     traces: Sequence[ReplicaTrace], register: Register
 ) -> Iterable[tuple[ReplicaTrace, str]]:
-    """Yield the replicas that must be complete and have another chain digest (I23), in words."""
+    """Yield the replicas that must be complete and have another chain digest (I23), with why."""
     complete, mark = register.members(register.isr | register.elr), register.high_watermark
     for trace in traces:
         is_there = trace.log_start_offset <= mark <= trace.log_end_offset
@@ -35,16 +35,16 @@ def chain_flaws(
 
 
 def right_copy(
-    groups: Mapping[str, Set[Member]], *, leader: Member | None, vouched: Set[Member]
+    groups: Mapping[str, Set[Member]], *, leader: Member | None, proven: Set[Member]
 ) -> tuple[str | None, str]:
-    """Return which of different copies of a batch is right, if that can be told, and why.
+    """Return which of different copies of a batch is right, if that is known, and why.
 
-    `groups`: who has which copy. `leader`: of the batch's leadership. `vouched`: whose chain is
-    the registered one behind the batch.
+    `groups`: the replicas that have each copy. `leader`: of the batch's leader epoch. `proven`: the
+    replicas with the registered chain digest above the batch.
     """
-    right = [copy for copy, members in groups.items() if members & vouched]
+    right = [copy for copy, members in groups.items() if members & proven]
     if len(right) == 1:
-        who = brokers_of(groups[right[0]] & vouched)
+        who = brokers_of(groups[right[0]] & proven)
         return right[0], f"{who} has what was committed, by the registered chain digest"
     sizes = sorted((len(members) for members in groups.values()), reverse=True)
     largest = max(groups, key=lambda each: len(groups[each]))

@@ -1,8 +1,9 @@
-"""What was committed: each batch as it stood when the high watermark first passed it.
+"""I12: each committed batch, as it was when the high watermark first passed it.
 
-The metadata log says how far; the tables of those who were in sync say what. Leader epochs bring
-the two together: a high watermark that moved under a leadership counted replicas that were fenced
-at it, and under one leadership nothing is cut, so what those had at its end holds the answer.
+The metadata log says how far a partition was committed; the tables of in-sync replicas say what the
+records were. Leader epochs connect both: a high watermark that moved under a leader epoch counted
+replicas that were fenced at it, and under one epoch nothing is cut. So what these replicas had at
+the end of the epoch includes what was committed.
 """
 
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from kafka_on_spark.audit.findings import FindingList
-from kafka_on_spark.audit.metadata.life import Member, PartitionLife, Tenure
+from kafka_on_spark.audit.metadata.partition_timeline import Member, PartitionTimeline, Tenure
 from kafka_on_spark.audit.replicas.batches import LoggedBatch
 from kafka_on_spark.audit.trace import EpochSpan, ReplicaTrace
 from kafka_on_spark.ids import BrokerId
@@ -21,8 +22,8 @@ class CommittedBatch:
     """A batch below the high watermark.
 
     Attributes:
-        batch: As it stood when it was committed.
-        broker_id: In whose log that was seen.
+        batch: As it was when it was committed.
+        broker_id: The broker whose log has it so.
     """
 
     batch: LoggedBatch
@@ -37,12 +38,12 @@ class Leadership:
 
     @property
     def leader_epoch(self) -> int:
-        """Its number."""
+        """Its leader epoch."""
         return self.tenures[0].leader_epoch
 
     @property
     def leader(self) -> Member | None:
-        """Who led."""
+        """The leader and its replica's uuid, or None."""
         return self.tenures[0].leader
 
     @property
@@ -56,9 +57,9 @@ class Leadership:
         return next((each for each in reversed(self.tenures) if each.is_advanced), None)
 
 
-def leaderships(life: PartitionLife) -> list[Leadership]:
+def leaderships(timeline: PartitionTimeline) -> list[Leadership]:
     """Return a partition's leaderships, oldest first."""
-    groups = groupby(life.tenures, lambda tenure: tenure.leader_epoch)
+    groups = groupby(timeline.tenures, lambda tenure: tenure.leader_epoch)
     return [Leadership(tenures=tuple(group)) for _, group in groups]
 
 
@@ -66,8 +67,10 @@ def in_sync_span(
     traces: Sequence[ReplicaTrace], leadership: Leadership
 ) -> tuple[ReplicaTrace, EpochSpan] | None:
     """Return a replica that was counted when `leadership` last moved the high watermark, and its
-    versions under it: one with the chain digest that was registered then, and of those the
-    leader's, if it is there. None if none is left that was counted."""
+    versions under it; None if no such replica is left.
+
+    Replicas with the chain digest that was registered then come first, and of those the leader's.
+    """
     tenure = leadership.last_advanced
     if tenure is None:
         return None
@@ -86,7 +89,7 @@ def in_sync_span(
 
 def _has_chain(trace: ReplicaTrace, span: EpochSpan, tenure: Tenure) -> bool:
     """Return whether a replica's chain computes and had the registered digest at `tenure`'s high
-    watermark; what retention has taken since is not known to be other."""
+    watermark. A batch that retention has removed since counts as the same."""
     digests = {
         batch.chain_digest
         for batch in trace.batches_in(span)
@@ -96,14 +99,14 @@ def _has_chain(trace: ReplicaTrace, span: EpochSpan, tenure: Tenure) -> bool:
 
 
 def committed_batches(
-    life: PartitionLife, traces: Sequence[ReplicaTrace], findings: FindingList
+    timeline: PartitionTimeline, traces: Sequence[ReplicaTrace], findings: FindingList
 ) -> dict[int, CommittedBatch]:
-    """Return what was committed, by base offset, and find what changed afterwards (I12).
+    """Return the committed batches by base offset, and find those that changed afterwards (I12).
 
-    An unclean election takes back what it says that it takes back.
+    A batch above the high watermark that an unclean election has set is committed no more.
     """
     committed: dict[int, CommittedBatch] = {}
-    for leadership in leaderships(life):
+    for leadership in leaderships(timeline):
         for base in [
             base
             for base, each in committed.items()

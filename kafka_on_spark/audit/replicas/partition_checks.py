@@ -1,14 +1,15 @@
-"""A partition's replicas against each other and against the metadata log.
+"""I1, I2, I3, I4, I5, I6, I9, I14, I16, I23: checks between a partition's replicas.
 
-I1 committed prefix, I2 leader completeness and I3 no committed record lost: at the end, and I1
-also at each leadership's end; I4 log matching over every batch that any replica ever had; I5
-fences within the register's epochs; I6 records of a leadership come from its leader; I9 the high
-watermark within the leader's log; I12 committed content never changes; I14 adopting cuts nothing
-that was committed; I16 log starts; I23 who is in sync has the registered chain digest.
+I1: in-sync replicas have all that is committed, now and at the end of each leader epoch. I2: the
+leader has all of it. I3: some replica has each committed record. I4: the same epoch at the same
+offset is the same batch, in every version of every replica. I5: fences are at most the registered
+leader epoch. I6: the records of a leader epoch come from its leader. I9: the high watermark is
+within the leader's log. I14: adopting a leadership cuts no committed record. I16: log starts. I23:
+in-sync replicas have the registered chain digest.
 
-What tables don't tell: who was acknowledged, and when. Everything below the high watermark stands
-for "acknowledged", which is more; that a client was told "ok" for what was never committed shows in
-clients' histories only (I2 and I3 as `FAULTS` words them over `acked`).
+Tables do not say which appends were acknowledged, nor when. The audit takes all records below the
+high watermark for acknowledged, which is more. Only the histories of clients show an append that
+was answered "ok" and was never committed.
 """
 
 from collections import defaultdict
@@ -16,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kafka_on_spark.audit.findings import Finding, FindingList, Place
-from kafka_on_spark.audit.metadata.life import Member, PartitionLife
+from kafka_on_spark.audit.metadata.partition_timeline import Member, PartitionTimeline
 from kafka_on_spark.audit.metadata.registers import Register
 from kafka_on_spark.audit.replicas.batches import LoggedBatch
 from kafka_on_spark.audit.replicas.chains import chain_flaws, has_chain, right_copy
@@ -26,25 +27,25 @@ from kafka_on_spark.audit.replicas.committed import (
     in_sync_span,
     leaderships,
 )
-from kafka_on_spark.audit.trace import BatchLife, EpochSpan, ReplicaTrace
+from kafka_on_spark.audit.trace import BatchLifetime, EpochSpan, ReplicaTrace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionHistory:
     """Everything that was read of one partition.
 
-    Tables were read after `before` and before `after`: what a table must have is asked of
-    `before`, what it may have of `after`, so that a cluster at work can be checked.
+    Tables were read after `before` and before `after`: `before` says what a table must have, and
+    `after` what it may have. So the audit can check a cluster that others write to.
 
     Attributes:
-        before: Its life in the metadata log before its tables were read.
-        after: The same afterwards, continued.
+        before: Its timeline in the metadata log before its tables were read.
+        after: The same after its tables were read.
         traces: Its assigned replicas' histories that could be read to the end.
-        is_whole: All assigned replicas that were made are among them.
+        is_whole: All assigned replicas that were created are among them.
     """
 
-    before: PartitionLife
-    after: PartitionLife
+    before: PartitionTimeline
+    after: PartitionTimeline
     traces: Sequence[ReplicaTrace]
     is_whole: bool
 
@@ -75,15 +76,15 @@ class _PartitionAudit:
         self._findings = FindingList(Place(partition=history.after.name))
         self._leaderships = leaderships(history.after)
         self._committed = committed_batches(history.after, history.traces, self._findings)
-        self._mark = 0  # the high watermark, and whose chain is the registered one there
-        self._vouched: frozenset[Member] = frozenset()
+        self._high_watermark = 0  # and the replicas with the registered chain digest there
+        self._proven: frozenset[Member] = frozenset()
 
     def run(self) -> tuple[Finding, ...]:
         before, after = self._history.before.register, self._history.after.register
         assert before is not None
         assert after is not None
-        self._mark = before.high_watermark
-        self._vouched = frozenset(_member(t) for t in self._traces if has_chain(t, before))
+        self._high_watermark = before.high_watermark
+        self._proven = frozenset(_member(t) for t in self._traces if has_chain(t, before))
         for trace in self._traces:
             self._check_against_register(trace, after)
             self._check_own_batches(trace)
@@ -129,9 +130,9 @@ class _PartitionAudit:
 
     def _check_own_batches(self, trace: ReplicaTrace) -> None:
         leaders = {each.leader_epoch: each.leader for each in self._leaderships}
-        for life in trace.lives:
-            epoch = life.batch.leader_epoch
-            if not life.is_own or epoch not in leaders or leaders[epoch] == _member(trace):
+        for lifetime in trace.lifetimes:
+            epoch = lifetime.batch.leader_epoch
+            if not lifetime.is_own or epoch not in leaders or leaders[epoch] == _member(trace):
                 continue
             leader = leaders[epoch]
             who = "nobody" if leader is None else f"broker {leader[0]}"
@@ -139,8 +140,8 @@ class _PartitionAudit:
                 "I6",
                 f"records of leadership {epoch} were appended here, and {who} led it",
                 trace,
-                version=life.added_version,
-                offset=life.batch.base_offset,
+                version=lifetime.added_version,
+                offset=lifetime.batch.base_offset,
             )
 
     def _check_cuts(self, trace: ReplicaTrace) -> None:
@@ -153,7 +154,7 @@ class _PartitionAudit:
         if not found:
             return
         leadership = found[0]
-        # The plan saw one of these tenures; which of them, no table says.
+        # The fetch was planned in one of these tenures; no table says in which.
         floor = min(
             tenure.high_watermark_before if _member(trace) in tenure.complete else 0
             for tenure in leadership.tenures
@@ -168,10 +169,14 @@ class _PartitionAudit:
                 offset=span.end_adopted,
             )
         mark = leadership.high_watermark_before
-        for life in trace.lives:
-            known = self._committed.get(life.batch.base_offset)
-            is_cut = life.removed_version == span.first_version and known is not None
-            if not is_cut or life.batch.end_offset > mark or not self._is(known, life.batch):
+        for lifetime in trace.lifetimes:
+            known = self._committed.get(lifetime.batch.base_offset)
+            is_cut = lifetime.removed_version == span.first_version and known is not None
+            if (
+                not is_cut
+                or lifetime.batch.end_offset > mark
+                or not self._is(known, lifetime.batch)
+            ):
                 continue
             self._add(
                 "I14",
@@ -179,7 +184,7 @@ class _PartitionAudit:
                 f" watermark was {mark}",
                 trace,
                 version=span.first_version,
-                offset=life.batch.base_offset,
+                offset=lifetime.batch.base_offset,
             )
 
     def _is(self, known: CommittedBatch | None, batch: LoggedBatch | None) -> bool:
@@ -188,33 +193,37 @@ class _PartitionAudit:
         )
 
     def _check_log_matching(self) -> None:
-        seen: dict[tuple[int, int], list[tuple[ReplicaTrace, BatchLife]]] = defaultdict(list)
+        seen: dict[tuple[int, int], list[tuple[ReplicaTrace, BatchLifetime]]] = defaultdict(list)
         for trace in self._traces:
-            for life in trace.lives:
-                seen[life.batch.leader_epoch, life.batch.base_offset].append((trace, life))
+            for lifetime in trace.lifetimes:
+                seen[lifetime.batch.leader_epoch, lifetime.batch.base_offset].append(
+                    (trace, lifetime)
+                )
         for (epoch, base), copies in seen.items():
             self._check_alike(epoch, base, copies)
 
     def _check_alike(
-        self, epoch: int, base: int, copies: Sequence[tuple[ReplicaTrace, BatchLife]]
+        self, epoch: int, base: int, copies: Sequence[tuple[ReplicaTrace, BatchLifetime]]
     ) -> None:
         holders: dict[str, set[Member]] = defaultdict(set)
         previous: dict[str, set[Member]] = defaultdict(set)
-        for trace, life in copies:
-            holders[life.batch.fingerprint].add(_member(trace))
-            if life.previous is not None:
-                previous[life.previous].add(_member(trace))
+        for trace, lifetime in copies:
+            holders[lifetime.batch.fingerprint].add(_member(trace))
+            if lifetime.previous is not None:
+                previous[lifetime.previous].add(_member(trace))
         if len(holders) == 1 and len(previous) <= 1:
             return
         differs_before = len(holders) == 1
         groups = previous if differs_before else holders
         leader = next((e.leader for e in self._leaderships if e.leader_epoch == epoch), None)
         right, why = right_copy(
-            groups, leader=leader, vouched=self._vouched if base < self._mark else frozenset()
+            groups,
+            leader=leader,
+            proven=self._proven if base < self._high_watermark else frozenset(),
         )
         what = "the batch before it" if differs_before else "it"
-        for trace, life in copies:
-            mine = life.previous if differs_before else life.batch.fingerprint
+        for trace, lifetime in copies:
+            mine = lifetime.previous if differs_before else lifetime.batch.fingerprint
             if mine is None or mine == right:
                 continue
             self._add(
@@ -222,12 +231,12 @@ class _PartitionAudit:
                 f"the batch of leadership {epoch} at {base} is not everywhere the same: {what}"
                 f" differs; {why}",
                 trace,
-                version=life.added_version,
+                version=lifetime.added_version,
                 offset=base,
             )
 
     def _check_advances(self) -> None:
-        """Hold each move of the high watermark against those who were counted for it."""
+        """Check each move of the high watermark against the replicas that were counted for it."""
         for leadership in self._leaderships:
             for trace in self._traces:
                 tenures = [
@@ -257,7 +266,7 @@ class _PartitionAudit:
         span = trace.span_of(leader_epoch)
         is_cleaned = trace.first_version > 0 and bool(trace.spans)
         if span is None and is_cleaned and trace.spans[0].leader_epoch > leader_epoch:
-            return  # what it was fenced at then is not in its history any more
+            return  # its history no longer has the versions of that epoch
         if span is not None and span.end_offset >= mark:
             return
         ended = "never adopted it" if span is None else f"ended at {span.end_offset} under it"
@@ -302,8 +311,11 @@ class _PartitionAudit:
     def _reference(
         self, register: Register, in_sync: Sequence[ReplicaTrace]
     ) -> dict[int, LoggedBatch]:
-        """Return what must stand where: as committed, else as one has it whose chain digest is the
-        registered one, the leader before others."""
+        """Return the batch that must be at each base offset.
+
+        That is the committed one; where it is not known, that of a replica with the registered
+        chain digest, of the leader first.
+        """
         ranked = sorted(
             in_sync,
             key=lambda trace: (not has_chain(trace, register), trace.broker_id != register.leader),
@@ -313,11 +325,11 @@ class _PartitionAudit:
         return reference | {base: known.batch for base, known in self._committed.items()}
 
     def _check_leader(self, before: Register, after: Register) -> None:
-        """Check that the leader has all that was ever committed and is kept (I2, I9)."""
+        """Check that the leader has all committed records that are still kept (I2, I9)."""
         member = (before.leader, before.uuid_of(before.leader))
         found = [trace for trace in self._traces if _member(trace) == member]
         if not found or found[0].fence != before.leader_epoch:
-            return  # a leader that has not begun proves itself when it does
+            return  # it has not begun to lead, and proves itself when it does
         leader, mark = found[0], before.high_watermark
         if leader.log_end_offset < mark:
             sentence = (
@@ -340,7 +352,7 @@ class _PartitionAudit:
             self._add("I9", sentence, leader, offset=mark)
 
     def _kept(self, before: Register, after: Register) -> Iterable[tuple[int, CommittedBatch]]:
-        """Yield what was committed before the tables were read and is kept still."""
+        """Yield the batches that were committed before the tables were read, and are still kept."""
         for base, known in self._committed.items():
             end = known.batch.end_offset
             if after.log_start_offset < end <= before.high_watermark:

@@ -1,7 +1,7 @@
-"""Producers in one replica's log: an append stands there once, and sequences rise (I11).
+"""I11: an append is in a replica's log once, and a producer's sequences rise.
 
-Counters that retention leaves are held against sequences, but not against producer epochs: a run
-is fenced on leaders only, so a follower may rightly take what its own old counter would refuse.
+Counters that retention leaves are compared with sequences, but not with producer epochs: a run is
+fenced on leaders only, so a follower may take what its own old counter would refuse.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,16 +14,16 @@ _SEQUENCE: Final = "producer/"
 
 
 class ProducerReplay:
-    """What the batches of one log, in order, say of their producers."""
+    """Replays the producers of one log's batches, in order."""
 
     def __init__(self, findings: FindingList) -> None:
         self._findings = findings
         self._counters: dict[str, int] = {}
         self._last: dict[str, tuple[int, int]] = {}  # sequence and producer epoch
-        self._uuids: dict[str, int] = {}  # where each segment stands
+        self._uuids: dict[str, int] = {}  # base offset of each segment's batch
 
     def start_over(self, batches: Iterable[LoggedBatch]) -> None:
-        """Forget what was cut off: `batches` are what is left."""
+        """Forget the batches that were cut off: `batches` are left."""
         self._last.clear()
         self._uuids.clear()
         for batch in batches:
@@ -32,7 +32,7 @@ class ProducerReplay:
     def counters(
         self, counters: Mapping[str, int], *, is_checked: bool, version: int | None = None
     ) -> None:
-        """Take the counters that a commit sets."""
+        """Check and take the counters that a commit sets."""
         for name, sequence in counters.items():
             if not name.startswith(_SEQUENCE):
                 continue

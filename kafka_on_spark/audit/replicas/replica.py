@@ -1,13 +1,14 @@
-"""One replica's table, replayed version by version: what must hold in each of them.
+"""I5, I10, I11, I13, I14, I15, I16, I19, I20: one replica's table, replayed by version.
 
-I5 epochs don't fall, I10 offsets are dense and commits continue each other, I11 an append stands
-once and a producer's sequences rise, I13 nothing is added under another epoch than the fence's
-unless it was fetched, I14 nothing is cut except by adopting a later leadership, I15 headers add
-up, the chain computes and checkpoints say what the commits say, I16 the log start rises, up to
-the end at most, and takes only what lies below it.
+I5: epochs do not fall. I10: offsets are dense, and commits continue each other. I11: an append is
+there once, and a producer's sequences rise. I13: nothing is added under another epoch than the
+fence's unless it was fetched. I14: nothing is cut except by adopting a later leadership. I15:
+headers add up, the chain computes, and checkpoints agree with the commits. I16: the log start
+rises, at most to the log end, and removes only batches below it. I19, I20: the table is that of
+this replica and topic.
 
-One thing that one might look for is not in the tables: whether a payload digest took timestamps in
-is not recorded, so it can't be computed again (the bytes are held by the digest in a file's name).
+The tables do not record whether a payload digest covers timestamps, so an audit can't compute it
+again. The digest in a file's name covers its bytes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +25,7 @@ from kafka_on_spark.audit.history import (
 )
 from kafka_on_spark.audit.replicas.batches import LoggedBatch, batches_of
 from kafka_on_spark.audit.replicas.producer_checks import ProducerReplay
-from kafka_on_spark.audit.trace import BatchLife, EpochSpan, ReplicaTrace
+from kafka_on_spark.audit.trace import BatchLifetime, EpochSpan, ReplicaTrace
 from kafka_on_spark.ids import (
     NO_CHAIN,
     BrokerId,
@@ -40,7 +41,7 @@ LOG_END_OFFSET: Final = "log-end-offset"
 LEADER_EPOCH: Final = "leader-epoch"
 CHAIN_HIGH: Final = "chain-high"
 CHAIN_LOW: Final = "chain-low"
-STARTS_ANEW: Final = "truncate_fully_and_start_at"
+STARTS_AGAIN: Final = "truncate_fully_and_start_at"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +50,10 @@ class ReplicaName:
 
     Attributes:
         key: The partition.
-        name: The partition as people name it.
-        broker_id: Whose replica.
-        replica_uuid: Which making of it.
-        configuration: What its table must say of itself.
+        name: The partition's topic and number.
+        broker_id: The replica's broker.
+        replica_uuid: The replica's incarnation.
+        configuration: The settings that its table must have.
     """
 
     key: PartitionKey
@@ -64,7 +65,7 @@ class ReplicaName:
 
 @dataclass(frozen=True, slots=True)
 class _Counters:
-    """What the commits say of the log as a whole."""
+    """The counters that commits set for the whole log."""
 
     start: int = 0
     end: int = 0
@@ -84,7 +85,7 @@ class _Counters:
 
 
 class ReplicaReplay:
-    """Takes the steps of one table's log in order; has findings and a trace at the end."""
+    """Replays the steps of one table's log in order; holds findings and the trace."""
 
     def __init__(self, replica: ReplicaName) -> None:
         self._replica = replica
@@ -93,19 +94,18 @@ class ReplicaReplay:
         self._version = -1
         self._is_read = False
         self._counters = _Counters()
-        self._lives: list[BatchLife] = []
+        self._lifetimes: list[BatchLifetime] = []
         self._spans: list[EpochSpan] = []
-        self._active: dict[int, LoggedBatch] = {}  # by the place of its life, in offset order
+        self._active: dict[int, LoggedBatch] = {}  # by the place of its lifetime, in offset order
         self._entries: dict[str, FileEntry] = {}
         self._producers = ProducerReplay(self.findings)
         self._is_chained = True
 
     def take(self, step: TableStep) -> None:
-        """Go one step on."""
+        """Check and replay the next step."""
         if isinstance(step, TableDamage):
             self.findings.add("I15", step.sentence, version=step.version)
-            # What comes after a commit that can't be read is not known to continue what was
-            # before it; a checkpoint may say.
+            # After a commit that can't be read, only a checkpoint can say how the log goes on.
             self._is_read = self._is_read and step.is_checkpoint
         elif isinstance(step, TableCheckpoint):
             self._checkpoint(step)
@@ -118,7 +118,7 @@ class ReplicaReplay:
         return list(self._entries.values())
 
     def trace(self) -> ReplicaTrace:
-        """Return what is known of the replica."""
+        """Return the history of the replica."""
         return ReplicaTrace(
             key=self._replica.key,
             broker_id=self._replica.broker_id,
@@ -131,7 +131,7 @@ class ReplicaReplay:
             log_end_offset=self._counters.end,
             chain_before=self._counters.chain,
             fence=self._counters.fence,
-            lives=tuple(self._lives),
+            lifetimes=tuple(self._lifetimes),
             spans=tuple(self._spans),
             findings=self.findings.all(),
         )
@@ -150,9 +150,9 @@ class ReplicaReplay:
         self._begin_at(step)
 
     def _begin_at(self, step: TableCheckpoint) -> None:
-        """Take a checkpoint's word for all that was before it."""
+        """Begin the history with a checkpoint."""
         self._version = self._first_version = step.version
-        self._spans.clear()  # how they went on is not known
+        self._spans.clear()  # how the log went on is not known
         self._check_configuration(step.configuration)
         self._remove(list(self._active), step.version)
         counters = self._counters = _Counters().after(step.counters)
@@ -180,7 +180,7 @@ class ReplicaReplay:
         self._check_counters(before, after)
         removed = self._removed_by(step)
         is_cut = self._check_removed(removed, after)
-        if step.operation != STARTS_ANEW:  # its chain is its leader's
+        if step.operation != STARTS_AGAIN:  # that takes its leader's chain
             self._check_chain_before(removed, before, after, is_cut=is_cut)
         self._remove(removed, step.version)
         if is_cut:
@@ -194,10 +194,10 @@ class ReplicaReplay:
         is_fetched = step.operation == "append_fetched"
         self._check_epochs(batches, before, is_fetched=is_fetched)
         self._check_end(self._append(batches, expected, is_own=not is_fetched))
-        # A follower that starts anew takes its leader's counters for its own.
+        # A follower that starts again takes its leader's counters for its own.
         self._producers.counters(
             step.counters,
-            is_checked=step.operation != STARTS_ANEW,
+            is_checked=step.operation != STARTS_AGAIN,
             version=step.version,
         )
         self._follow_span(before, after)
@@ -235,7 +235,7 @@ class ReplicaReplay:
             )
 
     def _removed_by(self, step: TableCommit) -> list[int]:
-        """Return the lives of the batches that a commit removes."""
+        """Return the places of the batches that a commit removes."""
         gone = set()
         for path in step.removes:
             if self._entries.pop(path, None) is None:
@@ -251,7 +251,7 @@ class ReplicaReplay:
         return removed
 
     def _check_removed(self, removed: Sequence[int], after: _Counters) -> bool:
-        """Check that what goes may go; return whether it was cut off the end."""
+        """Check that batches may be removed; return whether they were cut off the end."""
         is_cut = False
         for place in removed:
             batch = self._active[place]
@@ -272,8 +272,8 @@ class ReplicaReplay:
     def _check_chain_before(
         self, removed: Sequence[int], before: _Counters, after: _Counters, *, is_cut: bool
     ) -> None:
-        """Check the chain digest before the first batch that is kept: that of the last one that
-        left the front, else what it was."""
+        """Check the chain digest before the first batch that is kept: that of the last batch that
+        was removed at the front, or else the one before."""
         left = [] if is_cut else [self._active[place] for place in removed]
         expected = left[-1].chain_digest if left else before.chain
         if after.chain != expected:
@@ -287,7 +287,7 @@ class ReplicaReplay:
     def _remove(self, places: Sequence[int], version: int) -> None:
         for place in places:
             del self._active[place]
-            self._lives[place] = replace(self._lives[place], removed_version=version)
+            self._lifetimes[place] = replace(self._lifetimes[place], removed_version=version)
 
     def _expected_end(self, before: _Counters, after: _Counters, *, is_cut: bool) -> int:
         """Return where the log ends before what a commit adds."""
@@ -298,7 +298,7 @@ class ReplicaReplay:
         return before.end
 
     def _append(self, batches: Sequence[LoggedBatch], expected: int, *, is_own: bool) -> int:
-        """Put `batches` behind what is there; return the end that they lead to."""
+        """Add `batches` at the end; return the new end."""
         for batch in batches:
             last = next(reversed(self._active.values())) if self._active else None
             # The first batch of an empty log may begin below the log start.
@@ -327,9 +327,9 @@ class ReplicaReplay:
                 )
                 self._is_chained = False
             self._producers.batch(batch, self._version)
-            self._active[len(self._lives)] = batch
-            self._lives.append(
-                BatchLife(
+            self._active[len(self._lifetimes)] = batch
+            self._lifetimes.append(
+                BatchLifetime(
                     batch=batch,
                     added_version=self._version,
                     removed_version=None,

@@ -1,8 +1,8 @@
-"""The audit of a whole cluster: metadata, roots, tables in portions, metadata again.
+"""The audit of a whole cluster: metadata, roots, replicas in portions, metadata again (I15).
 
-The order is what makes it sound while the cluster works: folders are listed before the metadata
-that judges them is read; what a table must have is asked of the metadata read before it, what it
-may have of the metadata read after it. Decides nothing and changes nothing.
+This order makes the audit sound while others write: folders are listed before the metadata that
+says whose they are is read. The metadata read before a table says what the table must have, the
+metadata read after it what it may have. Rules are in `audit/`; nothing is changed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,10 +18,10 @@ from kafka_on_spark.audit.findings import (
     in_order,
 )
 from kafka_on_spark.audit.history import FileEntry
-from kafka_on_spark.audit.metadata.life import PartitionLife
 from kafka_on_spark.audit.metadata.metadata_checks import MetadataReplay, snapshot_flaw
 from kafka_on_spark.audit.metadata.metadata_table import MetadataTableReplay
 from kafka_on_spark.audit.metadata.orphans import FoundTable, segment_orphans, table_orphans
+from kafka_on_spark.audit.metadata.partition_timeline import PartitionTimeline
 from kafka_on_spark.audit.metadata.registers import Register
 from kafka_on_spark.audit.replicas.partition_checks import PartitionHistory, audit_partition
 from kafka_on_spark.audit.trace import ReplicaTrace
@@ -33,11 +33,11 @@ from kafka_on_spark.service.fsck.replica_audit import AuditOrder
 RunAudits = Callable[[Sequence[AuditOrder]], list[ReplicaTrace]]
 
 REPLICAS_AT_ONCE: Final = 256
-"""Replicas whose traces are in memory together: whole partitions, since those are compared."""
+"""About how many replicas' traces are in memory together: those of whole partitions."""
 
 
 class _MetadataReader:
-    """The metadata log, replayed as far as it was read."""
+    """Reads the metadata log, replays it, and checks its snapshots."""
 
     def __init__(self, archive: ClusterArchive, *, is_deep: bool) -> None:
         self._archive = archive
@@ -47,10 +47,10 @@ class _MetadataReader:
         self._read_files: set[str] = set()
 
     def catch_up(self) -> None:
-        """Replay what was committed since.
+        """Replay the commits since the last call.
 
         Raises:
-            ClusterNotFoundError, KafkaStorageError: It can't be read at all.
+            ClusterNotFoundError, KafkaStorageError: The log can't be read at all.
         """
         is_first = self.table.version < 0
         snapshots = self._snapshots() if is_first else {}
@@ -66,10 +66,10 @@ class _MetadataReader:
                 self._take(file, snapshots)
         for end, name in snapshots.items():
             if end > self.replay.end_offset:
-                # Of a cluster that was at this root before, or of a log that was set back.
+                # It is of a cluster that was at this root before, or the log was set back.
                 self._add_snapshot_flaw(name, "it ends above the log's end, and nobody reads it")
             else:
-                self._add_snapshot_flaw(name, "it ends where the log has no commit that does")
+                self._add_snapshot_flaw(name, "it ends where no commit of the log ends")
 
     def _take(self, file: FileEntry, snapshots: dict[int, str]) -> None:
         try:
@@ -144,12 +144,12 @@ class Fsck:
             KafkaStorageError: The metadata root does not answer.
         """
         self._metadata.catch_up()
-        absent, tables = self._look_at_roots()
+        absent, tables = self._list_roots()
         for keys in self._portions():
             self._check(keys, absent)
         self._metadata.catch_up()
         replay = self._metadata.replay
-        self._orphans.extend(table_orphans(tables, replay.lives, replay.topic_names))
+        self._orphans.extend(table_orphans(tables, replay.timelines, replay.topic_names))
         self._findings.extend(replay.findings.all())
         return FsckReport(
             findings=in_order(self._findings),
@@ -158,8 +158,8 @@ class Fsck:
             is_deep=self._is_deep,
         )
 
-    def _look_at_roots(self) -> tuple[frozenset[BrokerId], list[FoundTable]]:
-        """Return the brokers whose roots are not there, and the tables on the others."""
+    def _list_roots(self) -> tuple[frozenset[BrokerId], list[FoundTable]]:
+        """Return the brokers whose roots do not answer, and the tables on the others."""
         absent = set()
         tables = []
         for broker in self._metadata.replay.image.brokers.values():
@@ -177,8 +177,8 @@ class Fsck:
         """Yield the partitions, some hundred replicas at a time."""
         portion: list[PartitionKey] = []
         count = 0
-        lives = self._metadata.replay.lives
-        for key in sorted(lives, key=lambda each: (lives[each].name, each)):
+        timelines = self._metadata.replay.timelines
+        for key in sorted(timelines, key=lambda each: (timelines[each].name, each)):
             register = self._metadata.replay.register(key)
             if register is None:
                 continue
@@ -192,26 +192,32 @@ class Fsck:
 
     def _check(self, keys: Sequence[PartitionKey], absent: frozenset[BrokerId]) -> None:
         replay = self._metadata.replay
-        copies = [replay.lives[key].copy() for key in keys]
-        lives = [life for life in copies if not life.is_removed and life.register is not None]
-        orders = {life.key: list(self._orders(life, absent)) for life in lives}
+        copies = [replay.timelines[key].copy() for key in keys]
+        timelines = [
+            timeline
+            for timeline in copies
+            if not timeline.is_removed and timeline.register is not None
+        ]
+        orders = {timeline.key: list(self._orders(timeline, absent)) for timeline in timelines}
         flat = [order for part in orders.values() for order in part]
         traces = dict(zip((each.address for each in flat), self._run_audits(flat), strict=True))
         self._metadata.catch_up()
-        for life in lives:
-            after = replay.lives[life.key]
+        for timeline in timelines:
+            after = replay.timelines[timeline.key]
             if after.is_removed or after.register is None:
                 continue
             found = [
                 traces[order.address]
-                for order in orders[life.key]
+                for order in orders[timeline.key]
                 if _is_still(after.register, order.address)
             ]
-            self._conclude(life, after.copy(), found, [o.address for o in orders[life.key]])
+            self._compare(timeline, after.copy(), found, [o.address for o in orders[timeline.key]])
 
-    def _orders(self, life: PartitionLife, absent: frozenset[BrokerId]) -> Iterable[AuditOrder]:
+    def _orders(
+        self, timeline: PartitionTimeline, absent: frozenset[BrokerId]
+    ) -> Iterable[AuditOrder]:
         brokers = self._metadata.replay.image.brokers
-        register = life.register
+        register = timeline.register
         assert register is not None
         for broker_id in dict.fromkeys(register.replicas):
             directory_id = register.directory_of(broker_id)
@@ -219,11 +225,11 @@ class Fsck:
             if not register.is_made(broker_id) or broker_id in absent or broker_id not in brokers:
                 continue
             if directory_id is None or uuid is None:
-                continue  # a register that must not be, and is told as such
+                continue  # an invalid registration, which has a finding
             address = ReplicaAddress(
                 root=brokers[broker_id].root,
-                topic=life.name.topic,
-                key=life.key,
+                topic=timeline.name.topic,
+                key=timeline.key,
                 broker_id=broker_id,
                 directory_id=directory_id,
                 replica_uuid=uuid,
@@ -232,14 +238,14 @@ class Fsck:
                 address=address, is_in_sync=broker_id in register.isr, is_deep=self._is_deep
             )
 
-    def _conclude(
+    def _compare(
         self,
-        before: PartitionLife,
-        after: PartitionLife,
+        before: PartitionTimeline,
+        after: PartitionTimeline,
         traces: Sequence[ReplicaTrace],
         addresses: Sequence[ReplicaAddress],
     ) -> None:
-        """Compare a partition's replicas, and keep what was found."""
+        """Compare a partition's replicas, and keep the findings."""
         assert before.register is not None
         assert after.register is not None
         for trace in traces:
@@ -261,15 +267,15 @@ class Fsck:
 
 
 def _is_still(register: Register, address: ReplicaAddress) -> bool:
-    """Return whether a replica is the one that is assigned now: lost ones are told no more."""
+    """Return whether a replica is still the assigned one: findings of a lost one do not count."""
     return register.uuid_of(address.broker_id) == address.replica_uuid and register.is_made(
         address.broker_id
     )
 
 
-def _coverage(life: PartitionLife, trace: ReplicaTrace) -> Coverage:
+def _coverage(timeline: PartitionTimeline, trace: ReplicaTrace) -> Coverage:
     return Coverage(
-        table=Place(partition=life.name, broker_id=trace.broker_id),
+        table=Place(partition=timeline.name, broker_id=trace.broker_id),
         first_version=trace.first_version,
         last_version=trace.last_version,
         read_files=trace.read_files,

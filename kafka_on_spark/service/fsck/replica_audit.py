@@ -1,7 +1,7 @@
-"""An audit of one replica: its table's history and, deep, its segments. Runs in a task.
+"""I1, I15: the audit of one replica, with its segments if deep. Runs in a task.
 
-Answers with a trace and never raises for what a root or a table does: what can't be read is a
-finding, and the other replicas go on. One table's history is in memory at a time.
+It answers with a trace and never raises for what a root or a table does: a part that can't be read
+is a finding, and the audit of other replicas goes on. One table's history is in memory at a time.
 """
 
 from dataclasses import dataclass, replace
@@ -21,8 +21,8 @@ class AuditOrder:
 
     Attributes:
         address: The replica.
-        is_in_sync: It must have all that is committed.
-        is_deep: Read its segments and all of its checkpoints, too.
+        is_in_sync: It is in the ISR, so it must have all that is committed.
+        is_deep: The audit also reads its segments and all of its checkpoints.
     """
 
     address: ReplicaAddress
@@ -31,7 +31,7 @@ class AuditOrder:
 
 
 def audit_replica(order: AuditOrder, archive: ReplicaArchive) -> ReplicaTrace:
-    """Return the history of one replica, with what is wrong with it taken by itself."""
+    """Return the history of one replica, with what is wrong with it alone."""
     address = order.address
     replay = ReplicaReplay(
         ReplicaName(
@@ -45,14 +45,14 @@ def audit_replica(order: AuditOrder, archive: ReplicaArchive) -> ReplicaTrace:
     file_names: list[str] = []
     read = (0, 0)
     try:
-        # Listed first: what is on its way into the log then is in it when the log is read.
+        # Listed first: a file that is about to be committed then is in the log when that is read.
         file_names = archive.file_names(address)
         for step in archive.steps(address, is_deep=order.is_deep):
             replay.take(step)
         if order.is_deep:
             read = _read_segments(order, replay, archive)
     except ReplicaLostError as error:
-        # Its disk is there and its table is not.
+        # Its disk is there, and its table is not.
         invariant = "I1" if order.is_in_sync else None
         replay.findings.add(invariant, f"the replica is lost: {error.message}")
     except KafkaOnSparkError as error:
@@ -70,7 +70,7 @@ def audit_replica(order: AuditOrder, archive: ReplicaArchive) -> ReplicaTrace:
 def _read_segments(
     order: AuditOrder, replay: ReplicaReplay, archive: ReplicaArchive
 ) -> tuple[int, int]:
-    """Read every segment that the log names; return how many, and their bytes."""
+    """Read every segment that the log names; return how many they are, and their bytes."""
     entries = replay.active_entries
     for entry in entries:
         flaw = archive.segment_flaw(order.address, entry)

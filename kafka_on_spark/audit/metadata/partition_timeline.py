@@ -1,8 +1,8 @@
-"""A partition's life in the metadata log: who led, who was in sync, how far it was committed.
+"""A partition's timeline in the metadata log: leaders, ISRs, and high watermarks over time.
 
-Tables have no metadata offsets in them; what both sides have in common are leader epochs. So the
-life is kept in tenures, each of one registration, and a table's versions are held against the
-tenures of the leadership that they were fenced at.
+Replicas' tables hold no metadata offsets; they have leader epochs in common with the metadata log.
+So a timeline consists of tenures, one a registration, and the audit compares a table's versions
+with the tenures of the leader epoch that the table was fenced at.
 """
 
 from dataclasses import dataclass, field, replace
@@ -18,13 +18,13 @@ class Tenure:
     """A partition from one change of its registration to the next.
 
     Attributes:
-        metadata_offset: Of the record that it begins with.
+        metadata_offset: The offset of the record that it begins with.
         leader: The leader and its replica's uuid, or None.
-        leader_epoch: Its leadership.
-        isr: Who is in sync, with replica uuids.
-        complete: ISR and ELR: who has every committed record.
-        high_watermark_before: When it began.
-        high_watermark: When it ended, or now.
+        leader_epoch: The leader's epoch.
+        isr: The in-sync replicas, with replica uuids.
+        complete: ISR and ELR: the replicas that must have every committed record.
+        high_watermark_before: The high watermark when it began.
+        high_watermark: The one when it ended, or now.
         high_watermark_epoch: Of the record below it.
         high_watermark_chain: Chain digest at it.
         unclean_generation: Unclean elections so far.
@@ -48,12 +48,12 @@ class Tenure:
 
 
 @dataclass(slots=True, kw_only=True)
-class PartitionLife:
+class PartitionTimeline:
     """What the metadata log says of one partition.
 
     Attributes:
         key: The partition.
-        name: As people name it.
+        name: Topic and number.
         tenures: Oldest first.
         register: Its registration now; None before the first record.
         is_removed: Its topic was deleted.
@@ -66,7 +66,7 @@ class PartitionLife:
     is_removed: bool = False
 
     def take(self, register: Register, offset: int) -> None:
-        """Go on with another registration."""
+        """Begin a tenure with another registration."""
         self.register = register
         self.is_removed = False
         leader_uuid = register.uuid_of(register.leader)
@@ -89,7 +89,7 @@ class PartitionLife:
         )
 
     def advance(self, register: Register) -> None:
-        """Go on with the same registration, committed further."""
+        """Take a higher high watermark of the same registration."""
         self.register = register
         self.tenures[-1] = replace(
             self.tenures[-1],
@@ -98,6 +98,6 @@ class PartitionLife:
             high_watermark_chain=register.high_watermark_chain,
         )
 
-    def copy(self) -> "PartitionLife":
-        """Return the life as it is now, unmoved by what comes."""
+    def copy(self) -> "PartitionTimeline":
+        """Return a copy that later records do not change."""
         return replace(self, tenures=list(self.tenures))
