@@ -227,7 +227,7 @@ class Cluster(Reassigning):
         else:
             batches = input_batches(records.to_batches())  # type: ignore[attr-defined]
             rows = stage_records(plan.order, batches, options)
-        return appends.commit(plan, rows)
+        return appends.append_staged(plan, rows)
 
     def read(
         self,

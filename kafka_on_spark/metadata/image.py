@@ -70,7 +70,7 @@ class TopicImage:
         object.__setattr__(self, "partitions", PartitionMap.of(self.partitions))
 
     @property
-    def is_grown(self) -> bool:
+    def is_expanded(self) -> bool:
         """Whether an append may stand in it that was split by another number of partitions."""
         first = self.first_partition_count
         return first is not None and len(self.partitions) > first

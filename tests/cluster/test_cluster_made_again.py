@@ -22,7 +22,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.metadata.records import ClusterRecord, Stamp
 from kafka_on_spark.query.options.source_options import parse_source
-from kafka_on_spark.service.append.plan.multi_topic import RowTopics
+from kafka_on_spark.service.append.plan.multi_topic import MultiTopicOrder
 from kafka_on_spark.spark.format.source import StreamReader
 from kafka_on_spark.spark.run.multi_topic_tasks import TopicOrders
 from kafka_on_spark.spark.run.opening import Awaits
@@ -96,7 +96,7 @@ def test_a_stream_of_the_old_cluster_does_not_go_on_in_the_new_one(disks):
 def topic_orders(disks, awaits=Awaits.NOTHING):
     """Return the orders of a task whose rows name their topics."""
     image = disks.cluster.image
-    topics = RowTopics(
+    topics = MultiTopicOrder(
         cluster_id=image.cluster_id,
         image_offset=image.offset,
         acks="all",

@@ -49,14 +49,14 @@ def test_it_is_fenced_on_partitions_and_topics_that_the_newer_has_not_come_to(or
 def test_an_append_that_was_staged_before_the_take_over_is_fenced(orders, monkeypatch):
     older, newer = orders.cluster, orders.open()
     older.append("orders", at(0, b"a"), **NAME)
-    begin = older._services.appends._appender.commit
+    begin = older._services.appends._appender.append
 
     def overtaken(*arguments, **named):
         newer.append("orders", at(0, b"b"), **NAME)
         return begin(*arguments, **named)
 
     # After the last look at the metadata: only the leader's table can tell.
-    monkeypatch.setattr(older._services.appends._appender, "commit", overtaken)
+    monkeypatch.setattr(older._services.appends._appender, "append", overtaken)
     with pytest.raises(ProducerFencedError, match="newer writer"):
         older.append("orders", at(0, b"c"), **NAME)
 

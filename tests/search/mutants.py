@@ -18,7 +18,7 @@ from kafka_on_spark.log.follower import truncation
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata import image as images
 from kafka_on_spark.metadata.records import HighWatermarkRecord
-from kafka_on_spark.service.append import appender
+from kafka_on_spark.service.append import appender, placing
 from kafka_on_spark.service.replica import replica_operations
 from kafka_on_spark.service.replicate.fetching import fetch as fetching
 from kafka_on_spark.service.replicate.fetching import fetch_reports
@@ -226,7 +226,7 @@ CASES = [
     _case(
         "a leader fences its table before it serves",
         APPENDS,
-        (appender, "begin_leadership", _only_load),
+        (placing, "begin_leadership", _only_load),
         (fetching, "begin_leadership", _only_load),
         (operations, "check_fence", _nothing),
         _UNFENCED,

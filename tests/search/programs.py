@@ -1,6 +1,6 @@
 """What runs in the processes of the search: the production services, one try or one round a time.
 
-`Appender.commit` and the loop around a `ReplicationRound` are unrolled: a try of an append, or a
+`Appender.append` and the loop around a `ReplicationRound` are unrolled: a try of an append, or a
 round, is a program of its own, started with the image that its first `catch_up` finds. What one
 try leaves to the next is in its `_Pending` alone, and of that only what `Carried` names: a try
 under a leader forgets the epoch and the report of the one before, and one without a leader can't
@@ -14,13 +14,12 @@ from typing import Any
 from kafka_on_spark.controller.partitions.recovery import elect_where_none, recover
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.log.batch import ProducerStamp
-from kafka_on_spark.service.append.append_checks import check_replicas
-from kafka_on_spark.service.append.append_parts import (
-    AppendThreads,
-    PartitionOutcome,
-    StagedPartition,
+from kafka_on_spark.service.append.appender import Appender, AppendThreads, _Pending
+from kafka_on_spark.service.append.preconditions import check_replicas
+from kafka_on_spark.service.append.stages import (
+    AnsweredPart,
+    StagedPart,
 )
-from kafka_on_spark.service.append.appender import Appender, _Pending
 from kafka_on_spark.service.control.inspecting_leaderless import look_at, plan_looks
 from kafka_on_spark.service.replica.creating_replicas import create_replica
 from kafka_on_spark.service.replicate.fetching.fetch import FetchResult, fetch
@@ -80,8 +79,8 @@ class Appending:
 
     def run(self, process: Process) -> "Acked | Refused | Appending":
         """Try once."""
-        part = StagedPartition(
-            key=KEY, staged=staged(self.value, producer=self.producer), holders=(address(1),)
+        part = StagedPart(
+            key=KEY, batch=staged(self.value, producer=self.producer), holders=(address(1),)
         )
         if self.carried.is_first:
             try:
@@ -98,8 +97,8 @@ class Appending:
         return Refused(type(outcome.error).__name__, is_unknown=is_unknown)
 
     def _round(
-        self, process: Process, part: StagedPartition
-    ) -> tuple[dict[Any, PartitionOutcome], _Pending]:
+        self, process: Process, part: StagedPart
+    ) -> tuple[dict[Any, AnsweredPart], _Pending]:
         appender = Appender(
             process.metadata,
             process.replicas,
@@ -116,7 +115,7 @@ class Appending:
             may_be_appended=carried.may_be_appended,
             is_duplicate=carried.is_duplicate,
         )
-        outcomes: dict[Any, PartitionOutcome] = {}
+        outcomes: dict[Any, AnsweredPart] = {}
         appender._round({KEY: each}, outcomes, "all", [each])
         return outcomes, each
 

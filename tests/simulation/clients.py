@@ -307,7 +307,7 @@ class Appending(Program):
         )
         parts = split(segments, len(plan.order.targets))
         self.driver.node.waits_for = {(topic_id, number) for number in parts}
-        result = self.driver.appends.commit(plan, self.driver.stage(plan.order, parts))
+        result = self.driver.appends.append_staged(plan, self.driver.stage(plan.order, parts))
         self.seen[f"append acks={acks}"] += 1
         newest = len(self.driver.metadata.image.topic(TOPIC).partitions)
         self.seen["append split as before the topic grew"] += newest > len(plan.order.targets)

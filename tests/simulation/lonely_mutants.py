@@ -8,8 +8,8 @@ from kafka_on_spark.controller.brokers.silence import Silence
 from kafka_on_spark.controller.commands import small_pass
 from kafka_on_spark.controller.commands.small_pass import SmallPass
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.service.append import append_watch, disputes
-from kafka_on_spark.service.append.append_watch import AppendWatch
+from kafka_on_spark.service.append.waiting import append_watch, put_back
+from kafka_on_spark.service.append.waiting.append_watch import AppendWatch
 from kafka_on_spark.service.control import probes
 from kafka_on_spark.service.control.probes import ProbeResult
 from kafka_on_spark.service.control.term import LeaseWatch
@@ -77,7 +77,7 @@ LONELY_MUTANTS = [
     ),
     Mutant(
         "whom another has put back is not taken out again",
-        ((disputes, "put_back_by_others", _not_put_back),),
+        ((put_back, "put_back_by_others", _not_put_back),),
     ),
     Mutant("an append goes on without a disk", ((append_watch, "small_pass", _never),)),
 ]

@@ -18,7 +18,7 @@ from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLos
 from kafka_on_spark.ids import KEEP, Offset
 from kafka_on_spark.log import operations, producer_state
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.service.append import appender
+from kafka_on_spark.service.append import acknowledging, appender
 from kafka_on_spark.service.control import removing_replicas
 from kafka_on_spark.service.replicate import inspecting_lost, replication_round
 from kafka_on_spark.service.replicate.fetching import fetch as fetching
@@ -116,7 +116,7 @@ class _NeverError(Exception):
 MUTANTS = [
     Mutant(
         "an append is acknowledged by its chain digest, not by its offset",
-        ((appender, "is_acknowledged", _committed_by_offset),),
+        ((acknowledging, "is_acknowledged", _committed_by_offset),),
     ),
     Mutant(
         "a follower cuts where it parts from its leader, not at an old high watermark",

@@ -20,13 +20,12 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.ports import ReplicaAddress
-from kafka_on_spark.service.append.append_parts import AppendThreads
 from kafka_on_spark.service.append.append_service import AppendService
-from kafka_on_spark.service.append.append_watch import WatchPorts
-from kafka_on_spark.service.append.appender import Appender
-from kafka_on_spark.service.append.plan.expanded_topics import GrownTopics
+from kafka_on_spark.service.append.appender import Appender, AppendThreads
+from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
 from kafka_on_spark.service.append.plan.stage_plan import StagedSegment, StageOrder
 from kafka_on_spark.service.append.producers import ProducerRuns
+from kafka_on_spark.service.append.waiting.append_watch import WatchPorts
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
 from kafka_on_spark.service.control.inspecting_leaderless import LookOrder, look_at
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
@@ -241,7 +240,7 @@ class Driver:
             appender,
             self.clock,
             replication_round=self.replication_round,
-            grown=GrownTopics(
+            expanded=ExpandedTopics(
                 self.metadata,
                 self.worker.replicas,
                 self.worker.segments,

@@ -33,7 +33,7 @@ from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.epochs import latest_epoch_with_records
 from kafka_on_spark.log.follower import truncation
-from kafka_on_spark.service.append import appender
+from kafka_on_spark.service.append import acknowledging
 from kafka_on_spark.service.read.reading import plan_reads
 from kafka_on_spark.service.replica import replica_operations
 from kafka_on_spark.service.replica.addresses import address_of
@@ -240,7 +240,7 @@ NO_CHAIN = [
 # fmt: off
 BROKEN = [
     (lose_answers,               "duplicate",     [(operations, "find_append", nothing)]),
-    (hide_followers,             "stale-end",     [(appender, "is_acknowledged", yes)]),
+    (hide_followers,             "stale-end",     [(acknowledging, "is_acknowledged", yes)]),
     (lose_what_is_not_committed, "vanished",
      [(cluster_module, "plan_reads", plan_to_the_log_end)]),
     (let_errors_pass,            "false-verdict", [(fetch_reports, "is_evidence", yes)]),

@@ -1,7 +1,7 @@
-"""An append from plan to acknowledgement, around tasks that run elsewhere.
+"""An append from plan to answer: staged → placed → appended → acknowledged (see stages.py).
 
-Between `plan` and `commit` lie the tasks that stage segments: of a Spark job, of a data
-source's writer, or this process's own.
+Between `plan` and `append_staged`, tasks stage segments: those of a Spark job, of a data source's
+writer, or of this process.
 """
 
 import logging
@@ -14,17 +14,14 @@ from kafka_on_spark.ids import BrokerId, Offset, PartitionKey, TopicId, check_wh
 from kafka_on_spark.log.batch import WriterFence
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.ports import Clock
-from kafka_on_spark.service.append.append_parts import StagedPartition
-from kafka_on_spark.service.append.append_watch import AppendWatch, WatchPorts
 from kafka_on_spark.service.append.appender import Appender
 from kafka_on_spark.service.append.plan.append_results import (
     AppendPlan,
     AppendResult,
     append_results,
 )
-from kafka_on_spark.service.append.plan.expanded_topics import GrownTopics
-from kafka_on_spark.service.append.plan.expanded_waiting import split_when_asked
-from kafka_on_spark.service.append.plan.multi_topic import split_otherwise
+from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
+from kafka_on_spark.service.append.plan.multi_topic import split_differently
 from kafka_on_spark.service.append.plan.stage_plan import (
     ProducerRun,
     StagedSegment,
@@ -40,6 +37,9 @@ from kafka_on_spark.service.append.producers import (
     check_writer_not_fenced,
     producer_of,
 )
+from kafka_on_spark.service.append.stages import StagedPart
+from kafka_on_spark.service.append.waiting.append_watch import AppendWatch, WatchPorts
+from kafka_on_spark.service.append.waiting.expanded_waiting import wait_for_split
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
 
@@ -49,7 +49,7 @@ Maintain = Callable[[MetadataImage, Iterable[PartitionKey]], None]
 
 
 class AppendService:
-    """Plans appends and commits what was staged for them."""
+    """Plans appends, and leads what was staged for them to an answer."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class AppendService:
         clock: Clock,
         *,
         replication_round: Callable[[], ReplicationRound],
-        grown: GrownTopics,
+        expanded: ExpandedTopics,
         maintain: Maintain,
         note_findings: Callable[[], None],
         watch_ports: WatchPorts,
@@ -69,7 +69,7 @@ class AppendService:
         self._appender = appender
         self._clock = clock
         self._replication_round = replication_round
-        self._grown = grown
+        self._expanded = expanded
         self._maintain = maintain
         self._note_findings = note_findings
         self._watch_ports = watch_ports
@@ -87,14 +87,14 @@ class AppendService:
         timeout_ms: int | None = None,
         configs: Mapping[str, object] | None = None,
     ) -> AppendPlan:
-        """Return the plan of an append. A transactional id without a producer's is that, too.
+        """Return the plan of an append.
 
         Raises:
-            InvalidConfigError: `configs` has more than auto.controller=false.
+            InvalidConfigError: `configs` has something other than auto.controller=false.
             UnknownTopicOrPartitionError, InvalidRequestError, NotEnoughReplicasError,
             ProducerFencedError: Nothing was written.
         """
-        checked = check_acks(acks)
+        acks = check_acks(acks)
         may_decide = leaves_auto_controller(configs or {})
         image = self._metadata.catch_up()
         topic_image = image.topic(topic)
@@ -107,7 +107,7 @@ class AppendService:
         order = plan_stage(
             image,
             topic_image,
-            acks=checked,
+            acks=acks,
             has_producer=producer_id is not None,
             now_ms=self._clock.now_ms(),
         )
@@ -115,13 +115,13 @@ class AppendService:
         producer = self._producers.begin(producer_id, producer_epoch, sequence)
         default_ms = image.settings(topic_image.topic_id).integer("delivery.timeout.ms")
         timeout_ms = default_ms if timeout_ms is None else timeout_ms
-        if producer is not None and topic_image.is_grown:
+        if producer is not None and topic_image.is_expanded:
             count = self._split(topic_image, producer, may_decide, timeout_ms)
             order = replace(order, targets=order.targets[:count])
         return AppendPlan(
             topic_id=topic_image.topic_id,
             order=order,
-            acks=checked,
+            acks=acks,
             producer=producer,
             writer=writer,
             expected_offsets=dict(expected),
@@ -142,11 +142,11 @@ class AppendService:
     ) -> list[AppendPlan]:
         """Return the plans of what was staged on `image`, by topic name and number of partitions.
 
-        0 partitions: nothing was staged for the topic, it is only expected to end somewhere.
+        0 partitions: nothing was staged for the topic; `expected_offsets` alone names it.
 
         Raises:
-            UnknownTopicOrPartitionError, InvalidRecordError: A topic or an expectation is none.
-            CommitConflictError: A topic is split otherwise than its first try was.
+            UnknownTopicOrPartitionError, InvalidRecordError: A topic or a partition does not exist.
+            CommitConflictError: A topic was not split as in the append's first try.
         """
         plans = []
         for name, count in partition_counts.items():
@@ -170,24 +170,24 @@ class AppendService:
         return plans
 
     def _check_split(self, plan: AppendPlan) -> None:
-        """Check that a producer's append is split as its first try was, and fence older ones.
+        """Check that a producer's append is split as its first try was, and fence older tries.
 
         For an append whose producer was known only when its tasks had run.
 
         Raises:
-            CommitConflictError: It is split otherwise.
-            And as `GrownTopics.split`.
+            CommitConflictError: It is split in another way.
+            And as `ExpandedTopics.split`.
         """
         topic = self._metadata.catch_up().topics.get(plan.topic_id)
-        if plan.producer is None or topic is None or not topic.is_grown:
+        if plan.producer is None or topic is None or not topic.is_expanded:
             return
         count = self._split(topic, plan.producer, plan.may_decide, plan.timeout_ms)
         if count != len(plan.order.targets):
-            raise split_otherwise(topic.name)
+            raise split_differently(topic.name)
 
     def _split(self, topic: TopicImage, run: ProducerRun, may_decide: bool, timeout_ms: int) -> int:
-        return split_when_asked(
-            self._grown,
+        return wait_for_split(
+            self._expanded,
             topic,
             run,
             self._watch_ports,
@@ -195,23 +195,23 @@ class AppendService:
             timeout_ms=timeout_ms,
         )
 
-    def commit(self, plan: AppendPlan, rows: Iterable[StagedSegment]) -> AppendResult:
-        """Commit what the tasks of `plan` have staged, `rows` in task order.
+    def append_staged(self, plan: AppendPlan, rows: Iterable[StagedSegment]) -> AppendResult:
+        """Append what the tasks of `plan` have staged, `rows` in task order.
 
-        Raises: as `commit_all`.
+        Raises: as `append_staged_topics`.
         """
-        return self.commit_all([(plan, list(rows))])[0]
+        return self.append_staged_topics([(plan, list(rows))])[0]
 
-    def commit_all(
+    def append_staged_topics(
         self,
         appends: Sequence[tuple[AppendPlan, Sequence[StagedSegment]]],
         *,
         reached_elsewhere: frozenset[BrokerId] = frozenset(),
     ) -> list[AppendResult]:
-        """Commit what was staged for several topics, all high watermarks in one metadata commit.
+        """Append what was staged for several topics; one metadata commit moves high watermarks.
 
         The plans have acks, producer and writer in common. `reached_elsewhere`: brokers that tasks
-        on other hosts have written to, who count as reached.
+        on other hosts have written to; they count as reached.
 
         Raises:
             The refusal of a task, or the first partition's error (see `append_results`).
@@ -223,8 +223,8 @@ class AppendService:
         names = {plan.topic_id: _topic(image, plan.topic_id).name for plan, _ in appends}
         acks = appends[0][0].acks
         if acks == "0" and is_unreached([row for _, rows in appends for row in rows]):
-            # Nothing of it, not even what was staged: a part under a producer's sequence would
-            # make a retry of the whole another payload.
+            # Append nothing, not even what was staged: a part under the producer's sequence would
+            # have another payload than a retry of the whole.
             return append_results(names, [], is_waited_for=False)
         now_ms = self._clock.now_ms()
         parts = [part for plan, rows in appends for part in _parts(image, plan, rows, now_ms)]
@@ -237,7 +237,7 @@ class AppendService:
         keys = [part.key for part in parts]
         self._replication_round().create_replicas(keys)
         try:
-            outcomes = self._appender.commit(
+            answers = self._appender.append(
                 parts,
                 acks=acks,
                 timeout_ms=min(plan.timeout_ms for plan, _ in appends),
@@ -256,7 +256,7 @@ class AppendService:
             ) from error
         self._note_findings()
         self._maintain(self._metadata.image, keys)
-        results = append_results(names, outcomes, is_waited_for=acks != "0")
+        results = append_results(names, answers, is_waited_for=acks != "0")
         for result in results:
             log.debug("appended %d records to %s", result.record_count, result.topic)
         return results
@@ -265,13 +265,13 @@ class AppendService:
 def _topic(image: MetadataImage, topic_id: TopicId) -> TopicImage:
     topic = image.topics.get(topic_id)
     if topic is None:
-        raise UnknownTopicOrPartitionError("the topic was deleted while it was appended to")
+        raise UnknownTopicOrPartitionError("the topic was deleted during the append")
     return topic
 
 
 def _parts(
     image: MetadataImage, plan: AppendPlan, rows: Sequence[StagedSegment], now_ms: int
-) -> list[StagedPartition]:
+) -> list[StagedPart]:
     return collect_parts(
         image,
         _topic(image, plan.topic_id),

@@ -1,15 +1,12 @@
-"""From staged files to an acknowledgement.
+"""Leads the parts of an append from staged to acknowledged, in rounds, until each is answered.
 
-Executors have written segments to the leader's root and shipped them to the other members of
-the ISR; nothing is committed. Here each partition's leader commits them, each member fetches
-(the files are there already), and one metadata commit moves all high watermarks.
-
-An append is acknowledged when the high watermark has passed it **and** it stands at that offset
-in the log of the *current* leader (P*6): "the high watermark is past my offset" alone
-acknowledges lost records (FAULTS b.5).
+A round tries each partition once: place, append, and have the in-sync replicas fetch. One metadata
+commit then moves all high watermarks. A part that is not acknowledged waits, and is tried again in
+the next round, with the leader of then, until the time is up.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,49 +20,37 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     NotLeaderOrFollowerError,
     ReplicaLostError,
-    RequestTimedOutError,
     RootAccessDeniedError,
     UnknownLeaderEpochError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
-from kafka_on_spark.log.batch import Batch
-from kafka_on_spark.log.producer_state import find_append
-from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaLog, ReplicaStore, SegmentStore
-from kafka_on_spark.service.append.append_checks import (
-    check_ends,
-    check_min_isr,
-    check_replicas,
-    is_acknowledged,
-)
-from kafka_on_spark.service.append.append_parts import (
-    AppendThreads,
-    PartitionOutcome,
-    StagedPartition,
+from kafka_on_spark.ports import Clock, ReplicaStore, SegmentStore
+from kafka_on_spark.service.append.acknowledging import (
+    acknowledge,
+    fetch_to_isr,
     not_acknowledged,
+    report_leader,
 )
-from kafka_on_spark.service.append.append_watch import AppendWatch, Wait, wait_of
-from kafka_on_spark.service.append.producers import check_not_fenced, check_writer_not_fenced
-from kafka_on_spark.service.append.restaging import restage
+from kafka_on_spark.service.append.appending import append_placed
+from kafka_on_spark.service.append.placing import LeaderFailure, place
+from kafka_on_spark.service.append.preconditions import check_ends, check_min_isr, check_replicas
+from kafka_on_spark.service.append.stages import (
+    AnsweredPart,
+    AppendedPart,
+    PlacedPart,
+    StagedPart,
+    UnacknowledgedPart,
+)
+from kafka_on_spark.service.append.waiting.append_watch import (
+    METADATA_AWAY,
+    AppendWatch,
+    Wait,
+    wait_of,
+)
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from kafka_on_spark.service.replica.addresses import address_of
-from kafka_on_spark.service.replica.replica_operations import (
-    Appended,
-    append,
-    begin_leadership,
-    fence_older_writers,
-)
-from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, fetch
-from kafka_on_spark.service.replicate.fetching.fetch_reports import (
-    as_leaders_fault,
-    leader_failed,
-    merge_reports,
-    partition_report,
-    state_report,
-)
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 
 PAUSE_MS_MIN: Final = 10.0
@@ -82,36 +67,48 @@ _TRY_AGAIN: Final = (
     UnknownLeaderEpochError,
 )
 
-# After these from the metadata log, what stands in the leaders' logs may still be committed: an
-# append waits for the log's root, and if that is too long, nobody may say "not written".
-_METADATA_AWAY: Final = (CommitError, KafkaStorageError, ReplicaLostError, RequestTimedOutError)
+
+@dataclass(frozen=True, slots=True)
+class AppendThreads:
+    """Two pools, so that none waits for itself: partitions wait for fetches, fetches for none."""
+
+    partitions: Executor
+    fetches: Executor
 
 
 @dataclass(slots=True)
 class _Pending:
-    """A partition that is not acknowledged yet, and what was seen of it last.
+    """A partition that is not acknowledged yet, and what its tries have met.
 
-    `seen`: the log of `leader` as the last try found or put the append there; `failed`: that
-    could not be read, or was found bad, by the last look.
-    `may_be_appended`: a commit of it had an unknown outcome, so nobody may say "not written".
-    `tried`: the partition as it was at the last try; `wait`: what that met, if it may last.
+    Attributes:
+        part: What was staged.
+        is_appended: Some try has appended it, or has found it in the log.
+        may_be_appended: A commit of it had an unknown outcome, so it can't be called not written.
+        is_duplicate: It stood in the log before its first try.
+        appended: As the last try left it; None if that try did not get so far.
+        leader_failure: What the last try met in the leader's log, if that failed.
+        last_error: The last error of a try or of the metadata log.
+        tried: The partition as it was at the last try.
+        wait: What that try met, if it may last.
     """
 
-    part: StagedPartition
-    batch: Batch | None = None
+    part: StagedPart
     is_appended: bool = False
     may_be_appended: bool = False
     is_duplicate: bool = False
-    seen: ReplicaState | None = None
-    leader: ReplicaLog | None = None
-    failed: PartitionReport | None = None
+    appended: AppendedPart | None = None
+    leader_failure: PartitionReport | None = None
     last_error: KafkaOnSparkError | None = None
     tried: PartitionRegistration | None = None
     wait: Wait | None = None
 
 
+_Pendings = dict[PartitionKey, _Pending]
+_Answers = dict[PartitionKey, AnsweredPart]
+
+
 class Appender:
-    """Commits staged appends. One a process; threads may share it."""
+    """Appends what was staged. One a process; threads may share it."""
 
     def __init__(
         self,
@@ -132,255 +129,184 @@ class Appender:
         self._threads = threads
         self._random = random
 
-    def commit(
+    def append(
         self,
-        parts: Sequence[StagedPartition],
+        parts: Sequence[StagedPart],
         *,
         acks: str,
         timeout_ms: int,
         watch: AppendWatch,
         other_ends: Mapping[PartitionKey, Offset] | None = None,
-    ) -> list[PartitionOutcome]:
-        """Commit `parts` and wait for what `acks` asks; return an outcome for each, in order.
+    ) -> list[AnsweredPart]:
+        """Append `parts` and wait for what `acks` asks; return an answer for each, in order.
 
-        What is ready is committed; a partition that waits goes into a later commit, and `watch`
-        is told of it.
+        Each round commits what is ready; a partition that waits goes into a later round, and
+        `watch` is told of it.
         `other_ends`: where partitions that get no record must end, of a conditional append.
 
         Raises:
-            NotEnoughReplicasError, UnexpectedOffsetError: Before the first commit.
+            NotEnoughReplicasError, UnexpectedOffsetError: Nothing was appended.
         """
         image = self._metadata.image
         if acks == "all":
             check_replicas(image, parts)
         check_ends(image, self._replicas, parts, other_ends or {})
         pending = {part.key: _Pending(part) for part in parts}
-        outcomes: dict[PartitionKey, PartitionOutcome] = {}
+        answers: _Answers = {}
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         pause_ms = PAUSE_MS_MIN
         while pending:
             ready = [each for key, each in pending.items() if not watch.is_blocked(key)]
-            self._round(pending, outcomes, acks, ready)
+            self._round(pending, answers, acks, ready)
             if acks == "0":
-                self._give_up(pending, outcomes, watch)
+                self._give_up(pending, answers, watch)
             if not pending:
                 break
             if self._clock.monotonic_ms() > deadline_ms:
-                self._give_up(pending, outcomes, watch)
+                self._give_up(pending, answers, watch)
                 break
-            watch.look([each.wait for each in pending.values() if each.wait is not None])
+            watch.update([each.wait for each in pending.values() if each.wait is not None])
             self._clock.sleep_ms(watch.pause_ms(pause_ms * (0.5 + self._random())))
             pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
             try:
                 self._looks.settle()
                 self._metadata.catch_up()
-            except _METADATA_AWAY as error:
-                self._not_concluded(error, pending, outcomes)
-        return [outcomes[part.key] for part in parts]
+            except METADATA_AWAY as error:
+                self._not_concluded(error, pending, answers)
+        return [answers[part.key] for part in parts]
 
     def _round(
-        self,
-        pending: dict[PartitionKey, _Pending],
-        outcomes: dict[PartitionKey, PartitionOutcome],
-        acks: str,
-        ready: Sequence[_Pending],
+        self, pending: _Pendings, answers: _Answers, acks: str, ready: Sequence[_Pending]
     ) -> None:
-        """Try the `ready` ones of the pending partitions once; move the finished to `outcomes`."""
+        """Try the `ready` ones of the pending partitions once; move the finished to `answers`."""
         image = self._metadata.image
         tries = self._each(lambda each: self._try(image, each, acks), ready)
-        self._looks.note(each.failed for each in ready if each.failed is not None)
+        self._looks.note(each.leader_failure for each in ready if each.leader_failure is not None)
         reports = []
         for each, attempt in zip(ready, tries, strict=True):
             each.wait = wait_of(each.part.key, each.tried, attempt)
             if isinstance(attempt, KafkaOnSparkError):
-                self._failed(each, attempt, pending, outcomes)
-            elif attempt is not None:
+                self._failed(each, attempt, pending, answers)
+            else:
                 reports.append(attempt)
         if reports:
             self._looks.note(reports)
             try:
                 self._conclude(reports)
-            except _METADATA_AWAY as error:
-                self._not_concluded(error, pending, outcomes)
+            except METADATA_AWAY as error:
+                self._not_concluded(error, pending, answers)
                 return
         for each in list(pending.values()):
-            self._acknowledge(each, acks, pending, outcomes)
+            self._acknowledge(each, acks, pending, answers)
 
     def _each(
         self,
-        work: Callable[[_Pending], PartitionReport | KafkaOnSparkError | None],
+        work: Callable[[_Pending], PartitionReport | KafkaOnSparkError],
         pending: Sequence[_Pending],
-    ) -> list[PartitionReport | KafkaOnSparkError | None]:
+    ) -> list[PartitionReport | KafkaOnSparkError]:
         if len(pending) == 1:
             return [work(pending[0])]
         return list(self._threads.partitions.map(work, pending))
 
     def _try(
         self, image: MetadataImage, each: _Pending, acks: str
-    ) -> PartitionReport | KafkaOnSparkError | None:
-        each.failed = None
+    ) -> PartitionReport | KafkaOnSparkError:
+        """Place and append one part, and have it fetched for acks=all; return what to report."""
+        each.leader_failure = each.appended = None
         try:
-            return self._append_one(image, each, acks)
+            placed = self._place(image, each, acks)
+            if isinstance(placed, LeaderFailure):
+                each.leader_failure = placed.report
+                return placed.error
+            each.appended = append_placed(
+                placed,
+                is_appended=each.is_appended,
+                is_duplicate=each.is_duplicate,
+                now_ms=self._clock.now_ms(),
+            )
+            each.is_appended, each.is_duplicate = True, each.appended.is_duplicate
+            return self._report(image, each.appended, acks)
         except KafkaOnSparkError as error:
             return error
 
-    def _append_one(self, image: MetadataImage, each: _Pending, acks: str) -> PartitionReport:
-        """Append to the leader and, for acks=all, fetch to the rest of the ISR."""
+    def _place(self, image: MetadataImage, each: _Pending, acks: str) -> PlacedPart | LeaderFailure:
         key = each.part.key
         partition = image.partition(key)
-        each.seen = None
         if partition is None:
             raise UnknownTopicOrPartitionError(f"partition {key.partition} is gone: it was deleted")
         each.tried = partition
+        is_appended = each.is_appended or each.may_be_appended
         if acks == "all":
-            is_appended = each.is_appended or each.may_be_appended
             check_min_isr(image, key, partition, is_appended=is_appended)
-        if partition.leader is None or not partition.is_made(partition.leader):
-            raise NotLeaderOrFollowerError(f"partition {image.name_of(key)} has no leader")
-        leader = address_of(image, key, partition, partition.leader)
-        replica = self._replicas.open(leader)
-        try:
-            state = begin_leadership(replica, partition)
-        except KafkaOnSparkError as error:
-            each.failed = leader_failed(key, partition, leader, error, self._clock.now_ms())
-            raise as_leaders_fault(error) from error
-        stamp = each.part.staged.producer
-        if not (each.is_appended and find_append(state, each.part.staged)):
-            # It is written now, perhaps again; a leader that was elected after a newer run began
-            # knows nothing of that run.
-            if stamp is not None:
-                check_not_fenced(image.producers, stamp.producer_id, stamp.producer_epoch)
-            check_writer_not_fenced(image.producers, each.part.staged.writer)
-            state = fence_older_writers(replica, state, each.part.staged.writer)
-        staged = restage(self._segments, each.part, leader, partition.leader_epoch)
-        appended = append(
-            replica,
-            staged,
-            state,
-            leader_epoch=state.leader_epoch or partition.leader_epoch,
-            now_ms=self._clock.now_ms(),
-            expected_offset=None if each.is_appended else each.part.expected_offset,
+        return place(
+            image,
+            each.part,
+            partition,
+            is_appended=each.is_appended,
+            replicas=self._replicas,
+            segments=self._segments,
+            clock=self._clock,
         )
-        each.is_duplicate = each.is_duplicate or (appended.is_duplicate and not each.is_appended)
-        each.is_appended, each.batch = True, appended.batch
-        each.seen, each.leader = appended.state, replica
-        return self._replicate(image, key, partition, leader, appended, acks)
 
-    def _replicate(
-        self,
-        image: MetadataImage,
-        key: PartitionKey,
-        partition: PartitionRegistration,
-        leader: ReplicaAddress,
-        appended: Appended,
-        acks: str,
-    ) -> PartitionReport:
-        mine = state_report(leader, appended.state, is_matched=True, missing=())
-        now_ms = self._clock.now_ms()
+    def _report(self, image: MetadataImage, appended: AppendedPart, acks: str) -> PartitionReport:
         if acks != "all":
-            return partition_report(key, partition, mine, appended.state, (), now_ms=now_ms)
-        followers = [each for each in partition.isr if each != partition.leader]
-        orders = [self._order(image, key, partition, leader, each) for each in followers]
-        results = self._fetch_all([order for order in orders if order is not None], appended.state)
-        own = partition_report(key, partition, mine, appended.state, (), now_ms=now_ms)
-        return merge_reports([own, *results])[0]
-
-    def _order(
-        self,
-        image: MetadataImage,
-        key: PartitionKey,
-        partition: PartitionRegistration,
-        leader: ReplicaAddress,
-        follower: BrokerId,
-    ) -> FetchOrder | None:
-        if not partition.is_made(follower):
-            return None
-        return FetchOrder(
-            key=key,
-            partition=partition,
-            leader=leader,
-            follower=address_of(image, key, partition, follower),
-            fetch_bytes_max=image.settings().integer("replica.fetch.max.bytes"),
+            return report_leader(appended, self._clock.now_ms())
+        return fetch_to_isr(
+            image,
+            appended,
+            replicas=self._replicas,
+            segments=self._segments,
+            clock=self._clock,
+            threads=self._threads.fetches,
         )
-
-    def _fetch_all(
-        self, orders: Sequence[FetchOrder], leader_state: ReplicaState
-    ) -> list[PartitionReport]:
-        def one(order: FetchOrder) -> PartitionReport:
-            return fetch(order, self._replicas, self._segments, self._clock, leader_state).report
-
-        return list(self._threads.fetches.map(one, orders))
 
     def _conclude(self, reports: Sequence[PartitionReport]) -> None:
-        """Commit all high watermarks, and who leaves the ISR, at once."""
+        """Commit all high watermarks, and which replicas leave the ISR, at once."""
         self._metadata.conclude(
             reports,
             timeout_ms=self._metadata.image.settings().integer("delivery.timeout.ms"),
         )
 
     def _not_concluded(
-        self,
-        error: KafkaOnSparkError,
-        pending: dict[PartitionKey, _Pending],
-        outcomes: dict[PartitionKey, PartitionOutcome],
+        self, error: KafkaOnSparkError, pending: _Pendings, answers: _Answers
     ) -> None:
         for each in pending.values():
             each.last_error = error
         if isinstance(error, RootAccessDeniedError):
-            self._give_up(pending, outcomes, None)
+            self._give_up(pending, answers, None)
 
     def _failed(
-        self,
-        each: _Pending,
-        error: KafkaOnSparkError,
-        pending: dict[PartitionKey, _Pending],
-        outcomes: dict[PartitionKey, PartitionOutcome],
+        self, each: _Pending, error: KafkaOnSparkError, pending: _Pendings, answers: _Answers
     ) -> None:
         each.last_error = error
         if isinstance(error, CommitOutcomeUnknownError):
             each.may_be_appended = True
         if isinstance(error, _TRY_AGAIN) and not isinstance(error, RootAccessDeniedError):
-            return  # who is denied access is told at once: no time helps
+            return  # denied access is told at once: waiting gives nobody a permission
         if each.is_appended or each.may_be_appended:
-            # It refuses this try; what became of the one before, it does not say.
+            # The error refuses this try, and says nothing of the one before.
             words = f"{error.message}; an earlier try of this append may be committed"
             error = type(error)(words, **{**error.context, "may_be_committed": True})
         del pending[each.part.key]
-        outcomes[each.part.key] = PartitionOutcome(
-            key=each.part.key, base_offset=None, record_count=0, error=error
-        )
+        answers[each.part.key] = UnacknowledgedPart(key=each.part.key, error=error)
 
     def _acknowledge(
-        self,
-        each: _Pending,
-        acks: str,
-        pending: dict[PartitionKey, _Pending],
-        outcomes: dict[PartitionKey, PartitionOutcome],
+        self, each: _Pending, acks: str, pending: _Pendings, answers: _Answers
     ) -> None:
-        """Move `each` to `outcomes` if it is acknowledged under the image of now."""
+        """Move `each` to `answers` if it is acknowledged under the image of now."""
         partition = self._metadata.image.partition(each.part.key)
-        if partition is None or each.seen is None or each.leader is None:
-            return  # not found in the log of its leader in this very round
-        if acks == "all" and not is_acknowledged(partition, each.seen, each.batch, each.leader):
-            return
-        del pending[each.part.key]
-        outcomes[each.part.key] = PartitionOutcome(
-            key=each.part.key,
-            base_offset=None if each.batch is None else each.batch.base_offset,
-            record_count=each.part.staged.record_count,
-            is_duplicate=each.is_duplicate,
-        )
+        if partition is None or each.appended is None:
+            return  # its last try has not found it in its leader's log
+        answer = acknowledge(each.appended, partition, acks=acks)
+        if answer is not None:
+            del pending[each.part.key]
+            answers[each.part.key] = answer
 
-    def _give_up(
-        self,
-        pending: dict[PartitionKey, _Pending],
-        outcomes: dict[PartitionKey, PartitionOutcome],
-        watch: AppendWatch | None,
-    ) -> None:
-        """Answer "unknown" for what is left; without `watch` at once: nothing comes of waiting."""
+    def _give_up(self, pending: _Pendings, answers: _Answers, watch: AppendWatch | None) -> None:
+        """Answer "unknown" for the rest; at once without `watch`, where waiting does not help."""
         for key, each in pending.items():
             why = None if watch is None else watch.why(key)
             why = why or str(each.last_error or "the in-sync replicas did not catch up")
             error = not_acknowledged(each.part, why, is_late=watch is not None)
-            outcomes[key] = PartitionOutcome(key=key, base_offset=None, record_count=0, error=error)
+            answers[key] = UnacknowledgedPart(key=key, error=error)
         pending.clear()

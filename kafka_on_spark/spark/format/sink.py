@@ -29,12 +29,12 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.options.columns import check_columns
 from kafka_on_spark.query.options.sink_options import SinkOptions, parse_sink
 from kafka_on_spark.service.append.plan.multi_topic import (
-    RowTopics,
+    MultiTopicOrder,
     StagedTopic,
     by_topic,
+    conditions_only,
     decode_topic,
     encode_topic,
-    unnamed,
 )
 from kafka_on_spark.service.append.plan.stage_plan import ProducerRun, StageOrder, is_unreached
 from kafka_on_spark.service.append.producers import ProducerRuns, check_producer, producer_of
@@ -74,7 +74,7 @@ class WritePlan:
         order: For the option's topic; None where each row names its own.
     """
 
-    topics: RowTopics
+    topics: MultiTopicOrder
     order: StageOrder | None
 
 
@@ -110,7 +110,7 @@ def _plan(metadata: MetadataService, options: SinkOptions, *, has_producer: bool
         UnknownTopicOrPartitionError, NotEnoughReplicasError: The topic can't be appended to.
     """
     image = metadata.image
-    topics = RowTopics(
+    topics = MultiTopicOrder(
         cluster_id=image.cluster_id,
         image_offset=image.offset,
         acks=options.acks,
@@ -179,7 +179,7 @@ def _commit(
     if options.acks == "0" and is_unreached([row for each in given for row in each.rows]):
         return  # who does not wait for errors is not told
     answers = by_topic(given)
-    answers |= unnamed(options.expected_offsets, answers)
+    answers |= conditions_only(options.expected_offsets, answers)
     if not answers:
         return
     plans = services.appends.plan_topics(
@@ -191,7 +191,7 @@ def _commit(
         expected_offsets=options.expected_offsets,
         may_decide=options.may_decide,
     )
-    services.appends.commit_all(
+    services.appends.append_staged_topics(
         [(plan, each.rows) for plan, each in zip(plans, answers.values(), strict=True)],
         reached_elsewhere=_reached_elsewhere(messages),
     )

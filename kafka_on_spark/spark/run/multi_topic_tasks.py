@@ -8,7 +8,7 @@ import pyarrow as pa
 from kafka_on_spark.errors import ClusterNotFoundError
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.append.plan.expanded_topics import split_as_before
-from kafka_on_spark.service.append.plan.multi_topic import RowTopics, StagedTopic
+from kafka_on_spark.service.append.plan.multi_topic import MultiTopicOrder, StagedTopic
 from kafka_on_spark.service.append.plan.stage_plan import StageOrder
 from kafka_on_spark.spark.run.opening import Awaits, awaiting, metadata_service, replica_store
 from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
@@ -28,7 +28,7 @@ class TopicOrders:
         self,
         cluster: str,
         storage: StorageOptions,
-        topics: RowTopics,
+        topics: MultiTopicOrder,
         producer: tuple[str, int] | None,
         awaits: Awaits = Awaits.NOTHING,
     ) -> None:
@@ -56,7 +56,7 @@ class TopicOrders:
         return self._split(self._topics.order_of(self._image(), topic))
 
     def _split(self, order: StageOrder) -> StageOrder:
-        if self._producer is None or not order.is_grown:
+        if self._producer is None or not order.is_expanded:
             return order
         return split_as_before(order, replica_store(self._storage), *self._producer)
 

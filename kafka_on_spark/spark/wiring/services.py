@@ -21,10 +21,9 @@ from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import ReplicaAddress, TaskRunner
-from kafka_on_spark.service.append.append_parts import AppendThreads
 from kafka_on_spark.service.append.append_service import AppendService
-from kafka_on_spark.service.append.appender import Appender
-from kafka_on_spark.service.append.plan.expanded_topics import GrownTopics
+from kafka_on_spark.service.append.appender import Appender, AppendThreads
+from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
 from kafka_on_spark.service.append.producers import ProducerRuns
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
 from kafka_on_spark.service.control.inspecting_leaderless import LookOrder, plan_looks
@@ -242,7 +241,7 @@ class Services:
             clock,
             replication_round=services.replication_round,
             note_findings=services.note_findings,
-            grown=GrownTopics(
+            expanded=ExpandedTopics(
                 metadata,
                 replicas,
                 segments,

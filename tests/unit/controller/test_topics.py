@@ -240,7 +240,7 @@ def test_new_partitions_follow_the_old_ones_with_as_many_replicas():
     assert result.response == 3
     assert sorted(topic.partitions) == [0, 1, 2, 3, 4]
     assert {len(each.replicas) for each in topic.partitions.values()} == {3}
-    assert [before.topic("payments").is_grown, topic.is_grown] == [False, True]
+    assert [before.topic("payments").is_expanded, topic.is_expanded] == [False, True]
     assert topic.partitions[0] == before.topic("payments").partitions[0]
     uuids = [uuid for each in topic.partitions.values() for uuid in each.replica_uuids]
     assert len(set(uuids)) == 15
@@ -287,7 +287,7 @@ def test_a_topic_that_has_grown_is_known_as_such_from_a_snapshot():
         base_offset=0, stamp=Stamp(time_ms=1), records=tuple(snapshot_records(grown))
     )
 
-    assert MetadataImage().replay(batch).topic("payments").is_grown
+    assert MetadataImage().replay(batch).topic("payments").is_expanded
 
 
 # fmt: off
@@ -320,7 +320,7 @@ def test_partitions_are_removed_from_the_tail(partitions, to, records, gone):
     assert result.response == len(gone)
     topic = replay(result, image).topic(TOPIC)
     assert topic.partitions == dict(enumerate(partitions[:to]))
-    assert topic.is_grown
+    assert topic.is_expanded
 
 
 @pytest.mark.parametrize("partitions, how, error, words", KEPT)

@@ -4,8 +4,8 @@ import pytest
 
 from kafka_on_spark.errors import KafkaStorageError, RequestTimedOutError
 from kafka_on_spark.ids import Offset, PartitionKey
-from kafka_on_spark.service.append.append_parts import PartitionOutcome
 from kafka_on_spark.service.append.plan.append_results import append_results
+from kafka_on_spark.service.append.stages import AcknowledgedPart, UnacknowledgedPart
 from tests.builders import TOPIC, TOPIC_ID
 
 AWAY, LATE = KafkaStorageError("the root is away"), RequestTimedOutError("too late")
@@ -13,12 +13,14 @@ TOPICS = {TOPIC_ID: TOPIC}
 
 
 def outcome(number, error=None, *, is_duplicate=False):
-    return PartitionOutcome(
-        key=PartitionKey(TOPIC_ID, number),
-        base_offset=None if error else Offset(10 * number),
+    key = PartitionKey(TOPIC_ID, number)
+    if error is not None:
+        return UnacknowledgedPart(key=key, error=error)
+    return AcknowledgedPart(
+        key=key,
+        base_offset=Offset(10 * number),
         record_count=number,
         is_duplicate=is_duplicate,
-        error=error,
     )
 
 

@@ -19,7 +19,12 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import HighWatermarkRecord
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.service.append.append_watch import AppendWatch, Wait, WatchPorts, wait_of
+from kafka_on_spark.service.append.waiting.append_watch import (
+    AppendWatch,
+    Wait,
+    WatchPorts,
+    wait_of,
+)
 from kafka_on_spark.service.control.probes import ProbeResult
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from tests.builders import KEY, brokers, image_of, partition, report, seen
@@ -87,7 +92,7 @@ class World:
             tried = self.metadata.catch_up().partition(KEY)
             if self.has_decided:
                 return self.clock.monotonic_ms() - started_ms
-            self.watch.look([Wait(key=KEY, partition=tried, error="it does not answer")])
+            self.watch.update([Wait(key=KEY, partition=tried, error="it does not answer")])
             self.clock.sleep_ms(self.watch.pause_ms(1000))
         return None
 
@@ -351,7 +356,7 @@ def test_nobody_takes_out_again_whom_another_has_put_back():
     waited_ms = 0
     while len(world.log.batches) == claims and waited_ms < 200_000:
         tried = world.metadata.catch_up().partition(KEY)
-        later.look([Wait(key=KEY, partition=tried, error="it does not answer")])
+        later.update([Wait(key=KEY, partition=tried, error="it does not answer")])
         if waited_ms == 60_000:
             assert "another process reaches broker 1" in later.why(KEY)
         world.clock.sleep_ms(100)

@@ -15,9 +15,9 @@ from kafka_on_spark.errors import (
     RequestTimedOutError,
 )
 from kafka_on_spark.ids import LeaderEpoch
-from kafka_on_spark.service.append.append_parts import AppendThreads, StagedPartition
-from kafka_on_spark.service.append.append_watch import AppendWatch, WatchPorts
-from kafka_on_spark.service.append.appender import Appender
+from kafka_on_spark.service.append.appender import Appender, AppendThreads
+from kafka_on_spark.service.append.stages import StagedPart
+from kafka_on_spark.service.append.waiting.append_watch import AppendWatch, WatchPorts
 from kafka_on_spark.service.control.probes import ProbeResult
 from kafka_on_spark.service.replica.replica_operations import begin_leadership
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
@@ -58,7 +58,7 @@ class Images:
 class Unwatched(Appender):
     """Its appends make no small passes."""
 
-    def commit(self, parts, *, acks, timeout_ms):
+    def append(self, parts, *, acks, timeout_ms):
         ports = WatchPorts(
             metadata=self._metadata,
             clock=self._clock,
@@ -68,7 +68,7 @@ class Unwatched(Appender):
             caller="process 1 on here",
         )
         watch = AppendWatch(ports, is_allowed=False)
-        return super().commit(parts, acks=acks, timeout_ms=timeout_ms, watch=watch)
+        return super().append(parts, acks=acks, timeout_ms=timeout_ms, watch=watch)
 
 
 @pytest.fixture
@@ -107,9 +107,9 @@ def test_an_append_of_unknown_outcome_is_never_called_not_written(roots, appende
     """It was, and stood in the log later: a refused record was read (found by simulation)."""
     roots[address(1).root].faults.append(fault)
     batch = staged("a", epoch=LeaderEpoch(5))
-    part = StagedPartition(key=KEY, staged=batch, holders=(address(1), address(2)))
+    part = StagedPart(key=KEY, batch=batch, holders=(address(1), address(2)))
 
-    [outcome] = appender(Images(IN_SYNC, ALONE)).commit([part], acks="all", timeout_ms=1000)
+    [outcome] = appender(Images(IN_SYNC, ALONE)).append([part], acks="all", timeout_ms=1000)
 
     assert type(outcome.error) is told
 
@@ -119,9 +119,9 @@ def test_a_refusal_after_an_unknown_outcome_says_that_the_append_may_be_committe
     roots[address(1).root].faults.append(Fault.LOST_ANSWER)
     newer = replace(IN_SYNC, producers={"p": 1})
     batch = staged("a", epoch=5, producer=stamp(0, producer="p", epoch=0))
-    part = StagedPartition(key=KEY, staged=batch, holders=(address(1), address(2)))
+    part = StagedPart(key=KEY, batch=batch, holders=(address(1), address(2)))
 
-    [outcome] = appender(Images(IN_SYNC, newer)).commit([part], acks="all", timeout_ms=1000)
+    [outcome] = appender(Images(IN_SYNC, newer)).append([part], acks="all", timeout_ms=1000)
 
     assert type(outcome.error) is ProducerFencedError
     assert "an earlier try of this append may be committed" in str(outcome.error)
@@ -131,9 +131,9 @@ def test_a_refusal_after_an_unknown_outcome_says_that_the_append_may_be_committe
 def test_a_refusal_of_the_first_try_says_nothing_of_earlier_ones(appender):
     newer = replace(IN_SYNC, producers={"p": 1})
     batch = staged("a", epoch=5, producer=stamp(0, producer="p", epoch=0))
-    part = StagedPartition(key=KEY, staged=batch, holders=(address(1), address(2)))
+    part = StagedPart(key=KEY, batch=batch, holders=(address(1), address(2)))
 
-    [outcome] = appender(Images(newer)).commit([part], acks="all", timeout_ms=1000)
+    [outcome] = appender(Images(newer)).append([part], acks="all", timeout_ms=1000)
 
     assert type(outcome.error) is ProducerFencedError
     assert "may_be_committed" not in outcome.error.context
@@ -145,9 +145,9 @@ def test_an_append_waits_for_another_leader_where_the_log_of_this_one_is_damaged
     batch = staged("a", epoch=5)
     for segment in batch.segments:
         MemorySegmentStore(roots).put(address(2), segment)
-    part = StagedPartition(key=KEY, staged=batch, holders=(address(2),))
+    part = StagedPart(key=KEY, batch=batch, holders=(address(2),))
 
-    [outcome] = appender(Images(IN_SYNC, elected)).commit([part], acks="1", timeout_ms=1000)
+    [outcome] = appender(Images(IN_SYNC, elected)).append([part], acks="1", timeout_ms=1000)
 
     assert (outcome.error, outcome.base_offset) == (None, 0)
 
@@ -175,9 +175,9 @@ class AwayImages(Images):
 
 @pytest.mark.parametrize("away", [1, 2, 3])
 def test_an_append_waits_for_a_metadata_root_that_comes_back(appender, away):
-    part = StagedPartition(key=KEY, staged=staged("a", epoch=5), holders=(address(1),))
+    part = StagedPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1),))
 
-    [outcome] = appender(AwayImages(IN_SYNC, away=away)).commit([part], acks="1", timeout_ms=9000)
+    [outcome] = appender(AwayImages(IN_SYNC, away=away)).append([part], acks="1", timeout_ms=9000)
 
     assert (outcome.error, outcome.base_offset) == (None, 0)
 
@@ -186,9 +186,9 @@ def test_an_append_waits_for_a_metadata_root_that_comes_back(appender, away):
 def test_an_append_whose_metadata_root_stays_away_is_unknown_and_never_called_not_written(
     roots, appender, acks
 ):
-    part = StagedPartition(key=KEY, staged=staged("a", epoch=5), holders=(address(1), address(2)))
+    part = StagedPart(key=KEY, batch=staged("a", epoch=5), holders=(address(1), address(2)))
 
-    [outcome] = appender(AwayImages(IN_SYNC, away=999)).commit([part], acks=acks, timeout_ms=1000)
+    [outcome] = appender(AwayImages(IN_SYNC, away=999)).append([part], acks=acks, timeout_ms=1000)
 
     assert type(outcome.error) is RequestTimedOutError
     assert "the metadata root does not answer" in str(outcome.error)
@@ -198,10 +198,10 @@ def test_an_append_whose_metadata_root_stays_away_is_unknown_and_never_called_no
 
 
 def test_an_append_that_was_never_tried_is_called_not_written(roots, appender):
-    part = StagedPartition(key=KEY, staged=staged("a"), holders=(address(1),))
+    part = StagedPart(key=KEY, batch=staged("a"), holders=(address(1),))
 
     with pytest.raises(NotEnoughReplicasError):
-        appender(Images(ALONE)).commit([part], acks="all", timeout_ms=1000)
+        appender(Images(ALONE)).append([part], acks="all", timeout_ms=1000)
 
 
 # fmt: off
@@ -220,18 +220,18 @@ def test_a_run_that_was_taken_over_from_appends_nothing_a_second_time(
     that it lacks may stand in another partition by now (found by simulation)."""
     if not has_fetched:
         roots[address(2).root].faults.append(Fault.OFFLINE)
-    part = StagedPartition(
+    part = StagedPart(
         key=KEY,
-        staged=staged("a", epoch=5, producer=stamp(0)),
+        batch=staged("a", epoch=5, producer=stamp(0)),
         holders=(address(1), address(2)),
     )
     for holder in part.holders:
-        for each in part.staged.segments:
+        for each in part.batch.segments:
             MemorySegmentStore(roots).put(holder, each)
     elected = partition("2 1", isr="2", leader=2, epoch=6, version=2)
     images = Images(image_of(partition("1 2", version=1)), image_of(elected, producers={"p": 1}))
 
-    [outcome] = appender(images).commit([part], acks="all", timeout_ms=200)
+    [outcome] = appender(images).append([part], acks="all", timeout_ms=200)
 
     log = MemoryReplicaStore(roots).open(address(2)).load()
     assert (type(outcome.error), log.log_end_offset) == (told, log_end)
@@ -242,13 +242,13 @@ def test_an_append_that_stands_already_is_a_duplicate_and_a_retry_of_its_own_is_
 ):
     """Of a lost answer it is the same append: it was not there before."""
     batch = staged("a", epoch=5, producer=stamp(0, producer="p", epoch=0))
-    part = StagedPartition(key=KEY, staged=batch, holders=(address(1), address(2)))
+    part = StagedPart(key=KEY, batch=batch, holders=(address(1), address(2)))
     for segment in batch.segments:
         MemorySegmentStore(roots).put(address(1), segment)
         MemorySegmentStore(roots).put(address(2), segment)
 
-    [first] = appender(Images(IN_SYNC)).commit([part], acks="1", timeout_ms=1000)
-    [second] = appender(Images(IN_SYNC)).commit([part], acks="1", timeout_ms=1000)
+    [first] = appender(Images(IN_SYNC)).append([part], acks="1", timeout_ms=1000)
+    [second] = appender(Images(IN_SYNC)).append([part], acks="1", timeout_ms=1000)
 
     assert (first.error, second.error) == (None, None)
     assert (first.is_duplicate, second.is_duplicate) == (False, True)

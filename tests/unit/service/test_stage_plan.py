@@ -99,7 +99,7 @@ def test_the_rows_of_all_tasks_make_a_part_a_partition():
 
     parts = collected(*rows)
 
-    assert [(each.key.partition, each.staged.record_count) for each in parts] == [(0, 1), (1, 2)]
+    assert [(each.key.partition, each.batch.record_count) for each in parts] == [(0, 1), (1, 2)]
 
 
 @pytest.mark.parametrize("place", [0, 1])

@@ -1,4 +1,4 @@
-"""What an append answers, and what is kept between its staging and its commit."""
+"""What an append is planned as, and what it answers: results, or the first error."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,23 +6,23 @@ from dataclasses import dataclass, field
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import Offset, TopicId
 from kafka_on_spark.log.batch import WriterFence
-from kafka_on_spark.service.append.append_parts import PartitionOutcome
 from kafka_on_spark.service.append.plan.stage_plan import ProducerRun, StageOrder
+from kafka_on_spark.service.append.stages import AnsweredPart, UnacknowledgedPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendPlan:
-    """An append that was planned: what its tasks need, and what its commit needs after them.
+    """An append that was planned: what its tasks need, and what is needed after them.
 
     Attributes:
-        topic_id: The topic as it was then; a namesake made since is another.
+        topic_id: The topic's id; a topic created later under the same name has another.
         order: For the tasks.
         acks: "all", "1" or "0".
-        producer: Who appends, or None.
-        writer: Under which transactional id, or None.
+        producer: The producer's run, or None.
+        writer: The writer under a transactional id, or None.
         expected_offsets: Log ends by partition, for a conditional append.
         timeout_ms: Source: delivery.timeout.ms.
-        may_decide: The call has not switched auto.controller off.
+        may_decide: The append may make small passes: it has not switched auto.controller off.
     """
 
     topic_id: TopicId
@@ -42,8 +42,8 @@ class PartitionAppend:
     Attributes:
         base_offset: Offset of the first; None if they were appended before and retention has
             removed them since, or if acks=0 waited for nothing.
-        record_count: How many.
-        is_duplicate: They stood there before: this was a retry.
+        record_count: Number of records.
+        is_duplicate: An earlier try had appended them: this was a retry.
     """
 
     base_offset: Offset | None
@@ -76,28 +76,24 @@ class AppendResult:
 
 
 def append_results(
-    topics: Mapping[TopicId, str], outcomes: Sequence[PartitionOutcome], *, is_waited_for: bool
+    topics: Mapping[TopicId, str], answers: Sequence[AnsweredPart], *, is_waited_for: bool
 ) -> list[AppendResult]:
     """Return the results of an append to `topics`, in their order.
 
     With acks=0 (`is_waited_for` false) nothing is raised.
 
     Raises:
-        The first partition's error, with what became of each partition in its context.
+        The first partition's error; its context lists failed and acknowledged partitions.
     """
-    error = next((each.error for each in outcomes if each.error is not None), None)
+    error = next((each.error for each in answers if each.error is not None), None)
     if error is not None and is_waited_for:
-        raise _with_partitions(error, topics, outcomes)
+        raise _with_partitions(error, topics, answers)
     return [
         AppendResult(
             topic=name,
             partitions={
-                each.key.partition: PartitionAppend(
-                    base_offset=each.base_offset,
-                    record_count=each.record_count,
-                    is_duplicate=each.is_duplicate,
-                )
-                for each in outcomes
+                each.key.partition: _result(each)
+                for each in answers
                 if each.key.topic_id == topic_id
             },
         )
@@ -105,21 +101,31 @@ def append_results(
     ]
 
 
-def _with_partitions(
-    error: KafkaOnSparkError, topics: Mapping[TopicId, str], outcomes: Sequence[PartitionOutcome]
-) -> KafkaOnSparkError:
-    """Return `error` with which partitions failed, and of what, and which are acknowledged."""
+def _result(answer: AnsweredPart) -> PartitionAppend:
+    if isinstance(answer, UnacknowledgedPart):
+        return PartitionAppend(base_offset=None, record_count=0, is_duplicate=False)
+    return PartitionAppend(
+        base_offset=answer.base_offset,
+        record_count=answer.record_count,
+        is_duplicate=answer.is_duplicate,
+    )
 
-    def label(each: PartitionOutcome) -> int | str:
+
+def _with_partitions(
+    error: KafkaOnSparkError, topics: Mapping[TopicId, str], answers: Sequence[AnsweredPart]
+) -> KafkaOnSparkError:
+    """Return `error` with the partitions that failed, their errors, and those acknowledged."""
+
+    def label(each: AnsweredPart) -> int | str:
         number = each.key.partition
         return number if len(topics) == 1 else f"{topics[each.key.topic_id]}-{number}"
 
-    failed = {label(each): each.error for each in outcomes if each.error is not None}
+    failed = {label(each): each.error for each in answers if each.error is not None}
     context = {
         **error.context,
         "topic": ",".join(topics.values()),
         "failed": list(failed),
-        "acknowledged": [label(each) for each in outcomes if each.error is None],
+        "acknowledged": [label(each) for each in answers if each.error is None],
     }
     if len({type(each) for each in failed.values()}) > 1:
         context["errors"] = {each: type(why).__name__ for each, why in failed.items()}

@@ -1,11 +1,11 @@
-"""Appends of producers to topics that were given more partitions (DESIGN §5).
+"""How a producer's append is split on a topic that was given more partitions.
 
-A retry is known by its producer and sequence, partition by partition. On a topic that has grown
-since the first try, the retry would be split otherwise: its records would stand twice, in two
-partitions. So it is split as the first try was; and before anybody says that there was none,
-every partition is fenced, so that no late commit of an older try can come after the answer, and
-every replica that may lead next has followed there, so that none brings an older try back (a
-record that its leader lacks is not committed, and yet may be if its holder is elected).
+A retry is known by its producer and sequence, partition by partition. If the topic was expanded
+since the first try, the retry would be split in another way: its records would stand twice, in two
+partitions. So the retry is split as the first try was. Before an append counts as a first try,
+every partition is fenced, so that no late commit of an older try can come after the answer. Every
+replica that may lead next has also adopted that leadership, so that none brings an older try back:
+a record that the leader lacks is not committed, but may be once its holder is elected.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -37,8 +37,8 @@ CreateReplicas = Callable[[Iterable[PartitionKey]], object]
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
-    """A partition's leader, and its log as it was seen."""
+class _LeaderLog:
+    """A partition's leader, and its log as it was read."""
 
     key: PartitionKey
     partition: PartitionRegistration
@@ -46,8 +46,8 @@ class _Look:
     log: ReplicaState
 
 
-class GrownTopics:
-    """Says how appends are split, and remembers where this process's runs are fenced."""
+class ExpandedTopics:
+    """Tells how appends are split, and remembers where this process's runs are fenced."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class GrownTopics:
         self._fenced: set[tuple[TopicId, int, str, int]] = set()
 
     def split(self, topic: TopicImage, run: ProducerRun) -> int:
-        """Return by how many partitions an append of `run` is split.
+        """Return into how many partitions an append of `run` is split.
 
         Raises:
             NotLeaderOrFollowerError: A partition has no leader to ask.
@@ -78,32 +78,32 @@ class GrownTopics:
             And what tables raise.
         """
         count = len(topic.partitions)
-        if not topic.is_grown:
+        if not topic.is_expanded:
             return count
-        place = (topic.topic_id, count, run.producer_id, int(run.producer_epoch))
-        is_fenced = place in self._fenced
+        fence = (topic.topic_id, count, run.producer_id, int(run.producer_epoch))
+        is_fenced = fence in self._fenced
         if not is_fenced:
             self._create_replicas([PartitionKey(topic.topic_id, n) for n in topic.partitions])
         image = self._metadata.image
         keys = [PartitionKey(topic.topic_id, number) for number in sorted(topic.partitions)]
-        looks = list(self._threads.map(lambda key: self._look(image, key, run, is_fenced), keys))
-        found = _split(run, [look.log for look in looks])
+        logs = list(self._threads.map(lambda key: self._read(image, key, run, is_fenced), keys))
+        found = _split(run, [each.log for each in logs])
         if found is not None:
             return found
         if not is_fenced:
-            list(self._threads.map(lambda look: self._bury(image, look), looks))
-            self._fenced.add(place)
+            list(self._threads.map(lambda each: self._fence_successors(image, each), logs))
+            self._fenced.add(fence)
         return count
 
-    def _look(
+    def _read(
         self, image: MetadataImage, key: PartitionKey, run: ProducerRun, is_fenced: bool
-    ) -> _Look:
+    ) -> _LeaderLog:
         """Return the leader's log, fenced for older tries."""
         leader, partition = _leader(image, key)
         replica = self._replicas.open(leader)
         begin_leadership(replica, partition)
         if is_fenced:
-            return _Look(key, partition, leader, replica.load())
+            return _LeaderLog(key, partition, leader, replica.load())
         log = commit_decided(
             replica,
             lambda state: fence_producer(
@@ -113,31 +113,33 @@ class GrownTopics:
                 leader_epoch=partition.leader_epoch,
             ),
         )
-        return _Look(key, partition, leader, log)
+        return _LeaderLog(key, partition, leader, log)
 
-    def _bury(self, image: MetadataImage, look: _Look) -> None:
-        """Let whoever may lead next adopt this leadership: what its leader lacks is cut off.
+    def _fence_successors(self, image: MetadataImage, read: _LeaderLog) -> None:
+        """Have each replica that may lead next adopt this leadership, which cuts off what its
+        leader lacks.
 
-        Whoever is out of the ISR adopts a leadership on its way back. A leader of no ISR, that
-        proved itself from outside while all of these are lost, is the case that is left.
+        A replica outside ISR and ELR adopts a leadership before it joins the ISR again. One case is
+        left open: all of these are lost, and a replica from outside is elected because it proves
+        to have all committed records.
         """
-        partition = look.partition
-        for broker_id in sorted((partition.isr | partition.elr) - {look.leader.broker_id}):
+        partition = read.partition
+        for broker_id in sorted((partition.isr | partition.elr) - {read.leader.broker_id}):
             if not partition.is_made(broker_id):
                 continue
             order = FetchOrder(
-                key=look.key,
+                key=read.key,
                 partition=partition,
-                leader=look.leader,
-                follower=address_of(image, look.key, partition, broker_id),
+                leader=read.leader,
+                follower=address_of(image, read.key, partition, broker_id),
                 fetch_bytes_max=0,
                 copy_bytes_max=0,
             )
-            report = fetch(order, self._replicas, self._segments, self._clock, look.log).report
+            report = fetch(order, self._replicas, self._segments, self._clock, read.log).report
             seen = report.replica(broker_id)
             if seen is None or not seen.counts_in(partition.leader_epoch):
                 raise NotEnoughReplicasError(
-                    f"partition {look.key.partition}: the replica on broker {broker_id} can't be"
+                    f"partition {read.key.partition}: the replica on broker {broker_id} can't be"
                     " asked, and may have a first try of this append: bring the broker back or"
                     " let the controller fence it, and append again"
                 )
@@ -146,9 +148,9 @@ class GrownTopics:
 def split_as_before(
     order: StageOrder, replicas: ReplicaStore, producer_id: str, sequence: int
 ) -> StageOrder:
-    """Return `order` for as many partitions as the append was split by that stands in a log.
+    """Return `order` for as many partitions as a try that stands in a log was split into.
 
-    What a task can see without fencing anybody. The committer asks again, fenced, and compares.
+    A task reads this without a fence. The driver asks again, behind a fence, and compares.
     """
     for target in order.targets:
         if not target.has_leader:
@@ -156,7 +158,7 @@ def split_as_before(
         try:
             log = replicas.open(target.replicas[0]).load()
         except (CorruptLogError, KafkaStorageError, ReplicaLostError):
-            continue  # not made yet, or away: the committer will say
+            continue  # not created yet, or away: the driver will ask again
         count = split_of(log, producer_id, sequence)
         if count is not None:
             return replace(order, targets=order.targets[:count])
@@ -176,7 +178,7 @@ def _leader(
 
 
 def _split(run: ProducerRun, logs: Sequence[ReplicaState]) -> int | None:
-    """Return how the append was split that stands in one of `logs`; None: it is a new one."""
+    """Return how the run's append was split if it stands in one of `logs`; None: it is new."""
     for log in logs:
         found = split_of(log, run.producer_id, run.sequence)
         if found is not None:

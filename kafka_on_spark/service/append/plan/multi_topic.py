@@ -1,8 +1,8 @@
-"""An append whose rows name their topics: what its tasks are told, and what they answer.
+"""An append whose rows name their topics: the order that its tasks get, and what they answer.
 
-Which topics there are is in the rows, so nobody knows before the tasks run. Tasks and committer
-plan each topic on the same image, that of one metadata offset: what a task has staged for a
-partition, the committer finds where it looks.
+The topics are in the rows, so they are not known before the tasks run. Tasks and driver plan each
+topic on the same image, that of one metadata offset: so the driver finds what a task has staged for
+a partition.
 """
 
 import json
@@ -31,11 +31,11 @@ NULL_TOPIC = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowTopics:
-    """One append's order to all its tasks; each plans the topics that it meets.
+class MultiTopicOrder:
+    """One append's order to all its tasks; each task plans the topics that it finds in its rows.
 
     Attributes:
-        cluster_id: Whose image it is.
+        cluster_id: The cluster of the image.
         image_offset: The metadata offset whose image all plan on.
         acks: "all", "1" or "0".
         has_producer: As in StageOrder.
@@ -69,7 +69,7 @@ class StagedTopic:
 
     Attributes:
         topic: Its name; empty with a refusal, which is the only row then.
-        partition_count: By how many partitions its records were split.
+        partition_count: Into how many partitions its records were split.
         rows: In the task's order.
     """
 
@@ -79,7 +79,7 @@ class StagedTopic:
 
 
 def encode_topic(staged: StagedTopic) -> str:
-    """Return one answer as JSON: what crosses from executors is data, never code (FAULTS S4)."""
+    """Return one answer as JSON: executors send data, never code."""
     return json.dumps(asdict(staged))
 
 
@@ -104,20 +104,20 @@ def by_topic(answers: Iterable[StagedTopic]) -> dict[str, StagedTopic]:
                 raise kind(row.error or "refused")
         before = merged.get(answer.topic, replace(answer, rows=()))
         if before.partition_count != answer.partition_count:
-            raise split_otherwise(answer.topic)
+            raise split_differently(answer.topic)
         merged[answer.topic] = replace(before, rows=(*before.rows, *answer.rows))
     return merged
 
 
-def split_otherwise(topic: str) -> CommitConflictError:
-    """Return the error for an append that was split as its first try was not."""
+def split_differently(topic: str) -> CommitConflictError:
+    """Return the error for an append that was not split as in its first try."""
     return CommitConflictError(
         f"topic {topic!r} was given partitions while this append was staged; nothing of it is"
         " appended: run it again"
     )
 
 
-def unnamed(
+def conditions_only(
     expected: Mapping[str, Mapping[int, int]], topics: Iterable[str]
 ) -> dict[str, StagedTopic]:
     """Return empty answers for the topics that only a condition names."""

@@ -1,7 +1,7 @@
-"""What executors are told of an append, and what is made of their answers.
+"""The order that tasks get to stage an append, and the staged parts that their answers make.
 
-The order is planned on an image, before anything is written: an append that can't be kept is
-refused here. The rows that come back are put in task order, which is the order of offsets.
+The order is planned on an image, before anything is written: an append that can't have its acks
+is refused here. The rows that come back are in task order, which becomes the order of offsets.
 """
 
 import json
@@ -31,8 +31,8 @@ from kafka_on_spark.log.batch import ProducerStamp, Segment, StagedBatch, Writer
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaAddress
-from kafka_on_spark.service.append.append_parts import StagedPartition
 from kafka_on_spark.service.append.plan.timestamp_limits import check_timestamps
+from kafka_on_spark.service.append.stages import StagedPart
 from kafka_on_spark.service.replica.addresses import address_of
 
 
@@ -42,10 +42,11 @@ class PartitionTarget:
 
     Attributes:
         leader_epoch: For the files' names.
-        replicas: The leader first, then who gets a copy at once; who is in sync, without a leader.
-        others: Who else is in sync: asked where none of `replicas` can be reached, so that the
-            next leader has the records; nobody where no error is waited for (acks=0).
-        has_leader: Somebody leads.
+        replicas: The leader first, then the members of the ISR that get a copy at once; without a
+            leader, the whole ISR.
+        others: The rest of the ISR, written to if none of `replicas` can be reached, so that the
+            next leader has the records; empty for acks=0, which waits for no error.
+        has_leader: The partition has a leader.
     """
 
     leader_epoch: LeaderEpoch
@@ -60,12 +61,13 @@ class StageOrder:
 
     Attributes:
         targets: By partition number.
-        has_producer: Digests are wanted, and keyless records are split by their values, so
-            that a retry splits alike.
+        has_producer: Segments get a payload digest, and keyless records are split by their
+            values, so that a retry is split in the same way.
         now_us: Timestamp of records without one.
         record_bytes_max: Source: max.message.bytes.
         segment_bytes_max: Uncompressed records a segment. Source: segment.bytes.
-        is_grown: The topic was given partitions: a retry is split as its first try was.
+        is_expanded: The topic was given more partitions since its creation: a retry is split as
+            its first try was.
     """
 
     targets: tuple[PartitionTarget, ...]
@@ -73,7 +75,7 @@ class StageOrder:
     now_us: int
     record_bytes_max: int
     segment_bytes_max: int
-    is_grown: bool = False
+    is_expanded: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +100,7 @@ class StagedSegment:
 
 
 def encode_staged(staged: StagedSegment) -> str:
-    """Return a row as JSON: what crosses from executors is data, never code (FAULTS S4)."""
+    """Return a row as JSON: executors send data, never code."""
     return json.dumps(asdict(staged))
 
 
@@ -121,7 +123,7 @@ def staged_of(fields: Mapping[str, Any]) -> StagedSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerRun:
-    """Who appends: a producer, its run, and the append's number."""
+    """A producer, the epoch of its run, and the number of one append."""
 
     producer_id: str
     producer_epoch: ProducerEpoch
@@ -153,7 +155,7 @@ def plan_stage(
         now_us=now_ms * 1000,
         record_bytes_max=settings.integer("max.message.bytes"),
         segment_bytes_max=settings.integer("segment.bytes"),
-        is_grown=topic.is_grown,
+        is_expanded=topic.is_expanded,
     )
 
 
@@ -190,8 +192,8 @@ def _target(
 def _staging_address(
     image: MetadataImage, key: PartitionKey, partition: PartitionRegistration, broker_id: BrokerId
 ) -> ReplicaAddress:
-    """Return where a replica is, will be made, or was lost and may be taken back: its files may
-    come before its table."""
+    """Return where a replica is, will be created, or was lost and may be taken back: its files
+    may come before its table."""
     directory = partition.directory_of(broker_id)
     if not partition.is_made(broker_id):
         directory = image.brokers[broker_id].directory_id
@@ -208,8 +210,8 @@ def collect_parts(
     expected_offsets: Mapping[int, int],
     now_ms: int,
     writer: WriterFence | None = None,
-) -> list[StagedPartition]:
-    """Return the staged partitions that `rows`, in task order, make.
+) -> list[StagedPart]:
+    """Return the staged parts that `rows`, in task order, make.
 
     Raises:
         The refusal that a task answered with.
@@ -232,13 +234,13 @@ def collect_parts(
         _part(topic, order, number, rows, producer, expected_offsets, is_append_time)
         for number, rows in sorted(by_partition.items())
     ]
-    return [replace(each, staged=replace(each.staged, writer=writer)) for each in parts]
+    return [replace(each, batch=replace(each.batch, writer=writer)) for each in parts]
 
 
 def is_unreached(rows: Iterable[StagedSegment]) -> bool:
     """Return whether tasks refused, all because no root could be reached.
 
-    That is no fault of the records: a caller who does not wait for errors (acks=0) is not told.
+    That is no fault of the records, so acks=0, which waits for no errors, reports nothing.
     """
     refused = [row.error_code for row in rows if row.error_code != NO_ERROR]
     return bool(refused) and set(refused) <= {KafkaStorageError.code, RootAccessDeniedError.code}
@@ -249,7 +251,7 @@ def check_expected(topic: TopicImage, expected: Mapping[int, int]) -> None:
 
     Raises:
         InvalidRecordError: One does not.
-        InvalidRequestError: They are not given by partition, or one is no number.
+        InvalidRequestError: They are not a mapping by partition, or one is not a number.
     """
     check_mapping(expected, "expected_offsets", "partitions and offsets")
     for number, offset in expected.items():
@@ -271,13 +273,13 @@ def _part(
     producer: ProducerRun | None,
     expected_offsets: Mapping[int, int],
     is_append_time: bool,
-) -> StagedPartition:
+) -> StagedPart:
     target = order.targets[number]
     holders = set.intersection(*(set(row.holders) for row in rows))
     expected = expected_offsets.get(number)
-    return StagedPartition(
+    return StagedPart(
         key=PartitionKey(topic.topic_id, number),
-        staged=StagedBatch(
+        batch=StagedBatch(
             segments=tuple(row.segment for row in rows if row.segment is not None),
             partition_count=len(order.targets),
             producer=None if producer is None else _stamp(producer, rows),

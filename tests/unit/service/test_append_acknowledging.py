@@ -11,13 +11,9 @@ from kafka_on_spark.errors import (
     UnexpectedOffsetError,
 )
 from kafka_on_spark.log.state import LogChange
-from kafka_on_spark.service.append.append_checks import (
-    check_ends,
-    check_min_isr,
-    is_acknowledged,
-    is_committed,
-)
-from kafka_on_spark.service.append.append_parts import StagedPartition
+from kafka_on_spark.service.append.acknowledging import is_acknowledged, is_committed
+from kafka_on_spark.service.append.preconditions import check_ends, check_min_isr
+from kafka_on_spark.service.append.stages import StagedPart
 from tests.builders import KEY, address, disk, image_of, log, partition, staged
 from tests.fakes import MemoryReplicaStore, MemoryRoots
 
@@ -115,7 +111,7 @@ def store_of(text):
 
 
 def conditional(name, expected):
-    return StagedPartition(key=KEY, staged=staged(name), holders=(), expected_offset=expected)
+    return StagedPart(key=KEY, batch=staged(name), holders=(), expected_offset=expected)
 
 
 LED = image_of(partition("1 2", epoch=0))
@@ -131,9 +127,9 @@ def test_a_conditional_append_is_refused_where_the_log_ends_elsewhere():
 def test_a_conditional_append_that_stands_already_is_no_reason_to_refuse_its_retry():
     """Nor where other partitions' logs have grown since."""
     store = store_of("0:ab")
-    again = StagedPartition(
+    again = StagedPart(
         key=KEY,
-        staged=replace(staged("z"), segments=store.open(address(1)).load().batches[1].segments),
+        batch=replace(staged("z"), segments=store.open(address(1)).load().batches[1].segments),
         holders=(),
         expected_offset=1,
     )

@@ -1,8 +1,8 @@
-"""Whom others have put back into an ISR after a small pass had taken him out, by the history.
+"""Which replicas others have put back into an ISR after a small pass took them out, by the history.
 
 A small pass acts on facts of just now, and the history of a long log takes longer to read than they
-may be old. So it is read before they are complete, and what it says stands until the partition
-changes: who was not put back is not since, as long as its partition epoch is the same.
+may be old. So the history is read before the other facts are complete. What it says stands until
+the partition changes: nothing has put a replica back while the partition epoch is the same.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ Replica = tuple[PartitionKey, BrokerId]
 
 
 @dataclass(frozen=True, slots=True)
-class _Dispute:
+class _LookedUp:
     """Whether a replica was put back, of which partition epoch, and when that was looked up."""
 
     epoch: PartitionEpoch
@@ -27,20 +27,20 @@ class _Dispute:
     is_back: bool
 
 
-class Disputes:
+class PutBackReplicas:
     """What one append knows of the members of the ISRs that it waits for."""
 
     def __init__(self, metadata: MetadataService, clock: Clock) -> None:
         self._metadata = metadata
         self._clock = clock
-        self._known: dict[Replica, _Dispute] = {}
+        self._known: dict[Replica, _LookedUp] = {}
 
-    def look_early(self, waits: Waits, failing: Iterable[BrokerId]) -> None:
+    def look_up_early(self, waits: Waits, failing: Iterable[BrokerId]) -> None:
         """Look up members of ISRs that fail, unless that is known."""
         replicas = _members(waits, failing)
         self._look_up(waits, [each for each in replicas if not self._is_known(waits, each)])
 
-    def put_back(self, waits: Waits, silent: Iterable[BrokerId]) -> frozenset[Replica]:
+    def among(self, waits: Waits, silent: Iterable[BrokerId]) -> frozenset[Replica]:
         """Return the silent members that others have put back lately."""
         replicas = _members(waits, silent)
         self._look_up(waits, [each for each in replicas if self._is_old(waits, each)])
@@ -58,14 +58,14 @@ class Disputes:
             is_back = put_back_by_others(
                 before, batches, key, broker_id, is_own=self._metadata.is_own_change
             )
-            self._known[key, broker_id] = _Dispute(waits[key].partition_epoch, now_ms, is_back)
+            self._known[key, broker_id] = _LookedUp(waits[key].partition_epoch, now_ms, is_back)
 
     def _is_known(self, waits: Waits, replica: Replica) -> bool:
         known = self._known.get(replica)
         return known is not None and known.epoch == waits[replica[0]].partition_epoch
 
     def _is_old(self, waits: Waits, replica: Replica) -> bool:
-        """Return whether to look up again: who was put back counts only for some time."""
+        """Return whether to look up again: that a replica was put back counts for a session."""
         if not self._is_known(waits, replica):
             return True
         known = self._known[replica]

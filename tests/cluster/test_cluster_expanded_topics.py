@@ -76,7 +76,7 @@ def test_a_retry_on_a_topic_that_has_grown_is_a_duplicate(orders, is_other_proce
 def test_a_try_that_reached_one_partition_is_finished_as_it_was_split(orders):
     older = orders.cluster
     plan, rows = staged(older, producer_id="p", sequence=0)
-    older._services.appends.commit(plan, [row for row in rows if row.partition == 1])
+    older._services.appends.append_staged(plan, [row for row in rows if row.partition == 1])
     orders.cluster.add_partitions("orders", to=7)
 
     result = orders.open().append("orders", GIVEN, producer_id="p", sequence=0)
@@ -92,7 +92,7 @@ def test_a_zombie_can_not_add_to_the_old_split(orders):
     newer.append("orders", GIVEN, producer_id="p", sequence=0)
 
     with pytest.raises(ProducerFencedError):
-        older._services.appends.commit(plan, rows)
+        older._services.appends.append_staged(plan, rows)
 
     assert sorted(values_of(newer, "orders")) == EACH_ONCE
     assert numbers_of(newer) == set(range(7))
@@ -108,7 +108,7 @@ def test_a_zombie_can_not_add_to_the_old_split_under_a_leader_elected_since(orde
     newer.run_controller()
 
     with pytest.raises(ProducerFencedError):
-        older._services.appends.commit(plan, rows)
+        older._services.appends.append_staged(plan, rows)
 
     assert sorted(values_of(newer, "orders")) == EACH_ONCE
 

@@ -1,27 +1,25 @@
-"""What is refused of an append before its first commit, so that nothing is half done."""
+"""Refuses an append before its first commit, so that nothing is half done."""
 
 from collections.abc import Mapping, Sequence
 
 from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr, too_few_in_sync
 from kafka_on_spark.errors import (
-    KafkaOnSparkError,
     NotEnoughReplicasAfterAppendError,
     NotEnoughReplicasError,
     UnexpectedOffsetError,
 )
 from kafka_on_spark.ids import Offset, PartitionKey
-from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.operations import check_end
 from kafka_on_spark.log.producer_state import find_append
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import ReplicaLog, ReplicaStore
-from kafka_on_spark.service.append.append_parts import StagedPartition
+from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.service.append.stages import StagedPart
 from kafka_on_spark.service.replica.addresses import address_of
 
 
-def check_replicas(image: MetadataImage, parts: Sequence[StagedPartition]) -> None:
+def check_replicas(image: MetadataImage, parts: Sequence[StagedPart]) -> None:
     """Check that acks=all can be kept for every partition of an append.
 
     Raises:
@@ -52,45 +50,10 @@ def check_min_isr(
     raise kind(too_few_in_sync(image, key, partition))
 
 
-def is_committed(partition: PartitionRegistration, seen: ReplicaState, batch: Batch | None) -> bool:
-    """Return whether the high watermark has passed an append, and it is this one that it passed.
-
-    The append must have been seen in the log of the very leader that leads (P*6): `seen`. Even
-    so, a leader that was set back since takes other records at the same offsets, of the same
-    epoch, and somebody may have committed those: so that log must have the append's chain digest
-    at its end, and the register's at the high watermark (FAULTS b.5, b.13). `batch`: None, if it
-    was committed and has left the log since.
-    """
-    if seen.leader_epoch != partition.leader_epoch:
-        return False
-    if batch is None:
-        return True
-    return (
-        partition.high_watermark >= batch.end_offset
-        and seen.chain_at(batch.end_offset) == batch.chain_digest
-        and seen.chain_at(partition.high_watermark) == partition.high_watermark_chain
-    )
-
-
-def is_acknowledged(
-    partition: PartitionRegistration, seen: ReplicaState, batch: Batch | None, leader: ReplicaLog
-) -> bool:
-    """Return the same; where somebody else has moved the high watermark behind what was seen, by
-    reading the append back from its leader's log."""
-    if is_committed(partition, seen, batch):
-        return True
-    if batch is None or partition.high_watermark <= seen.log_end_offset:
-        return False
-    try:
-        return is_committed(partition, leader.load(), batch)
-    except KafkaOnSparkError:
-        return False  # the next try says why
-
-
 def check_ends(
     image: MetadataImage,
     replicas: ReplicaStore,
-    parts: Sequence[StagedPartition],
+    parts: Sequence[StagedPart],
     others: Mapping[PartitionKey, Offset],
 ) -> None:
     """Check that logs end where a conditional append expects: of its parts, and of `others`.
@@ -105,7 +68,7 @@ def check_ends(
         if part.expected_offset is None and not others:
             continue
         state = _leader_state(image, replicas, part.key)
-        if state is not None and find_append(state, part.staged) is not None:
+        if state is not None and find_append(state, part.batch) is not None:
             is_retry = True
         elif part.expected_offset is not None:
             _check_end(state, part.expected_offset)

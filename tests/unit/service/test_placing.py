@@ -3,8 +3,8 @@
 import pytest
 
 from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.service.append.append_parts import StagedPartition
-from kafka_on_spark.service.append.restaging import restage
+from kafka_on_spark.service.append.placing import place_files
+from kafka_on_spark.service.append.stages import StagedPart
 from tests.builders import KEY, address, disk, staged
 from tests.fakes import MemoryRoots, MemorySegmentStore, folder
 
@@ -22,7 +22,7 @@ def store(roots):
 
 
 def part(*holders):
-    return StagedPartition(key=KEY, staged=BATCH, holders=tuple(address(each) for each in holders))
+    return StagedPart(key=KEY, batch=BATCH, holders=tuple(address(each) for each in holders))
 
 
 def put(store, *holders):
@@ -34,14 +34,14 @@ def put(store, *holders):
 def test_files_that_are_the_leaders_already_stay_as_they_are(store):
     put(store, 1)
 
-    assert restage(store, part(1, 2), address(1), 5) == BATCH
+    assert place_files(store, part(1, 2), address(1), 5) == BATCH
     assert store.copied == []
 
 
 def test_files_of_an_older_epoch_are_given_names_of_the_leaders(store):
     put(store, 1)
 
-    renamed = restage(store, part(1), address(1), 6)
+    renamed = place_files(store, part(1), address(1), 6)
 
     assert [each.epoch_in_name for each in renamed.segments] == [6, 6]
     assert store.copied == [each.path for each in renamed.segments]
@@ -56,7 +56,7 @@ def test_files_are_taken_from_the_next_holder_where_one_fails(roots, store, flaw
         files = roots[address(2).root].files[folder(address(2))]
         files.update(dict.fromkeys(files, b"damaged"))
 
-    assert restage(store, part(2, 3), address(1), 5).segments == BATCH.segments
+    assert place_files(store, part(2, 3), address(1), 5).segments == BATCH.segments
 
     assert sorted(store.copied) == sorted(each.path for each in BATCH.segments)
     assert roots[address(1).root].files[folder(address(1))].keys() == set(store.copied)
@@ -67,6 +67,6 @@ def test_files_that_nobody_has_are_told(roots, store):
         roots[address(each).root].is_offline = True
 
     with pytest.raises(KafkaStorageError, match="the root does not answer"):
-        restage(store, part(2, 3), address(1), 5)
+        place_files(store, part(2, 3), address(1), 5)
     with pytest.raises(KafkaStorageError, match="no root has the files"):
-        restage(store, part(), address(1), 5)
+        place_files(store, part(), address(1), 5)

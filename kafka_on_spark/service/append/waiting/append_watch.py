@@ -1,15 +1,17 @@
-"""What an append does while it waits: it probes, says what it waits for, and makes small passes.
+"""What an append does while it waits: it probes, warns of what it waits for, makes small passes.
 
-A broker that fails is probed from the first try on that meets it; beside that the lease of a
-controller is watched, which may be a dead one's. When the session is over, and nobody holds a
-lease, one commit decides for what this append waits for (controller/commands/small_pass.py).
-Whoever claims has just tried its append on the image that it claims on.
+From the first try on that meets a failing broker, the append probes that broker. It also watches
+the controller's lease, since that controller may be dead. When the broker's session is over, and
+nobody holds a lease, one metadata commit decides for the partitions that the append waits for
+(controller/commands/small_pass.py). The append was tried just before, on the image that the commit
+is decided on.
 """
 
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from kafka_on_spark.controller.brokers.silence import GAPS_A_SESSION
 from kafka_on_spark.controller.commands.lease import is_held
@@ -30,6 +32,7 @@ from kafka_on_spark.errors import (
     FencedLeaderEpochError,
     KafkaOnSparkError,
     KafkaStorageError,
+    ReplicaLostError,
     RequestTimedOutError,
     UnknownLeaderEpochError,
 )
@@ -37,17 +40,20 @@ from kafka_on_spark.ids import LOST, BrokerId, PartitionKey
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock
-from kafka_on_spark.service.append.disputes import Disputes
+from kafka_on_spark.service.append.waiting.put_back import PutBackReplicas
 from kafka_on_spark.service.control.probes import FailedProbes, ProbeResult, RunProbes, probe_orders
 from kafka_on_spark.service.control.term import LeaseWatch
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 
 log = logging.getLogger(__name__)
 
-WARN_AFTER_MS = 2000
-WARN_AGAIN_MS = 10_000
-_OVERTAKEN = (CommitConflictError, FencedLeaderEpochError, UnknownLeaderEpochError)
-_METADATA_AWAY = (CommitError, KafkaStorageError, RequestTimedOutError)
+WARN_AFTER_MS: Final = 2000
+WARN_AGAIN_MS: Final = 10_000
+_OVERTAKEN: Final = (CommitConflictError, FencedLeaderEpochError, UnknownLeaderEpochError)
+
+METADATA_AWAY: Final = (CommitError, KafkaStorageError, ReplicaLostError, RequestTimedOutError)
+"""Errors of the metadata log that an append waits out: its records may stand in leaders' logs by
+then, and be committed later. If the time is up first, its outcome is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +61,9 @@ class Wait:
     """A partition that an append waits for.
 
     Attributes:
-        key: Which.
-        partition: As it was when it was tried last.
-        error: What the last try met, in words.
+        key: The partition.
+        partition: Its registration at the last try.
+        error: What that try met, in words.
     """
 
     key: PartitionKey
@@ -70,8 +76,8 @@ def wait_of(
     tried: PartitionRegistration | None,
     met: PartitionReport | KafkaOnSparkError | None,
 ) -> Wait | None:
-    """Return what is waited for after a try; None where the next one may well succeed, since the
-    image or a log has moved on."""
+    """Return what is waited for after a try. None: the image or a log has moved on since, so that
+    the next try may well succeed."""
     if tried is None or met is None or isinstance(met, _OVERTAKEN):
         return None
     if isinstance(met, KafkaOnSparkError):
@@ -92,8 +98,8 @@ class WatchPorts:
         metadata: The image, and commits to it.
         clock: The system's.
         run_probes: Probes roots from where the append writes.
-        find_whole: Says which lost replicas of partitions are whole.
-        controller_id: Under which name a small pass claims.
+        find_whole: Returns the lost replicas of partitions that are whole.
+        controller_id: The name under which a small pass claims control.
         caller: Host and process, for people.
     """
 
@@ -106,10 +112,10 @@ class WatchPorts:
 
 
 class AppendWatch:
-    """The watch of one append.
+    """Watches the partitions that one append waits for.
 
-    `is_allowed`: it may make small passes, if the cluster allows it. `reached_elsewhere`: brokers
-    that its tasks on other hosts have written to.
+    `is_allowed`: the append may make small passes, if the cluster allows them.
+    `reached_elsewhere`: brokers that its tasks on other hosts have written to.
     """
 
     def __init__(
@@ -133,12 +139,12 @@ class AppendWatch:
         self._began_ms: int | None = None
         self._probe_at_ms = 0.0
         self._warn_at_ms = 0.0
-        self._has_news = False
-        self._disputes = Disputes(ports.metadata, ports.clock)
+        self._is_changed = False
+        self._put_back = PutBackReplicas(ports.metadata, ports.clock)
 
-    def look(self, waits: Sequence[Wait]) -> None:
-        """Do what is due for partitions that still wait after their last try."""
-        now_ms, self._has_news = self._clock.monotonic_ms(), False
+    def update(self, waits: Sequence[Wait]) -> None:
+        """Probe, decide and warn, as far as due, for the partitions that still wait."""
+        now_ms, self._is_changed = self._clock.monotonic_ms(), False
         self._waits = {each.key: each for each in waits}
         self._failed.keep(self._members())
         if not waits:
@@ -152,15 +158,15 @@ class AppendWatch:
                 whole = self._find_whole()
                 now_ms = self._clock.monotonic_ms()
                 self._decide(self._probe(now_ms), whole, now_ms, is_over)
-                self._look_up_disputes()
-            except _METADATA_AWAY as error:
+                self._look_up_put_back()
+            except METADATA_AWAY as error:
                 log.debug("no small pass: %s", error)
             self._probe_at_ms = now_ms + self._failed.next_in_ms(self._session_ms())
         self._warn()
 
-    def _look_up_disputes(self) -> None:
-        """Look up who fails for half a session where no controller shows itself, so that the
-        decision need not wait for it."""
+    def _look_up_put_back(self) -> None:
+        """Look up brokers that have failed for half a session where no controller is active, so
+        that the decision need not wait for the history."""
         now_ms, half_ms = self._clock.monotonic_ms(), self._session_ms() / 2
         failing = [
             each
@@ -169,10 +175,10 @@ class AppendWatch:
         ]
         if failing and self._may_decide():
             waits = {each.key: each.partition for each in self._waits.values()}
-            self._disputes.look_early(waits, failing)
+            self._put_back.look_up_early(waits, failing)
 
     def _members(self) -> frozenset[BrokerId]:
-        """Return who is in sync in what is waited for."""
+        """Return the brokers in the ISRs of the partitions that wait."""
         isrs = [each.partition.isr for each in self._waits.values()]
         return frozenset().union(*isrs)
 
@@ -180,7 +186,7 @@ class AppendWatch:
         return self._metadata.image.settings().integer("broker.session.timeout.ms")
 
     def _probe(self, began_ms: int) -> frozenset[BrokerId]:
-        """Probe all that are in sync in what is waited for; return who answers."""
+        """Probe all brokers in the ISRs of the partitions that wait; return those that answer."""
         brokers = self._metadata.image.brokers
         known = [brokers[each] for each in sorted(self._members()) if each in brokers]
         results = self._ports.run_probes(probe_orders(known, self._session_ms()))
@@ -201,7 +207,7 @@ class AppendWatch:
             self._before[broker_id] = self._metadata.image  # an older one only delays a decision
             self._before[broker_id] = self._metadata.catch_up()
         elif heard_of(self._before[broker_id], self._metadata.image, broker_id) is not None:
-            # Others reach it: what failed up to now says nothing about it.
+            # Others reach the broker: the failures up to now say nothing about it.
             self._before[broker_id] = self._metadata.image
             self._failed.forget(broker_id)
             self._failed.take(result, began_ms, self._session_ms())
@@ -218,7 +224,7 @@ class AppendWatch:
         self._denied[broker_id] = error
 
     def _find_whole(self) -> list[WholeReplica]:
-        """Return the lost replicas that are whole, where nobody leads."""
+        """Return the lost replicas that are whole, of partitions without a leader."""
         keys = [
             each.key
             for each in self._waits.values()
@@ -247,7 +253,7 @@ class AppendWatch:
             silent=silent,
             before=dict(self._before),
             answering=answering,
-            put_back=self._disputes.put_back(due, silent),
+            put_back=self._put_back.among(due, silent),
             whole=whole,
             reached_elsewhere=self._reached_elsewhere,
             lease=self._lease.seen,
@@ -257,24 +263,23 @@ class AppendWatch:
         decide = partial(self._pass_in_time, facts, known_ms)
         outcome = self._metadata.submit(decide, timeout_ms=self._session_ms())
         self._reasons = dict(outcome.refusals)
-        self._has_news = outcome.is_late or bool(outcome.decided)
+        self._is_changed = outcome.is_late or bool(outcome.decided)
         for key in outcome.decided:
-            log.warning("%s", self._said(key, "decided by a small pass of this append"))
+            log.warning("%s", self._in_words(key, "decided by a small pass of this append"))
 
     def _pass_in_time(
         self, facts: Facts, known_ms: int, image: MetadataImage
     ) -> ControllerResult[SmallPass]:
-        """Decide on facts of just now: whoever was frozen since, or kept from committing, knows
-        nothing any more."""
+        """Decide on facts of just now: after a freeze, or after conflicts, they are too old."""
         if (self._clock.monotonic_ms() - known_ms) * GAPS_A_SESSION > self._session_ms():
             return ControllerResult([], SmallPass(is_late=True))
         return small_pass(image, facts)
 
     def is_blocked(self, key: PartitionKey) -> bool:
-        """Return whether to try a partition again is of no use: it stands as it stood, and a
-        member of its ISR still fails its probes.
+        """Return whether another try is of no use: the partition is as it was, and a member of its
+        ISR still fails its probes.
 
-        Not for ever: where no small pass comes, the rounds of an append take out who lags.
+        Not for ever: without a small pass, the rounds of an append take laggards out of the ISR.
         """
         wait = self._waits.get(key)
         partition = self._metadata.image.partition(key)
@@ -300,8 +305,8 @@ class AppendWatch:
         return is_allowed and not is_renewed
 
     def pause_ms(self, pause_ms: float) -> float:
-        """Return how long to sleep before the next try: not over the next probe."""
-        if self._has_news:
+        """Return how long to sleep before the next try, but not beyond the next probe."""
+        if self._is_changed:
             return 1.0
         if not any(True for _ in self._failed):
             return pause_ms
@@ -309,7 +314,7 @@ class AppendWatch:
         return min(pause_ms, max(due_ms - self._clock.monotonic_ms(), 1.0))
 
     def why(self, key: PartitionKey) -> str | None:
-        """Return why a partition waits and nothing is decided for it, in words; None: not known."""
+        """Return why a partition waits and nothing is decided for it; None: not known."""
         wait = self._waits.get(key)
         if wait is None:
             return None
@@ -343,7 +348,7 @@ class AppendWatch:
         )
 
     def _warn(self) -> None:
-        """Say what is waited for, and why."""
+        """Warn that the append waits for a partition, and why."""
         now_ms = self._clock.monotonic_ms()
         if self._began_ms is None or now_ms < self._warn_at_ms:
             return
@@ -352,9 +357,9 @@ class AppendWatch:
         more = f" (and {len(self._waits) - 1} more)" if len(self._waits) > 1 else ""
         text = self.why(first) or self._waits[first].error
         seconds = (now_ms - self._began_ms) / 1000
-        log.warning("an append has waited %.1f s: %s%s", seconds, self._said(first, text), more)
+        log.warning("an append has waited %.1f s: %s%s", seconds, self._in_words(first, text), more)
 
-    def _said(self, key: PartitionKey, text: str) -> str:
+    def _in_words(self, key: PartitionKey, text: str) -> str:
         """Return a sentence about a partition."""
         image = self._metadata.image
         partition = image.partition(key)

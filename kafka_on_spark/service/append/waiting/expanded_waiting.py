@@ -1,6 +1,6 @@
-"""Asking a topic that has grown how an append is split, also while one of its leaders is away.
+"""Waits until every partition of an expanded topic can tell how an append was split.
 
-All of its partitions are asked, so all are waited for, as an append waits for those that it writes.
+All partitions of the topic are asked, so all are waited for.
 """
 
 from typing import Final
@@ -16,12 +16,12 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
-from kafka_on_spark.service.append.append_watch import AppendWatch, Wait, WatchPorts
-from kafka_on_spark.service.append.plan.expanded_topics import GrownTopics
+from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
 from kafka_on_spark.service.append.plan.stage_plan import ProducerRun
+from kafka_on_spark.service.append.waiting.append_watch import AppendWatch, Wait, WatchPorts
 
 PAUSE_MS: Final = 200.0
-_MAY_PASS: Final = (
+_TRY_AGAIN: Final = (
     CommitError,
     KafkaStorageError,
     NotEnoughReplicasError,
@@ -30,8 +30,8 @@ _MAY_PASS: Final = (
 )
 
 
-def split_when_asked(
-    grown: GrownTopics,
+def wait_for_split(
+    expanded: ExpandedTopics,
     topic: TopicImage,
     run: ProducerRun,
     ports: WatchPorts,
@@ -39,9 +39,9 @@ def split_when_asked(
     may_decide: bool,
     timeout_ms: int,
 ) -> int:
-    """Return by how many partitions an append of `run` is split; wait for replicas that are away.
+    """Return into how many partitions an append of `run` is split; wait for absent replicas.
 
-    Raises: as `GrownTopics.split`, once the time is up.
+    Raises: as `ExpandedTopics.split`, once the time is up.
     """
     watch = AppendWatch(ports, is_allowed=may_decide)
     deadline_ms = ports.clock.monotonic_ms() + timeout_ms
@@ -50,14 +50,14 @@ def split_when_asked(
     while True:
         if failure is None or not any(watch.is_blocked(each.key) for each in waits):
             try:
-                return grown.split(topic, run)
+                return expanded.split(topic, run)
             except RootAccessDeniedError:
                 raise
-            except _MAY_PASS as error:
+            except _TRY_AGAIN as error:
                 failure, waits = error, _waits(ports.metadata.image, topic, error)
         if ports.clock.monotonic_ms() >= deadline_ms:
             raise failure
-        watch.look(waits)
+        watch.update(waits)
         ports.clock.sleep_ms(watch.pause_ms(PAUSE_MS))
         ports.metadata.catch_up()
 
