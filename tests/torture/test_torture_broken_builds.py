@@ -11,20 +11,6 @@ from unittest.mock import patch
 
 import pytest
 
-from jobs.torture_appending import AppendingClient
-from jobs.torture_checks import find_anomalies
-from jobs.torture_facts import facts_of
-from jobs.torture_folder import PARTITIONS, TOPICS, key_of
-from jobs.torture_forging import forge, places_on
-from jobs.torture_history import OK, POLL, HistoryWriter, read_client, read_history
-from jobs.torture_reading import (
-    ReadingClient,
-    ask_directly,
-    by_partition,
-    read_directly,
-    rows_of,
-)
-from jobs.torture_verdicts import Verdict, false_verdicts, verdicts
 from kafka_on_spark import Cluster
 from kafka_on_spark.cluster import cluster as cluster_module
 from kafka_on_spark.controller.partitions import high_watermark
@@ -41,6 +27,20 @@ from kafka_on_spark.service.replicate.fetching import fetch, fetch_reports
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import Disks, new_disks
+from tests.torture.harness.checks.anomalies import find_anomalies
+from tests.torture.harness.checks.facts import facts_of
+from tests.torture.harness.checks.verdicts import Verdict, false_verdicts, verdicts
+from tests.torture.harness.clients.appending import AppendingClient
+from tests.torture.harness.clients.reading import (
+    ReadingClient,
+    ask_directly,
+    by_partition,
+    read_directly,
+    rows_of,
+)
+from tests.torture.harness.faults.forging import forge, places_on
+from tests.torture.harness.folder import PARTITIONS, TOPICS, key_of
+from tests.torture.harness.history import OK, POLL, HistoryWriter, read_client, read_history
 
 APPENDS = 10
 

@@ -3,8 +3,8 @@ should be."""
 
 import pytest
 
-from jobs.torture_checks import CHECKS, STUCK_NS_MAX, find_anomalies
-from jobs.torture_history import FAIL, INFO, OK
+from tests.torture.harness.checks.anomalies import CHECKS, STUCK_NS_MAX, find_anomalies
+from tests.torture.harness.history import FAIL, INFO, OK
 from tests.torture.stories import KEY, Story
 
 

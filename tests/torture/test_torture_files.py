@@ -9,13 +9,19 @@ import time
 
 import pytest
 
-from jobs.torture_checks import Anomaly
-from jobs.torture_files import forbid, newest, obey_permissions, put_pipe, put_pipe_ahead
-from jobs.torture_forging import FORGERIES, places_on
-from jobs.torture_history import APPEND, OK, HistoryWriter
-from jobs.torture_verdicts import false_verdicts
-from jobs.torture_whole import acknowledged_since, look_anew
 from tests.cluster.disks import new_disks, partition_of, records, values_of
+from tests.torture.harness.checks.anomalies import Anomaly
+from tests.torture.harness.checks.verdicts import false_verdicts
+from tests.torture.harness.checks.wholeness import acknowledged_since, look_anew
+from tests.torture.harness.faults.files import (
+    forbid,
+    newest,
+    obey_permissions,
+    put_pipe,
+    put_pipe_ahead,
+)
+from tests.torture.harness.faults.forging import FORGERIES, places_on
+from tests.torture.harness.history import APPEND, OK, HistoryWriter
 
 COMMIT = f"{7:020d}.json"
 
@@ -107,7 +113,7 @@ def test_processes_that_are_started_obey_permissions_also_where_root_starts_them
     allow = forbid(root / "file")
     tell = "import sys; open(sys.argv[1])"
     script = (
-        "import subprocess, sys\nfrom jobs.torture_files import obey_permissions\n"
+        "import subprocess, sys\nfrom tests.torture.harness.faults.files import obey_permissions\n"
         "reason = obey_permissions()\nif reason: sys.exit(reason)\n"
         f"sys.exit(subprocess.run([sys.executable, '-c', {tell!r}, sys.argv[1]]).returncode)"
     )

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.torture_checks import CHECKS
-from jobs.torture_disk_faults import DISK_FAULTS
-from jobs.torture_faults import PROCESS_FAULTS
+from tests.torture.harness.checks.anomalies import CHECKS
+from tests.torture.harness.faults.disk_faults import DISK_FAULTS
+from tests.torture.harness.faults.nemesis import PROCESS_FAULTS
 
 ROOT = Path(__file__).parents[2]
 MINUTES = 1.0

@@ -14,18 +14,23 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from jobs.torture_checks import Anomaly
-from jobs.torture_disks import Disks
-from jobs.torture_files import Undo, forbid, newest, put_pipe, put_pipe_ahead
-from jobs.torture_folder import BROKERS, controller_pid
-from jobs.torture_forging import FORGERIES, Place, places_on
-from jobs.torture_history import NEMESIS, HistoryWriter
-from jobs.torture_processes import APPENDING, CONTROLLING, Processes
-from jobs.torture_verdicts import false_verdicts, verdicts
-from jobs.torture_whole import acknowledged_since, look_anew, wait_until, what_is_missing
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.metadata.broker import BrokerState
+from tests.torture.harness.checks.anomalies import Anomaly
+from tests.torture.harness.checks.verdicts import false_verdicts, verdicts
+from tests.torture.harness.checks.wholeness import (
+    acknowledged_since,
+    look_anew,
+    wait_until,
+    what_is_missing,
+)
+from tests.torture.harness.faults.disks import Disks
+from tests.torture.harness.faults.files import Undo, forbid, newest, put_pipe, put_pipe_ahead
+from tests.torture.harness.faults.forging import FORGERIES, Place, places_on
+from tests.torture.harness.folder import BROKERS, controller_pid
+from tests.torture.harness.history import NEMESIS, HistoryWriter
+from tests.torture.harness.processes import APPENDING, CONTROLLING, Processes
 
 MOMENTS: Final = ("away for moments", "file forbidden for moments")
 PIPES: Final = ("pipe for meta.properties", "pipe for a segment", "pipe for the next commit")

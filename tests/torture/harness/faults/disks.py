@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from jobs.torture_folder import BROKERS, TortureFolder
 from kafka_on_spark.storage.delta.old_commits import OLD_COMMITS
+from tests.torture.harness.folder import BROKERS, TortureFolder
 
 DISK_MIB: Final = 256
 MIB_A_MINUTE: Final = 48

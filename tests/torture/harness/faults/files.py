@@ -13,7 +13,7 @@ from pathlib import Path
 from stat import S_IMODE, S_ISFIFO
 from typing import Final
 
-from jobs.torture_disks import exchange, free_name
+from tests.torture.harness.faults.disks import exchange, free_name
 
 Undo = Callable[[], None]
 

@@ -7,13 +7,17 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import pairwise
 
-from jobs.torture_checks import Anomaly, find_anomalies
-from jobs.torture_disks import Disks
-from jobs.torture_ending import Ending, longest_silence_s
-from jobs.torture_facts import Facts, facts_of, outcomes_of
-from jobs.torture_faults import Nemesis
-from jobs.torture_files import obey_permissions
-from jobs.torture_folder import (
+from kafka_on_spark import Cluster
+from kafka_on_spark.audit.findings import FsckReport
+from tests.torture.harness.checks.anomalies import Anomaly, find_anomalies
+from tests.torture.harness.checks.facts import Facts, facts_of, outcomes_of
+from tests.torture.harness.checks.verdicts import BAD, SMALL_PASS
+from tests.torture.harness.checks.wholeness import wait_until
+from tests.torture.harness.ending import Ending, longest_silence_s
+from tests.torture.harness.faults.disks import Disks
+from tests.torture.harness.faults.files import obey_permissions
+from tests.torture.harness.faults.nemesis import Nemesis
+from tests.torture.harness.folder import (
     BROKERS,
     CLUSTER_CONFIGS,
     PARTITIONS,
@@ -21,13 +25,9 @@ from jobs.torture_folder import (
     TortureError,
     TortureFolder,
 )
-from jobs.torture_history import FAIL, INFO, OK, Event, HistoryWriter, read_history
-from jobs.torture_processes import ROLES, Processes
-from jobs.torture_report import Report, machine, now
-from jobs.torture_verdicts import BAD, SMALL_PASS
-from jobs.torture_whole import wait_until
-from kafka_on_spark import Cluster
-from kafka_on_spark.audit.findings import FsckReport
+from tests.torture.harness.history import FAIL, INFO, OK, Event, HistoryWriter, read_history
+from tests.torture.harness.processes import ROLES, Processes
+from tests.torture.harness.report import Report, machine, now
 
 BEGIN_S_MAX = 300.0
 WATCH_S = 0.3

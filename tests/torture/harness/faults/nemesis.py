@@ -10,12 +10,13 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from jobs.torture_checks import Anomaly
-from jobs.torture_disk_faults import DISK_FAULTS, PAUSE_S, DiskFaults, dealt
-from jobs.torture_disks import Disks
-from jobs.torture_folder import controller_pid
-from jobs.torture_history import NEMESIS, HistoryWriter
-from jobs.torture_processes import (
+from kafka_on_spark import Cluster
+from tests.torture.harness.checks.anomalies import Anomaly
+from tests.torture.harness.faults.disk_faults import DISK_FAULTS, PAUSE_S, DiskFaults, dealt
+from tests.torture.harness.faults.disks import Disks
+from tests.torture.harness.folder import controller_pid
+from tests.torture.harness.history import NEMESIS, HistoryWriter
+from tests.torture.harness.processes import (
     Found,
     Processes,
     is_driver_jvm,
@@ -23,7 +24,6 @@ from jobs.torture_processes import (
     is_executor,
     is_worker,
 )
-from kafka_on_spark import Cluster
 
 PROCESS_FAULTS: Final = (
     # A driver takes long to start, and while it does there is little to hit.

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from jobs.torture_folder import CHECKOUT, TortureFolder, clean_environment
-from jobs.torture_history import CRASH, HistoryWriter
+from tests.torture.harness.folder import CHECKOUT, TortureFolder, clean_environment
+from tests.torture.harness.history import CRASH, HistoryWriter
 
 LAUNCHER: Final = "./spark-submit.sh"
-CLIENT: Final = "jobs/torture_client.py"
+CLIENT: Final = "tests/torture/harness/clients/client.py"
 SPARK_SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.driver.memory": "768m",
@@ -39,7 +39,7 @@ class Role:
     """What a process is.
 
     Attributes:
-        role: Of jobs/torture_client.py.
+        role: Of tests/torture/harness/clients/client.py.
         name: Of this one.
         master: Spark's master, for those that spark-submit starts; None: plain Python.
         loops: What follows the name in its histories: "" where there is one.

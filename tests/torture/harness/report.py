@@ -13,7 +13,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
-from jobs.torture_checks import CHECKS, Anomaly
+from tests.torture.harness.checks.anomalies import CHECKS, Anomaly
 
 ALIKE_MAX: Final = 20
 """Anomalies of one kind that are written out; all are counted."""

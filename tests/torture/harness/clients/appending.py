@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from jobs.torture_folder import PARTITIONS, TOPICS, key_of
-from jobs.torture_history import APPEND, FAIL, INFO, INVOKE, OK, Event, HistoryWriter
 from kafka_on_spark.errors import (
     DuplicateSequenceError,
     NotEnoughReplicasError,
@@ -18,6 +16,8 @@ from kafka_on_spark.errors import (
     ProducerFencedError,
 )
 from kafka_on_spark.service.append.plan.append_results import AppendResult
+from tests.torture.harness.folder import PARTITIONS, TOPICS, key_of
+from tests.torture.harness.history import APPEND, FAIL, INFO, INVOKE, OK, Event, HistoryWriter
 
 BATCH_RECORDS_MAX: Final = 5
 REFUSALS: Final = (

@@ -5,19 +5,19 @@ from collections.abc import Callable, Collection
 from itertools import groupby, pairwise
 from typing import Final
 
-from jobs.torture_checks import Anomaly
-from jobs.torture_facts import Facts, facts_of
-from jobs.torture_folder import TOPICS, TortureFolder, key_of, keys
-from jobs.torture_history import ENDED, HEALED, OK, POLL, HistoryWriter, read_history
-from jobs.torture_processes import APPENDING, CONTROLLING, Processes
-from jobs.torture_reading import by_partition, rows_of
-from jobs.torture_whole import wait_until, what_is_missing
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.audit.findings import Finding, FsckReport
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.service.replica.addresses import address_of
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.roots.roots import StorageOptions
+from tests.torture.harness.checks.anomalies import Anomaly
+from tests.torture.harness.checks.facts import Facts, facts_of
+from tests.torture.harness.checks.wholeness import wait_until, what_is_missing
+from tests.torture.harness.clients.reading import by_partition, rows_of
+from tests.torture.harness.folder import TOPICS, TortureFolder, key_of, keys
+from tests.torture.harness.history import ENDED, HEALED, OK, POLL, HistoryWriter, read_history
+from tests.torture.harness.processes import APPENDING, CONTROLLING, Processes
 
 ALIVE_S_MAX: Final = 60.0
 WHOLE_S_MAX: Final = 180.0

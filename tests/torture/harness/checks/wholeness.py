@@ -9,9 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from jobs.torture_facts import facts_of
-from jobs.torture_folder import key_of, keys
-from jobs.torture_history import read_client
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.inspect.replicas import committed_batches, differs
@@ -24,6 +21,9 @@ from kafka_on_spark.service.replica.addresses import address_of
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.roots.roots import StorageOptions
+from tests.torture.harness.checks.facts import facts_of
+from tests.torture.harness.folder import key_of, keys
+from tests.torture.harness.history import read_client
 
 POLL_S: Final = 0.3
 NEWEST_RECORDS: Final = 200

@@ -16,13 +16,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from jobs.torture_appending import AppendingClient
-from jobs.torture_folder import TortureFolder
-from jobs.torture_history import HistoryWriter, read_client
-from jobs.torture_reading import ReadingClient, ask_directly, read_directly
-from jobs.torture_spark import SparkAppends, SparkReads
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import ProducerFencedError
+from tests.torture.harness.clients.appending import AppendingClient
+from tests.torture.harness.clients.reading import ReadingClient, ask_directly, read_directly
+from tests.torture.harness.clients.spark_clients import SparkAppends, SparkReads
+from tests.torture.harness.folder import TortureFolder
+from tests.torture.harness.history import HistoryWriter, read_client
 
 log = logging.getLogger("kafka_on_spark.torture")
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from jobs.torture_facts import Batch, Facts, Poll
-from jobs.torture_history import FAIL, OK
+from tests.torture.harness.checks.facts import Batch, Facts, Poll
+from tests.torture.harness.history import FAIL, OK
 
 STUCK_NS_MAX: Final = 60 * 10**9
 """How long a call, or a partition without an acknowledged append, may take after all is healed."""

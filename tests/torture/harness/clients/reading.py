@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from jobs.torture_folder import PARTITIONS, TOPICS, key_of
-from jobs.torture_history import END, FAIL, OK, POLL, HistoryWriter
 from kafka_on_spark import Cluster, KafkaOnSparkError
+from tests.torture.harness.folder import PARTITIONS, TOPICS, key_of
+from tests.torture.harness.history import END, FAIL, OK, POLL, HistoryWriter
 
 Rows = Iterable[tuple[int, int, str]]
 """Partition, offset and value."""

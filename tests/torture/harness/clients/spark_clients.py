@@ -9,11 +9,11 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from jobs.torture_folder import TOPICS, TortureFolder, key_of
-from jobs.torture_history import OK, POLL, HistoryWriter
 from kafka_on_spark import Cluster
 from kafka_on_spark.service.append.plan.append_results import AppendResult
 from kafka_on_spark.spark.session import build_session
+from tests.torture.harness.folder import TOPICS, TortureFolder, key_of
+from tests.torture.harness.history import OK, POLL, HistoryWriter
 
 log = logging.getLogger("kafka_on_spark.torture")
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Final
 
-from jobs.torture_checks import Anomaly
-from jobs.torture_folder import PARTITIONS, TOPICS, key_of
 from kafka_on_spark import Cluster
+from tests.torture.harness.checks.anomalies import Anomaly
+from tests.torture.harness.folder import PARTITIONS, TOPICS, key_of
 
 BAD: Final = "replica is bad"
 SMALL_PASS: Final = "nobody controls"

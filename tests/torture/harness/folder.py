@@ -12,7 +12,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 BROKERS: Final = (1, 2, 3)
 TOPICS: Final = ("orders", "payments")
 PARTITIONS: Final = 2
-CHECKOUT: Final = Path(__file__).resolve().parents[1]
+CHECKOUT: Final = Path(__file__).resolve().parents[3]
 
 CLUSTER_CONFIGS: Final = {
     "min.insync.replicas": 2,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jobs.torture_history import (
+from tests.torture.harness.history import (
     APPEND,
     CRASH,
     ENDED,
