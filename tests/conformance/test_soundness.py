@@ -270,7 +270,7 @@ def test_tests_that_cover_a_reason_exist(reason):
 
 def test_every_reason_is_given_somewhere():
     adapters = "".join(
-        file.read_text(encoding="utf-8") for file in (FILE.parent / "adapters").glob("*.py")
+        file.read_text(encoding="utf-8") for file in (FILE.parent / "adapters").rglob("*.py")
     )
     by_rule = {*RULES.kinds.values(), *RULES.vectors.values(), *RULES.ops.values()}
     by_rule |= {*RULES.fields.values()}

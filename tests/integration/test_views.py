@@ -15,7 +15,7 @@ from kafka_on_spark.errors import InvalidRequestError, KafkaStorageError
 from kafka_on_spark.spark.view.hadoop import check_files, reader_settings
 from kafka_on_spark.storage.roots.storage_options import StorageOptions
 from tests.cluster.disks import new_disks, records
-from tests.integration.frames import source
+from tests.integration.format.frames import source
 
 pytestmark = pytest.mark.integration
 

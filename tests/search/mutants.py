@@ -25,8 +25,8 @@ from kafka_on_spark.service.replicate.fetching import fetch_reports
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
 from tests.search import slots
 from tests.search.scope import Scope
-from tests.simulation import mutants as simulated
-from tests.simulation.mutants import Mutant
+from tests.simulation.mutants import protocol_mutants as simulated
+from tests.simulation.mutants.protocol_mutants import Mutant
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +266,7 @@ REDUNDANT = [
         (isr, "_is_same_replica", _yes),
     ),
     # Without lost commits whoever is elected in sync is complete. With them: tests/simulation,
-    # tests/cluster/test_cluster_recovery.py and tests/unit/service/test_replicas.py.
+    # tests/cluster/replicas/test_cluster_recovery.py and tests/unit/service/replica/test_replicas.py.
     _case(
         "who leads proves, when it begins, to have all that is committed",
         APPENDS,

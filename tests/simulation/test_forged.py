@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 
-from tests.simulation.forging_mutants import FORGING_MUTANTS
+from tests.simulation.mutants.forging_mutants import FORGING_MUTANTS
 from tests.simulation.plan import forged
 from tests.simulation.simulation import Outcome, simulate
 from tests.simulation.test_simulation import failure_text

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from tests.simulation.lonely_mutants import LONELY_MUTANTS, SOLE_MUTANTS
+from tests.simulation.mutants.small_pass_mutants import LONELY_MUTANTS, SOLE_MUTANTS
 from tests.simulation.plan import Plan, lonely, sole
 from tests.simulation.simulation import Outcome, simulate
 from tests.simulation.test_simulation import failure_text

@@ -5,12 +5,12 @@ from collections import Counter
 
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch
-from tests.simulation.adapters import SimulatedMetadataLog
-from tests.simulation.ledger import PATH_IS_NO_CLUSTER
-from tests.simulation.mutants import Mutant
+from tests.simulation.checks.ledger import PATH_IS_NO_CLUSTER
+from tests.simulation.mutants.protocol_mutants import Mutant
 from tests.simulation.plan import remade
 from tests.simulation.simulation import simulate
 from tests.simulation.test_simulation import failure_text
+from tests.simulation.world.adapters import SimulatedMetadataLog
 
 SEEDS = 30
 MUTANT_SEEDS_MAX = 20
