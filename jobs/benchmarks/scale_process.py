@@ -20,7 +20,7 @@ from uuid import uuid4
 from kafka_on_spark.controller.brokers.broker_changes import fence_broker, register_broker
 from kafka_on_spark.controller.brokers.draining import drain_broker
 from kafka_on_spark.controller.commands import lease
-from kafka_on_spark.controller.commands.commands import Draws
+from kafka_on_spark.controller.commands.commands import IdSource
 from kafka_on_spark.controller.moves.preferred_leaders import elect_preferred
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.topics.topics import create_topic
@@ -203,8 +203,8 @@ def _controller(metadata: MetadataService) -> ControllerLoop:
         SystemClock(),
         controller_id="benchmark",
         run_probes=lambda orders: [ProbeResult(each.broker_id, NO_ERROR) for each in orders],
-        run_looks=lambda orders: [],
-        draws=Draws(new_uuid=lambda: uuid4().hex, random_below=random.randrange),
+        run_inspections=lambda orders: [],
+        id_source=IdSource(new_uuid=lambda: uuid4().hex, random_below=random.randrange),
         timeout_ms=TIMEOUT_MS,
     )
 

@@ -22,7 +22,7 @@ from kafka_on_spark.metadata.codec import (
     decode,
     from_wire,
 )
-from kafka_on_spark.metadata.columns import Shared, fill
+from kafka_on_spark.metadata.columns import Memo, construct_many
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import (
     HighWatermarkRecord,
@@ -89,10 +89,10 @@ class _Values:
     """Values of one file that many records share."""
 
     def __init__(self) -> None:
-        self._by_name: dict[str, Shared[Any, Any]] = {
-            name: Shared(partial(from_wire, name)) for name in {*SETS, *SEQUENCES, *NONES} - UNIQUE
+        self._by_name: dict[str, Memo[Any, Any]] = {
+            name: Memo(partial(from_wire, name)) for name in {*SETS, *SEQUENCES, *NONES} - UNIQUE
         }
-        self.changes: Shared[tuple[Any, ...], PartitionChange] = Shared(_change)
+        self.changes: Memo[tuple[Any, ...], PartitionChange] = Memo(_change)
 
     def of(self, name: str, wires: Sequence[Any]) -> list[Any]:
         """Return the values of a column."""
@@ -117,7 +117,7 @@ def _given(run: Columns, name: str, size: int) -> Sequence[Any]:
 
 def _partitions(run: Columns, size: int, shared: _Values) -> Sequence[Record]:
     fields = {name: shared.of(name, _given(run, name, size)) for name in PARTITION_FIELDS}
-    return fill(
+    return construct_many(
         PartitionRecord,
         {
             **{name: _given(run, name, size) for name in ("topic", "topic_id", "partition")},
@@ -133,12 +133,14 @@ def _changes(run: Columns, size: int, shared: _Values) -> Sequence[Record]:
     changes = list(map(shared.changes.__getitem__, wires))
     names = ("topic_id", "partition", "topic", "leader_epoch", "partition_epoch", "cause")
     fields: dict[str, Sequence[Any]] = {name: _given(run, name, size) for name in names}
-    return fill(PartitionChangeRecord, {**fields, "change": changes}, size)
+    return construct_many(PartitionChangeRecord, {**fields, "change": changes}, size)
 
 
 def _high_watermarks(run: Columns, size: int, shared: _Values) -> Sequence[Record]:
     names = HighWatermarkRecord.__slots__
-    return fill(HighWatermarkRecord, {name: _given(run, name, size) for name in names}, size)
+    return construct_many(
+        HighWatermarkRecord, {name: _given(run, name, size) for name in names}, size
+    )
 
 
 _DECODERS: Final[Mapping[str, Callable[[Columns, int, _Values], Sequence[Record]]]] = {

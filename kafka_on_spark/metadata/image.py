@@ -159,7 +159,7 @@ class MetadataImage:
             for number, partition in topic.partitions.replicas_on(broker_id):
                 yield PartitionKey(topic_id, number), partition
 
-    def unsettled_partitions(self) -> Iterable[tuple[PartitionKey, PartitionRegistration]]:
+    def partitions_needing_work(self) -> Iterable[tuple[PartitionKey, PartitionRegistration]]:
         """Yield the partitions for which something waits to be done: see `is_settled`."""
         for topic_id, topic in self.topics.items():
             for number, partition in topic.partitions.unsettled():

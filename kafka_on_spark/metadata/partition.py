@@ -19,7 +19,7 @@ from kafka_on_spark.ids import (
     PartitionEpoch,
     ReplicaUuid,
 )
-from kafka_on_spark.metadata.columns import fill
+from kafka_on_spark.metadata.columns import construct_many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +128,7 @@ class PartitionRegistration:
         As the constructor makes them one by one, in a fifth of its time. Its checks hold here,
         too: for a partition as most are, they come down to a few comparisons.
         """
-        made = fill(cls, columns, count)
+        made = construct_many(cls, columns, count)
         sizes = list(map(len, columns["replicas"]))
         ensure(
             sizes == list(map(len, columns["replica_uuids"]))

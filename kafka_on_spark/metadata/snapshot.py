@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from itertools import repeat
 
 from kafka_on_spark.ids import TopicId
-from kafka_on_spark.metadata.columns import fill
+from kafka_on_spark.metadata.columns import construct_many
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.records import (
     BrokerRecord,
@@ -58,7 +58,7 @@ def snapshot_records(image: MetadataImage) -> list[Record]:
         )
         records.extend(_config_records(topic.topic_id, topic.configs))
         records.extend(
-            fill(
+            construct_many(
                 PartitionRecord,
                 {
                     "topic": repeat(topic.name),

@@ -88,7 +88,7 @@ class Disks:
         ordered = sorted(rows, key=lambda row: row["base_offset"] + row["offset_delta"])
         return [row["value"] for row in ordered]
 
-    def set_aside(self, folder: Path) -> Path:
+    def leave_unreadable(self, folder: Path) -> Path:
         """Copy a folder as it is now; return the copy."""
         copy = self.base / f"copy-of-{folder.name}"
         shutil.copytree(folder, copy)

@@ -1,4 +1,4 @@
-"""Making, closing and opening clusters: one log of metadata, and snapshots that equal it."""
+"""Incarnation, closing and opening clusters: one log of metadata, and snapshots that equal it."""
 
 import pytest
 
@@ -130,7 +130,7 @@ def test_a_metadata_root_that_is_away_is_said_to_be_and_is_welcome_back(disks, c
 @pytest.mark.parametrize("call", CALLS)
 def test_a_metadata_log_that_went_back_stops_the_process_aloud(disks, call):
     disks.cluster.create_topic("orders", replication_factor=3)
-    copy = disks.set_aside(disks.metadata_root)
+    copy = disks.leave_unreadable(disks.metadata_root)
     disks.cluster.append("orders", records(b"a"))
     disks.restore(copy, disks.metadata_root)
     before = files_below(disks.metadata_root)

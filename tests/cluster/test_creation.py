@@ -1,4 +1,4 @@
-"""Making a cluster: what modes its folders get, and what becomes of two makers at once."""
+"""Creating a cluster: what modes its folders get, and what becomes of two makers at once."""
 
 import os
 import stat

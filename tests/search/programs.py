@@ -20,7 +20,7 @@ from kafka_on_spark.service.append.stages import (
     AnsweredPart,
     StagedPart,
 )
-from kafka_on_spark.service.control.inspecting_leaderless import look_at, plan_looks
+from kafka_on_spark.service.control.inspecting_leaderless import look_at, plan_inspections
 from kafka_on_spark.service.replica.creating_replicas import create_replica
 from kafka_on_spark.service.replicate.fetching.fetch import FetchResult, fetch
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
@@ -150,7 +150,9 @@ class Replicating:
             process.clock,
             sweep=SweepProgress(process.clock, MemorySweepHints(), random_below=lambda below: 0),
             run_fetches=lambda orders: process.map(_fetching(process), orders),
-            run_looks=lambda looks: [process.map(_fetching(process), orders) for orders in looks],
+            run_inspections=lambda looks: [
+                process.map(_fetching(process), orders) for orders in looks
+            ],
             run_creations=lambda orders: process.map(
                 lambda order: create_replica(order, process.replicas), orders
             ),
@@ -188,7 +190,7 @@ class Recovering:
 
     def run(self, process: Process) -> "Recovering":
         """Elect from the image, else from the logs."""
-        orders = plan_looks(process.metadata.image)
+        orders = plan_inspections(process.metadata.image)
         looks = process.map(lambda order: look_at(order, process.replicas), orders)
         seen = [look for look in looks if look is not None]
         process.metadata.submit(

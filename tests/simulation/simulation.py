@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from kafka_on_spark.controller.brokers.cluster_creation import create_cluster
 from kafka_on_spark.controller.topics import topics
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import Stamp
-from kafka_on_spark.service.control.cluster_creation import create_cluster
 from kafka_on_spark.service.metadata import metadata_service
 from tests.simulation.checks.checker import Checker
 from tests.simulation.checks.passes import Passes, append_without_a_disk

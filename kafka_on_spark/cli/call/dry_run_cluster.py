@@ -18,7 +18,7 @@ from kafka_on_spark.service.control.controller_loop import ControllerReport
 from kafka_on_spark.service.replicate.replication_round import ReplicationReport
 from kafka_on_spark.service.what_if.dry_run import RehearsedMetadata
 from kafka_on_spark.spark.wiring.dry_run_services import rehearsed_round
-from kafka_on_spark.spark.wiring.services import DRAWS, Services, new_uuid
+from kafka_on_spark.spark.wiring.services import ID_SOURCE, Services, new_uuid
 from kafka_on_spark.storage.roots.root_identity import (
     ROOT_MODE,
     check_mode,
@@ -91,7 +91,7 @@ class DryRunCluster(Cluster):
         return cls(cluster.root, cluster._services)
 
     def _command(self, command: Command[T], **arguments: object) -> T:
-        self._end_with(command.order(**arguments).decide(self.image, DRAWS))
+        self._end_with(command.order(**arguments).decide(self.image, ID_SOURCE))
 
     def _end_with(self, result: ControllerResult[Any]) -> NoReturn:
         self.decided.extend(result.records)

@@ -79,11 +79,11 @@ def register_broker(
         )
     ]
     if known is not None:
-        records.extend(_lose_replicas(image, broker_id, cause))
+        records.extend(_mark_lost(image, broker_id, cause))
     return ControllerResult(records, broker_epoch)
 
 
-def _lose_replicas(image: MetadataImage, broker_id: BrokerId, cause: str) -> Iterable[Record]:
+def _mark_lost(image: MetadataImage, broker_id: BrokerId, cause: str) -> Iterable[Record]:
     for key, partition in image.partitions_on(broker_id):
         if partition.is_made(broker_id):
             change = lost_change(image, partition, broker_id)

@@ -1,7 +1,7 @@
 """When a broker counts as silent: its probes failed often enough, over all of its session.
 
-The same rule for the controller's loop and for an append's small pass (DESIGN §7). A process that
-was frozen has seen nothing meanwhile: where two probes are too far apart, it begins anew.
+The same rule for the controller's loop and for an append's small pass. A process that was frozen
+has seen nothing meanwhile: if two probes are too far apart, the count starts again.
 """
 
 from dataclasses import dataclass, replace
@@ -9,10 +9,27 @@ from typing import Final
 
 PROBES_MIN: Final = 3
 GAPS_A_SESSION: Final = 3
-"""No two probes may be further apart than a session's part of this size."""
+"""Two probes may be this part of a session apart, and no further."""
 
 PROBES_A_SESSION: Final = 6
-"""Twice as often as they must: one that is late by as much again is still no gap."""
+"""Twice as many as there must be: a probe that is late by as much again leaves no gap."""
+
+PROBE_TIMEOUT_MS_MIN: Final = 1000
+"""However short a session is: a busy machine takes its time."""
+
+UNJUDGED_MS_MIN: Final = 10_000
+"""However short a session is: how long a pass waits for a judgement of brokers that fail."""
+
+
+def probe_timeout_ms(session_ms: int) -> int:
+    """Return after which time a probe is given up: a part of a session, so that one that hangs is
+    no gap between its neighbours."""
+    return max(session_ms // 4, PROBE_TIMEOUT_MS_MIN)
+
+
+def judgement_ms_max(session_ms: int) -> int:
+    """Return how long a pass waits until each failing broker's session is over: three sessions."""
+    return max(3 * session_ms, UNJUDGED_MS_MIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +71,7 @@ def after_failure(
 ) -> Silence | None:
     """Return what a failed probe leads to, after those that had failed before it, if any.
 
-    None: whoever probed was frozen meanwhile, and the probe says nothing.
+    None: the probing process was frozen meanwhile, and the probe does not count.
     """
     gap_ms = session_ms / GAPS_A_SESSION
     if probe.ended_ms - probe.began_ms > probe.timeout_ms + gap_ms:
@@ -67,7 +84,7 @@ def after_failure(
 def next_probe_in_ms(silence: Silence, session_ms: int) -> float:
     """Return how long after its last probe began a failing broker is to be probed again.
 
-    Not later than the session's end, so that a broker is not waited for longer than it says.
+    At the latest at the session's end, so that nobody waits for a broker for longer than that.
     """
     left_ms = session_ms - (silence.last_ms - silence.since_ms)
     pause_ms = session_ms / PROBES_A_SESSION

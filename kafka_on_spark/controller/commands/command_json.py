@@ -1,7 +1,7 @@
-"""Values of commands as JSON has them, and back: what a request and its result are written in.
+"""Values of commands as JSON, and back: how a request and its result are written.
 
-JSON has no keys but texts, no sets and no records of ours, so these are marked; everything else
-stands there as people read it.
+JSON's keys are texts, and it has no sets and none of our records, so these are marked; everything
+else is written as people read it.
 """
 
 from collections.abc import Callable, Mapping, Set
@@ -14,16 +14,16 @@ from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import PartitionKey, TopicId
 
 _KEY: Final = "$partition"
-_LOOK: Final = "$look"
+_INSPECTION: Final = "$look"
 _MAP: Final = "$map"
 _SET: Final = "$set"
 
 
-def to_plain(value: object) -> Any:
+def to_json(value: object) -> Any:
     """Return `value` as JSON can hold it.
 
     Raises:
-        InvalidRequestError: It has a value that no request can carry.
+        InvalidRequestError: A request can't carry a part of it.
     """
     if value is None or isinstance(value, bool | float | str):
         return value
@@ -32,61 +32,61 @@ def to_plain(value: object) -> Any:
     if isinstance(value, PartitionKey):
         return {_KEY: [value.topic_id, value.partition]}
     if isinstance(value, ReplicaInspection):
-        return {_LOOK: {**asdict(value), "key": to_plain(value.key)}}
+        return {_INSPECTION: {**asdict(value), "key": to_json(value.key)}}
     if isinstance(value, Mapping):
-        return _plain_mapping(value)
+        return _json_mapping(value)
     if isinstance(value, Set):
-        return {_SET: sorted((to_plain(each) for each in value), key=repr)}
+        return {_SET: sorted((to_json(each) for each in value), key=repr)}
     if isinstance(value, list | tuple):
-        return [to_plain(each) for each in value]
+        return [to_json(each) for each in value]
     raise InvalidRequestError(
         f"a command can't be given {value!r}, a {type(value).__name__}: give numbers, texts,"
         " truth values, lists and mappings of them"
     )
 
 
-def _plain_mapping(value: Mapping[Any, Any]) -> Any:
+def _json_mapping(value: Mapping[Any, Any]) -> Any:
     if all(isinstance(name, str) and not name.startswith("$") for name in value):
-        return {name: to_plain(each) for name, each in value.items()}
-    return {_MAP: [[to_plain(name), to_plain(each)] for name, each in value.items()]}
+        return {name: to_json(each) for name, each in value.items()}
+    return {_MAP: [[to_json(name), to_json(each)] for name, each in value.items()]}
 
 
-def from_plain(plain: Any) -> Any:
-    """Return the value that `to_plain` made `plain` of, tuples as lists.
+def from_json(written: Any) -> Any:
+    """Return the value that `to_json` wrote, tuples as lists.
 
     Raises:
-        ValueError, TypeError, KeyError: It is not of its making.
+        ValueError, TypeError, KeyError: `to_json` did not write it.
     """
-    if isinstance(plain, list):
-        return [from_plain(each) for each in plain]
-    if not isinstance(plain, dict):
-        return plain
-    for mark, make in _MARKS.items():
-        if mark in plain:
-            return make(plain[mark])
-    return {name: from_plain(each) for name, each in plain.items()}
+    if isinstance(written, list):
+        return [from_json(each) for each in written]
+    if not isinstance(written, dict):
+        return written
+    for mark, read in _MARKS.items():
+        if mark in written:
+            return read(written[mark])
+    return {name: from_json(each) for name, each in written.items()}
 
 
-def _key(plain: Any) -> PartitionKey:
-    topic_id, partition = plain
+def _key(written: Any) -> PartitionKey:
+    topic_id, partition = written
     return PartitionKey(TopicId(topic_id), partition)
 
 
-def _look(plain: Any) -> ReplicaInspection:
-    return ReplicaInspection(**{**plain, "key": from_plain(plain["key"])})
+def _inspection(written: Any) -> ReplicaInspection:
+    return ReplicaInspection(**{**written, "key": from_json(written["key"])})
 
 
-def _map(plain: Any) -> dict[Any, Any]:
-    return {from_plain(name): from_plain(each) for name, each in plain}
+def _map(written: Any) -> dict[Any, Any]:
+    return {from_json(name): from_json(each) for name, each in written}
 
 
-def _set(plain: Any) -> frozenset[Any]:
-    return frozenset(from_plain(each) for each in plain)
+def _set(written: Any) -> frozenset[Any]:
+    return frozenset(from_json(each) for each in written)
 
 
 _MARKS: Final[Mapping[str, Callable[[Any], Any]]] = {
     _KEY: _key,
-    _LOOK: _look,
+    _INSPECTION: _inspection,
     _MAP: _map,
     _SET: _set,
 }

@@ -1,8 +1,8 @@
-"""The commands that people give: each a name, and the decision that it stands for.
+"""The commands that people give: each has a name, and the decision that it stands for.
 
-One registry for both ways that a command goes: decided by whoever was given it, if nobody
-controls the cluster, or asked for in the log and decided by who does (DESIGN §7). So a command is
-a plain description, a name and arguments; what has to be made up (uuids, draws) is the decider's.
+There is one registry for both ways of a command: the process that is given it decides it if nobody
+controls the cluster; else it is a request in the log, which the controller decides. So a command is
+a name and arguments, and the deciding process supplies uuids and random numbers.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from kafka_on_spark.controller.brokers import broker_changes, draining
 from kafka_on_spark.controller.commands import groups
-from kafka_on_spark.controller.commands.command_json import from_plain, to_plain
+from kafka_on_spark.controller.commands.command_json import from_json, to_json
 from kafka_on_spark.controller.moves import preferred_leaders, reassignment
 from kafka_on_spark.controller.partitions import recovery
 from kafka_on_spark.controller.partitions.log_start import delete_records_of_all
@@ -33,12 +33,12 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
-    """What a decider makes up, so that decisions need not.
+class IdSource:
+    """Where a deciding process takes new ids and random numbers from: decisions have none.
 
     Attributes:
-        new_uuid: Gives an id that nobody else has.
-        random_below: Gives a whole number from 0 to below its argument.
+        new_uuid: Returns an id that nothing else has.
+        random_below: Returns a whole number from 0 to below its argument.
     """
 
     new_uuid: Callable[[], str]
@@ -50,9 +50,9 @@ class Command(Generic[T]):
     """A kind of command.
 
     Attributes:
-        name: In requests; never another meaning under the same name, since requests outlive
-            the process that wrote them.
-        decision: Given the image, the draws and the arguments by name.
+        name: In requests. A name never gets another meaning, since requests outlive the process
+            that wrote them.
+        decision: Called with the image, the source of ids, and the arguments by name.
     """
 
     name: str
@@ -62,10 +62,9 @@ class Command(Generic[T]):
         """Return the command with arguments, as a request carries it.
 
         Raises:
-            InvalidRequestError: An argument is none that a request can carry.
+            InvalidRequestError: A request can't carry an argument.
         """
-        plain = {name: to_plain(value) for name, value in arguments.items()}
-        return CommandOrder(self, plain)
+        return CommandOrder(self, {name: to_json(value) for name, value in arguments.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,26 +72,26 @@ class CommandOrder(Generic[T]):
     """A command to decide.
 
     Attributes:
-        command: What.
-        arguments: With what, as JSON has it.
+        command: The command.
+        arguments: Its arguments by name, as JSON holds them.
     """
 
     command: Command[T]
     arguments: Mapping[str, Any]
 
-    def decide(self, image: MetadataImage, draws: Draws) -> ControllerResult[T]:
+    def decide(self, image: MetadataImage, id_source: IdSource) -> ControllerResult[T]:
         """Return what the command leads to on `image`.
 
         Raises:
             ProtocolError: It is refused; the subclass says why.
         """
-        given = {name: from_plain(plain) for name, plain in self.arguments.items()}
-        return self.command.decision(image, draws, **given)
+        given = {name: from_json(value) for name, value in self.arguments.items()}
+        return self.command.decision(image, id_source, **given)
 
 
 def _create_topic(
     image: MetadataImage,
-    draws: Draws,
+    id_source: IdSource,
     *,
     name: str,
     partition_count: int | None,
@@ -107,15 +106,15 @@ def _create_topic(
         replication_factor=replication_factor,
         replica_assignment=replica_assignment,
         configs=configs,
-        new_uuid=draws.new_uuid,
-        random_below=draws.random_below,
+        new_uuid=id_source.new_uuid,
+        random_below=id_source.random_below,
         cause="topic created by request",
     )
 
 
 def _add_partitions(
     image: MetadataImage,
-    draws: Draws,
+    id_source: IdSource,
     *,
     name: str,
     to: int,
@@ -126,38 +125,40 @@ def _add_partitions(
         name,
         to=to,
         replica_assignment=replica_assignment,
-        new_uuid=draws.new_uuid,
-        random_below=draws.random_below,
+        new_uuid=id_source.new_uuid,
+        random_below=id_source.random_below,
         cause="partitions added by request",
     )
 
 
 def _remove_partitions(
-    image: MetadataImage, draws: Draws, *, name: str, to: int, records: str
+    image: MetadataImage, id_source: IdSource, *, name: str, to: int, records: str
 ) -> ControllerResult[int]:
     cause = "partitions removed by request"
     return topics.remove_partitions(image, name, to=to, records=records, cause=cause)
 
 
-def _delete_topic(image: MetadataImage, draws: Draws, *, name: str) -> ControllerResult[TopicId]:
+def _delete_topic(
+    image: MetadataImage, id_source: IdSource, *, name: str
+) -> ControllerResult[TopicId]:
     return topics.delete_topic(image, name, cause="topic deleted by request")
 
 
 def _alter_topic_configs(
-    image: MetadataImage, draws: Draws, *, name: str, configs: Mapping[str, object | None]
+    image: MetadataImage, id_source: IdSource, *, name: str, configs: Mapping[str, object | None]
 ) -> ControllerResult[None]:
     return topics.alter_configs(image, name, configs, cause="altered by request")
 
 
 def _alter_cluster_configs(
-    image: MetadataImage, draws: Draws, *, configs: Mapping[str, object | None]
+    image: MetadataImage, id_source: IdSource, *, configs: Mapping[str, object | None]
 ) -> ControllerResult[None]:
     return topics.alter_cluster_configs(image, configs, cause="altered by request")
 
 
 def _register_broker(
     image: MetadataImage,
-    draws: Draws,
+    id_source: IdSource,
     *,
     broker_id: int,
     root: str,
@@ -175,43 +176,48 @@ def _register_broker(
 
 
 def _drain_broker(
-    image: MetadataImage, draws: Draws, *, broker_id: int
+    image: MetadataImage, id_source: IdSource, *, broker_id: int
 ) -> ControllerResult[list[PartitionKey]]:
     cause = f"broker {broker_id} drained by request"
     return draining.drain_broker(image, BrokerId(broker_id), cause)
 
 
-def _continue_draining(image: MetadataImage, draws: Draws) -> ControllerResult[list[PartitionKey]]:
+def _continue_draining(
+    image: MetadataImage, id_source: IdSource
+) -> ControllerResult[list[PartitionKey]]:
     return draining.continue_draining(image)
 
 
-def _resume_broker(image: MetadataImage, draws: Draws, *, broker_id: int) -> ControllerResult[None]:
+def _resume_broker(
+    image: MetadataImage, id_source: IdSource, *, broker_id: int
+) -> ControllerResult[None]:
     cause = f"broker {broker_id} resumed by request"
     return draining.resume_broker(image, BrokerId(broker_id), cause)
 
 
 def _unregister_broker(
-    image: MetadataImage, draws: Draws, *, broker_id: int
+    image: MetadataImage, id_source: IdSource, *, broker_id: int
 ) -> ControllerResult[None]:
     cause = f"broker {broker_id} unregistered by request"
     return draining.unregister_broker(image, BrokerId(broker_id), cause)
 
 
 def _elect_preferred(
-    image: MetadataImage, draws: Draws, *, keys: Iterable[PartitionKey] | None
+    image: MetadataImage, id_source: IdSource, *, keys: Iterable[PartitionKey] | None
 ) -> ControllerResult[list[PartitionKey]]:
     return preferred_leaders.elect_preferred(image, "preferred leaders by request", keys)
 
 
 def _elect_unclean(
-    image: MetadataImage, draws: Draws, *, looks: Sequence[ReplicaInspection]
+    image: MetadataImage, id_source: IdSource, *, looks: Sequence[ReplicaInspection]
 ) -> ControllerResult[list[PartitionKey]]:
-    """Who asks has looked at the replicas; a look at what has changed since says nothing."""
+    """The requesting process has inspected the replicas. `looks` is the argument's name in
+    requests."""
     return recovery.recover(image, looks, forced=frozenset(look.key for look in looks))
 
 
 def _lose_replica(
-    image: MetadataImage, draws: Draws, *, key: PartitionKey, broker_id: int
+    image: MetadataImage, id_source: IdSource, *, key: PartitionKey, broker_id: int
 ) -> ControllerResult[None]:
     return unreadable_replicas.lose_replica(
         image, key, BrokerId(broker_id), "called lost by request"
@@ -220,7 +226,7 @@ def _lose_replica(
 
 def _reassign(
     image: MetadataImage,
-    draws: Draws,
+    id_source: IdSource,
     *,
     targets: Mapping[PartitionKey, Sequence[int]],
     throttle_bytes_per_s: int | None,
@@ -228,33 +234,33 @@ def _reassign(
     return reassignment.start_reassignments(
         image,
         targets,
-        new_uuid=draws.new_uuid,
+        new_uuid=id_source.new_uuid,
         cause="reassigned by request",
         throttle_bytes_per_s=throttle_bytes_per_s,
     )
 
 
 def _cancel_reassignments(
-    image: MetadataImage, draws: Draws, *, keys: Iterable[PartitionKey]
+    image: MetadataImage, id_source: IdSource, *, keys: Iterable[PartitionKey]
 ) -> ControllerResult[list[PartitionKey]]:
     cause = "reassignment cancelled by request"
     return reassignment.cancel_reassignments(image, keys, cause=cause)
 
 
 def _delete_records(
-    image: MetadataImage, draws: Draws, *, offsets: Mapping[PartitionKey, Offset | None]
+    image: MetadataImage, id_source: IdSource, *, offsets: Mapping[PartitionKey, Offset | None]
 ) -> ControllerResult[dict[PartitionKey, Offset]]:
     return delete_records_of_all(image, offsets)
 
 
 def _alter_group_offsets(
-    image: MetadataImage, draws: Draws, *, group: str, offsets: Mapping[PartitionKey, int]
+    image: MetadataImage, id_source: IdSource, *, group: str, offsets: Mapping[PartitionKey, int]
 ) -> ControllerResult[dict[PartitionKey, Offset]]:
     return groups.alter_group_offsets(image, group, offsets)
 
 
 def _delete_group(
-    image: MetadataImage, draws: Draws, *, group: str, keys: Iterable[PartitionKey] | None
+    image: MetadataImage, id_source: IdSource, *, group: str, keys: Iterable[PartitionKey] | None
 ) -> ControllerResult[list[PartitionKey]]:
     return groups.delete_group(image, group, keys)
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafka_on_spark.controller.commands.command_json import from_plain, to_plain
-from kafka_on_spark.controller.commands.commands import COMMANDS, CommandOrder, Draws
+from kafka_on_spark.controller.commands.command_json import from_json, to_json
+from kafka_on_spark.controller.commands.commands import COMMANDS, CommandOrder, IdSource
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     ERROR_BY_CODE,
@@ -100,7 +100,7 @@ def is_past_deadline(request: Request, *, now_ms: int, unseen_ms: int | None) ->
 def answer(
     image: MetadataImage,
     record: AdminRequestRecord,
-    draws: Draws,
+    id_source: IdSource,
     *,
     now_ms: int,
     unseen_ms: int | None,
@@ -121,9 +121,9 @@ def answer(
                 f"nobody has decided on {request.order.command.name} in the"
                 f" {request.timeout_ms} ms given: it was not run, ask again"
             )
-        result = request.order.decide(image, draws)
+        result = request.order.decide(image, id_source)
         decided.extend(result.records)
-        text = _result_text({"code": NO_ERROR, "response": to_plain(result.response)})
+        text = _result_text({"code": NO_ERROR, "response": to_json(result.response)})
     except KafkaOnSparkError as error:
         text = refusal_text(error)
     # A request that nobody can decide must not end every controller after the other.
@@ -175,7 +175,7 @@ def response_of(result: AdminResultRecord) -> Any:
     said = parse_json(result.result)
     code = said["code"]
     if code == NO_ERROR:
-        return from_plain(said["response"])
+        return from_json(said["response"])
     kind = ERROR_BY_CODE.get(code)
     if kind is None:
         raise KafkaOnSparkError(f"the controller could not decide: {said['error']}")

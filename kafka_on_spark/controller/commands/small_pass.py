@@ -210,12 +210,12 @@ def _led_by(change: PartitionChange) -> BrokerId | None:
 
 
 def _no_leader(partition: PartitionRegistration, left: frozenset[BrokerId]) -> str:
-    return lost_words(partition) or (
+    return why_all_lost(partition) or (
         f"none of {_named(left)} may lead: let one that drains lead again, or run a controller"
     )
 
 
-def lost_words(partition: PartitionRegistration) -> str | None:
+def why_all_lost(partition: PartitionRegistration) -> str | None:
     """Return what can be done where nobody leads and the replicas of all that were in sync are
     lost, in words; None where that is not so."""
     lost = [each for each in sorted(partition.isr) if partition.directory_of(each) == LOST]

@@ -22,7 +22,7 @@ from kafka_on_spark.metadata.records import Record
 LIMIT: Final = "replica.lag.time.max.ms"
 
 
-def settle_dead_destinations(
+def replan_stalled_moves(
     image: MetadataImage, *, now_ms: int, new_uuid: NewUuid
 ) -> ControllerResult[list[PartitionKey]]:
     """Decide about moves to brokers that are fenced for longer than replicas may lag.
@@ -38,7 +38,7 @@ def settle_dead_destinations(
     places: _Places | None = None
     records: list[Record] = []
     settled = []
-    for key, partition in image.unsettled_partitions():
+    for key, partition in image.partitions_needing_work():
         dead = sorted(away_ms.keys() & set(partition.adding_replicas))
         if not dead:
             continue

@@ -65,7 +65,7 @@ def rebalance_leaders(image: MetadataImage) -> ControllerResult[list[PartitionKe
         return ControllerResult([], [])
     keys = [
         key
-        for key, partition in image.unsettled_partitions()
+        for key, partition in image.partitions_needing_work()
         if partition.replicas[0] in unbalanced
     ]
     return elect_preferred(image, _cause(unbalanced, limit), keys)
@@ -76,7 +76,7 @@ def imbalance_percentages(image: MetadataImage) -> dict[BrokerId, float]:
     others hold any."""
     elsewhere = Counter(
         partition.replicas[0]
-        for _, partition in image.unsettled_partitions()
+        for _, partition in image.partitions_needing_work()
         if partition.leader != partition.replicas[0]
     )
     if not elsewhere:

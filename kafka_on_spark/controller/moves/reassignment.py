@@ -145,7 +145,7 @@ def advance_reassignments(image: MetadataImage) -> ControllerResult[list[Partiti
     eligible = image.eligible_brokers()
     records: list[Record] = []
     moved = []
-    for key, partition in image.unsettled_partitions():
+    for key, partition in image.partitions_needing_work():
         step = next_step(partition, eligible)
         if step is not None:
             change, cause = step
@@ -301,7 +301,7 @@ def list_reassignments(image: MetadataImage) -> list[Reassignment]:
             ),
             throttle_bytes_per_s=partition.throttle_bytes_per_s,
         )
-        for key, partition in image.unsettled_partitions()
+        for key, partition in image.partitions_needing_work()
         if partition.is_reassigning
     ]
 

@@ -10,7 +10,7 @@ from itertools import repeat
 
 from kafka_on_spark.controller.partitions.election import Election, elect_leader, eligible_replicas
 from kafka_on_spark.ids import KEEP, LOST, BrokerId, Keep, PartitionKey
-from kafka_on_spark.metadata.columns import fill
+from kafka_on_spark.metadata.columns import construct_many
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import PartitionChangeRecord
@@ -50,7 +50,7 @@ def change_records(
     """
     count = len(changes)
     epochs = [partition.epochs_after(change) for _, partition, change in changes]
-    return fill(
+    return construct_many(
         PartitionChangeRecord,
         {
             "topic_id": repeat(topic.topic_id, count),

@@ -35,7 +35,7 @@ def elect_where_none(
     """
     records: list[Record] = []
     elected = []
-    for key, partition in image.unsettled_partitions():
+    for key, partition in image.partitions_needing_work():
         if partition.leader is not None:
             continue
         change = change_between(partition, partition, eligible)
@@ -54,7 +54,7 @@ def leaderless(
     wanted = None if keys is None else set(keys)
     return [
         key
-        for key, partition in image.unsettled_partitions()
+        for key, partition in image.partitions_needing_work()
         if partition.leader is None
         and (wanted is None or key in wanted)
         and elect_leader(partition, eligible=eligible, election=Election.ONLINE) is None

@@ -17,7 +17,7 @@ from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid
 from kafka_on_spark.metadata.image import MetadataImage
 
 
-def set_aside(
+def leave_unreadable(
     image: MetadataImage,
     key: PartitionKey,
     broker_id: BrokerId,

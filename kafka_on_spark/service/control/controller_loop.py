@@ -1,7 +1,7 @@
 """The controller's loop: claim, probe, decide, commit, command, answer, renew, resign.
 
-Holds what probes have seen; decides nothing itself. What is committed is its term's (term.py),
-which ends when a higher controller epoch is seen.
+It calls the decisions of `controller/` in order, and holds the failed probes. Its term (`term`)
+commits them, and ends when a higher controller epoch is seen.
 """
 
 import logging
@@ -11,9 +11,10 @@ from typing import TypeVar
 
 from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
 from kafka_on_spark.controller.brokers.draining import continue_draining
-from kafka_on_spark.controller.brokers.silence import Silence
-from kafka_on_spark.controller.commands.commands import Draws
-from kafka_on_spark.controller.moves.dead_destinations import settle_dead_destinations
+from kafka_on_spark.controller.brokers.silence import Silence, judgement_ms_max
+from kafka_on_spark.controller.commands import lease
+from kafka_on_spark.controller.commands.commands import IdSource
+from kafka_on_spark.controller.moves.dead_destinations import replan_stalled_moves
 from kafka_on_spark.controller.moves.preferred_leaders import rebalance_leaders
 from kafka_on_spark.controller.moves.reassignment import advance_reassignments
 from kafka_on_spark.controller.partitions.recovery import elect_where_none, recover
@@ -24,7 +25,7 @@ from kafka_on_spark.ids import BrokerId, PartitionKey, check_number
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
-from kafka_on_spark.service.control.inspecting_leaderless import RunLooks, plan_looks
+from kafka_on_spark.service.control.inspecting_leaderless import RunInspections, plan_inspections
 from kafka_on_spark.service.control.leadership_commands import LeadershipCommands, RunCommands
 from kafka_on_spark.service.control.probes import (
     FailedProbes,
@@ -44,12 +45,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 PROBE_PAUSE_MS_MIN = 50.0
-UNJUDGED_MS_MIN = 10_000
-"""So long at least, and three sessions, a pass waits for brokers that fail and can't be judged."""
-
 POLL_MS = 200.0
-"""Between two looks for requests, and at a lease: one listing of the log each."""
-ROWS_MAX = 3  # of a reassignment whose target is in sync: leader, ISR, replicas (DESIGN §7)
+"""How often requests and a lease are read: one listing of the log each time."""
+STEPS_MAX = 3  # of a reassignment whose target is in sync: leader, ISR, replicas
 
 
 Clean = Callable[[CheckControls], int]
@@ -65,7 +63,7 @@ class ControllerReport:
         leaders_moved: Partitions that got another leader.
         passes: How many passes were made.
         tables_removed: Tables that were removed: of deleted topics and of replicas moved away.
-        denied: Brokers whose roots refuse this process: it can't say whether they answer.
+        denied: Brokers whose roots refuse this process, so that it can't judge them.
     """
 
     fenced: tuple[BrokerId, ...] = ()
@@ -108,8 +106,8 @@ class ControllerLoop:
         *,
         controller_id: str,
         run_probes: RunProbes,
-        run_looks: RunLooks,
-        draws: Draws,
+        run_inspections: RunInspections,
+        id_source: IdSource,
         timeout_ms: int,
         lost_inspector: LostReplicaInspector | None = None,
         clean: Clean | None = None,
@@ -119,8 +117,8 @@ class ControllerLoop:
         self._clock = clock
         self._controller_id = controller_id
         self._run_probes = run_probes
-        self._run_looks = run_looks
-        self._draws = draws
+        self._run_inspections = run_inspections
+        self._id_source = id_source
         self._timeout_ms = timeout_ms
         self._claimed: Term | None = None
         self._lost_inspector = lost_inspector
@@ -142,10 +140,10 @@ class ControllerLoop:
         self._claimed = self._claim(self._timeout_ms if duration_ms is None else duration_ms)
         started_ms = self._clock.monotonic_ms()
         try:
-            self._attend()
+            self._serve_requests()
             while True:
                 self._pass()
-                self._attend()
+                self._serve_requests()
                 elapsed_ms = self._clock.monotonic_ms() - started_ms
                 if duration_ms is None or elapsed_ms >= duration_ms:
                     break
@@ -169,7 +167,7 @@ class ControllerLoop:
         return self._claimed
 
     def _claim(self, wait_ms_max: int) -> Term:
-        """Take the next controller epoch once nobody renews the lease any more."""
+        """Take the next controller epoch once the present lease is over."""
         watch = LeaseWatch(self._clock)
         started_ms = self._clock.monotonic_ms()
         while True:
@@ -187,23 +185,19 @@ class ControllerLoop:
                     return term
                 continue
             waited_ms = self._clock.monotonic_ms() - started_ms
-            # Two leases at least: the first tells whether the one that was found is alive.
-            if waited_ms >= max(wait_ms_max, 2 * self._lease_ms()):
+            if waited_ms >= lease.claim_wait_ms_max(image, wait_ms_max):
                 raise _is_controlled(image, waited_ms)
-            self._clock.sleep_ms(min(POLL_MS, self._lease_ms() / 10))
-
-    def _lease_ms(self) -> int:
-        return self._metadata.image.settings().integer("controller.lease.ms")
+            self._clock.sleep_ms(min(POLL_MS, lease.lease_ms(image) / 10))
 
     def _wait(self, duration_ms: float) -> None:
-        """Wait for the next pass, there for who asks."""
+        """Wait for the next pass, and serve requests meanwhile."""
         until_ms = self._clock.monotonic_ms() + duration_ms
         while (left_ms := until_ms - self._clock.monotonic_ms()) > 0:
             self._clock.sleep_ms(min(POLL_MS, left_ms))
-            self._attend()
+            self._serve_requests()
 
-    def _attend(self) -> None:
-        self._term.attend(self._draws)
+    def _serve_requests(self) -> None:
+        self._term.serve_requests(self._id_source)
         self._commands.send(self._metadata.image)
 
     def _submit(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
@@ -212,7 +206,7 @@ class ControllerLoop:
     def _pass(self) -> None:
         """Do one pass over brokers, elections and lost replicas."""
         self._tally.passes += 1
-        self._look_after_brokers()
+        self._judge_brokers()
         self._restore()
         moved = self._submit(
             lambda image: elect_where_none(
@@ -221,33 +215,33 @@ class ControllerLoop:
         )
         self._tally.moved.update(moved)
         self._recover()
-        self._submit(lambda image: renew_lost(image, self._draws.new_uuid))
-        self._go_on(continue_draining)
+        self._submit(lambda image: renew_lost(image, self._id_source.new_uuid))
+        self._commit_until_stable(continue_draining)
         now_ms = self._clock.now_ms()
-        self._go_on(
-            lambda image: settle_dead_destinations(
-                image, now_ms=now_ms, new_uuid=self._draws.new_uuid
+        self._commit_until_stable(
+            lambda image: replan_stalled_moves(
+                image, now_ms=now_ms, new_uuid=self._id_source.new_uuid
             )
         )
-        self._go_on(advance_reassignments)
+        self._commit_until_stable(advance_reassignments)
         self._balance_leaders()
         self._commands.send(self._metadata.image)
         if self._clean is not None:
             self._tally.removed += self._clean(self._term.check)
 
     def _restore(self) -> None:
-        """Take back lost replicas that are whole: the first that may lead again."""
+        """Take back lost replicas that are whole, before elections: they may lead again."""
         if self._lost_inspector is None:
             return
         whole = self._lost_inspector.inspect(self._metadata.image)
         if whole:
             self._submit(lambda image: restore(image, whole))
 
-    def _go_on(
+    def _commit_until_stable(
         self, decide: Callable[[MetadataImage], ControllerResult[list[PartitionKey]]]
     ) -> None:
-        """Commit one row after the other of what goes on in steps, while there is one."""
-        for _ in range(ROWS_MAX):
+        """Commit one step after the other of `decide`, until there is none left."""
+        for _ in range(STEPS_MAX):
             before = self._metadata.image
             moved = self._submit(decide)
             self._tally.moved.update(
@@ -260,18 +254,18 @@ class ControllerLoop:
         return _leader_of(self._metadata.image, key)
 
     def _recover(self) -> None:
-        """Look for leaders where nobody in sync is left."""
-        orders = plan_looks(self._metadata.image)
+        """Find leaders for partitions without one by inspecting their replicas."""
+        orders = plan_inspections(self._metadata.image)
         if not orders:
             return
-        looks = [look for look in self._run_looks(orders) if look is not None]
+        looks = [look for look in self._run_inspections(orders) if look is not None]
         moved = self._submit(lambda image: recover(image, looks))
         self._tally.moved.update(moved)
 
-    def _look_after_brokers(self) -> None:
+    def _judge_brokers(self) -> None:
         """Probe until each broker has answered or its session is over.
 
-        Where probes keep coming too late to count, the pass goes on without a judgement.
+        If probes keep ending too late to count, the pass goes on without a judgement.
         """
         pending = set(self._metadata.image.brokers)
         started_ms = self._clock.monotonic_ms()
@@ -279,11 +273,11 @@ class ControllerLoop:
         while pending:
             began_ms = self._clock.monotonic_ms()
             for result in self._run_probes(self._orders(pending)):
-                if self._is_settled(result, began_ms):
+                if self._judge(result, began_ms):
                     pending.discard(result.broker_id)
             pending &= self._metadata.image.brokers.keys()
             elapsed_ms = self._clock.monotonic_ms() - started_ms
-            if pending and elapsed_ms > max(3 * self._session_ms(), UNJUDGED_MS_MIN):
+            if pending and elapsed_ms > judgement_ms_max(self._session_ms()):
                 log.warning("brokers %s fail, but were probed too seldom to say", sorted(pending))
                 break
             if pending:
@@ -299,15 +293,15 @@ class ControllerLoop:
     def _session_ms(self) -> int:
         return self._metadata.image.settings().integer("broker.session.timeout.ms")
 
-    def _is_settled(self, result: ProbeResult, began_ms: int) -> bool:
-        """Act on one probe; return False if the broker must be probed again."""
+    def _judge(self, result: ProbeResult, began_ms: int) -> bool:
+        """Act on one probe; return whether its broker is judged, and not probed again."""
         broker_id = result.broker_id
         broker = self._metadata.image.brokers.get(broker_id)
         if broker is None:  # unregistered since the pass began
             return True
         is_fenced = broker.state is BrokerState.FENCED
         if result.is_denied:
-            self._tell_denied(broker_id, result.error or "access is denied")
+            self._note_denied(broker_id, result.error or "access is denied")
         elif result.is_answer and is_fenced:
             self._unfence(broker_id)
         failed = self._failed.take(result, began_ms, self._session_ms())
@@ -318,11 +312,11 @@ class ControllerLoop:
         self._fence(broker_id, failed)
         return True
 
-    def _tell_denied(self, broker_id: BrokerId, error: str) -> None:
-        """Say what this process may not do. It has learnt nothing about the broker.
+    def _note_denied(self, broker_id: BrokerId, error: str) -> None:
+        """Note that a root refuses this process, which learns nothing about the broker by it.
 
         Raises:
-            RootAccessDeniedError: It may write to no broker at all, so that it can control nothing.
+            RootAccessDeniedError: All roots refuse it, so that it can control nothing.
         """
         if broker_id not in self._tally.denied:
             self._tally.denied.append(broker_id)
@@ -361,7 +355,7 @@ def _leader_of(image: MetadataImage, key: PartitionKey) -> BrokerId | None:
 
 
 def _is_controlled(image: MetadataImage, waited_ms: int) -> NotControllerError:
-    """Return the error of a controller that waited in vain."""
+    """Return the error of a claimant that waited in vain."""
     held = image.controller
     assert held is not None, "a lease that is not over is somebody's"
     return NotControllerError(

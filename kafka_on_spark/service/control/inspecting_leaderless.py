@@ -13,7 +13,7 @@ from kafka_on_spark.service.replica.addresses import address_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LookOrder:
+class InspectionOrder:
     """Which replica to look at, planned on an image.
 
     Attributes:
@@ -27,10 +27,10 @@ class LookOrder:
     high_watermark: Offset
 
 
-RunLooks = Callable[[Sequence[LookOrder]], list[ReplicaInspection | None]]
+RunInspections = Callable[[Sequence[InspectionOrder]], list[ReplicaInspection | None]]
 
 
-def look_at(order: LookOrder, replicas: ReplicaStore) -> ReplicaInspection | None:
+def look_at(order: InspectionOrder, replicas: ReplicaStore) -> ReplicaInspection | None:
     """Return what a replica's log says; None if it can't be read."""
     try:
         state = replicas.open(order.address).load()
@@ -50,14 +50,16 @@ def look_at(order: LookOrder, replicas: ReplicaStore) -> ReplicaInspection | Non
     )
 
 
-def plan_looks(image: MetadataImage, keys: Iterable[PartitionKey] | None = None) -> list[LookOrder]:
+def plan_inspections(
+    image: MetadataImage, keys: Iterable[PartitionKey] | None = None
+) -> list[InspectionOrder]:
     """Return looks at each replica, on a broker that answers, of the partitions without hope."""
     orders = []
     for key in leaderless(image, keys):
         partition = image.partition(key)
         assert partition is not None, "it has no leader, so it is there"
         orders += [
-            LookOrder(
+            InspectionOrder(
                 address=address_of(image, key, partition, broker_id),
                 partition_epoch=partition.partition_epoch,
                 high_watermark=partition.high_watermark,

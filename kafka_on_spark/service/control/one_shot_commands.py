@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
-from kafka_on_spark.controller.commands.commands import CommandOrder, Draws
+from kafka_on_spark.controller.commands.commands import CommandOrder, IdSource
 from kafka_on_spark.controller.commands.lease import is_held, next_controller_epoch
 from kafka_on_spark.controller.commands.requests import (
     Request,
@@ -47,16 +47,16 @@ class _Asked:
 class CommandRunner:
     """Runs one-shot commands of one process. Threads may share it.
 
-    `new_uuid` of `draws` also names requests.
+    `new_uuid` of `id_source` also names requests.
     """
 
     def __init__(
-        self, metadata: MetadataService, clock: Clock, *, controller_id: str, draws: Draws
+        self, metadata: MetadataService, clock: Clock, *, controller_id: str, id_source: IdSource
     ) -> None:
         self._metadata = metadata
         self._clock = clock
         self._controller_id = controller_id
-        self._draws = draws
+        self._id_source = id_source
 
     def run(self, order: CommandOrder[T], *, timeout_ms: int) -> T:
         """Have a command decided and committed; return its response.
@@ -83,7 +83,7 @@ class CommandRunner:
     ) -> ControllerResult[T | _Asked]:
         """Decide a command if nobody holds the lease, or if there is nothing to commit; commit
         `otherwise` if somebody does."""
-        result = order.decide(image, self._draws)
+        result = order.decide(image, self._id_source)
         if result.records and is_held(image):
             return ControllerResult(otherwise, _Asked())
         claimed = self._claimed(image, result)
@@ -97,7 +97,7 @@ class CommandRunner:
             timeout_ms=timeout_ms,
             deadline_at_ms=self._clock.now_ms() + timeout_ms,
         )
-        record = request_record(request, self._draws.new_uuid())
+        record = request_record(request, self._id_source.new_uuid())
         with self._metadata.watching(record) as result_of:
             response = self._metadata.submit(
                 partial(self._decide, order, otherwise=[record]), timeout_ms=timeout_ms
@@ -177,7 +177,7 @@ class CommandRunner:
         if term is None:
             return
         try:
-            term.answer_requests(self._draws)
+            term.answer_requests(self._id_source)
         except NotControllerError:
             return  # who has claimed since answers the rest
         finally:

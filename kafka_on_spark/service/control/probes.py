@@ -1,8 +1,7 @@
-"""Probes of brokers' roots: what is asked, what is answered, and who has failed since when."""
+"""Probes of brokers' roots: their orders and results, and which brokers fail since when."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from kafka_on_spark.controller.brokers.silence import (
     PROBES_A_SESSION,
@@ -10,6 +9,7 @@ from kafka_on_spark.controller.brokers.silence import (
     Silence,
     after_failure,
     next_probe_in_ms,
+    probe_timeout_ms,
 )
 from kafka_on_spark.errors import NO_ERROR, RootAccessDeniedError
 from kafka_on_spark.ids import BrokerId, DirectoryId
@@ -42,21 +42,11 @@ class ProbeResult:
 
     @property
     def is_denied(self) -> bool:
-        """Whether the caller was refused: it has learnt nothing about the root."""
+        """Whether the root refused the caller, which learns nothing about the root by it."""
         return self.error_code == RootAccessDeniedError.code
 
 
 RunProbes = Callable[[Sequence[ProbeOrder]], list[ProbeResult]]
-
-
-TIMEOUT_MS_MIN: Final = 1000
-"""However short a session is: a busy machine takes its time."""
-
-
-def probe_timeout_ms(session_ms: int) -> int:
-    """Return after which time a probe is given up: a part of a session, so that one that hangs is
-    no gap between its neighbours."""
-    return max(session_ms // 4, TIMEOUT_MS_MIN)
 
 
 def probe_orders(brokers: Iterable[BrokerRegistration], session_ms: int) -> list[ProbeOrder]:
@@ -75,10 +65,10 @@ class FailedProbes:
         self._silences: dict[BrokerId, Silence] = {}
 
     def take(self, result: ProbeResult, began_ms: int, session_ms: int) -> Silence | None:
-        """Take the result of a probe that has just ended; return the failures up to it.
+        """Take the result of a probe that has just ended; return the failures in a row with it.
 
-        None: it is none. What a caller without permission is told counts for nothing, and ends a
-        row of failures.
+        None: it did not fail. A refusal for want of permission does not count as a failure, and
+        ends a row of failures.
         """
         failed = None
         if not result.is_answer and not result.is_denied:
@@ -93,11 +83,11 @@ class FailedProbes:
         return failed
 
     def forget(self, broker_id: BrokerId) -> None:
-        """Begin anew with a broker."""
+        """Forget the failures of a broker."""
         self._silences.pop(broker_id, None)
 
     def keep(self, broker_ids: frozenset[BrokerId]) -> None:
-        """Forget all others."""
+        """Forget the failures of all other brokers."""
         for each in self._silences.keys() - broker_ids:
             self.forget(each)
 

@@ -1,10 +1,11 @@
-"""Stop and delete: tables of replicas that are nobody's any more are removed from the roots.
+"""Removing the tables of replicas that are assigned no more from the roots.
 
-List first, catch up on the metadata second, and remove only what was listed, once was assigned
-and is assigned to nobody now: `controller/partitions/unassigned_replicas.py` says why that is
-safe. A removal that is lost, or whose disk is away, is found again: by a full inspection of each
-broker that this process has not inspected since it came back. Readers have file.delete.delay.ms to
-end what they read. Nobody inspects the root of a broker that is unregistered: it is emptied before.
+First a root is listed, then the process catches up on the metadata, and it removes only listed
+tables whose replicas once were assigned and are not now: `unassigned_replicas` says why that is
+safe. A table whose removal is lost, or whose disk is away, is found again by a
+full listing of each broker that this process has not listed since it came back. Readers have
+file.delete.delay.ms to finish. The root of an unregistered broker is never listed: it is emptied
+before.
 """
 
 import logging
@@ -16,10 +17,10 @@ from typing import Final
 
 from kafka_on_spark.audit.metadata.orphans import FoundTable
 from kafka_on_spark.controller.partitions.unassigned_replicas import (
-    Making,
+    Incarnation,
     is_assigned,
-    taken_away,
-    times_taken_away,
+    times_unassigned,
+    unassigned_by,
 )
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey, TopicId
@@ -30,7 +31,7 @@ from kafka_on_spark.service.metadata.metadata_service import MetadataService
 log = logging.getLogger(__name__)
 
 REMOVALS_AT_ONCE: Final = 64
-"""Tables removed between two looks at the metadata."""
+"""Tables removed before the metadata is read again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +46,7 @@ class ListOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListResult:
-    """One row: the tables on a root, or why it could not be listed."""
+    """The tables on a root, or why it could not be listed."""
 
     broker_id: BrokerId
     tables: tuple[FoundTable, ...] = ()
@@ -67,7 +68,7 @@ CheckControls = Callable[[MetadataImage], None]
 
 
 class Cleaner:
-    """What one process knows of tables to remove. Threads may share it; they take turns."""
+    """What one process knows of tables to remove. Threads may share it: a lock admits one."""
 
     def __init__(
         self,
@@ -83,13 +84,13 @@ class Cleaner:
         self._run_removes = run_removes
         self._lock = threading.Lock()
         self._seen: MetadataImage | None = None
-        self._times: dict[Making, int] = {}
-        self._strangers: set[Making] = set()
+        self._times: dict[Incarnation, int] = {}
+        self._unknown_replicas: set[Incarnation] = set()
         self._due_ms: dict[TopicId, int] = {}
-        self._looked_at: set[tuple[BrokerId, DirectoryId]] = set()
+        self._listed: set[tuple[BrokerId, DirectoryId]] = set()
 
     def clean(self, check_controls: CheckControls) -> int:
-        """Remove what is due; return how many tables. A root that fails is asked again.
+        """Remove the tables that are due; return how many. A root that fails is listed again.
 
         Raises:
             NotControllerError: `check_controls` says that another controller has taken over.
@@ -98,7 +99,7 @@ class Cleaner:
             return self._clean(check_controls)
 
     def _clean(self, check_controls: CheckControls) -> int:
-        image = self._take_note()
+        image = self._catch_up()
         topic_ids = self._topics_due()
         orders = self._orders(image, topic_ids)
         if not orders:
@@ -108,7 +109,9 @@ class Cleaner:
         results = self._run_lists(orders)
         for order, result in zip(orders, results, strict=True):
             self._note_listing(order, result)
-        image = self._take_note()  # after the listing: what was being made is in it
+        image = (
+            self._catch_up()
+        )  # after the listing, so that it has every listed table's assignment
         roots = {order.broker_id: order for order in orders}
         removals = [
             RemoveOrder(root=order.root, directory_id=order.directory_id, table=table)
@@ -121,13 +124,13 @@ class Cleaner:
         return removed
 
     def empty(self, broker_id: BrokerId) -> int:
-        """Remove all that is nobody's from a broker's root, due or not; return how many tables.
+        """Remove all unassigned tables from a broker's root, due or not; return how many.
 
-        For a broker that is about to be unregistered. Of a root that does not answer nothing is
-        removed: should it come again, under any id, it is looked at as a whole.
+        For a broker that is about to be unregistered. From a root that does not answer nothing is
+        removed: if it comes back, under any id, all of it is listed.
         """
         with self._lock:
-            broker = self._take_note().brokers.get(broker_id)
+            broker = self._catch_up().brokers.get(broker_id)
             if broker is None or not broker.is_online:
                 return 0
             order = ListOrder(
@@ -138,22 +141,22 @@ class Cleaner:
             )
             [result] = self._run_lists([order])
             self._note_listing(order, result)
-            found = self._nobodys(self._take_note(), result.tables)
+            found = self._unassigned(self._catch_up(), result.tables)
             orders = [
                 RemoveOrder(root=order.root, directory_id=order.directory_id, table=table)
                 for table, _ in found
             ]
             return self._remove_all(orders, lambda image: None, duration_ms=inf)
 
-    def _take_note(self) -> MetadataImage:
-        """Catch up, and take note of the replicas that were taken away since."""
+    def _catch_up(self) -> MetadataImage:
+        """Catch up on the metadata, and note the replicas that were unassigned since."""
         image = self._metadata.catch_up()
         if self._seen is not None and self._seen.offset < image.offset:
             batches = self._metadata.batches(self._seen.offset, image.offset)
-            for making, time_ms in taken_away(self._seen, batches):
-                self._times[making] = time_ms
-                self._strangers.discard(making)
-                self._wait_for(making.key.topic_id, time_ms + _delay_ms(image, making.key))
+            for replica, time_ms in unassigned_by(self._seen, batches):
+                self._times[replica] = time_ms
+                self._unknown_replicas.discard(replica)
+                self._wait_for(replica.key.topic_id, time_ms + _delay_ms(image, replica.key))
         self._seen = image
         return image
 
@@ -161,21 +164,21 @@ class Cleaner:
         self._due_ms[topic_id] = min(due_ms, self._due_ms.get(topic_id, due_ms))
 
     def _forget(self, topic_ids: frozenset[TopicId]) -> None:
-        """Drop what is known of topics that are done with; of what comes again the log knows."""
+        """Forget the replicas of topics that wait for nothing; the log still knows them."""
         over = topic_ids - self._due_ms.keys()
-        for making in [each for each in self._times if each.key.topic_id in over]:
-            del self._times[making]
+        for replica in [each for each in self._times if each.key.topic_id in over]:
+            del self._times[replica]
 
     def _topics_due(self) -> frozenset[TopicId]:
         now_ms = self._clock.now_ms()
         return frozenset(topic_id for topic_id, due in self._due_ms.items() if due <= now_ms)
 
     def _orders(self, image: MetadataImage, topic_ids: frozenset[TopicId]) -> list[ListOrder]:
-        """Return whom to list: brokers that came (back), all of them; the others by topics."""
+        """Return which roots to list: all of a broker that is new or back, else the due topics."""
         online = [image.brokers[each] for each in sorted(image.brokers)]
         online = [broker for broker in online if broker.is_online]
-        self._looked_at &= {(broker.broker_id, broker.directory_id) for broker in online}
-        known = {broker_id for broker_id, _ in self._looked_at}
+        self._listed &= {(broker.broker_id, broker.directory_id) for broker in online}
+        known = {broker_id for broker_id, _ in self._listed}
         return [
             ListOrder(
                 broker_id=broker.broker_id,
@@ -190,57 +193,56 @@ class Cleaner:
     def _note_listing(self, order: ListOrder, result: ListResult) -> None:
         place = (order.broker_id, order.directory_id)
         if result.error is None:
-            self._looked_at.add(place)
+            self._listed.add(place)
             return
-        self._looked_at.discard(place)  # what was missed now is found by a full look
+        self._listed.discard(place)  # a full listing finds what was missed now
         log.warning("broker %s could not be listed: %s", order.broker_id, result.error)
 
     def _due(self, image: MetadataImage, tables: Iterable[FoundTable]) -> list[FoundTable]:
-        """Return the tables that are nobody's, and have been for long enough."""
+        """Return the tables that have been unassigned for long enough."""
         now_ms = self._clock.now_ms()
         due = []
-        for table, since_ms in self._nobodys(image, tables):
-            due_ms = since_ms + _delay_ms(image, _making(table).key)
+        for table, since_ms in self._unassigned(image, tables):
+            due_ms = since_ms + _delay_ms(image, _incarnation(table).key)
             if due_ms <= now_ms:
                 due.append(table)
             else:
                 self._wait_for(table.topic_id, due_ms)
         return due
 
-    def _nobodys(
+    def _unassigned(
         self, image: MetadataImage, tables: Iterable[FoundTable]
     ) -> list[tuple[FoundTable, int]]:
-        """Return the tables that are nobody's any more, and since when (ms since 1970 UTC)."""
+        """Return the tables that are assigned no more, and since when (ms since 1970 UTC)."""
         found = {
-            making: table
+            replica: table
             for table in tables
-            if not is_assigned(image, making := _making(table)) and making not in self._strangers
+            if not is_assigned(image, replica := _incarnation(table))
+            and replica not in self._unknown_replicas
         }
-        self._look_up([making for making in found if making not in self._times])
-        return [
-            (table, self._times[making]) for making, table in found.items() if making in self._times
-        ]
+        self._look_up([each for each in found if each not in self._times])
+        return [(table, self._times[each]) for each, table in found.items() if each in self._times]
 
-    def _look_up(self, makings: Sequence[Making]) -> None:
-        """Learn from the log when replicas were taken away that this process has not seen go."""
-        if not makings:
+    def _look_up(self, replicas: Sequence[Incarnation]) -> None:
+        """Read in the log when replicas were unassigned, if this process has not seen it."""
+        if not replicas:
             return
         try:
-            times = times_taken_away(self._metadata.pieces(), frozenset(makings))
+            times = times_unassigned(self._metadata.pieces(), frozenset(replicas))
         except (CorruptLogError, KafkaStorageError) as error:
             log.warning(
-                "%d tables are left alone: no history to judge them by: %s", len(makings), error
+                "%d tables are left alone: no history to judge them by: %s", len(replicas), error
             )
             return
         self._times |= times
-        strangers = [each for each in makings if each not in times]
-        self._strangers.update(strangers)
-        if strangers:
+        unknown = [each for each in replicas if each not in times]
+        self._unknown_replicas.update(unknown)
+        if unknown:
             log.warning(
                 "%d tables are of replicas that the metadata log has never heard of, such as %s:"
                 " they are left alone",
-                len(strangers),
-                strangers[0],
+                len(unknown),
+                unknown[0],
             )
 
     def _remove_all(
@@ -250,9 +252,9 @@ class Cleaner:
         *,
         duration_ms: float,
     ) -> int:
-        """Remove tables for about as long as a pass may take; the rest is left to the next one.
+        """Remove tables for `duration_ms` or a little longer; the rest is left to the next pass.
 
-        A controller that does not come to renew its lease is taken for dead.
+        A controller that is too busy to renew its lease would count as dead.
         """
         started_ms = self._clock.monotonic_ms()
         removed = 0
@@ -265,16 +267,16 @@ class Cleaner:
         return removed
 
     def _remove(self, orders: Sequence[RemoveOrder], check_controls: CheckControls) -> int:
-        """Remove tables, if they are nobody's by the metadata of now; return how many."""
-        image = self._take_note()
+        """Remove tables if they are unassigned by the newest metadata; return how many."""
+        image = self._catch_up()
         check_controls(image)
-        orders = [order for order in orders if not is_assigned(image, _making(order.table))]
+        orders = [order for order in orders if not is_assigned(image, _incarnation(order.table))]
         removed = 0
         for order, error in zip(orders, self._run_removes(orders), strict=True):
             table = order.table
             if error is None:
                 removed += 1
-                self._times.pop(_making(table), None)
+                self._times.pop(_incarnation(table), None)
                 log.info("removed %s: it is assigned to nobody", table.path)
             else:
                 self._wait_for(table.topic_id, self._clock.now_ms())
@@ -282,10 +284,10 @@ class Cleaner:
         return removed
 
 
-def _making(table: FoundTable) -> Making:
-    return Making(PartitionKey(table.topic_id, table.partition), table.replica_uuid)
+def _incarnation(table: FoundTable) -> Incarnation:
+    return Incarnation(PartitionKey(table.topic_id, table.partition), table.replica_uuid)
 
 
 def _delay_ms(image: MetadataImage, key: PartitionKey) -> int:
-    """Return how long readers have; a topic that is gone has the cluster's setting."""
+    """Return how long readers have to finish; a deleted topic has the cluster's setting."""
     return image.settings(key.topic_id).integer("file.delete.delay.ms")

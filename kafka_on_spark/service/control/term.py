@@ -1,7 +1,7 @@
-"""One controllership, from claim to resignation: what it commits carries its epoch.
+"""One controllership, from claim to resignation: its commits carry its controller epoch.
 
-Safety is the conditional commit and the epoch: a term that sees a higher one commits nothing more.
-The lease is for liveness only, and is timed by each process's own monotonic clock (DESIGN §7).
+Safety is the conditional commit and the epoch: a term that sees a higher epoch commits nothing
+more (I7). The lease is for liveness only, and each process times it by its own monotonic clock.
 """
 
 import logging
@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from kafka_on_spark.controller.commands import lease
-from kafka_on_spark.controller.commands.commands import Draws
+from kafka_on_spark.controller.commands.commands import IdSource
 from kafka_on_spark.controller.commands.requests import answer
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import ControllerEpoch
@@ -24,10 +24,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 AfterCommit = Callable[[MetadataImage, Sequence[Record]], None]
-"""Is told what a decision of a term has committed, and on which image."""
-
-RENEWALS_PER_LEASE = 3
-"""A renewal may be late by the time of two, and the lease still holds."""
+"""Called with the records that a decision of a term has committed, and the image before them."""
 
 
 class LeaseWatch:
@@ -44,9 +41,7 @@ class LeaseWatch:
         now_ms = self._clock.monotonic_ms()
         if image.controller != self.seen:
             self.seen, self._since_ms = image.controller, now_ms
-        if self.seen is None or self.seen.controller_id is None:
-            return True
-        return now_ms - self._since_ms >= image.settings().integer("controller.lease.ms")
+        return lease.is_over(image, now_ms - self._since_ms)
 
 
 class Term:
@@ -69,7 +64,7 @@ class Term:
         self._timeout_ms = timeout_ms
         self._after_commit = after_commit
         self._renewed_at_ms = clock.monotonic_ms()
-        self._looked_at_ms: int | None = None
+        self._served_at_ms: int | None = None
 
     @classmethod
     def claim(
@@ -112,7 +107,7 @@ class Term:
         def guarded(image: MetadataImage) -> ControllerResult[T]:
             self.check(image)
             result = decide(image)
-            decided[:] = [(image, result.records)]  # what was decided last is what is committed
+            decided[:] = [(image, result.records)]  # the last decision is the one that is committed
             return result
 
         response = self._metadata.submit(
@@ -132,8 +127,8 @@ class Term:
         """
         lease.check_controls(image, self.epoch)
 
-    def attend(self, draws: Draws) -> None:
-        """Give a sign of life if one is due, and answer who asks. To be called often.
+    def serve_requests(self, id_source: IdSource) -> None:
+        """Renew the lease if that is due, and answer pending requests. To be called often.
 
         Raises:
             NotControllerError: Another controller has claimed.
@@ -141,41 +136,40 @@ class Term:
         image = self._metadata.catch_up()
         self.check(image)
         self._renew(image)
-        self.answer_requests(draws)
+        self.answer_requests(id_source)
 
     def _renew(self, image: MetadataImage) -> None:
-        lease_ms = image.settings().integer("controller.lease.ms")
         now_ms = self._clock.monotonic_ms()
-        if now_ms - self._renewed_at_ms < lease_ms / RENEWALS_PER_LEASE:
+        if not lease.is_renewal_due(image, now_ms - self._renewed_at_ms):
             return
         self.submit(partial(lease.renew, controller_id=self._controller_id, epoch=self.epoch))
         self._renewed_at_ms = now_ms
 
-    def answer_requests(self, draws: Draws) -> int:
+    def answer_requests(self, id_source: IdSource) -> int:
         """Decide the requests that are pending now, in order; return how many.
 
         Raises:
             NotControllerError: Another controller has claimed; it answers the rest.
         """
-        looked_at_ms = self._clock.monotonic_ms()
-        unseen_ms = None if self._looked_at_ms is None else looked_at_ms - self._looked_at_ms
+        served_at_ms = self._clock.monotonic_ms()
+        unseen_ms = None if self._served_at_ms is None else served_at_ms - self._served_at_ms
         count = 0
         for record in self._metadata.image.requests:
             count += self.submit(
                 partial(
                     answer,
                     record=record,
-                    draws=draws,
+                    id_source=id_source,
                     now_ms=self._clock.now_ms(),
                     unseen_ms=unseen_ms,
                 )
             )
             self._renew(self._metadata.image)
-        self._looked_at_ms = looked_at_ms
+        self._served_at_ms = served_at_ms
         return count
 
     def resign(self) -> None:
-        """End it, if no other has."""
+        """Resign, unless another controller has claimed."""
         self._metadata.submit(
             lambda image: lease.resign(image, self._controller_id, self.epoch),
             timeout_ms=self._timeout_ms,

@@ -23,7 +23,6 @@ from kafka_on_spark.errors import (
     RequestTimedOutError,
 )
 from kafka_on_spark.ids import ControllerEpoch, Offset
-from kafka_on_spark.metadata.columns import nothing_to_collect
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import (
     AdminRequestRecord,
@@ -34,6 +33,7 @@ from kafka_on_spark.metadata.records import (
 )
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.ports import NO_LOCK, Clock, CommitLock, MetadataLog
+from kafka_on_spark.service.metadata.gc_pause import gc_paused
 from kafka_on_spark.service.metadata.metadata_outage import waiting_for_root
 from kafka_on_spark.service.metadata.queued_reports import decode_queued, encode_reports
 
@@ -125,7 +125,7 @@ class MetadataService:
             ClusterClosedError: This process has closed the cluster.
         """
         self.check_open()
-        with self._lock, nothing_to_collect():
+        with self._lock, gc_paused():
             if self._image.offset == 0:
                 self._start_from_snapshot()
             batches = self._log.read(from_offset=self._image.offset)
@@ -254,7 +254,7 @@ class MetadataService:
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         pause_ms = PAUSE_MS_MIN
         while True:
-            with self._acquire_lock(encoded_reports) as lock, self._lock, nothing_to_collect():
+            with self._acquire_lock(encoded_reports) as lock, self._lock, gc_paused():
                 if lock.needs_refresh:
                     self.catch_up()  # with what those before have committed
                 image = self._image

@@ -1,4 +1,4 @@
-"""Making replicas: empty tables first, then one metadata commit that says where they are.
+"""Creating replicas: empty tables first, then one metadata commit that says where they are.
 
 Only a replica whose directory is null may be made. Before that commit nothing is appended to it
 or counted, so a try that dies halfway leaves an empty table and no harm (DESIGN §3).
@@ -116,7 +116,7 @@ def renew_lost(
     """
     records: list[Record] = []
     renewed = []
-    for key, partition in image.unsettled_partitions():
+    for key, partition in image.partitions_needing_work():
         places = [
             place
             for place, directory in enumerate(partition.directories)

@@ -146,7 +146,7 @@ def plan_lost_inspections(
     """Return looks at the replicas, of some partitions or of all, that were lost and may be taken
     back."""
     orders = []
-    for key, partition in image.unsettled_partitions() if keys is None else _named(image, keys):
+    for key, partition in image.partitions_needing_work() if keys is None else _named(image, keys):
         for broker_id, replica_uuid in lost_replicas(image, partition):
             directory_id = image.brokers[broker_id].directory_id
             address = address_of(image, key, partition, broker_id, directory_id=directory_id)

@@ -18,7 +18,7 @@ from kafka_on_spark.controller.partitions.reports import (
     ReplicaInspection,
     ReplicaReport,
 )
-from kafka_on_spark.controller.verdicts.unreadable_replicas import set_aside
+from kafka_on_spark.controller.verdicts.unreadable_replicas import leave_unreadable
 from kafka_on_spark.errors import (
     FencedLeaderEpochError,
     InconsistentClusterError,
@@ -28,7 +28,7 @@ from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey, ReplicaUuid
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock
-from kafka_on_spark.service.control.inspecting_leaderless import LookOrder, RunLooks
+from kafka_on_spark.service.control.inspecting_leaderless import InspectionOrder, RunInspections
 from kafka_on_spark.service.control.probes import RunProbes, probe_orders
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.replica.addresses import address_of
@@ -71,13 +71,13 @@ class LastingErrors:
         clock: Clock,
         *,
         run_probes: RunProbes,
-        run_looks: RunLooks,
+        run_inspections: RunInspections,
         timeout_ms: int,
     ) -> None:
         self._metadata = metadata
         self._clock = clock
         self._run_probes = run_probes
-        self._run_looks = run_looks
+        self._run_inspections = run_inspections
         self._timeout_ms = timeout_ms
         self._lock = threading.Lock()
         self._failing: dict[_Place, _Failing] = {}
@@ -176,7 +176,7 @@ class LastingErrors:
             f" failed in {seconds:.1f} s ({failing.error}); it is not lost"
         )
         is_done = self._metadata.submit(
-            lambda newest: set_aside(
+            lambda newest: leave_unreadable(
                 newest,
                 place.key,
                 place.broker_id,
@@ -199,9 +199,9 @@ class LastingErrors:
             for each in sorted(partition.isr - {place.broker_id})
             if partition.is_made(each) and not self._is_failing(place.key, partition, each)
         ]
-        looks = self._run_looks(
+        looks = self._run_inspections(
             [
-                LookOrder(
+                InspectionOrder(
                     address=address_of(image, place.key, partition, each),
                     partition_epoch=partition.partition_epoch,
                     high_watermark=partition.high_watermark,

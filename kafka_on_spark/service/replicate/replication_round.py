@@ -42,7 +42,7 @@ from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import Scope, SweepProgress, SweepRound
 
 RunFetches = Callable[[Sequence[FetchOrder]], list[FetchResult]]
-RunLooks = Callable[[Sequence[PartitionFetches]], list[list[FetchResult]]]
+RunInspections = Callable[[Sequence[PartitionFetches]], list[list[FetchResult]]]
 RunCreations = Callable[[Sequence[CreateReplicaOrder]], list[CreateReplicaResult]]
 
 
@@ -119,7 +119,7 @@ class ReplicationRound:
         *,
         sweep: SweepProgress,
         run_fetches: RunFetches,
-        run_looks: RunLooks,
+        run_inspections: RunInspections,
         run_creations: RunCreations,
         new_uuid: Callable[[], str],
         timeout_ms: int,
@@ -132,7 +132,7 @@ class ReplicationRound:
         self._clock = clock
         self._sweep = sweep
         self._run_fetches = run_fetches
-        self._run_looks = run_looks
+        self._run_inspections = run_inspections
         self._run_creations = run_creations
         self._new_uuid = new_uuid
         self._timeout_ms = timeout_ms
@@ -271,7 +271,7 @@ class ReplicationRound:
         if not is_look:
             return self._run_fetches(orders)
         looks = [tuple(group) for _, group in groupby(orders, attrgetter("key"))]
-        return list(chain.from_iterable(self._run_looks(looks)))
+        return list(chain.from_iterable(self._run_inspections(looks)))
 
     def create_replicas(self, keys: Iterable[PartitionKey]) -> list[CreateReplicaResult]:
         """Make what was never made of `keys`' replicas; one commit for all."""
@@ -305,7 +305,7 @@ class ReplicationRound:
         partitions = [image.partition(key) for key in {*keys, *looked_at}]
         leaderless = [
             key
-            for key, partition in image.unsettled_partitions()
+            for key, partition in image.partitions_needing_work()
             if partition.leader is None and (scope is None or key.topic_id in scope)
         ]
         not_looked_at = turn.not_looked_at(leaderless)
@@ -329,7 +329,7 @@ class ReplicationRound:
 def _with_work(image: MetadataImage, scope: Scope) -> list[PartitionKey]:
     return [
         key
-        for key, partition in image.unsettled_partitions()
+        for key, partition in image.partitions_needing_work()
         if (scope is None or key.topic_id in scope) and has_work(partition)
     ]
 

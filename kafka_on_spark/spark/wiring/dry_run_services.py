@@ -41,7 +41,7 @@ def rehearsed_round(services: Services, rehearsed: RehearsedMetadata) -> Replica
             clock, services.sweep_hints, random_below=random.randrange, is_rehearsed=True
         ),
         run_fetches=run,
-        run_looks=look,
+        run_inspections=look,
         run_creations=lambda orders: [create_replica(each, replicas) for each in orders],
         new_uuid=new_uuid,
         timeout_ms=timeout_ms,

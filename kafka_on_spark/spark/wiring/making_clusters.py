@@ -1,10 +1,16 @@
-"""Making a cluster's folders, before its first commit says that there is one."""
+"""Creating a cluster's folders, before its first commit says that there is one."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from kafka_on_spark.controller.brokers.broker_changes import register_broker
+from kafka_on_spark.controller.brokers.cluster_creation import (
+    BrokerIdentity,
+    check_brokers,
+    create_cluster,
+    there_is_a_cluster,
+)
 from kafka_on_spark.errors import (
     DuplicateBrokerRegistrationError,
     InconsistentClusterIdError,
@@ -13,12 +19,6 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import BrokerId, DirectoryId, check_mapping
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.service.control.cluster_creation import (
-    BrokerIdentity,
-    check_brokers,
-    create_cluster,
-    there_is_a_cluster,
-)
 from kafka_on_spark.spark.wiring.services import Services, new_uuid
 from kafka_on_spark.storage.metadata.metadata_creation import (
     create_metadata_log,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import uuid4
 
 from kafka_on_spark.config import check_settings
-from kafka_on_spark.controller.commands.commands import Draws
+from kafka_on_spark.controller.commands.commands import IdSource
 from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaInspection
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import PartitionKey
@@ -26,7 +26,7 @@ from kafka_on_spark.service.append.appender import Appender, AppendThreads
 from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
 from kafka_on_spark.service.append.producers import ProducerRuns
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
-from kafka_on_spark.service.control.inspecting_leaderless import LookOrder, plan_looks
+from kafka_on_spark.service.control.inspecting_leaderless import InspectionOrder, plan_inspections
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
 from kafka_on_spark.service.control.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.service.control.removing_replicas import (
@@ -96,7 +96,7 @@ def new_uuid() -> str:
     return uuid4().hex
 
 
-DRAWS: Final = Draws(new_uuid=new_uuid, random_below=random.randrange)
+ID_SOURCE: Final = IdSource(new_uuid=new_uuid, random_below=random.randrange)
 """What this process's decisions make up."""
 
 
@@ -198,7 +198,7 @@ class Services:
                 metadata,
                 clock,
                 run_probes=lambda orders: services._run_probes(orders),
-                run_looks=lambda orders: services._run_looks(orders),
+                run_inspections=lambda orders: services._run_inspections(orders),
                 timeout_ms=timeout_ms,
             ),
             timeout_ms=timeout_ms,
@@ -270,7 +270,7 @@ class Services:
             self.clock,
             sweep=self.sweep,
             run_fetches=self._run_fetches,
-            run_looks=self._run_partition_looks,
+            run_inspections=self._run_partition_looks,
             run_creations=self._run_creations,
             new_uuid=new_uuid,
             timeout_ms=self.timeout_ms,
@@ -287,8 +287,8 @@ class Services:
             self.clock,
             controller_id=self.controller_id,
             run_probes=self._run_probes,
-            run_looks=self._run_looks,
-            draws=DRAWS,
+            run_inspections=self._run_inspections,
+            id_source=ID_SOURCE,
             timeout_ms=self.timeout_ms,
             lost_inspector=self.lost_inspector if rehearsed is None else None,
             clean=self.cleaner.clean if rehearsed is None else None,
@@ -298,7 +298,7 @@ class Services:
     def commands(self) -> CommandRunner:
         """Return what runs one-shot commands."""
         return CommandRunner(
-            self.metadata, self.clock, controller_id=self.controller_id, draws=DRAWS
+            self.metadata, self.clock, controller_id=self.controller_id, id_source=ID_SOURCE
         )
 
     def _run_fetches(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
@@ -344,7 +344,7 @@ class Services:
     def _run_lost_inspections(self, orders: Sequence[InspectLostOrder]) -> list[InspectLostResult]:
         return self.runner.run(partial(restore_task, options=self.options), orders)
 
-    def _run_looks(self, orders: Sequence[LookOrder]) -> list[ReplicaInspection | None]:
+    def _run_inspections(self, orders: Sequence[InspectionOrder]) -> list[ReplicaInspection | None]:
         return self.runner.run(partial(look_task, options=self.options), orders)
 
     def partition_sizes(self, keys: Sequence[PartitionKey]) -> dict[PartitionKey, int | None]:
@@ -360,7 +360,7 @@ class Services:
 
     def look_for_leaders(self, keys: Iterable[PartitionKey] | None) -> list[ReplicaInspection]:
         """Return what the replicas say of the partitions that nobody in sync can lead."""
-        looks = self._run_looks(plan_looks(self.metadata.catch_up(), keys))
+        looks = self._run_inspections(plan_inspections(self.metadata.catch_up(), keys))
         return [look for look in looks if look is not None]
 
     def advance_log_starts(self, keys: Iterable[PartitionKey]) -> None:

@@ -7,13 +7,13 @@ removes the others.
 
 from contextlib import suppress
 
+from kafka_on_spark.controller.brokers.cluster_creation import there_is_a_cluster
 from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
     InvalidRootError,
     KafkaStorageError,
 )
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.service.control.cluster_creation import there_is_a_cluster
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.metadata.metadata_log import (
     FORMAT_VERSION,

@@ -115,7 +115,7 @@ def test_a_replica_that_was_set_back_in_time_is_found_and_fetched_anew(
     disks, cluster, broker_id, is_other_process
 ):
     folder = disks.folder(broker_id, "orders")
-    copy = disks.set_aside(folder)
+    copy = disks.leave_unreadable(folder)
     cluster.append("orders", records(b"d"))
     disks.restore(copy, folder)
 
@@ -135,7 +135,7 @@ def test_a_replica_whose_newest_checkpoint_knows_commits_that_are_gone_is_fetche
 ):
     """The checkpoint, or the commit after it, was under way when its disk was set back."""
     folder = disks.folder(3, "orders")
-    copy = disks.set_aside(folder)
+    copy = disks.leave_unreadable(folder)
     for value in (b"d", b"e"):
         cluster.append("orders", records(value))
         cluster.replicate(is_sweep=True)
@@ -159,7 +159,7 @@ def test_a_replica_whose_newest_checkpoint_knows_commits_that_are_gone_is_fetche
 
 def test_an_append_to_a_leader_that_was_set_back_goes_on_with_another(disks, cluster):
     folder = disks.folder(1, "orders")
-    copy = disks.set_aside(folder)
+    copy = disks.leave_unreadable(folder)
     cluster.append("orders", records(b"d"))
     disks.restore(copy, folder)
     other = disks.open()
@@ -173,7 +173,7 @@ def test_an_append_to_a_leader_that_was_set_back_goes_on_with_another(disks, clu
 
 def test_readers_pass_over_a_replica_that_was_set_back(disks, cluster):
     folder = disks.folder(1, "orders")
-    copy = disks.set_aside(folder)
+    copy = disks.leave_unreadable(folder)
     cluster.append("orders", records(b"d"))
     disks.restore(copy, folder)
 

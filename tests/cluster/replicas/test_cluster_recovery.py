@@ -9,7 +9,7 @@ import pytest
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.records import AdminResultRecord, PartitionChangeRecord
 from kafka_on_spark.service.control.term import Term
-from kafka_on_spark.spark.wiring.services import DRAWS
+from kafka_on_spark.spark.wiring.services import ID_SOURCE
 from tests.cluster.disks import isr_of, partition_of, records, values_of
 
 REPLICAS = {0: [1, 2, 3]}
@@ -142,7 +142,7 @@ def test_an_unclean_election_is_asked_of_who_controls_through_the_log(disks):
 
     def control():
         while not is_over.wait(0.01):
-            term.attend(DRAWS)
+            term.serve_requests(ID_SOURCE)
 
     with ThreadPoolExecutor(1) as pool:
         controlling = pool.submit(control)

@@ -88,7 +88,7 @@ def test_missing_table_is_found(disks):
 def test_replica_that_is_short_of_the_high_watermark_is_found(disks):
     topic_of_three_batches(disks)
     folder = disks.folder(2, "orders")
-    copy = disks.set_aside(folder)
+    copy = disks.leave_unreadable(folder)
     disks.cluster.append("orders", records(b"d"))
 
     disks.restore(copy, folder)

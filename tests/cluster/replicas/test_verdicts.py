@@ -250,7 +250,7 @@ def test_a_lost_table_that_a_cleaner_has_begun_to_remove_is_never_taken_back():
     with new_disks(configs={"file.delete.delay.ms": 0}) as disks:
         cluster = filled(disks)
         folder = disks.folder(1, "orders")
-        copy = disks.set_aside(folder)
+        copy = disks.leave_unreadable(folder)
         put_back = lose_by_a_missing_segment(disks)
         cluster.run_controller()
         for _ in range(2):

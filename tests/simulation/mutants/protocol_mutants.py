@@ -185,7 +185,7 @@ MUTANTS = [
         "a table is removed only once its replica was taken away",
         (
             (removing_replicas, "is_assigned", _no),
-            (removing_replicas, "times_taken_away", _all_long_ago),
+            (removing_replicas, "times_unassigned", _all_long_ago),
         ),
     ),
 ]

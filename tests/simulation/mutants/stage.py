@@ -7,6 +7,7 @@ every effect is put on the disks as it is, and the checker is told.
 from collections import Counter
 from typing import Any
 
+from kafka_on_spark.controller.brokers.cluster_creation import create_cluster
 from kafka_on_spark.ids import (
     NO_CHAIN,
     BrokerId,
@@ -30,7 +31,6 @@ from kafka_on_spark.metadata.records import (
     TopicRecord,
 )
 from kafka_on_spark.ports import ReplicaAddress
-from kafka_on_spark.service.control.cluster_creation import create_cluster
 from tests.simulation.checks.checker import Checker
 from tests.simulation.checks.ledger import Log
 from tests.simulation.world.disks import Disks, Table, folder

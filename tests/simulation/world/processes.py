@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_on_spark.controller.commands.commands import Command, Draws
+from kafka_on_spark.controller.commands.commands import Command, IdSource
 from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.errors import (
     NO_ERROR,
@@ -27,7 +27,7 @@ from kafka_on_spark.service.append.plan.stage_plan import StagedSegment, StageOr
 from kafka_on_spark.service.append.producers import ProducerRuns
 from kafka_on_spark.service.append.waiting.append_watch import WatchPorts
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
-from kafka_on_spark.service.control.inspecting_leaderless import LookOrder, look_at
+from kafka_on_spark.service.control.inspecting_leaderless import InspectionOrder, look_at
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
 from kafka_on_spark.service.control.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.service.control.removing_replicas import (
@@ -124,7 +124,7 @@ def make_task(worker: Worker, order: CreateReplicaOrder) -> CreateReplicaResult:
     return create_replica(order, worker.replicas)
 
 
-def look_task(worker: Worker, order: LookOrder) -> ReplicaInspection | None:
+def look_task(worker: Worker, order: InspectionOrder) -> ReplicaInspection | None:
     """Say what one replica's log holds."""
     return look_at(order, worker.replicas)
 
@@ -216,7 +216,7 @@ class Driver:
                 self.metadata,
                 self.clock,
                 run_probes=lambda orders: self._here(probe_task, orders),
-                run_looks=lambda orders: self._here(look_task, orders),
+                run_inspections=lambda orders: self._here(look_task, orders),
                 timeout_ms=TIMEOUT_MS,
             ),
             timeout_ms=TIMEOUT_MS,
@@ -275,7 +275,7 @@ class Driver:
             self.clock,
             sweep=self.sweep,
             run_fetches=lambda orders: self.executors.run(fetch_task, orders),
-            run_looks=lambda looks: self.executors.run(partition_look_task, looks),
+            run_inspections=lambda looks: self.executors.run(partition_look_task, looks),
             run_creations=self._run_creations,
             new_uuid=lambda: f"renewed{self.node.new_uuid()}",
             timeout_ms=TIMEOUT_MS,
@@ -298,8 +298,8 @@ class Driver:
             self.clock,
             controller_id=self.node.name,
             run_probes=lambda orders: self.executors.run(probe_task, orders),
-            run_looks=lambda orders: self.executors.run(look_task, orders),
-            draws=self.draws,
+            run_inspections=lambda orders: self.executors.run(look_task, orders),
+            id_source=self.id_source,
             timeout_ms=TIMEOUT_MS,
             lost_inspector=self.lost_inspector,
             clean=self.cleaner.clean,
@@ -307,9 +307,9 @@ class Driver:
         )
 
     @property
-    def draws(self) -> Draws:
+    def id_source(self) -> IdSource:
         """What this process's decisions make up."""
-        return Draws(
+        return IdSource(
             new_uuid=lambda: f"renewed{self.node.new_uuid()}",
             random_below=self.node.rng.randrange,
         )
@@ -317,7 +317,7 @@ class Driver:
     def command(self, command: Command[Any], **arguments: object) -> None:
         """Run a one-shot command: here, or asked for in the log."""
         runner = CommandRunner(
-            self.metadata, self.clock, controller_id=self.node.name, draws=self.draws
+            self.metadata, self.clock, controller_id=self.node.name, id_source=self.id_source
         )
         runner.run(command.order(**arguments), timeout_ms=TIMEOUT_MS)
 

@@ -86,8 +86,8 @@ def fence_in_two(image, broker_id, cause):
     return ControllerResult(result.records[:1], result.response)
 
 
-def answer_without_result(image, record, draws, **when):
-    result = answer(image, record, draws, **when)
+def answer_without_result(image, record, id_source, **when):
+    result = answer(image, record, id_source, **when)
     return ControllerResult(result.records[:-1] or result.records, result.response)
 
 

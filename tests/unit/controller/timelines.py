@@ -8,9 +8,9 @@ import json
 from itertools import count
 
 from kafka_on_spark.controller.brokers.draining import continue_draining
-from kafka_on_spark.controller.commands.commands import Draws
+from kafka_on_spark.controller.commands.commands import IdSource
 from kafka_on_spark.controller.commands.requests import Request, answer, request_record, response_of
-from kafka_on_spark.controller.moves.dead_destinations import settle_dead_destinations
+from kafka_on_spark.controller.moves.dead_destinations import replan_stalled_moves
 from kafka_on_spark.controller.moves.preferred_leaders import elect_preferred
 from kafka_on_spark.controller.moves.reassignment import advance_reassignments
 from kafka_on_spark.controller.partitions.recovery import elect_where_none, leaderless, recover
@@ -45,12 +45,14 @@ class Course:
         self.start = self.image
         self.batches = []
         self._ids = count()
-        self.draws = Draws(lambda: f"{next(self._ids):032x}", lambda bound: next(self._ids) % bound)
+        self.id_source = IdSource(
+            lambda: f"{next(self._ids):032x}", lambda bound: next(self._ids) % bound
+        )
 
     def commit(self, decide):
         """Commit a decision; return its response, or the error that it is refused with.
 
-        It is decided twice: from the same draws it says the same, and nothing is left to decide
+        It is decided twice: from the same id_source it says the same, and nothing is left to decide
         of it afterwards.
         """
         first = next(self._ids)
@@ -96,7 +98,7 @@ class Course:
         """Run a command: at once, or as a request and its answer, which must come to the same."""
         order = kind.order(**arguments)
         if not through_log:
-            return self.commit(lambda image: order.decide(image, self.draws))
+            return self.commit(lambda image: order.decide(image, self.id_source))
         request = Request(order=order, asked_by="me", timeout_ms=1, deadline_at_ms=NOW_MS)
         record = request_record(request, f"request {len(self.batches)}")
         self._append(ControllerResult([record], None))
@@ -104,7 +106,7 @@ class Course:
         self._ids = count(first)
         result = self._answered(record)
         try:
-            direct = self._from(first, lambda image: order.decide(image, self.draws))
+            direct = self._from(first, lambda image: order.decide(image, self.id_source))
         except ProtocolError as error:
             direct = error
         self._append(result)
@@ -120,7 +122,7 @@ class Course:
         return direct.response
 
     def _answered(self, record):
-        return answer(self.image, record, self.draws, now_ms=NOW_MS, unseen_ms=None)
+        return answer(self.image, record, self.id_source, now_ms=NOW_MS, unseen_ms=None)
 
     # What nobody asks for
 
@@ -129,10 +131,10 @@ class Course:
         for decide in (
             lambda image: elect_where_none(image, image.eligible_brokers(), "by a test"),
             lambda image: recover(image, looks_of(image)),
-            lambda image: renew_lost(image, self.draws.new_uuid),
+            lambda image: renew_lost(image, self.id_source.new_uuid),
             continue_draining,
-            lambda image: settle_dead_destinations(
-                image, now_ms=NOW_MS + LONG_MS, new_uuid=self.draws.new_uuid
+            lambda image: replan_stalled_moves(
+                image, now_ms=NOW_MS + LONG_MS, new_uuid=self.id_source.new_uuid
             ),
             advance_reassignments,
             lambda image: elect_preferred(image, "by a test"),

@@ -131,7 +131,7 @@ def test_unsettled_partitions_are_found_anew_after_a_change():
 def test_image_names_the_unsettled_partitions():
     image = image_of(ONE, TWO)
 
-    assert list(image.unsettled_partitions()) == [(PartitionKey(TOPIC_ID, 1), TWO)]
+    assert list(image.partitions_needing_work()) == [(PartitionKey(TOPIC_ID, 1), TWO)]
 
 
 # Each can follow any of the others.

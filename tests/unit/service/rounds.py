@@ -95,7 +95,7 @@ class Rounds:
             self.clock,
             sweep=self.sweep,
             run_fetches=self._run_fetches,
-            run_looks=lambda looks: [self._run_fetches(orders) for orders in looks],
+            run_inspections=lambda looks: [self._run_fetches(orders) for orders in looks],
             run_creations=lambda orders: [create_replica(each, self.replicas) for each in orders],
             new_uuid=lambda: "another",
             timeout_ms=1000,

@@ -19,8 +19,8 @@ from kafka_on_spark.controller.commands.small_pass import (
     Facts,
     SmallPass,
     heard_of,
-    lost_words,
     small_pass,
+    why_all_lost,
 )
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.controller.result import ControllerResult
@@ -331,7 +331,7 @@ class AppendWatch:
 
     def _next_words(self, key: PartitionKey, is_failing: bool) -> str | None:
         image = self._metadata.image
-        lost = lost_words(self._waits[key].partition)
+        lost = why_all_lost(self._waits[key].partition)
         if lost is not None:
             return lost
         if key in self._reasons:

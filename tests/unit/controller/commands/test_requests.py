@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_on_spark import errors
-from kafka_on_spark.controller.commands.command_json import from_plain, to_plain
+from kafka_on_spark.controller.commands.command_json import from_json, to_json
 from kafka_on_spark.controller.commands.commands import COMMANDS, CREATE_TOPIC
 from kafka_on_spark.controller.commands.requests import (
     Request,
@@ -50,13 +50,13 @@ CODED = [each for each in ProtocolError.__subclasses__()]
 @settings(max_examples=150, deadline=None)
 @given(value=values)
 def test_a_value_comes_out_of_json_as_it_went_in(value):
-    assert from_plain(json.loads(json.dumps(to_plain(value)))) == value
+    assert from_json(json.loads(json.dumps(to_json(value)))) == value
 
 
 def test_a_tuple_comes_out_as_a_list_and_a_whole_number_of_numpy_as_python_has_it():
     numpy = pytest.importorskip("numpy", reason="only pyarrow and pandas bring it")
 
-    plain = to_plain((numpy.int64(3), [numpy.int32(4)]))
+    plain = to_json((numpy.int64(3), [numpy.int32(4)]))
 
     assert plain == [3, [4]]
     assert {type(plain[0]), type(plain[1][0])} == {int}
@@ -65,7 +65,7 @@ def test_a_tuple_comes_out_as_a_list_and_a_whole_number_of_numpy_as_python_has_i
 @pytest.mark.parametrize("value", [object(), b"bytes", {1: {"a": [b""]}}, range(3)])
 def test_what_no_request_can_carry_is_refused(value):
     with pytest.raises(InvalidRequestError, match="a command can't be given"):
-        to_plain(value)
+        to_json(value)
 
 
 def test_every_command_goes_by_its_name():

@@ -8,9 +8,9 @@ from kafka_on_spark.controller.commands.small_pass import (
     SMALL_PASS,
     Facts,
     heard_of,
-    lost_words,
     put_back_by_others,
     small_pass,
+    why_all_lost,
 )
 from kafka_on_spark.ids import KEEP, BrokerId, ControllerEpoch, Offset, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
@@ -155,8 +155,8 @@ def test_where_the_last_replica_is_lost_it_is_said_what_can_be_done(registration
 
 
 def test_a_partition_of_which_one_in_sync_is_not_lost_is_not_called_lost():
-    assert lost_words(partition("1 2", leader=None, lost="1")) is None
-    assert lost_words(partition("1 2", isr="1", leader=1)) is None
+    assert why_all_lost(partition("1 2", leader=None, lost="1")) is None
+    assert why_all_lost(partition("1 2", isr="1", leader=1)) is None
 
 
 def test_a_lost_member_that_is_whole_is_taken_back_and_leads_in_one_commit():

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
-from kafka_on_spark.controller.moves.dead_destinations import settle_dead_destinations
+from kafka_on_spark.controller.moves.dead_destinations import replan_stalled_moves
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import BrokerChangeRecord, MetadataBatch, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
@@ -36,7 +36,7 @@ def away(image, text, *, since_ms=FENCED_AT_MS):
 
 
 def settle(image, after_ms=LIMIT_MS):
-    return settle_dead_destinations(
+    return replan_stalled_moves(
         image, now_ms=FENCED_AT_MS + after_ms, new_uuid=iter("abcdefgh").__next__
     )
 

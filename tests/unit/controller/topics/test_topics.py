@@ -1,4 +1,4 @@
-"""Making, deleting and configuring topics: what is committed, and what is refused before."""
+"""Incarnation, deleting and configuring topics: what is committed, and what is refused before."""
 
 from dataclasses import replace
 from itertools import count

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.controller.verdicts.unreadable_replicas import lose_replica, set_aside
+from kafka_on_spark.controller.verdicts.unreadable_replicas import leave_unreadable, lose_replica
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import LOST, BrokerId
 from tests.builders import KEY, brokers, image_of, partition, uuid_on
@@ -11,7 +11,7 @@ from tests.builders import KEY, brokers, image_of, partition, uuid_on
 def leaves(registration, *, broker_id=1, uuid=None, readable="2 3", fenced=""):
     """Return whether a replica leaves the ISR."""
     image = image_of(*registration, fenced=fenced)
-    result = set_aside(
+    result = leave_unreadable(
         image,
         KEY,
         BrokerId(broker_id),

@@ -50,7 +50,7 @@ def test_alone_a_command_is_claim_decision_and_resignation_in_one_commit(world):
 
 def test_with_an_active_controller_a_command_is_a_request_and_its_decision_one_commit(world):
     active = world.controller()
-    world.while_waiting(lambda: active.attend(world.draws))
+    world.while_waiting(lambda: active.serve_requests(world.id_source))
 
     topic_id = run(world.process("me"), create("orders"))
 
@@ -89,8 +89,10 @@ def test_a_refusal_at_the_controller_is_raised_at_the_caller_as_the_same_error(w
     """Two ask for the same topic at once; the controller decides in the order of the log."""
     active = world.controller()
     pending(world, create("orders"), asked_by="the faster one")
-    world.while_waiting(lambda: active.attend(world.draws))
-    slower = CommandRunner(world.metadata(), world.clock, controller_id="slower", draws=world.draws)
+    world.while_waiting(lambda: active.serve_requests(world.id_source))
+    slower = CommandRunner(
+        world.metadata(), world.clock, controller_id="slower", id_source=world.id_source
+    )
 
     with pytest.raises(TopicAlreadyExistsError, match="'orders' exists already: choose another"):
         run(slower, create("orders"))
@@ -103,13 +105,13 @@ def test_a_request_is_decided_once_however_often_it_is_looked_at(world):
     active = world.controller()
     record = pending(world, create("orders"))
 
-    active.attend(world.draws)
+    active.serve_requests(world.id_source)
     decided = len(world.log.batches)
-    active.attend(world.draws)
+    active.serve_requests(world.id_source)
     stale = world.metadata()
     world.metadata().submit(lambda image: ControllerResult([record], None), timeout_ms=1000)
     # The same text again, as a commit whose answer was lost would not be: decided anew, refused.
-    active.attend(world.draws)
+    active.serve_requests(world.id_source)
 
     assert stale.image.requests == ()
     assert world.kinds(since=decided) == [["AdminRequestRecord"], ["AdminResultRecord"]]
@@ -129,7 +131,7 @@ def test_a_request_that_is_withdrawn_while_it_is_decided_is_not_run(world):
 
     world.log.append = withdraw_first
 
-    active.attend(world.draws)
+    active.serve_requests(world.id_source)
 
     assert (world.image.topics, world.image.requests) == ({}, ())
     assert world.kinds(since=3) == [["AdminResultRecord"]]
@@ -139,7 +141,7 @@ def test_a_request_that_lay_there_past_its_deadline_is_not_run(world):
     pending(world, create("orders"), timeout_ms=5_000)
     world.clock.advance(5_001)
 
-    world.controller().attend(world.draws)
+    world.controller().serve_requests(world.id_source)
 
     assert (world.image.topics, world.image.requests) == ({}, ())
     assert '"code": 7' in world.log.batches[-1].records[-1].result
@@ -148,7 +150,7 @@ def test_a_request_that_lay_there_past_its_deadline_is_not_run(world):
 @pytest.mark.parametrize("skew_ms", [-3_600_000, 3_600_000])
 def test_a_request_that_has_just_come_is_run_whatever_two_clocks_say(world, skew_ms):
     active = world.controller()
-    active.attend(world.draws)
+    active.serve_requests(world.id_source)
     request = Request(
         order=create("orders"),
         asked_by="me",
@@ -158,7 +160,7 @@ def test_a_request_that_has_just_come_is_run_whatever_two_clocks_say(world, skew
     record = request_record(request, "id")
     world.metadata().submit(lambda image: ControllerResult([record], None), timeout_ms=1000)
 
-    active.attend(world.draws)
+    active.serve_requests(world.id_source)
 
     assert world.image.topic_ids.keys() == {"orders"}
 
@@ -205,14 +207,14 @@ def test_renewals_keep_a_waiter_from_claiming_and_the_request_is_withdrawn_in_th
 
     world.clock.on_sleep = lambda: None
     assert world.image.requests == ()
-    active.attend(world.draws)
+    active.serve_requests(world.id_source)
     assert world.image.topics == {}
 
 
 def test_a_request_that_is_answered_while_it_is_withdrawn_was_answered(world):
     active = world.controller()
     caller = world.metadata()
-    runner = CommandRunner(caller, world.clock, controller_id="me", draws=world.draws)
+    runner = CommandRunner(caller, world.clock, controller_id="me", id_source=world.id_source)
     # The last look was before the answer; the withdrawal loses its race.
     world.clock.on_sleep = lambda: None
     catch_up, looks = caller.catch_up, count()
@@ -220,7 +222,7 @@ def test_a_request_that_is_answered_while_it_is_withdrawn_was_answered(world):
     def late():
         image = catch_up()
         if next(looks) == 1:
-            active.attend(world.draws)
+            active.serve_requests(world.id_source)
         return image
 
     caller.catch_up = late
@@ -234,7 +236,7 @@ def test_a_waiter_whose_claim_is_taken_over_waits_for_who_has_claimed(world):
     """Between its claim and its first answer another process claims."""
     world.controller("dead")
     metadata = world.metadata()
-    runner = CommandRunner(metadata, world.clock, controller_id="me", draws=world.draws)
+    runner = CommandRunner(metadata, world.clock, controller_id="me", id_source=world.id_source)
     rivals = []
     append = world.log.append
 
@@ -245,7 +247,7 @@ def test_a_waiter_whose_claim_is_taken_over_waits_for_who_has_claimed(world):
         )
         if is_mine and not rivals:
             rivals.append(world.controller("rival"))
-            world.while_waiting(lambda: rivals[0].attend(world.draws))
+            world.while_waiting(lambda: rivals[0].serve_requests(world.id_source))
         return batch
 
     world.log.append = race
@@ -264,9 +266,9 @@ def test_a_zombie_commits_nothing_no_matter_what_it_holds(world):
     before = world.log.end_offset
 
     with pytest.raises(NotControllerError, match="taken over by new in epoch 1"):
-        zombie.answer_requests(world.draws)
+        zombie.answer_requests(world.id_source)
     with pytest.raises(NotControllerError):
-        zombie.attend(world.draws)
+        zombie.serve_requests(world.id_source)
     zombie.resign()
 
     assert world.log.end_offset == before
@@ -276,19 +278,19 @@ def test_a_zombie_commits_nothing_no_matter_what_it_holds(world):
 def test_an_answer_whose_commit_is_unknown_ends_the_term_and_the_next_one_knows(world, fault):
     first = world.controller("first")
     pending(world, create("orders"))
-    first_look = world.draws
+    first_look = world.id_source
     world.log.faults.append(fault)
     with pytest.raises(CommitOutcomeUnknownError):
-        first.attend(first_look)
+        first.serve_requests(first_look)
 
-    world.controller("second").attend(world.draws)
+    world.controller("second").serve_requests(world.id_source)
 
     assert list(world.image.topic_ids) == ["orders"]
     assert [kinds.count("TopicRecord") for kinds in world.kinds()].count(1) == 1
 
 
 def test_a_request_that_breaks_its_decision_is_answered_and_harms_nobody_after_it(world):
-    def broken(image, draws):
+    def broken(image, id_source):
         raise ZeroDivisionError("a bug")
 
     active = world.controller()
@@ -296,7 +298,7 @@ def test_a_request_that_breaks_its_decision_is_answered_and_harms_nobody_after_i
     try:
         pending(world, COMMANDS["broken"].order())
         pending(world, create("orders"))
-        active.attend(world.draws)
+        active.serve_requests(world.id_source)
     finally:
         del COMMANDS["broken"]
 
@@ -316,7 +318,7 @@ def test_a_request_that_is_none_is_refused(world, text):
         lambda image: ControllerResult([AdminRequestRecord(request=text)], None), timeout_ms=1000
     )
 
-    world.controller().attend(world.draws)
+    world.controller().serve_requests(world.id_source)
 
     assert world.image.requests == ()
     assert '"code": 42' in world.log.batches[-1].records[-1].result
@@ -358,7 +360,7 @@ def test_pending_requests_are_in_a_snapshot_and_are_run_from_there(world):
             return [each for each in self.batches if each and each.base_offset >= from_offset]
 
     world.log.__class__ = Tail
-    world.controller().attend(world.draws)
+    world.controller().serve_requests(world.id_source)
 
     assert list(world.metadata().image.topic_ids) == ["first", "second"]
     assert world.metadata().image.requests == ()

@@ -80,7 +80,7 @@ def test_a_pass_takes_back_lost_replicas_that_are_whole(world, is_whole):
 def test_a_standby_says_how_long_it_has_waited(world):
     world.clock.advance(1_000_000)
     active = world.controller()
-    world.clock.on_sleep = lambda: active.attend(world.draws)
+    world.clock.on_sleep = lambda: active.serve_requests(world.id_source)
     started_ms = world.clock.monotonic_ms()
 
     with pytest.raises(NotControllerError) as caught:
@@ -95,12 +95,12 @@ def test_a_standby_says_how_long_it_has_waited(world):
 def test_a_request_that_lay_there_for_longer_than_its_time_is_not_run(world, waited_ms, is_decided):
     world.clock.advance(5000)
     term = world.controller()
-    term.answer_requests(world.draws)
+    term.answer_requests(world.id_source)
     pending(world, create("payments"), timeout_ms=1000)
     world.clock.advance(waited_ms)
     term._metadata.catch_up()
 
-    assert term.answer_requests(world.draws) == 1
+    assert term.answer_requests(world.id_source) == 1
 
     assert ("payments" in world.image.topic_ids) is is_decided
 
@@ -108,12 +108,12 @@ def test_a_request_that_lay_there_for_longer_than_its_time_is_not_run(world, wai
 def test_a_request_of_just_now_is_run_whatever_wall_clocks_say(world):
     world.clock.advance(5000)
     term = world.controller()
-    term.answer_requests(world.draws)
+    term.answer_requests(world.id_source)
     pending(world, create("payments"), timeout_ms=1000)
     world.clock._started_at_ms += 3_600_000
     world.clock.advance(900)
     term._metadata.catch_up()
 
-    assert term.answer_requests(world.draws) == 1
+    assert term.answer_requests(world.id_source) == 1
 
     assert "payments" in world.image.topic_ids

@@ -112,7 +112,7 @@ def test_a_standby_waits_for_the_lease_and_goes_on_from_there(world):
 
 def test_a_standby_of_a_controller_that_lives_stops_after_its_time(world):
     active = world.controller()
-    world.clock.on_sleep = lambda: active.attend(world.draws)
+    world.clock.on_sleep = lambda: active.serve_requests(world.id_source)
 
     with pytest.raises(NotControllerError, match="active controls the cluster in epoch 0"):
         world.loop("standby").run(1_000)
@@ -301,11 +301,11 @@ def test_a_pass_looks_for_a_leader_where_nobody_in_sync_is_left(world):
         ProbeResult(each.broker_id, 56 if each.broker_id == 2 else 0) for each in orders
     ]
 
-    def run_looks(orders):
+    def run_inspections(orders):
         asked.append(sorted(each.address.broker_id for each in orders))
         return [None if each.address.broker_id == 1 else look(each, 12) for each in orders]
 
-    loop._run_looks = run_looks
+    loop._run_inspections = run_inspections
 
     report = loop.run(None)
 
@@ -318,9 +318,9 @@ def test_a_pass_looks_at_no_log_where_all_have_leaders(world):
     commit(world, *snapshot_records(image_of(partition("1 2"), ids="1 2")))
     loop = world.loop("active")
 
-    def run_looks(orders):
+    def run_inspections(orders):
         raise AssertionError(orders)
 
-    loop._run_looks = run_looks
+    loop._run_inspections = run_inspections
 
     assert loop.run(None).passes == 1

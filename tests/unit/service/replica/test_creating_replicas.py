@@ -1,4 +1,4 @@
-"""Making replicas: who is made, what is recorded, and who is made anew."""
+"""Creating replicas: who is made, what is recorded, and who is made anew."""
 
 from dataclasses import replace
 from itertools import count

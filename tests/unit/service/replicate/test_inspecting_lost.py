@@ -5,7 +5,11 @@ from dataclasses import replace
 import pytest
 
 from kafka_on_spark.controller.partitions.partition_change import change_record, lost_change
-from kafka_on_spark.controller.partitions.unassigned_replicas import Making, is_assigned, taken_away
+from kafka_on_spark.controller.partitions.unassigned_replicas import (
+    Incarnation,
+    is_assigned,
+    unassigned_by,
+)
 from kafka_on_spark.controller.verdicts.restoring import WholeReplica, release_former, restore
 from kafka_on_spark.errors import RootFullError
 from kafka_on_spark.ids import LOST, BrokerId
@@ -195,7 +199,7 @@ def test_what_was_found_wrong_is_left_alone_for_a_while(lives, later_ms):
 
 
 def test_a_lost_replicas_table_is_nobodys_only_once_the_new_making_is_in_sync(lives):
-    making = Making(lives.keys[0], uuid_on(3))
+    making = Incarnation(lives.keys[0], uuid_on(3))
     lives.lose(3)
     lives.renew()
     assert is_assigned(lives.metadata.image, making)
@@ -208,7 +212,7 @@ def test_a_lost_replicas_table_is_nobodys_only_once_the_new_making_is_in_sync(li
     assert lives.now.former_uuids == ()
     assert not is_assigned(lives.metadata.image, making)
     batches = lives.log.read(from_offset=before.offset)
-    assert making in {each for each, _ in taken_away(before, batches)}
+    assert making in {each for each, _ in unassigned_by(before, batches)}
 
 
 def test_a_lost_replica_that_a_cleaner_may_remove_is_never_taken_back(lives):

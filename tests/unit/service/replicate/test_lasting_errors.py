@@ -35,7 +35,7 @@ class Reading(Rounds):
             self.metadata,
             self.clock,
             run_probes=self._probes,
-            run_looks=self._looks,
+            run_inspections=self._looks,
             timeout_ms=1000,
         )
 

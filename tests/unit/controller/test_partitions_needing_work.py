@@ -67,7 +67,7 @@ def test_decision_is_the_same_when_all_partitions_are_visited(decide, monkeypatc
     @given(images)
     def check(image):
         with monkeypatch.context() as patch:
-            patch.setattr(MetadataImage, "unsettled_partitions", MetadataImage.partitions)
+            patch.setattr(MetadataImage, "partitions_needing_work", MetadataImage.partitions)
             of_all = decide(image)
 
         assert decide(image) == of_all

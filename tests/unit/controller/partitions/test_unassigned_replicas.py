@@ -5,10 +5,10 @@ from itertools import pairwise
 import pytest
 
 from kafka_on_spark.controller.partitions.unassigned_replicas import (
-    Making,
+    Incarnation,
     is_assigned,
-    taken_away,
-    times_taken_away,
+    times_unassigned,
+    unassigned_by,
 )
 from kafka_on_spark.ids import PartitionKey, TopicId
 from kafka_on_spark.metadata.image import MetadataImage
@@ -29,7 +29,7 @@ SECOND = PartitionKey(TOPIC_ID, 1)
 
 
 def made(broker_id, key=KEY):
-    return Making(key, uuid_on(broker_id))
+    return Incarnation(key, uuid_on(broker_id))
 
 
 def topic(topic_id=TOPIC_ID):
@@ -100,12 +100,12 @@ def batches(commits):
 
 
 @pytest.mark.parametrize("commits, expected", LIVES)
-def test_times_taken_away(commits, expected):
+def test_times_unassigned(commits, expected):
     for cuts in every_way_to_cut(len(commits)):
         pieces = pieces_of(commits, cuts)
-        assert times_taken_away(pieces, EVERYTHING) == expected, cuts
+        assert times_unassigned(pieces, EVERYTHING) == expected, cuts
         for making in EVERYTHING:  # each asked for alone
-            alone = times_taken_away(pieces, frozenset({making}))
+            alone = times_unassigned(pieces, frozenset({making}))
             assert alone == {each: at for each, at in expected.items() if each == making}
 
 
@@ -135,9 +135,9 @@ def test_no_older_piece_of_the_log_is_read_than_it_takes():
             read.append(piece[0].offset)
             yield piece
 
-    assert times_taken_away(pieces(), frozenset({made(1)})) == {made(1): 3}
+    assert times_unassigned(pieces(), frozenset({made(1)})) == {made(1): 3}
     assert read == [3]
-    assert times_taken_away(pieces(), frozenset({made(1), made(4)})) == {made(1): 3}
+    assert times_unassigned(pieces(), frozenset({made(1), made(4)})) == {made(1): 3}
     assert read == [3, 3, 2, 0]
 
 
@@ -146,7 +146,7 @@ def test_who_sees_it_happen_learns_the_same_wherever_it_begins(commits, expected
     everything = list(batches(commits))
     for middle in range(len(everything) + 1):
         image = MetadataImage().replay(*everything[:middle])
-        seen = dict(taken_away(image, everything[middle:]))
+        seen = dict(unassigned_by(image, everything[middle:]))
         assert seen == {making: at for making, at in expected.items() if at > middle}
     assert not any(is_assigned(image, making) for making in expected)
 
