@@ -5,7 +5,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from kafka_on_spark.cli.call.dry_run_cluster import DryRunCluster, DryRunEnd
+from kafka_on_spark.cli.call.dry_run_cluster import DryRun, DryRunEnd
 from kafka_on_spark.cli.call.options import moment, pairs
 from kafka_on_spark.cli.call.output import Output, confirm, plural, say, write_json, write_table
 from kafka_on_spark.cli.logs.record_rows import RECORD_COLUMNS, decided_rows
@@ -23,11 +23,11 @@ class Session:
     """One call of the command line.
 
     Attributes:
-        cluster: The open cluster; for a dry run, its DryRunCluster.
+        cluster: The open cluster; for a dry run, the cluster that decides only.
         options: Credentials of all roots.
         output: How the answer is written.
         is_yes: A change that can't be undone is made without a question.
-        dry_run: The same as `cluster` for a dry run; else None.
+        dry_run: What `cluster` belongs to, if this is a dry run; else None.
         is_past: The cluster was opened as of a past moment, with --as-of.
     """
 
@@ -35,7 +35,7 @@ class Session:
     options: StorageOptions
     output: Output
     is_yes: bool = False
-    dry_run: DryRunCluster | None = None
+    dry_run: DryRun | None = None
     is_past: bool = False
 
     def confirm(self, deed: str, *changes: Change) -> None:
@@ -54,10 +54,10 @@ class Session:
 
     def _decide(self, changes: Iterable[Change]) -> None:
         """Decide each change on the cluster as it is; a refused change raises."""
-        dry_run = self.dry_run or DryRunCluster.of(self.cluster)
+        dry_run = self.dry_run or DryRun(self.cluster)
         for change in changes:
             with suppress(DryRunEnd):
-                change(dry_run)
+                change(dry_run.cluster)
 
     def do(self, change: Callable[[], T]) -> T | None:
         """Make a change and return its answer; a dry run only decides it, and returns None."""
@@ -107,13 +107,13 @@ def opened(
         InvalidRequestError: A storage option is not NAME=VALUE, or `as_of` is no moment of it.
     """
     options = pairs(storage_option, "--storage-option")
-    kind = DryRunCluster if dry_run else Cluster
-    with kind.open(cluster, as_of=moment(as_of), storage_options=options) as handle:
+    with Cluster.open(cluster, as_of=moment(as_of), storage_options=options) as handle:
+        decided = DryRun(handle) if dry_run else None
         yield Session(
-            cluster=handle,
+            cluster=handle if decided is None else decided.cluster,
             options=StorageOptions(options),
             output=output,
             is_yes=yes,
-            dry_run=handle if isinstance(handle, DryRunCluster) else None,
+            dry_run=decided,
             is_past=as_of is not None,
         )

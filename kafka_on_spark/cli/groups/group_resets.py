@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from kafka_on_spark.cli.call.dry_run_cluster import DryRunCluster
+from kafka_on_spark.cli.call.dry_run_cluster import DryRun
 from kafka_on_spark.cli.call.output import Output, note, say, write_json, write_table
 from kafka_on_spark.cli.call.session import Session
 from kafka_on_spark.cli.kafka.kafka_files import (
@@ -146,8 +146,10 @@ def _export(resets: Mapping[str, Sequence[Reset]], given: Mapping[str, Any]) -> 
 
 
 def _dry_run_of(session: Session) -> Session:
-    dry_run = session.dry_run or DryRunCluster.of(session.cluster)
-    return Session(cluster=dry_run, options=session.options, output=session.output, dry_run=dry_run)
+    dry_run = session.dry_run or DryRun(session.cluster)
+    return Session(
+        cluster=dry_run.cluster, options=session.options, output=session.output, dry_run=dry_run
+    )
 
 
 def _set_offsets(group: str, resets: Sequence[Reset], cluster: Any) -> None:

@@ -50,7 +50,7 @@ from kafka_on_spark.service.append.waiting.append_watch import (
     Wait,
     wait_of,
 )
-from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 
 PAUSE_MS_MIN: Final = 10.0
@@ -112,7 +112,7 @@ class Appender:
 
     def __init__(
         self,
-        metadata: MetadataService,
+        metadata: MetadataDecider,
         replicas: ReplicaStore,
         segments: SegmentStore,
         clock: Clock,

@@ -10,13 +10,13 @@ from kafka_on_spark.log.producer_state import producer_fenced, writer_fenced
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ProducerRecord
 from kafka_on_spark.service.append.plan.stage_plan import ProducerRun
-from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 
 
 class ProducerRuns:
     """The runs that one process has begun."""
 
-    def __init__(self, metadata: MetadataService, *, timeout_ms: int) -> None:
+    def __init__(self, metadata: MetadataDecider, *, timeout_ms: int) -> None:
         self._metadata = metadata
         self._timeout_ms = timeout_ms
         self._mine: dict[str, ProducerEpoch] = {}

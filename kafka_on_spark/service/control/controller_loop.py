@@ -36,7 +36,7 @@ from kafka_on_spark.service.control.probes import (
 )
 from kafka_on_spark.service.control.removing_replicas import CheckControls
 from kafka_on_spark.service.control.term import LeaseWatch, Term
-from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.replica.creating_replicas import renew_lost
 from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
 
@@ -101,7 +101,7 @@ class ControllerLoop:
 
     def __init__(
         self,
-        metadata: MetadataService,
+        metadata: MetadataDecider,
         clock: Clock,
         *,
         controller_id: str,

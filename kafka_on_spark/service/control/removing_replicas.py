@@ -26,7 +26,7 @@ from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey, TopicId
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
-from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.metadata.metadata_roles import MetadataLogReader
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class Cleaner:
 
     def __init__(
         self,
-        metadata: MetadataService,
+        metadata: MetadataLogReader,
         clock: Clock,
         *,
         run_lists: RunLists,

@@ -17,7 +17,7 @@ from kafka_on_spark.ids import ControllerEpoch
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.records import Record
 from kafka_on_spark.ports import Clock
-from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Term:
 
     def __init__(
         self,
-        metadata: MetadataService,
+        metadata: MetadataDecider,
         clock: Clock,
         *,
         controller_id: str,
@@ -69,7 +69,7 @@ class Term:
     @classmethod
     def claim(
         cls,
-        metadata: MetadataService,
+        metadata: MetadataDecider,
         clock: Clock,
         *,
         controller_id: str,
@@ -100,7 +100,7 @@ class Term:
 
         Raises:
             NotControllerError: Another controller has claimed; nothing is committed.
-            And as MetadataService.submit.
+            And as MetadataDecider.submit.
         """
         decided: list[tuple[MetadataImage, Sequence[Record]]] = []
 

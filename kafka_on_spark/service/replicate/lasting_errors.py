@@ -30,7 +30,7 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.control.inspecting_leaderless import InspectionOrder, RunInspections
 from kafka_on_spark.service.control.probes import RunProbes, probe_orders
-from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.replica.addresses import address_of
 
 log = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class LastingErrors:
 
     def __init__(
         self,
-        metadata: MetadataService,
+        metadata: MetadataDecider,
         clock: Clock,
         *,
         run_probes: RunProbes,
@@ -109,7 +109,7 @@ class LastingErrors:
         Raises:
             InconsistentClusterError: No member of an ISR is without a fence above the newest
                 metadata: the metadata log went back.
-            And as `MetadataService.submit`.
+            And as `MetadataDecider.submit`.
         """
         lasting = self._lasting()
         if not lasting:

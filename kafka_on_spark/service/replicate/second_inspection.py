@@ -18,7 +18,7 @@ from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock, ReplicaAddress
-from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.replica.addresses import address_of
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
 from kafka_on_spark.service.replicate.fetching.fetch_reports import is_evidence, merge_reports
@@ -57,22 +57,19 @@ class SecondInspections:
     """The findings of one process. Threads may share it.
 
     `run` makes fetches in this process. `lasting` is told of each look, and decides with the second
-    looks what is set aside for errors that last. `may_report`: what is found may be committed;
-    whoever looks at the past finds nothing about now.
+    looks what is set aside for errors that last.
     """
 
     def __init__(
         self,
-        metadata: MetadataService,
+        metadata: MetadataDecider,
         clock: Clock,
         *,
         run: RunFetches,
         timeout_ms: int,
         lasting: LastingErrors | None = None,
-        may_report: bool = True,
     ) -> None:
         self._lasting = lasting
-        self._may_report = may_report
         self._metadata = metadata
         self._clock = clock
         self._run = run
@@ -103,7 +100,7 @@ class SecondInspections:
 
     def note_one(self, finding: Finding) -> None:
         """Take note of one finding; the first look at it counts."""
-        if not self._may_report or not is_assigned(self._metadata.image, finding):
+        if not is_assigned(self._metadata.image, finding):
             return
         with self._lock:
             self._found.setdefault(finding, _Found(self._clock.monotonic_ms()))
@@ -120,7 +117,7 @@ class SecondInspections:
         """Wait for the second looks that are due by `deadline_ms` (monotonic; None: for all), and
         have them made by `run`, or in this process; return how many ISRs changed.
 
-        Raises: as `MetadataService.conclude`. The findings stay.
+        Raises: as `MetadataDecider.conclude`. The findings stay.
         """
         changes = 0
         while (wait_ms := self._due_in_ms()) is not None:
@@ -142,7 +139,7 @@ class SecondInspections:
         """Have the second looks that are due made by `run`, or in this process; commit what is bad
         again, and return how many ISRs changed.
 
-        Raises: as `MetadataService.conclude`. The findings stay.
+        Raises: as `MetadataDecider.conclude`. The findings stay.
         """
         due = self._take_due()
         if not due:

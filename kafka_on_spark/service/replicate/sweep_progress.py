@@ -53,12 +53,12 @@ class SweepProgress:
         hints: SweepHints,
         *,
         random_below: Callable[[int], int],
-        is_rehearsed: bool = False,
+        is_dry_run: bool = False,
     ) -> None:
         self._clock = clock
         self._hints = hints
         self._random_below = random_below
-        self._is_rehearsed = is_rehearsed
+        self._is_dry_run = is_dry_run
         self._lock = threading.Lock()
         self._courses: OrderedDict[Scope, SweepCourse] = OrderedDict()
         self._written_at_ms: int | None = None
@@ -112,7 +112,7 @@ class SweepProgress:
             self._courses.move_to_end(scope)
             if len(self._courses) > SCOPES_MAX:
                 self._courses.popitem(last=False)
-            if scope is not None or self._is_rehearsed or not self._is_hint_due(turn):
+            if scope is not None or self._is_dry_run or not self._is_hint_due(turn):
                 return
             self._written_at_ms = turn.course.at_ms
         try:

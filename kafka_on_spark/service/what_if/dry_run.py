@@ -1,7 +1,7 @@
-"""A cluster for a rehearsal: what is decided takes effect in memory, and nowhere else.
+"""A dry run: decisions take effect on an image and on tables in memory, and nowhere else.
 
-Apart from the metadata service and the replicas, which it stands in for: whoever decides in steps,
-each on what the one before led to, does so here by the same functions, and nothing is committed.
+The controller and rounds decide in steps, each step on what the one before led to. Here they do so
+by the same functions, and nothing is committed: no class here has a way to the metadata log.
 """
 
 import threading
@@ -9,50 +9,60 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.controller.verdicts.conclusion import conclude
 from kafka_on_spark.errors import CommitConflictError
 from kafka_on_spark.ids import ControllerEpoch, LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Record, Stamp
-from kafka_on_spark.ports import NO_LOCK, CommitLock, ReplicaAddress, ReplicaLog, ReplicaStore
-from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from kafka_on_spark.service.what_if.read_only_log import ReadOnlyLog
+from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaLog, ReplicaStore
 
 T = TypeVar("T")
 
 
-class RehearsedMetadata(MetadataService):
-    """The metadata of `now`, and what is decided on it from then on.
+class DryRunMetadata:
+    """A MetadataDecider that begins with `image`, and whose decisions change its own image alone.
 
-    A lease that somebody holds is taken for resigned: the question is what a controller would do.
+    A lease that a controller holds counts as resigned: the question is what a controller would do.
 
     Attributes:
         decided: The records that would be committed, without claims and resignations.
     """
 
-    def __init__(self, now: MetadataService) -> None:
-        super().__init__(ReadOnlyLog(now._log), now._clock, random=now._random)
-        image = now.catch_up()
+    def __init__(self, image: MetadataImage, clock: Clock) -> None:
         if image.controller is not None:
             image = replace(image, controller=replace(image.controller, controller_id=None))
         self._image = image
+        self._clock = clock
         self.decided: list[Record] = []
 
-    def catch_up(self) -> MetadataImage:
-        """Return the image: nobody else takes part in a rehearsal."""
+    @property
+    def image(self) -> MetadataImage:
+        """The image that the decisions so far have led to."""
         return self._image
 
-    def _submit(
+    def catch_up(self) -> MetadataImage:
+        """Return the image: no other process takes part in a dry run."""
+        return self._image
+
+    def submit(
         self,
-        decide: Callable[[MetadataImage, CommitLock], ControllerResult[T]],
+        decide: Callable[[MetadataImage], ControllerResult[T]],
+        *,
         timeout_ms: int,
-        controller: tuple[str, ControllerEpoch] | None,
-        encoded_reports: Callable[[], bytes] | None,
+        controller: tuple[str, ControllerEpoch] | None = None,
     ) -> T:
-        """Have what is submitted or concluded take effect on this image alone."""
-        result = decide(self._image, NO_LOCK)
+        """Have what `decide` says of the image take effect on it; return its response."""
+        return self._take_effect(decide(self._image))
+
+    def conclude(self, reports: Sequence[PartitionReport], *, timeout_ms: int) -> int:
+        """Have what `reports` lead to take effect on the image; return how many ISRs change."""
+        return self._take_effect(conclude(self._image, reports))
+
+    def _take_effect(self, result: ControllerResult[T]) -> T:
         if result.records:
             batch = MetadataBatch(
                 base_offset=Offset(self._image.offset),
@@ -65,14 +75,11 @@ class RehearsedMetadata(MetadataService):
             )
         return result.response
 
-    def maintain(self) -> None:
-        """Nothing is due."""
 
-
-class RehearsedReplicas:
+class DryRunReplicas:
     """A ReplicaStore that reads tables as they are, and commits to them in memory.
 
-    Threads may share it: those of one rehearsal see each other's commits, as they would in earnest.
+    Threads may share it: those of one dry run see each other's commits, as in a real round.
     """
 
     def __init__(self, replicas: ReplicaStore) -> None:
@@ -82,24 +89,24 @@ class RehearsedReplicas:
 
     def open(self, address: ReplicaAddress) -> ReplicaLog:
         """Return the log at `address`; nothing is read yet."""
-        return _RehearsedLog(self, address)
+        return _DryRunLog(self, address)
 
     def open_uncached(self, address: ReplicaAddress) -> ReplicaLog:
-        """Return the log at `address`, opened anew unless this rehearsal has changed it."""
+        """Return the log at `address`, uncached unless this dry run has changed it."""
         with self._lock:
             is_known = address in self._states
         if not is_known:
             self._replicas.open_uncached(address)
-        return _RehearsedLog(self, address)
+        return _DryRunLog(self, address)
 
     def create(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
-        """Have an empty log at `address`, as one that was never made would be."""
+        """Have an empty log at `address`, as a new replica would be."""
         with self._lock:
             state = ReplicaState(identity=address.identity, leader_epoch=leader_epoch)
             self._states[address] = state
 
     def load(self, address: ReplicaAddress) -> ReplicaState:
-        """Return a log's newest state, of this rehearsal if it has changed it.
+        """Return a log's newest state, with what this dry run has changed.
 
         Raises:
             As ReplicaLog.load.
@@ -111,10 +118,10 @@ class RehearsedReplicas:
     def commit(
         self, address: ReplicaAddress, state: ReplicaState, change: LogChange
     ) -> ReplicaState:
-        """Return what `change` leads to, and have it so from now on.
+        """Return what `change` leads to, which holds from now on in this dry run.
 
         Raises:
-            CommitConflictError: Another of this rehearsal has changed it since `state`.
+            CommitConflictError: Another thread of this dry run has changed it since `state`.
         """
         with self._lock:
             known = self._states.get(address)
@@ -124,8 +131,8 @@ class RehearsedReplicas:
             return after
 
 
-class _RehearsedLog:
-    def __init__(self, replicas: RehearsedReplicas, address: ReplicaAddress) -> None:
+class _DryRunLog:
+    def __init__(self, replicas: DryRunReplicas, address: ReplicaAddress) -> None:
         self._replicas = replicas
         self._address = address
 
@@ -139,8 +146,8 @@ class _RehearsedLog:
         """Nothing is due."""
 
 
-class RehearsedSegments:
-    """A SegmentStore that copies nothing, and takes every source for sound."""
+class DryRunSegments:
+    """A SegmentStore that copies nothing, and assumes that every source is undamaged."""
 
     def copy(
         self,
@@ -149,7 +156,7 @@ class RehearsedSegments:
         segments: Sequence[Segment],
         names: Sequence[str] | None = None,
     ) -> None:
-        """Do nothing: what would be copied is what would be committed."""
+        """Do nothing: what is counted as copied is what the table would name."""
 
     def check(self, address: ReplicaAddress, segment: Segment) -> None:
-        """Do nothing: every source is taken for sound."""
+        """Do nothing: every source is assumed to be undamaged."""

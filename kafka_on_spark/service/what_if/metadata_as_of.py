@@ -1,72 +1,55 @@
-"""A cluster's metadata as it was: one image that does not move, and that nobody can change.
+"""A cluster's metadata as of a moment: one image that does not change, and its history.
 
-Apart from the metadata service, which it stands in for: all that asks it gets the past, and all
-that would commit is refused.
+Apart from the metadata service, which it does not extend: it has no method that commits.
 """
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Final, NoReturn, TypeVar
+from typing import Final
 
-from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.ids import ControllerEpoch, Offset
+from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import MetadataBatch
-from kafka_on_spark.ports import CommitLock
-from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from kafka_on_spark.service.what_if.read_only_log import ReadOnlyLog
-
-T = TypeVar("T")
+from kafka_on_spark.service.metadata.metadata_roles import MetadataHistory, MetadataLogReader
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class PastMetadata(MetadataService):
-    """The metadata as of `image`. `now` is the service of what it has become since."""
+class MetadataAsOf:
+    """The metadata as of `image`, a MetadataHistory. `now` reads what it has become since."""
 
-    def __init__(self, now: MetadataService, image: MetadataImage) -> None:
-        log = ReadOnlyLog(now._log)
-        super().__init__(log, now._clock, random=now._random, table=now.table)
-        self.now = now
+    def __init__(self, now: MetadataHistory, image: MetadataImage) -> None:
+        self._now = now
         self._image = image
 
-    def catch_up(self) -> MetadataImage:
-        """Return the image: what was does not change."""
+    @property
+    def image(self) -> MetadataImage:
+        """The image as of the moment."""
         return self._image
 
-    def _submit(
-        self,
-        decide: Callable[[MetadataImage, CommitLock], ControllerResult[T]],
-        timeout_ms: int,
-        controller: tuple[str, ControllerEpoch] | None,
-        encoded_reports: Callable[[], bytes] | None,
-    ) -> NoReturn:
-        """Refuse what is submitted or concluded.
-
-        Raises:
-            InvalidRequestError: Always.
-        """
-        raise refusal("change it", self._image)
-
-    def maintain(self) -> None:
-        """Nothing is due."""
+    def catch_up(self) -> MetadataImage:
+        """Return the image: the past does not change."""
+        return self._image
 
     def history(self, *, to_offset: Offset | None = None) -> list[MetadataBatch]:
-        """Return every batch up to then, oldest first."""
+        """Return every batch up to the moment, oldest first."""
         end = self._image.offset if to_offset is None else min(to_offset, self._image.offset)
-        return self.now.history(to_offset=Offset(end))
+        return self._now.history(to_offset=Offset(end))
+
+    def image_now(self) -> MetadataImage:
+        """Return the newest image: records of the past are read from the replicas of now."""
+        return self._now.catch_up()
 
 
 def refusal(what: str, image: MetadataImage) -> InvalidRequestError:
-    """Return the error for `what` can't be done to a cluster of the past."""
+    """Return the error for `what`, which can't be done to a cluster as of a moment."""
     return InvalidRequestError(
         f"can't {what}: the cluster was opened as it was at metadata offset {image.offset}"
         f" ({_moment(image.time_ms)}), and the past is read-only; open it without as_of"
     )
 
 
-def go_back(now: MetadataService, as_of: object, *, now_ms: int) -> PastMetadata:
+def metadata_as_of(now: MetadataLogReader, as_of: object, *, now_ms: int) -> MetadataAsOf:
     """Return the metadata as of a moment, or of a metadata offset.
 
     An offset is exclusive, as `image.offset` is; one in the middle of a decision is before it.
@@ -81,10 +64,10 @@ def go_back(now: MetadataService, as_of: object, *, now_ms: int) -> PastMetadata
             f"as_of can't be {as_of}: the cluster was made at {_moment(first.stamp.time_ms)}, by"
             f" the decision that ends at metadata offset {first.end_offset}; name a later one"
         )
-    return PastMetadata(now, image)
+    return MetadataAsOf(now, image)
 
 
-def _offset_of(now: MetadataService, as_of: object, now_ms: int) -> Offset:
+def _offset_of(now: MetadataLogReader, as_of: object, now_ms: int) -> Offset:
     end = now.catch_up().offset
     if isinstance(as_of, datetime):
         offset = _at(now, as_of, now_ms)
@@ -101,7 +84,7 @@ def _offset_of(now: MetadataService, as_of: object, now_ms: int) -> Offset:
     return offset
 
 
-def _at(now: MetadataService, moment: datetime, now_ms: int) -> Offset:
+def _at(now: MetadataLogReader, moment: datetime, now_ms: int) -> Offset:
     if moment.tzinfo is None:
         raise InvalidRequestError(
             f"as_of can't be {moment}: it has no time zone; give one, as in datetime.now(UTC)"

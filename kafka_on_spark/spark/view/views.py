@@ -10,7 +10,7 @@ import atexit
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import reduce
@@ -29,7 +29,8 @@ from kafka_on_spark.service.read.view_plan import (
 )
 from kafka_on_spark.spark.run.task_runner import check_session
 from kafka_on_spark.spark.view.hadoop import check_files, reader_settings
-from kafka_on_spark.spark.wiring.services import THREADS, Services
+from kafka_on_spark.spark.wiring.read_services import ReadServices
+from kafka_on_spark.spark.wiring.services import THREADS
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.replicas.reader import CREATE_TIME, LOG_APPEND_TIME
 from kafka_on_spark.storage.replicas.view_table import (
@@ -50,18 +51,10 @@ _OPTIONS: Final = {
 }
 
 
-PlanReads = Callable[
-    [Mapping[int, int] | None, Mapping[int, int] | None],
-    Sequence[ReadOrder],
-]
-"""Plans the reads between offsets by partition, at the newest image."""
-
-
 def open_view(
-    services: Services,
+    services: ReadServices,
     metadata_root: str,
     topic: str,
-    plan_reads: PlanReads,
     *,
     name: object,
     start: Mapping[int, int] | datetime | None,
@@ -72,10 +65,12 @@ def open_view(
 
     Raises: as there.
     """
-    orders = plan_reads(
-        None if isinstance(start, datetime) else start, None if isinstance(end, datetime) else end
+    orders = services.plan_reads(
+        topic,
+        None if isinstance(start, datetime) else start,
+        None if isinstance(end, datetime) else end,
     )
-    spark = check_view_session(getattr(services.runner, "session", None), name)
+    spark = check_view_session(services.spark, name)
     times = time_range(start, end)
     find_size = size_finder(services.options)
 

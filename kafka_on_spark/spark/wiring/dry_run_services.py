@@ -1,4 +1,4 @@
-"""A round of replication that is rehearsed: wired as one in earnest, it changes nothing."""
+"""A dry run of a replication round: it reads tables as a real round does, and changes nothing."""
 
 import random
 from collections.abc import Sequence
@@ -12,19 +12,19 @@ from kafka_on_spark.service.replicate.replication_round import ReplicationRound
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from kafka_on_spark.service.what_if.dry_run import (
-    RehearsedMetadata,
-    RehearsedReplicas,
-    RehearsedSegments,
+    DryRunMetadata,
+    DryRunReplicas,
+    DryRunSegments,
 )
 from kafka_on_spark.spark.wiring.services import Services, new_uuid
 
 
-def rehearsed_round(services: Services, rehearsed: RehearsedMetadata) -> ReplicationRound:
-    """Return what plans and concludes rounds that change nothing but `rehearsed`.
+def dry_run_round(services: Services, metadata: DryRunMetadata) -> ReplicationRound:
+    """Return what plans and concludes rounds that change `metadata` and nothing else.
 
-    Tables are read, in threads of this process; nothing is copied.
+    Tables are read in threads of this process. Nothing is copied.
     """
-    replicas, segments = RehearsedReplicas(services.replicas), RehearsedSegments()
+    replicas, segments = DryRunReplicas(services.replicas), DryRunSegments()
     clock, timeout_ms = services.clock, services.timeout_ms
 
     def run(orders: Sequence[FetchOrder]) -> list[FetchResult]:
@@ -35,16 +35,16 @@ def rehearsed_round(services: Services, rehearsed: RehearsedMetadata) -> Replica
         return [list(islice(results, len(orders))) for orders in looks]
 
     return ReplicationRound(
-        rehearsed,
+        metadata,
         clock,
         sweep=SweepProgress(
-            clock, services.sweep_hints, random_below=random.randrange, is_rehearsed=True
+            clock, services.sweep_hints, random_below=random.randrange, is_dry_run=True
         ),
         run_fetches=run,
         run_inspections=look,
         run_creations=lambda orders: [create_replica(each, replicas) for each in orders],
         new_uuid=new_uuid,
         timeout_ms=timeout_ms,
-        looks=SecondInspections(rehearsed, clock, run=run, timeout_ms=timeout_ms),
+        looks=SecondInspections(metadata, clock, run=run, timeout_ms=timeout_ms),
         pace=FetchPace(clock, random=random.random),
     )

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import uuid4
 
 from kafka_on_spark.config import check_settings
-from kafka_on_spark.controller.commands.commands import IdSource
+from kafka_on_spark.controller.commands.commands import Command, IdSource
 from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaInspection
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import ReplicaAddress, TaskRunner
 from kafka_on_spark.service.append.append_service import AppendService
@@ -37,6 +38,7 @@ from kafka_on_spark.service.control.removing_replicas import (
 )
 from kafka_on_spark.service.describe.sizes import MoveProgress, move_progress, partition_sizes
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.read.reading import ReadOrder, plan_reads
 from kafka_on_spark.service.replica.addresses import address_of
 from kafka_on_spark.service.replica.creating_replicas import CreateReplicaOrder, CreateReplicaResult
 from kafka_on_spark.service.replica.log_starts import plan_log_starts
@@ -52,10 +54,7 @@ from kafka_on_spark.service.replicate.partition_inspection import PartitionFetch
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
-from kafka_on_spark.service.what_if.dry_run import (
-    RehearsedMetadata,
-)
-from kafka_on_spark.service.what_if.metadata_as_of import go_back
+from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
 from kafka_on_spark.spark.run.opening import Awaits, open_metadata, replica_store
 from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunner
 from kafka_on_spark.spark.run.tasks import (
@@ -124,6 +123,7 @@ class Services:
         clock: The system's.
         producers: Runs of producers that this process has begun.
         metadata: The image, and commits to it.
+        spark: The session that tasks run on and that scans views; None: there is none.
         replicas: Open replicas of this process.
         appends: Plans appends, and commits what was staged.
         cleaner: Removes tables of replicas that are nobody's any more.
@@ -140,6 +140,7 @@ class Services:
     clock: SystemClock
     producers: ProducerRuns
     metadata: MetadataService
+    spark: "SparkSession | None"
     replicas: DeltaReplicaStore
     runner: TaskRunner
     controller_id: str
@@ -159,14 +160,13 @@ class Services:
         metadata_root: str,
         options: StorageOptions,
         spark: "SparkSession | None",
-        as_of: object = None,
         awaits: Awaits = Awaits.NOTHING,
     ) -> "Services":
-        """Return the services of the cluster at `metadata_root`; as it was, with `as_of`.
+        """Return the services of the cluster at `metadata_root`.
 
         Raises:
             ClusterNotFoundError: There is none.
-            InvalidRequestError: `spark` is a Spark Connect session, or `as_of` names no past.
+            InvalidRequestError: `spark` is a Spark Connect session.
         """
         tasks = DaemonThreads(THREADS, "task")
         partitions = DaemonThreads(THREADS, "partition")
@@ -181,8 +181,6 @@ class Services:
             awaits=awaits,
         )
         clock = SystemClock()
-        if as_of is not None:
-            metadata = go_back(metadata, as_of, now_ms=clock.now_ms())
         timeout_ms = metadata.image.settings().integer("delivery.timeout.ms")
         producers = ProducerRuns(metadata, timeout_ms=timeout_ms)
         replicas = replica_store(options)
@@ -190,7 +188,6 @@ class Services:
         looks = SecondInspections(
             metadata,
             clock,
-            may_report=as_of is None,
             run=lambda orders: list(
                 fetches.map(lambda order: fetch(order, replicas, segments, clock), orders)
             ),
@@ -218,6 +215,7 @@ class Services:
             clock=clock,
             producers=producers,
             metadata=metadata,
+            spark=spark,
             replicas=replicas,
             runner=runner,
             controller_id=f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}",
@@ -280,20 +278,47 @@ class Services:
             call=check_settings(configs or {}, topic_only=False),
         )
 
-    def controller_loop(self, rehearsed: RehearsedMetadata | None = None) -> ControllerLoop:
-        """Return a controllership that has not begun; `rehearsed`: that changes nothing but it."""
+    def controller_loop(self, dry_run: DryRunMetadata | None = None) -> ControllerLoop:
+        """Return a controllership that has not begun; with `dry_run` it changes nothing else."""
         return ControllerLoop(
-            rehearsed or self.metadata,
+            dry_run or self.metadata,
             self.clock,
             controller_id=self.controller_id,
             run_probes=self._run_probes,
             run_inspections=self._run_inspections,
             id_source=ID_SOURCE,
             timeout_ms=self.timeout_ms,
-            lost_inspector=self.lost_inspector if rehearsed is None else None,
-            clean=self.cleaner.clean if rehearsed is None else None,
-            run_commands=self._run_commands if rehearsed is None else lambda orders: [],
+            lost_inspector=self.lost_inspector if dry_run is None else None,
+            clean=self.cleaner.clean if dry_run is None else None,
+            run_commands=self._run_commands if dry_run is None else lambda orders: [],
         )
+
+    @property
+    def table(self) -> str:
+        """URL of the metadata log, a Delta table."""
+        return self.metadata.table
+
+    def run_command(self, command: Command[T], **arguments: object) -> T:
+        """Have a command decided and committed, here or by the controller of the cluster.
+
+        Raises: as `CommandRunner.run`.
+        """
+        return self.commands().run(command.order(**arguments), timeout_ms=self.timeout_ms)
+
+    def plan_reads(
+        self, topic: str, start: Mapping[int, int] | None, end: Mapping[int, int] | None
+    ) -> list[ReadOrder]:
+        """Return one order a partition that has committed records between `start` and `end`.
+
+        Raises: as `plan_reads`.
+        """
+        return plan_reads(self.metadata.catch_up(), topic, start, end)
+
+    def note_unread(
+        self, address: ReplicaAddress, segment: Segment | None, error: KafkaOnSparkError
+    ) -> None:
+        """Take note of a replica that a read could not read."""
+        self.looks.note_unread(address, segment, error)
 
     def commands(self) -> CommandRunner:
         """Return what runs one-shot commands."""

@@ -82,7 +82,7 @@ def test_a_leader_that_was_not_told_of_a_new_log_start_learns_it_by_the_next_fet
     number = number_with_records(cluster)
     cluster.append("orders", records(b"d"))
     key = PartitionKey(cluster.image.topic("orders").topic_id, number)
-    cluster._command(DELETE_RECORDS, offsets={key: 3})  # and the process dies
+    cluster._services.run_command(DELETE_RECORDS, offsets={key: 3})  # and the process dies
     assert values_of(cluster, "orders") == [b"d"]
 
     cluster.replicate(is_sweep=True)

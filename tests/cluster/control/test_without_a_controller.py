@@ -15,9 +15,9 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import InvalidConfigError, RequestTimedOutError
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.service.what_if.dry_run import RehearsedMetadata
+from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
 from kafka_on_spark.spark.run import tasks
-from kafka_on_spark.spark.wiring.dry_run_services import rehearsed_round
+from kafka_on_spark.spark.wiring.dry_run_services import dry_run_round
 from kafka_on_spark.storage.calls.deadlines import within
 from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
 
@@ -224,7 +224,9 @@ def test_who_does_not_append_decides_nothing(disks, cluster, what):
         assert values_of(cluster, "orders") == [b"a", b"a"]
     elif what == "dry run":
         services = cluster._services
-        rehearsed_round(services, RehearsedMetadata(services.metadata)).run(is_sweep=True)
+        dry_run_round(services, DryRunMetadata(services.metadata.catch_up(), services.clock)).run(
+            is_sweep=True
+        )
     else:
         with Cluster.open(disks.metadata_root, as_of=before) as past:
             assert values_of(past, "orders") == [b"a", b"a"]

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from kafka_on_spark.service.replicate import sweep_progress
-from kafka_on_spark.service.what_if.dry_run import RehearsedMetadata
-from kafka_on_spark.spark.wiring.dry_run_services import rehearsed_round
+from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
+from kafka_on_spark.spark.wiring.dry_run_services import dry_run_round
 from kafka_on_spark.storage.metadata.sweep_hint import NAME
 from tests.cluster.disks import new_disks, partition_of
 from tests.fakes import FakeClock
@@ -238,7 +238,9 @@ def test_a_dry_run_leaves_no_hint(disks):
 
     services = disks.cluster._services
 
-    rehearsed_round(services, RehearsedMetadata(services.metadata)).run(is_sweep=True)
+    dry_run_round(services, DryRunMetadata(services.metadata.catch_up(), services.clock)).run(
+        is_sweep=True
+    )
 
     assert hint.read_bytes() == before
 

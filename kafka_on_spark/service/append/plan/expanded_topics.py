@@ -28,7 +28,7 @@ from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaStore, SegmentStore
 from kafka_on_spark.service.append.plan.stage_plan import ProducerRun, StageOrder
-from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.metadata.metadata_roles import MetadataReader
 from kafka_on_spark.service.replica.addresses import address_of
 from kafka_on_spark.service.replica.replica_operations import begin_leadership, commit_decided
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, fetch
@@ -51,7 +51,7 @@ class ExpandedTopics:
 
     def __init__(
         self,
-        metadata: MetadataService,
+        metadata: MetadataReader,
         replicas: ReplicaStore,
         segments: SegmentStore,
         clock: Clock,

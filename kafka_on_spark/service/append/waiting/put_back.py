@@ -12,7 +12,7 @@ from kafka_on_spark.controller.commands.small_pass import SESSIONS_UNDISPUTED, p
 from kafka_on_spark.ids import BrokerId, PartitionEpoch, PartitionKey
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock
-from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.metadata.metadata_roles import MetadataLogReader
 
 Waits = Mapping[PartitionKey, PartitionRegistration]
 Replica = tuple[PartitionKey, BrokerId]
@@ -30,7 +30,7 @@ class _LookedUp:
 class PutBackReplicas:
     """What one append knows of the members of the ISRs that it waits for."""
 
-    def __init__(self, metadata: MetadataService, clock: Clock) -> None:
+    def __init__(self, metadata: MetadataLogReader, clock: Clock) -> None:
         self._metadata = metadata
         self._clock = clock
         self._known: dict[Replica, _LookedUp] = {}

@@ -8,7 +8,7 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import ConfigRecord
-from kafka_on_spark.service.what_if.metadata_as_of import EPOCH, go_back
+from kafka_on_spark.service.what_if.metadata_as_of import EPOCH, metadata_as_of
 from tests.unit.service.controlled import World
 
 SECOND_MS = 1000
@@ -34,7 +34,7 @@ def world():
 def back(world, as_of, now_ms=None):
     """Return the minimum in sync as it was, and where the metadata log ended."""
     now = world.metadata()
-    past = go_back(now, as_of, now_ms=world.clock.now_ms() if now_ms is None else now_ms)
+    past = metadata_as_of(now, as_of, now_ms=world.clock.now_ms() if now_ms is None else now_ms)
     assert past.catch_up() is past.image
     return past.image.configs.get("min.insync.replicas"), past.image.offset
 
@@ -91,11 +91,11 @@ def test_a_moment_without_a_time_zone_is_refused(world):
 
 
 def test_the_history_of_the_past_ends_with_it(world):
-    past = go_back(world.metadata(), 2, now_ms=world.clock.now_ms())
+    past = metadata_as_of(world.metadata(), 2, now_ms=world.clock.now_ms())
 
     assert [each.end_offset for each in past.history()] == [1, 2]
     assert [each.end_offset for each in past.history(to_offset=1)] == [1]
-    assert past.now.history()[-1].end_offset == 3
+    assert world.metadata().history()[-1].end_offset == 3
     assert moment(0) == datetime(1970, 1, 1, tzinfo=UTC)
 
 
