@@ -1,4 +1,4 @@
-"""The system's clocks, behind the Clock port."""
+"""Adapts the system's clocks to the Clock port."""
 
 import time
 

@@ -1,7 +1,10 @@
 """Pools of daemon threads, for work that waits for roots.
 
-Those of `concurrent.futures.ThreadPoolExecutor` keep a process from ending for as long as one of
-them hangs. A process that ends gives these a moment, and goes.
+A thread of `concurrent.futures.ThreadPoolExecutor` that hangs keeps its process from ending. A
+process that ends waits a moment for these threads, and then ends without them.
+
+The set of all pools is a module global: the exit of a process concerns every pool of the process.
+It can go once Python's own executor has daemon threads.
 """
 
 import atexit
@@ -21,13 +24,13 @@ T = TypeVar("T")
 Arguments = ParamSpec("Arguments")
 
 _Work = tuple[Future[Any], Callable[[], Any]] | None
-"""None: there will be nothing more."""
+"""None: no more work comes."""
 
 _pools: Final["weakref.WeakSet[DaemonThreads]"] = weakref.WeakSet()
 
 
 class DaemonThreads(Executor):
-    """At most `count` daemon threads, begun when there is work for them."""
+    """An executor of at most `count` daemon threads, each started when there is work for it."""
 
     def __init__(self, count: int, thread_name_prefix: str) -> None:
         self._count = count
@@ -37,18 +40,18 @@ class DaemonThreads(Executor):
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._is_shut = False
-        # Who forgets a pool does not keep its threads.
+        # The threads of a pool that is garbage end.
         weakref.finalize(self, self._queue.put, None).atexit = False
         _pools.add(self)
 
     def submit(
         self, work: Callable[Arguments, T], /, *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Future[T]:
-        """Have `work` done.
+        """Run `work` in one of the threads.
 
         Raises:
-            ClusterClosedError: The pool was shut down, or this process was forked.
-            KafkaStorageError: There is no thread to be had.
+            ClusterClosedError: The pool is shut down, or this process was forked.
+            KafkaStorageError: The process can't start a thread.
         """
         if is_forked():
             raise ClusterClosedError(FORKED)
@@ -73,11 +76,11 @@ class DaemonThreads(Executor):
         except RuntimeError as error:
             if not self._threads:
                 raise no_thread_error() from error
-            return  # those that there are do it
+            return  # the threads that run already do the work
         self._threads.append(thread)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take nothing more; `wait` until what was taken is done."""
+        """Take no more work; `wait` until all work taken is done."""
         with self._lock:
             self._is_shut = True
             if cancel_futures:
@@ -93,7 +96,7 @@ class DaemonThreads(Executor):
                 item[0].cancel()
 
     def join(self, seconds: float | None) -> None:
-        """Wait for its threads' end, at most so long."""
+        """Wait until its threads have ended, for at most `seconds`."""
         last = None if seconds is None else time.monotonic() + seconds
         for thread in self._threads:
             if thread is not threading.current_thread():
@@ -110,7 +113,7 @@ def _do(queue: "SimpleQueue[_Work]", idle: threading.Semaphore) -> None:
         if future.set_running_or_notify_cancel():
             try:
                 result = work()
-            except BaseException as error:  # whoever asks for the result raises it
+            except BaseException as error:  # `Future.result` raises it in the caller
                 future.set_exception(error)
             else:
                 future.set_result(result)
@@ -120,7 +123,7 @@ def _do(queue: "SimpleQueue[_Work]", idle: threading.Semaphore) -> None:
 
 
 def _finish() -> None:
-    """Do what was taken, within a moment: the interpreter goes away beneath it."""
+    """Wait a moment for the work taken: the interpreter is about to end."""
     last = time.monotonic() + EXIT_SECONDS
     pools = list(_pools)
     for pool in pools:

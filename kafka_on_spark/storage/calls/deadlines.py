@@ -1,15 +1,18 @@
-"""Calls about a root that has a deadline: one that hangs is left behind, and the caller goes on.
+"""Deadlines of calls to roots: a call that hangs is abandoned, and its caller gets an error.
 
-A dead mount does not fail, it hangs, and nothing ends a thread that hangs in the system. So
-whatever touches a root runs in a daemon thread, which does not keep a process from ending; the
-caller waits for it for as long as it gets on. `within` with a time is one touch of the root: a
-look, a put. `within` without one is a whole operation, whose touches have the deadlines: what
-it computes between them may take as long as it likes.
+A dead mount does not fail, it hangs, and nothing ends a thread that hangs in the system. So every
+call to a root runs in a daemon thread, which does not keep a process from ending, and the caller
+waits while the call makes progress. `within` with seconds is one step on the root: a read, a put.
+`within` without seconds is a whole operation, whose steps have the deadlines: what the operation
+computes between two steps may take any time.
 
-Threads left behind are counted by root. From `STUCK_MAX` on, nothing more is begun there until
-one of them comes back: then the root answers again.
+Abandoned threads are counted by root. With `STUCK_MAX` of them, no call to that root begins until
+one of them returns: then the root answers again.
 
-Whoever was frozen (SIGSTOP, a machine that slept) has not waited: his time begins anew.
+A process that was frozen (SIGSTOP, a machine that slept) has not waited: its deadlines begin again.
+
+The threads and the counts are a module global: threads that hang belong to the process, whichever
+cluster began them, and outlive that cluster. It can go once the system can interrupt such a call.
 """
 
 import atexit
@@ -38,29 +41,29 @@ class _HasRoot(Protocol):
 S = TypeVar("S", bound=_HasRoot)
 
 SHORT_CALL_SECONDS: Final = 5.0
-"""For what a sound disk of this machine answers in milliseconds: a look, a listing, a read."""
+"""For a call that a sound local disk answers in milliseconds: a stat, a listing, a read."""
 
 LONG_CALL_SECONDS: Final = 30.0
-"""For a flush, a commit, a table that is opened: a disk may be busy with much else."""
+"""For a flush, a commit, the opening of a table: a disk may be busy with other work."""
 
 STORE_SHORT_CALL_SECONDS: Final = 60.0
 STORE_LONG_CALL_SECONDS: Final = 240.0
-"""On a store, whose client has deadlines and tries of its own: 180 s in all."""
+"""On a store, whose client has its own deadlines and retries: 180 s in all."""
 
 FLUSH_BYTES_A_SECOND: Final = 4 * 2**20
-"""What the slowest disk that is of use keeps of a flushed file."""
+"""What the slowest usable disk flushes."""
 
 READ_BYTES_A_SECOND: Final = 16 * 2**20
-"""What the slowest disk that is of use gives of a file that is read."""
+"""What the slowest usable disk reads."""
 
 STUCK_MAX: Final = 4
-"""Calls about one root that may hang at once before nothing more is begun there."""
+"""Calls to one root that may hang at once before no more calls to it begin."""
 
 IDLE_MAX: Final = 32
-"""Threads that wait for the next call; others end with theirs."""
+"""Threads that stay for the next call; any more end with their call."""
 
 EXIT_SECONDS: Final = 5.0
-"""How long a process that ends waits for what gets on."""
+"""How long a process that ends waits for calls that make progress."""
 
 _SLICE_SECONDS: Final = 0.25
 _FREEZE_SECONDS: Final = 1.0
@@ -68,31 +71,49 @@ _FREEZES_MAX: Final = 5
 
 
 class RootHangsError(KafkaStorageError):
-    """A call was left behind: what it puts may still land."""
+    """A call was abandoned: what it puts may still land."""
 
 
 class _CurrentCall(threading.local):
-    """What the thread that asks is doing."""
+    """The call that this thread runs."""
 
     def __init__(self) -> None:
         self.call: _Call[Any] | None = None
 
 
+class _ProcessCalls:
+    """The calls of this process.
+
+    Attributes:
+        lock: Held while any of the others changes.
+        stuck: How many abandoned calls hang, by root.
+        idle: Threads that wait for a call.
+        running: Calls that have not ended.
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all: a forked child has none of its parent's threads."""
+        self.lock = threading.Lock()
+        self.stuck: Counter[str] = Counter()
+        self.idle: list[_Worker] = []
+        self.running: set[_Call[Any]] = set()
+
+
 _current: Final = _CurrentCall()
-_lock = threading.Lock()
-_stuck: Counter[str] = Counter()
-_idle: list["_Worker"] = []
-_under_way: set["_Call[Any]"] = set()
+_calls: Final = _ProcessCalls()
 
 
 class _Call(Generic[T]):
     """An operation in a thread of its own.
 
     Attributes:
-        root: What it is touching now, which is to blame if that takes too long.
-        until: When that is; None while it touches nothing.
-        last: When it is to blame whatever it touches; None: it may take as long as its touches.
-        is_abandoned: Nobody waits for it any more.
+        root: The root of its current step, which is to blame if the step takes too long.
+        until: The deadline of that step; None between two steps.
+        last: The deadline of the whole operation; None: only its steps have deadlines.
+        is_abandoned: No caller waits for it any more.
     """
 
     def __init__(self, root: str, work: Callable[[], T]) -> None:
@@ -108,32 +129,32 @@ class _Call(Generic[T]):
         self._done.acquire()
 
     def run(self) -> None:
-        """Do the work, in this thread.
+        """Run the work in this thread.
 
-        Before its end is told this thread lets go of what the work has held: the process may end
-        at once, and Arrow's buffers must not be released while the interpreter goes away.
+        This thread drops its references to the work before it reports the end: the process may end
+        at once then, and Arrow's buffers must not be released while the interpreter shuts down.
         """
         assert self._work is not None, "a call is run once"
         _current.call = self
         try:
             self._result = self._work()
-        except BaseException as error:  # whoever waits for it raises it
+        except BaseException as error:  # `result` raises it in the caller
             self._error = error
         finally:
             _current.call = None
             self._work = None
-            with _lock:
-                _under_way.discard(self)
+            with _calls.lock:
+                _calls.running.discard(self)
                 if self._stuck_root is not None:
-                    _stuck[self._stuck_root] -= 1
+                    _calls.stuck[self._stuck_root] -= 1
             self._done.release()
 
     def result(self) -> T:
-        """Wait for what it returns.
+        """Wait for the call's end, and return what it returns.
 
         Raises:
-            RootHangsError: The root that it touches does not answer.
-            And what it raises.
+            RootHangsError: The root of its current step does not answer.
+            And what the call raises.
         """
         freezes = 0
         while True:
@@ -154,32 +175,32 @@ class _Call(Generic[T]):
                 raise self._error
             finally:
                 self._error = None  # no cycle with this frame
-        result, self._result = self._result, None  # the caller's alone, and not its thread's
+        result, self._result = self._result, None  # only the caller holds it from here on
         return cast(T, result)
 
     def extend(self, seconds: float) -> None:
-        """Give it so long from now on, but not over its last moment."""
+        """Move the step's deadline to `seconds` from now, at most to the operation's deadline."""
         until = time.monotonic() + seconds
         self.until = until if self.last is None else min(until, self.last)
 
     def _abandon(self, now: float) -> bool:
-        """Leave it behind, if it has not come on meanwhile; return whether that is so."""
-        with _lock:
-            if self not in _under_way or self.until is None or now < self.until:
+        """Abandon the call unless it made progress meanwhile; return whether it is abandoned."""
+        with _calls.lock:
+            if self not in _calls.running or self.until is None or now < self.until:
                 return False
             self.is_abandoned = True
             self._stuck_root = self.root
-            _stuck[self.root] += 1
+            _calls.stuck[self.root] += 1
             return True
 
     def wait(self, seconds: float) -> None:
-        """Wait for its end for a while."""
+        """Wait for the call's end, for at most `seconds`."""
         if self._done.acquire(timeout=max(seconds, 0.0)):
             self._done.release()
 
 
 class _Worker:
-    """A daemon thread that does one call after the other."""
+    """A daemon thread that runs one call after the other."""
 
     def __init__(self) -> None:
         self._inbox: SimpleQueue[_Call[Any]] = SimpleQueue()
@@ -197,15 +218,15 @@ class _Worker:
             call = self._inbox.get()
             call.run()
             was_abandoned = call.is_abandoned
-            del call  # what it returned is not this thread's
-            with _lock:
-                if was_abandoned or len(_idle) >= IDLE_MAX:
+            del call  # only the caller holds what it returned
+            with _calls.lock:
+                if was_abandoned or len(_calls.idle) >= IDLE_MAX:
                     return
-                _idle.append(self)
+                _calls.idle.append(self)
 
 
 def no_thread_error() -> KafkaStorageError:
-    """Return the error of a process that can't have another thread."""
+    """Return the error of a process that can't start another thread."""
     return KafkaStorageError(
         "this process can't start another thread: raise its limit (ulimit -u, or the container's"
         " pids) or have it do less at once"
@@ -213,68 +234,69 @@ def no_thread_error() -> KafkaStorageError:
 
 
 def begin(root: str, work: Callable[[], T]) -> _Call[T]:
-    """Begin an operation on `root` in a thread of its own; its `result` is waited for.
+    """Begin an operation on `root` in a thread of its own; the caller waits for its `result`.
 
     Raises:
-        KafkaStorageError: Too many calls hang there, or there is no thread.
-        ClusterClosedError: This process was forked from one that has used a cluster.
+        KafkaStorageError: Too many calls to the root hang, or the process can't start a thread.
+        ClusterClosedError: This process was forked from one that had used a cluster.
     """
     check_not_forked()
     call = _Call(root, work)
-    with _lock:
-        if _stuck[root] >= STUCK_MAX:
+    with _calls.lock:
+        stuck = _calls.stuck[root]
+        if stuck >= STUCK_MAX:
             raise KafkaStorageError(
-                f"{root} does not answer: {_stuck[root]} calls to it hang, and nothing more is"
-                " tried until one comes back"
+                f"{root} does not answer: {stuck} calls to it hang, and no more calls begin until"
+                " one of them returns"
             )
-        worker = _idle.pop() if _idle else None
-        _under_way.add(call)
+        worker = _calls.idle.pop() if _calls.idle else None
+        _calls.running.add(call)
     try:
         (worker or _Worker()).begin(call)
     except BaseException:
-        with _lock:
-            _under_way.discard(call)
+        with _calls.lock:
+            _calls.running.discard(call)
         raise
     return call
 
 
 def within(root: str, work: Callable[[], T], seconds: float | None = None) -> T:
-    """Return what `work` returns, which touches `root` for at most `seconds`; None: a whole
-    operation, whose touches have deadlines of their own.
+    """Return what `work` returns: a step on `root` of at most `seconds`; None: a whole operation,
+    whose steps have deadlines of their own.
 
     Raises:
-        RootHangsError: The root does not answer in time. The work may go on.
-        KafkaStorageError: Too many calls hang there: nothing was begun.
+        RootHangsError: The root does not answer in time. The work may still go on.
+        KafkaStorageError: Too many calls to the root hang: the work was not begun.
         And what `work` raises.
     """
     call = _current.call
     if call is not None:
-        return _touch(call, root, work, seconds)
+        return _run_step(call, root, work, seconds)
     if seconds is None:
         return begin(root, work).result()
     return begin(root, lambda: within(root, work, seconds)).result()
 
 
 def all_within(root: str, work: Callable[[], T], seconds: float) -> T:
-    """Return what `work` returns, a whole operation on `root` for at most `seconds` in all,
-    whatever deadlines its touches have.
+    """Return what `work` returns: a whole operation on `root` of at most `seconds` in all,
+    whatever deadlines its steps have.
 
     Raises: as `within`.
     """
 
     def limited() -> T:
         call = _current.call
-        assert call is not None, "a call that has begun is some thread's"
+        assert call is not None, "a call that has begun runs in a thread"
         call.last = time.monotonic() + seconds
-        return _touch(call, root, work, seconds)
+        return _run_step(call, root, work, seconds)
 
     return begin(root, limited).result()
 
 
-def _touch(call: _Call[Any], root: str, work: Callable[[], T], seconds: float | None) -> T:
-    """Do `work` as a part of the call that this thread does anyway."""
+def _run_step(call: _Call[Any], root: str, work: Callable[[], T], seconds: float | None) -> T:
+    """Run `work` as a step of the call that this thread runs."""
     if call.is_abandoned:
-        raise KafkaStorageError(f"{root} did not answer in time: nobody waits for this any more")
+        raise KafkaStorageError(f"{root} did not answer in time: no caller waits for it any more")
     before = call.root, call.until
     if root != call.root and not root.startswith(f"{call.root}/"):
         call.root = root
@@ -284,7 +306,7 @@ def _touch(call: _Call[Any], root: str, work: Callable[[], T], seconds: float | 
         return work()
     finally:
         until = before[1]
-        # What it is a part of has come on, too.
+        # The step around this one has made progress, too.
         call.root = before[0]
         if until is None:
             call.until = None
@@ -295,7 +317,7 @@ def _touch(call: _Call[Any], root: str, work: Callable[[], T], seconds: float | 
 def on_root(
     operation: "Callable[Concatenate[S, Arguments], T]",
 ) -> "Callable[Concatenate[S, Arguments], T]":
-    """Return an operation of something that lies on a root, as `within` does it."""
+    """Make a method of an object on a root run `within` that root."""
 
     @wraps(operation)
     def run(self: S, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> T:
@@ -305,19 +327,19 @@ def on_root(
 
 
 def is_awaited() -> bool:
-    """Return whether somebody waits for what this thread does."""
+    """Return whether a caller waits for what this thread does."""
     return _current.call is None or not _current.call.is_abandoned
 
 
 def extend_deadline(seconds: float = SHORT_CALL_SECONDS) -> None:
-    """Say that the touch under way has come on, as with a piece of a long file."""
+    """Report progress of the current step, such as a piece of a long file."""
     call = _current.call
     if call is not None and call.until is not None:
         call.extend(seconds)
 
 
 def short_call_seconds(root: str) -> float:
-    """Return how long a look at `root` may take."""
+    """Return how long a stat, a listing or a read may take on `root`."""
     return SHORT_CALL_SECONDS if is_local(root) else STORE_SHORT_CALL_SECONDS
 
 
@@ -328,7 +350,7 @@ def long_call_seconds(root: str, size_bytes: int = 0) -> float:
 
 
 class RootLock:
-    """A lock that a thread may take twice; who waits for one that hangs with it is told so."""
+    """A lock that a thread may take twice; waiters get an error if its owner's call hangs."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -338,7 +360,7 @@ class RootLock:
     def __enter__(self) -> None:
         mine = _current.call
         while not self._lock.acquire(timeout=_SLICE_SECONDS):
-            # One look: its owner may let it go just now.
+            # Read once: the owner may release the lock meanwhile.
             owners = [*self._owners[-1:], mine]
             if any(each is not None and each.is_abandoned for each in owners):
                 raise KafkaStorageError(f"{self._root} does not answer: a call to it hangs")
@@ -350,22 +372,17 @@ class RootLock:
 
 
 def _finish() -> None:
-    """Give what gets on a moment before the interpreter goes away beneath it."""
+    """Give calls that make progress a moment before the interpreter ends."""
     last = time.monotonic() + EXIT_SECONDS
-    for call in list(_under_way):
+    for call in list(_calls.running):
         if not call.is_abandoned:
             call.wait(last - time.monotonic())
 
 
-def _begin_anew() -> None:
-    """Forget the parent's threads: a child has none of them."""
-    global _lock
-    _lock = threading.Lock()
+def _reset_after_fork() -> None:
     _current.call = None
-    _stuck.clear()
-    _idle.clear()
-    _under_way.clear()
+    _calls.reset()
 
 
 atexit.register(_finish)
-os.register_at_fork(after_in_child=_begin_anew)
+os.register_at_fork(after_in_child=_reset_after_fork)

@@ -1,9 +1,9 @@
-"""What the system, a library or a store raises, as one of our errors: the only translation.
+"""Translates what the system, a library or a store raises into our errors; nothing else does.
 
-Whatever delta-rs, Arrow, fsspec, obstore, botocore or the system say is a failure of the root or of
-this process, and never a finding about a replica (DESIGN §8). The one thing that is told apart here
-is whose failure it is: who has no permission, no credentials or a wrong option learns nothing about
-the root, and it must count against nobody.
+What delta-rs, Arrow, fsspec, obstore, botocore or the system raise is a failure of the root or of
+this process, and never evidence that a replica is wrong. One kind is told apart here: a caller
+without permission or credentials, or with a wrong option, learns nothing about the root, so the
+failure must count against no broker.
 """
 
 import errno
@@ -22,7 +22,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.storage.roots.storage_options import StorageOptions
 
 ABSENT: Final = (FileNotFoundError, NotADirectoryError)
-"""What the system raises where there is no such file or folder."""
+"""What the system raises if there is no such file or folder."""
 
 _DENIED_ERRNO: Final = frozenset({errno.EACCES, errno.EPERM})
 _FULL_ERRNO: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -38,8 +38,8 @@ _DENIED_KINDS: Final = frozenset(
         "UnauthenticatedError",  # obstore
     }
 )
-# delta-rs has words only: the system's, object_store's, and a store's own in its answer. None of
-# them can be a part of a topic's name, which is a part of a path in the same text.
+# delta-rs gives a text only: the system's, object_store's, or a store's own answer. None of these
+# words can be a part of a topic's name, which a path in the same text holds.
 _DENIED_WORDS: Final = re.compile(
     r"\(os error (1|13)\)|Os \{ code: (1|13),"
     r"|lacked the necessary privileges|lacked valid authentication"
@@ -54,7 +54,7 @@ _TERMINAL: Final = re.compile(r"\x1b\[[0-9;]*m|↳")
 def storage_error(
     error: BaseException, doing: str, options: StorageOptions | None = None
 ) -> KafkaStorageError:
-    """Return the error that says what could not be done, and why, without secrets.
+    """Return the error that says what failed, and why, without secrets.
 
     `doing`: what was tried, as after "can't": ``read /a/root/file``.
     """
@@ -67,19 +67,19 @@ def storage_error(
 
 
 def is_failure(error: BaseException) -> bool:
-    """Return whether `error` says that something failed, and not that the process is to end.
+    """Return whether `error` is a failure, and not a request to end the process.
 
-    A panic of a library in Rust does, which Python takes for no Exception.
+    A panic of a Rust library is one, although Python does not class it as an Exception.
     """
     return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
 @contextmanager
-def failing(doing: str, options: StorageOptions | None = None) -> Iterator[None]:
-    """Have whatever a library or the system raises meanwhile be a failure to do so.
+def as_storage_errors(doing: str, options: StorageOptions | None = None) -> Iterator[None]:
+    """Turn what a library or the system raises in the block into a KafkaStorageError.
 
     Raises:
-        KafkaStorageError: It failed. Errors of ours stay what they are.
+        KafkaStorageError: The block failed. Our own errors pass unchanged.
     """
     try:
         yield
@@ -94,11 +94,11 @@ def failing(doing: str, options: StorageOptions | None = None) -> Iterator[None]
 
 @contextmanager
 def parsing(what: str, path: str | None = None) -> Iterator[None]:
-    """Have whatever is raised meanwhile, of values that were read as a whole, say that they are
-    damaged: whoever wrote them sees to it that nothing is.
+    """Turn what parsing raises in the block into a CorruptLogError: the bytes were read whole, so
+    only damage can make them unreadable.
 
     Raises:
-        CorruptLogError: They are. Errors of ours stay what they are.
+        CorruptLogError: `what` is damaged. Our own errors pass unchanged.
     """
     try:
         yield
@@ -112,14 +112,14 @@ def parsing(what: str, path: str | None = None) -> Iterator[None]:
 
 
 def is_denied(error: BaseException) -> bool:
-    """Return whether the caller was refused, rather than the root failed."""
+    """Return whether the caller lacks permission, rather than the root failed."""
     return any(_is_denied(each) for each in _chain(error))
 
 
 def is_refused(error: BaseException) -> bool:
-    """Return whether nobody need try the same again: refused to this caller, or read-only.
+    """Return whether another try is useless: the caller lacks permission, or the disk is read-only.
 
-    What a local file system refuses was not written.
+    A local file system that refuses a write has written nothing.
     """
     return is_denied(error) or any(
         getattr(each, "errno", None) == errno.EROFS or _READ_ONLY_WORDS.search(str(each))
@@ -147,7 +147,7 @@ def _is_denied(error: BaseException) -> bool:
 
 
 def _status(error: BaseException) -> int | None:
-    """Return the HTTP status that a store's client has put into its error, or None."""
+    """Return the HTTP status in the error of a store's client, or None."""
     response = getattr(error, "response", None)
     if isinstance(response, dict):  # botocore
         found = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
@@ -160,7 +160,7 @@ def _status(error: BaseException) -> int | None:
 
 
 def reason(error: BaseException, options: StorageOptions | None = None) -> str:
-    """Return what went wrong on one line, without terminal codes and secrets."""
+    """Return the error's text on one line, without terminal codes and secrets."""
     if isinstance(error, OSError) and error.strerror:
         text = error.strerror
     else:

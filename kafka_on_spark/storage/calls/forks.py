@@ -1,7 +1,8 @@
-"""Whether this process may use a cluster: not if it was forked from one that had used one.
+"""Decides whether this process may use a cluster: not if its parent had used one before the fork.
 
-A fork copies one thread of many. delta-rs panics in such a child, a store's client and a pool wait
-for threads that it does not have. Forked before the first use, all is well: so do Spark's workers.
+A fork copies one thread of many. In such a child delta-rs panics, and a store's client and a pool
+wait for threads that the child lacks. A fork before the first use is fine: Spark forks its workers
+so. The flags are a module global, since a fork copies the whole process.
 """
 
 import os
@@ -15,7 +16,7 @@ FORKED = (
 
 
 class _Process:
-    """What this process, or the one that it was forked from, has done."""
+    """Whether this process, or the parent that forked it, has used a cluster."""
 
     def __init__(self) -> None:
         self.has_used = False
@@ -26,10 +27,10 @@ _process = _Process()
 
 
 def check_not_forked() -> None:
-    """Check that this process may use clusters, which it does now.
+    """Check that this process may use clusters, and remember that it does.
 
     Raises:
-        ClusterClosedError: It was forked from one that has.
+        ClusterClosedError: It was forked from a process that had used one.
     """
     if _process.is_forked:
         raise ClusterClosedError(FORKED)

@@ -1,4 +1,4 @@
-"""Asking again until there is an answer, with growing and random pauses, for a while."""
+"""Calls a function again until it answers, with random, exponentially growing pauses."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -7,8 +7,9 @@ T = TypeVar("T")
 
 
 def until_found(ask: Callable[[], T | None], seconds: float) -> T | None:
-    """Return what `ask` finds; None if it has found nothing for `seconds`."""
-    # Its import brings asyncio's along, for which every process would wait.
+    """Return what `ask` finds; None if it finds nothing for `seconds`."""
+    # In the function: tenacity imports asyncio, which costs every process of Spark an eighth of
+    # its start, and only an unknown outcome needs it. It can move up once tenacity does without.
     from tenacity import (
         RetryError,
         Retrying,

@@ -1,12 +1,12 @@
-"""Turns of the processes of a machine at one table: a courtesy, and never what keeps it right.
+"""The commit lock of one machine's processes on a table: it saves conflicts, and guards nothing.
 
-Conditional commits let one of several win and send the others back to decide again; with eight
-that commit as fast as they can, most of the work is done for nothing. On a local disk they take
-locks by a lock on the table's folder, which the system lets go when a process dies. Nobody waits
-long for who does nothing with it, frozen perhaps: a commit without a lock is as good as any other.
+Conditional commits let one of several processes win, and the others decide again; with eight that
+commit as fast as they can, most of that work is wasted. On a local disk they take turns by a lock
+on the table's folder, which the system releases when a process dies. A process waits only briefly
+for a lock holder that makes no progress, perhaps frozen: a commit without the lock is as safe.
 
-Who waits may hand in a note, for whoever has the turn to decide on that with its own, in one
-commit. Nobody owes an answer: what became of it, the log says.
+A waiter may queue its reports; the lock holder may commit them with its own. There is no reply: the
+waiter reads the log again.
 """
 
 import fcntl
@@ -22,31 +22,32 @@ from typing import Final
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ports import NO_LOCK, CommitLock
 from kafka_on_spark.storage.calls.deadlines import SHORT_CALL_SECONDS, is_awaited, within
-from kafka_on_spark.storage.lock.queued_files import HandedIn, read_notes
+from kafka_on_spark.storage.lock.queued_files import QueuedReports, read_queued
 from kafka_on_spark.storage.roots.roots import is_local
 
 log = logging.getLogger(__name__)
 
 WAIT_S: Final = 0.5
-"""How long one waits while nothing is written in the folder: a commit takes 10 to 30 ms."""
+"""How long a process waits while no file in the folder changes: a commit takes 10 to 30 ms."""
 
 WAITS_MAX: Final = 4
-"""How many times as long one waits in all: others may write in it without a lock."""
+"""How many times `WAIT_S` a process waits in all: others may write there without the lock."""
 
-TURN_SECONDS: Final = WAITS_MAX * WAIT_S + SHORT_CALL_SECONDS
-"""How long one waits for a root that hangs."""
+ACQUIRE_SECONDS: Final = WAITS_MAX * WAIT_S + SHORT_CALL_SECONDS
+"""How long a process waits for the lock on a root that hangs."""
 
 _PAUSE_S_MAX: Final = 0.004
 
 _NOTHING: Final[tuple[CommitLock, None]] = (NO_LOCK, None)
 
-# Tables whose turn somebody kept for longer than that, frozen perhaps. Nobody waits there again
-# until it was free once: or each commit would be as late, for as long as the other one is frozen.
-_kept: set[str] = set()
+# Tables whose lock another process held for longer than that, perhaps frozen. This process does not
+# wait for such a lock again until it finds it free: otherwise each of its commits would be as late.
+# A module global, since every cluster that this process opens on a table meets the same holder.
+_stalled_tables: Final[set[str]] = set()
 
 
 class _HeldLock(CommitLock):
-    """A turn at the table at `uri`; whoever waits there may have handed something in."""
+    """The lock on the table at `uri`, held; its waiters may have queued reports."""
 
     def __init__(self, uri: str) -> None:
         self.needs_refresh = True
@@ -55,11 +56,11 @@ class _HeldLock(CommitLock):
         self._taken: Sequence[str] = ()
 
     def queued_reports(self) -> list[bytes]:
-        notes: list[tuple[str, bytes]] = []
-        with suppress(KafkaStorageError):  # they wait for a turn of their own, then
-            notes = within(self._root, lambda: read_notes(self._uri), SHORT_CALL_SECONDS)
-        self._taken = [path for path, _ in notes]
-        return [note for _, note in notes]
+        queued: list[tuple[str, bytes]] = []
+        with suppress(KafkaStorageError):  # the waiters take the lock later
+            queued = within(self._root, lambda: read_queued(self._uri), SHORT_CALL_SECONDS)
+        self._taken = [path for path, _ in queued]
+        return [content for _, content in queued]
 
     def mark_committed(self) -> None:
         if self._taken:
@@ -70,29 +71,33 @@ class _HeldLock(CommitLock):
 
 def _unlink(paths: Sequence[str]) -> None:
     for path in paths:
-        with suppress(OSError):  # its owner waits for a turn of its own, then
+        with suppress(OSError):  # the waiter takes the lock later
             os.unlink(path)
 
 
-class _Served(CommitLock):
-    """No lock: somebody has committed what this process has handed in, so it says."""
+class _ReportsCommitted(CommitLock):
+    """No lock: the lock holder says that it has committed what this process queued."""
 
     needs_refresh = True
 
 
 @contextmanager
-def acquire_commit_lock(uri: str, note: Callable[[], bytes] | None = None) -> Iterator[CommitLock]:
-    """Wait for this process's turn at the table at `uri`, or until somebody has taken its note.
+def acquire_commit_lock(
+    uri: str, reports: Callable[[], bytes] | None = None
+) -> Iterator[CommitLock]:
+    """Wait for the lock on the table at `uri`, or until its holder has committed our reports.
 
-    `note` is asked for it only if there is somebody to wait for. A process has no turn where
-    there is nothing to take: on a store, or on a file system without locks.
+    `reports` is called only if this process has to wait. There is no lock on a store, or on a file
+    system without locks.
     """
     if not is_local(uri):
         yield NO_LOCK
         return
     lock, descriptor = _NOTHING
-    with suppress(KafkaStorageError):  # the root hangs, which the commit says better
-        lock, descriptor = within(os.path.dirname(uri), lambda: _taken(uri, note), TURN_SECONDS)
+    with suppress(KafkaStorageError):  # the root hangs: the commit says it better
+        lock, descriptor = within(
+            os.path.dirname(uri), lambda: _acquired(uri, reports), ACQUIRE_SECONDS
+        )
     try:
         yield lock
     finally:
@@ -100,15 +105,15 @@ def acquire_commit_lock(uri: str, note: Callable[[], bytes] | None = None) -> It
             os.close(descriptor)  # lets the lock go
 
 
-def _taken(uri: str, note: Callable[[], bytes] | None) -> tuple[CommitLock, int | None]:
-    """Return the lock, and what is to be closed after it."""
+def _acquired(uri: str, reports: Callable[[], bytes] | None) -> tuple[CommitLock, int | None]:
+    """Return the lock, and the descriptor to close to release it."""
     try:
         descriptor = os.open(uri, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:  # the disk is away, which the commit says better
+    except OSError as error:  # the disk is away: the commit says it better
         log.debug("no commit lock at %s: %s", uri, error)
         return _NOTHING
     try:
-        lock = _acquire(uri, descriptor, note)
+        lock = _acquire(uri, descriptor, reports)
     except BaseException:
         os.close(descriptor)
         raise
@@ -118,22 +123,22 @@ def _taken(uri: str, note: Callable[[], bytes] | None) -> tuple[CommitLock, int 
     return lock, descriptor
 
 
-def _acquire(uri: str, descriptor: int, note: Callable[[], bytes] | None) -> CommitLock:
-    has_lock = _has_locked(descriptor)
-    if has_lock is False and uri not in _kept:
-        mine = HandedIn(uri, None if note is None else note())
+def _acquire(uri: str, descriptor: int, reports: Callable[[], bytes] | None) -> CommitLock:
+    has_lock = _try_lock(descriptor)
+    if has_lock is False and uri not in _stalled_tables:
+        mine = QueuedReports(uri, None if reports is None else reports())
         try:
-            has_lock = _has_waited(descriptor, mine)
-            if not has_lock and mine.is_taken:
-                return _Served()
+            has_lock = _wait(descriptor, mine)
+            if not has_lock and mine.is_committed:
+                return _ReportsCommitted()
         finally:
-            mine.take_back()
-    (_kept.discard if has_lock else _kept.add)(uri)
+            mine.withdraw()
+    (_stalled_tables.discard if has_lock else _stalled_tables.add)(uri)
     return _HeldLock(uri) if has_lock else NO_LOCK
 
 
-def _has_locked(descriptor: int) -> bool | None:
-    """Return whether the lock is ours now; None: there are no locks here."""
+def _try_lock(descriptor: int) -> bool | None:
+    """Return whether this process holds the lock now; None: the file system has no locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -143,12 +148,12 @@ def _has_locked(descriptor: int) -> bool | None:
     return True
 
 
-def _has_waited(descriptor: int, mine: HandedIn) -> bool:
-    """Wait for the lock, for as long as somebody gets on; return whether it is ours."""
+def _wait(descriptor: int, mine: QueuedReports) -> bool:
+    """Wait for the lock while files in the folder change; return whether this process holds it."""
     last_deadline = time.monotonic() + WAITS_MAX * WAIT_S
     deadline, written = 0.0, None
-    while not mine.is_taken:
-        if _has_locked(descriptor):
+    while not mine.is_committed:
+        if _try_lock(descriptor):
             return True
         now, last = time.monotonic(), os.fstat(descriptor).st_mtime_ns
         if last != written:

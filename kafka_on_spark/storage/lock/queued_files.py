@@ -1,7 +1,7 @@
-"""Notes of processes that wait for a turn at a table, as files in a folder of the table's.
+"""Reports that processes queue while they wait for a table's lock: files in a folder of the table.
 
-A note counts while its owner holds the lock on it: one of a process that died, and so any that
-lies there since a machine stopped, is never read as if it were of now. Nothing is flushed.
+A file counts while its owner holds a lock on it: reports of a process that died, and so all that
+lie there since a machine stopped, are never read. No file here is flushed.
 """
 
 import fcntl
@@ -11,24 +11,24 @@ from typing import Final
 from uuid import uuid4
 
 FOLDER: Final = "_handed_in"
-"""In the table's folder; engines pass over names that begin so."""
+"""In the table's folder; engines skip names that begin with `_`."""
 
-NOTE_BYTES_MAX: Final = 1 << 16
-NOTES_MAX: Final = 64
+REPORTS_BYTES_MAX: Final = 1 << 16
+FILES_MAX: Final = 64
 
 
-class HandedIn:
-    """A process's own note, or none; whatever fails costs time only: then nobody takes it."""
+class QueuedReports:
+    """The reports that this process queues, if any; a failure costs time only."""
 
-    def __init__(self, uri: str, note: bytes | None) -> None:
+    def __init__(self, uri: str, content: bytes | None) -> None:
         self._folder = f"{uri}/{FOLDER}"
         self._path = f"{self._folder}/{uuid4().hex}"
         self._descriptor: int | None = None
-        if note is not None and len(note) <= NOTE_BYTES_MAX:
+        if content is not None and len(content) <= REPORTS_BYTES_MAX:
             with suppress(OSError):
-                self._write(note)
+                self._write(content)
 
-    def _write(self, note: bytes) -> None:
+    def _write(self, content: bytes) -> None:
         with suppress(FileExistsError):
             os.mkdir(self._folder)
         temporary = f"{self._path}.tmp"
@@ -36,7 +36,7 @@ class HandedIn:
         descriptor = os.open(temporary, flags, 0o666)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.write(descriptor, note)
+            os.write(descriptor, content)
             os.rename(temporary, self._path)
         except OSError:
             os.close(descriptor)
@@ -45,12 +45,17 @@ class HandedIn:
         self._descriptor = descriptor
 
     @property
-    def is_taken(self) -> bool:
-        """Whether somebody says that it was decided on: its file has no name any more."""
+    def is_committed(self) -> bool:
+        """Whether the lock holder says that it has committed the reports.
+
+        It says so by removing the file's name. The link count of the open file tells that in one
+        call, and names no path that another file may have taken meanwhile. This can go once
+        processes of a machine have another way to talk to each other.
+        """
         return self._descriptor is not None and os.fstat(self._descriptor).st_nlink == 0
 
-    def take_back(self) -> None:
-        """Have nobody read it any more."""
+    def withdraw(self) -> None:
+        """Remove the reports from the queue."""
         if self._descriptor is None:
             return
         with suppress(OSError):
@@ -59,28 +64,28 @@ class HandedIn:
         self._descriptor = None
 
 
-def read_notes(uri: str) -> list[tuple[str, bytes]]:
-    """Return path and content of the notes of those that wait now; remove others'."""
+def read_queued(uri: str) -> list[tuple[str, bytes]]:
+    """Return path and content of the reports of processes that wait; remove all others."""
     folder = f"{uri}/{FOLDER}"
-    notes = []
+    found = []
     with suppress(OSError):
-        for name in sorted(os.listdir(folder))[:NOTES_MAX]:
+        for name in sorted(os.listdir(folder))[:FILES_MAX]:
             path = f"{folder}/{name}"
-            with suppress(OSError):  # its owner has taken it back
-                # An empty one is perhaps just being made, and not locked yet.
-                note = _read(path) if os.stat(path).st_size else None
-                if note is not None and not name.endswith(".tmp"):
-                    notes.append((path, note))
-    return notes
+            with suppress(OSError):  # its owner has withdrawn it
+                # An empty file may be in the making, and not locked yet.
+                content = _read(path) if os.stat(path).st_size else None
+                if content is not None and not name.endswith(".tmp"):
+                    found.append((path, content))
+    return found
 
 
 def _read(path: str) -> bytes | None:
-    """Return a note, or None if it has no owner any more; then it is removed."""
+    """Return the content of a file whose owner lives; remove the file otherwise."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return os.read(descriptor, NOTE_BYTES_MAX)
+        return os.read(descriptor, REPORTS_BYTES_MAX)
     else:
         os.unlink(path)
         return None

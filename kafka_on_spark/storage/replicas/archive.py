@@ -21,7 +21,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import BrokerId, DirectoryId
 from kafka_on_spark.log.batch import is_segment_name
 from kafka_on_spark.ports import ReplicaAddress
-from kafka_on_spark.storage.calls.failures import failing, parsing
+from kafka_on_spark.storage.calls.failures import as_storage_errors, parsing
 from kafka_on_spark.storage.calls.limits import METADATA_FILE_BYTES_MAX, SEGMENT_BYTES_MAX
 from kafka_on_spark.storage.delta.old_commits import OLD_COMMITS
 from kafka_on_spark.storage.delta.table_history import table_steps
@@ -54,7 +54,7 @@ class FileReplicaArchive:
         check_no_link(address)
         files, folder = RootFiles(address.root, self._options), replica_folder(address)
         try:
-            with failing(f"read the table at {folder}", self._options):
+            with as_storage_errors(f"read the table at {folder}", self._options):
                 yield from table_steps(files, folder, has_all_checkpoints=is_deep)
         except ReplicaLostError:
             check_directory(address.root, address.directory_id, self._options)
@@ -69,7 +69,7 @@ class FileReplicaArchive:
     def file_names(self, address: ReplicaAddress) -> list[str]:
         """Return the names of the files in a replica's folder."""
         folder = replica_folder(address)
-        with failing(f"list {folder}", self._options):
+        with as_storage_errors(f"list {folder}", self._options):
             names = RootFiles(address.root, self._options).names(folder)
         return [name for name in names if name not in ("_delta_log", OLD_COMMITS)]
 
@@ -79,7 +79,7 @@ class FileReplicaArchive:
             return f"the file {file.path} is no segment by its name, and was not read"
         path = f"{replica_folder(address)}/{file.path}"
         try:
-            with failing(f"read {path}", self._options):
+            with as_storage_errors(f"read {path}", self._options):
                 content = RootFiles(address.root, self._options).read(
                     path, min(file.size_bytes, SEGMENT_BYTES_MAX)
                 )
@@ -136,7 +136,7 @@ class FileClusterArchive:
     def metadata_steps(self, *, is_deep: bool, from_version: int = 0) -> Iterator[TableStep]:
         """Yield the steps of the metadata table from `from_version` on, oldest first."""
         try:
-            with failing(f"read the table at {self._uri}", self._options):
+            with as_storage_errors(f"read the table at {self._uri}", self._options):
                 yield from table_steps(
                     self._files, self._uri, has_all_checkpoints=is_deep, from_version=from_version
                 )
@@ -152,7 +152,7 @@ class FileClusterArchive:
         if not is_file_name(name):
             raise CorruptLogError(f"{name} is no file of the metadata log by its name")
         path = f"{self._uri}/{name}"
-        with failing(f"read {path}", self._options):
+        with as_storage_errors(f"read {path}", self._options):
             rows_of_file = decode_rows(self._files.read(path, METADATA_FILE_BYTES_MAX), path)
         return [
             MetadataRows(base_offset=rows[0]["batch_base_offset"], rows=tuple(rows))
@@ -167,7 +167,7 @@ class FileClusterArchive:
     def snapshot(self, name: str) -> MetadataRows:
         """Return a snapshot's rows, as a commit that ends at the offset in its name."""
         path = f"{self._root}/snapshots/{name}"
-        with failing(f"read {path}", self._options):
+        with as_storage_errors(f"read {path}", self._options):
             batches = decode_rows(self._files.read(path, METADATA_FILE_BYTES_MAX), path)
         rows = tuple(row for batch in batches for row in batch)
         end = name.split("-")[0]

@@ -27,7 +27,7 @@ from kafka_on_spark.log.state import (
 )
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.storage.calls.deadlines import RootHangsError, within
-from kafka_on_spark.storage.calls.failures import failing, is_denied, parsing
+from kafka_on_spark.storage.calls.failures import as_storage_errors, is_denied, parsing
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.replicas.evidence import (
     EVIDENCE,
@@ -130,7 +130,10 @@ class DeltaReplicaLog:
         state, delta = self._state, self._delta
         if state is not None and delta.is_local and delta.is_still_at(state.version):
             return state  # without the lock: nobody waits for a handle who does not need it
-        with self._delta.lock, failing(f"read the table at {self._delta.uri}", self._options):
+        with (
+            self._delta.lock,
+            as_storage_errors(f"read the table at {self._delta.uri}", self._options),
+        ):
             try:
                 if not self._is_checked:
                     return self._load()

@@ -17,7 +17,7 @@ from typing import Final
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.delta.delta_files import log_folder
-from kafka_on_spark.storage.lock.queued_files import FOLDER as HANDED_IN
+from kafka_on_spark.storage.lock.queued_files import FOLDER as QUEUED_REPORTS
 from kafka_on_spark.storage.metadata.metadata_root import TABLE_PREFIX
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
 
@@ -30,7 +30,7 @@ _OF_FILES: Final = re.compile(
     r"|[0-9]{20}\.(json|checkpoint\.parquet)#[0-9]+|_last_checkpoint#[0-9]+"  # those of delta-rs
     r"|_probe-[0-9a-f]{32}"
 )
-_NOTE: Final = re.compile(r"[0-9a-f]{32}(\.tmp)?")
+_QUEUED_REPORTS: Final = re.compile(r"[0-9a-f]{32}(\.tmp)?")
 _CREATED: Final = [f"{0:020}.json"]
 """All that is in the log of a table that was made and never written to."""
 
@@ -54,7 +54,7 @@ def clean_metadata_root(root: str, table: str) -> int:
         return 0
     folders = (root, f"{root}/snapshots", table, f"{table}/_delta_log")
     return (
-        _removed(root, f"{table}/{HANDED_IN}", _NOTE)
+        _removed(root, f"{table}/{QUEUED_REPORTS}", _QUEUED_REPORTS)
         + sum(_removed(root, folder, _OF_FILES) for folder in folders)
         + _remove_unnamed_tables(root, table)
     )

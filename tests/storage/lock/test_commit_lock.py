@@ -1,4 +1,4 @@
-"""Turns at a table: one process at a time where that is possible, and nobody waits for long."""
+"""The commit lock: one process at a time holds it where there are locks, and none waits for long."""
 
 import multiprocessing
 import os
@@ -13,15 +13,15 @@ from kafka_on_spark.storage.lock import commit_lock
 from kafka_on_spark.storage.lock.commit_lock import acquire_commit_lock
 
 
-def _die_with_the_turn(folder, has_it):
+def _die_with_the_lock(folder, holds_it):
     with acquire_commit_lock(folder) as lock:
-        has_it.put(lock.needs_refresh)
-        has_it.close()
-        has_it.join_thread()
+        holds_it.put(lock.needs_refresh)
+        holds_it.close()
+        holds_it.join_thread()
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_second_waits_until_the_first_has_done(tmp_path):
+def test_the_second_waits_until_the_first_releases_the_lock(tmp_path):
     done = []
 
     def second():
@@ -38,24 +38,26 @@ def test_second_waits_until_the_first_has_done(tmp_path):
     assert done == [("first", True), ("second", True)]
 
 
-def test_nobody_waits_for_ever_for_who_is_frozen(tmp_path, monkeypatch):
+def test_no_process_waits_for_ever_for_a_frozen_one(tmp_path, monkeypatch):
     monkeypatch.setattr(commit_lock, "WAIT_S", 0.01)
 
     with acquire_commit_lock(str(tmp_path)) as first, acquire_commit_lock(str(tmp_path)) as second:
         assert (first.needs_refresh, second) == (True, NO_LOCK)
 
 
-def test_one_waits_once_for_who_is_frozen_and_again_when_it_was_free(tmp_path, monkeypatch):
-    """Or each commit of the others would be late for as long as one is frozen."""
+def test_a_process_waits_once_for_a_frozen_one_and_again_once_the_lock_was_free(
+    tmp_path, monkeypatch
+):
+    """Otherwise each commit of the others would be late while one process is frozen."""
     monkeypatch.setattr(commit_lock, "WAIT_S", 0.01)
     waits = []
-    wait = commit_lock._has_waited
+    wait = commit_lock._wait
 
     def note(descriptor, mine):
         waits.append(descriptor)
         return wait(descriptor, mine)
 
-    monkeypatch.setattr(commit_lock, "_has_waited", note)
+    monkeypatch.setattr(commit_lock, "_wait", note)
 
     with acquire_commit_lock(str(tmp_path)):
         for _ in range(3):
@@ -69,7 +71,7 @@ def test_one_waits_once_for_who_is_frozen_and_again_when_it_was_free(tmp_path, m
         assert len(waits) == 2
 
 
-def test_one_waits_on_while_somebody_writes_but_not_for_ever(tmp_path, monkeypatch):
+def test_a_process_waits_while_others_write_but_not_for_ever(tmp_path, monkeypatch):
     """Eight processes on a loaded machine wait longer than one commit takes."""
     monkeypatch.setattr(commit_lock, "WAIT_S", 0.2)
     monkeypatch.setattr(commit_lock, "WAITS_MAX", 4)
@@ -88,12 +90,12 @@ def test_one_waits_on_while_somebody_writes_but_not_for_ever(tmp_path, monkeypat
     assert time.monotonic() - start >= 4 * 0.2
 
 
-def test_turn_of_a_process_that_was_killed_is_free(tmp_path):
+def test_the_lock_of_a_killed_process_is_free(tmp_path):
     context = multiprocessing.get_context("spawn")
-    has_it = context.Queue()
-    process = context.Process(target=_die_with_the_turn, args=(str(tmp_path), has_it))
+    holds_it = context.Queue()
+    process = context.Process(target=_die_with_the_lock, args=(str(tmp_path), holds_it))
     process.start()
-    assert has_it.get(timeout=60)
+    assert holds_it.get(timeout=60)
     process.join(60)
 
     with acquire_commit_lock(str(tmp_path)) as lock:
@@ -102,12 +104,12 @@ def test_turn_of_a_process_that_was_killed_is_free(tmp_path):
 
 
 @pytest.mark.parametrize("uri", ["s3://bucket/metadata", "/no/such/folder"])
-def test_where_there_is_nothing_to_take_one_goes_on_without(uri):
+def test_a_process_goes_on_without_a_lock_where_there_are_none(uri):
     with acquire_commit_lock(uri) as lock:
         assert lock is NO_LOCK
 
 
-def test_turn_leaves_nothing_behind(tmp_path):
+def test_the_lock_leaves_no_file_behind(tmp_path):
     with acquire_commit_lock(str(tmp_path)):
         pass
 

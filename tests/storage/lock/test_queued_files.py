@@ -1,4 +1,4 @@
-"""Notes of who waits for a lock: read while their owner lives and waits, and never after."""
+"""Queued reports of waiters for the lock: read while their owner lives and waits, never after."""
 
 import os
 import threading
@@ -12,12 +12,17 @@ from kafka_on_spark.ports import NO_LOCK
 from kafka_on_spark.storage.delta.delta_files import log_folder
 from kafka_on_spark.storage.lock import commit_lock
 from kafka_on_spark.storage.lock.commit_lock import acquire_commit_lock
-from kafka_on_spark.storage.lock.queued_files import FOLDER, NOTE_BYTES_MAX, HandedIn, read_notes
+from kafka_on_spark.storage.lock.queued_files import (
+    FOLDER,
+    REPORTS_BYTES_MAX,
+    QueuedReports,
+    read_queued,
+)
 
 
 @pytest.fixture(autouse=True)
-def nobody_is_frozen(monkeypatch):
-    """Wait for a turn for as long as it takes: these tests are not about giving up."""
+def no_process_is_frozen(monkeypatch):
+    """Wait for the lock as long as it takes: these tests are not about giving up."""
     monkeypatch.setattr(commit_lock, "WAIT_S", 60.0)
 
 
@@ -29,7 +34,7 @@ def uri(tmp_path):
 def wait_until(is_so):
     end = time.monotonic() + 60
     while not is_so():
-        assert time.monotonic() < end, "it does not come about"
+        assert time.monotonic() < end, "it does not happen"
         time.sleep(0.001)
 
 
@@ -39,82 +44,82 @@ def start(work):
     return thread
 
 
-def test_notes_are_read_while_their_owners_wait_and_leave_nothing_behind(uri):
-    notes = [HandedIn(uri, content) for content in (b"a", b"b")]
+def test_reports_are_read_while_their_owners_wait_and_leave_no_file_behind(uri):
+    queued = [QueuedReports(uri, content) for content in (b"a", b"b")]
 
-    assert sorted(note for _, note in read_notes(uri)) == [b"a", b"b"]
-    notes[0].take_back()
-    assert [note for _, note in read_notes(uri)] == [b"b"]
-    notes[1].take_back()
+    assert sorted(content for _, content in read_queued(uri)) == [b"a", b"b"]
+    queued[0].withdraw()
+    assert [content for _, content in read_queued(uri)] == [b"b"]
+    queued[1].withdraw()
     assert os.listdir(f"{uri}/{FOLDER}") == []
 
 
-def test_an_owner_sees_that_its_note_was_taken_and_may_take_it_back_then(uri):
-    mine = HandedIn(uri, b"a")
-    assert not mine.is_taken
-    [(path, _)] = read_notes(uri)
+def test_an_owner_sees_that_its_reports_are_committed_and_may_withdraw_them_then(uri):
+    mine = QueuedReports(uri, b"a")
+    assert not mine.is_committed
+    [(path, _)] = read_queued(uri)
 
     os.unlink(path)
 
-    assert mine.is_taken
-    mine.take_back()
-    assert not mine.is_taken
+    assert mine.is_committed
+    mine.withdraw()
+    assert not mine.is_committed
 
 
-@pytest.mark.parametrize("note", [None, b"x" * (NOTE_BYTES_MAX + 1)])
-def test_who_has_nothing_to_hand_in_or_too_much_only_waits(uri, note):
-    mine = HandedIn(uri, note)
+@pytest.mark.parametrize("content", [None, b"x" * (REPORTS_BYTES_MAX + 1)])
+def test_a_process_with_nothing_to_queue_or_too_much_only_waits(uri, content):
+    mine = QueuedReports(uri, content)
 
-    assert read_notes(uri) == []
-    assert not mine.is_taken
-    mine.take_back()
-
-
-def test_the_longest_note_is_read_as_a_whole(uri):
-    mine = HandedIn(uri, b"x" * NOTE_BYTES_MAX)
-
-    assert read_notes(uri) == [(mine._path, b"x" * NOTE_BYTES_MAX)]
-    mine.take_back()
+    assert read_queued(uri) == []
+    assert not mine.is_committed
+    mine.withdraw()
 
 
-def test_a_folder_that_takes_no_notes_costs_nothing_but_time(tmp_path):
+def test_the_longest_reports_are_read_whole(uri):
+    mine = QueuedReports(uri, b"x" * REPORTS_BYTES_MAX)
+
+    assert read_queued(uri) == [(mine._path, b"x" * REPORTS_BYTES_MAX)]
+    mine.withdraw()
+
+
+def test_a_folder_that_takes_no_reports_costs_only_time(tmp_path):
     (tmp_path / FOLDER).write_text("a file")
-    mine = HandedIn(str(tmp_path), b"a")
+    mine = QueuedReports(str(tmp_path), b"a")
 
-    assert read_notes(str(tmp_path)) == []
-    assert not mine.is_taken
-    mine.take_back()
+    assert read_queued(str(tmp_path)) == []
+    assert not mine.is_committed
+    mine.withdraw()
 
 
-def test_note_of_a_process_that_died_is_never_read_and_removed(uri):
-    """It would outlive a power loss, and with it what it says may be lost that was not flushed."""
-    mine = HandedIn(uri, b"of a process that died")
+def test_reports_of_a_dead_process_are_removed_and_never_read(uri):
+    """They would outlive a power cut that loses the unflushed records they speak of."""
+    mine = QueuedReports(uri, b"of a process that died")
     os.close(mine._descriptor)  # as the system does when a process ends
 
-    assert read_notes(uri) == []
+    assert read_queued(uri) == []
     assert os.listdir(f"{uri}/{FOLDER}") == []
 
 
-def test_a_note_that_is_being_written_is_not_read(uri):
-    mine = HandedIn(uri, b"a")
+def test_reports_that_are_being_written_are_not_read(uri):
+    mine = QueuedReports(uri, b"a")
     os.rename(mine._path, f"{mine._path}.tmp")
 
-    assert read_notes(uri) == []
+    assert read_queued(uri) == []
     os.rename(f"{mine._path}.tmp", mine._path)
-    assert len(read_notes(uri)) == 1
-    mine.take_back()
+    assert len(read_queued(uri)) == 1
+    mine.withdraw()
 
 
-def test_who_has_the_turn_takes_what_was_handed_in_and_its_owner_waits_no_longer(uri):
+def test_the_lock_holder_takes_queued_reports_and_their_owner_stops_waiting(uri):
     found = []
 
     def wait():
         with acquire_commit_lock(uri, lambda: b"mine") as lock:
             found.append((lock is not NO_LOCK, lock.needs_refresh, list(lock.queued_reports())))
 
-    with acquire_commit_lock(uri, lambda: pytest.fail("nobody is waited for")) as lock:
+    with acquire_commit_lock(uri, lambda: pytest.fail("there is nobody to wait for")) as lock:
         thread = start(wait)
-        wait_until(lambda: read_notes(uri))
+        wait_until(lambda: read_queued(uri))
         assert list(lock.queued_reports()) == [b"mine"]
         assert found == []
         lock.mark_committed()
@@ -123,7 +128,7 @@ def test_who_has_the_turn_takes_what_was_handed_in_and_its_owner_waits_no_longer
     assert os.listdir(f"{uri}/{FOLDER}") == []
 
 
-def test_who_was_not_served_has_a_turn_of_its_own_afterwards(uri):
+def test_a_waiter_whose_reports_were_not_committed_gets_the_lock_later(uri):
     found = []
 
     def wait():
@@ -132,7 +137,7 @@ def test_who_was_not_served_has_a_turn_of_its_own_afterwards(uri):
 
     with acquire_commit_lock(uri) as lock:
         thread = start(wait)
-        wait_until(lambda: read_notes(uri))
+        wait_until(lambda: read_queued(uri))
         assert list(lock.queued_reports()) == [b"mine"]
     thread.join(60)
 
@@ -144,8 +149,8 @@ def commit_count(uri):
     return sum(name.endswith(".json") for name in os.listdir(log_folder(uri)))
 
 
-def test_appends_that_wait_for_one_turn_are_committed_together(tmp_path):
-    """Each to a topic of its own, by a cluster of its own, as processes have."""
+def test_appends_that_wait_for_one_lock_are_committed_together(tmp_path):
+    """Each goes to its own topic through its own Cluster object, as in separate processes."""
     roots = {number: tmp_path / f"broker-{number}" for number in (1, 2)}
     metadata = tmp_path / "metadata"
     for each in (metadata, *roots.values()):
@@ -163,7 +168,7 @@ def test_appends_that_wait_for_one_turn_are_committed_together(tmp_path):
                 start(lambda each=each, name=name: each.append(name, [(b"k", b"v")]))
                 for each, name in zip(clusters, names, strict=True)
             ]
-            wait_until(lambda: len(read_notes(table)) == len(names))
+            wait_until(lambda: len(read_queued(table)) == len(names))
         for thread in threads:
             thread.join(60)
 
