@@ -1,4 +1,4 @@
-"""What the commits of a Delta log say that delta-rs does not tell, or only by listing the log."""
+"""Reads from the commits of a Delta log what delta-rs does not tell, or only by listing the log."""
 
 from typing import Any
 
@@ -19,8 +19,8 @@ from kafka_on_spark.stored_json import parse_json
 def commits_after(
     files: RootFiles, uri: str, version: int, limit: int
 ) -> list[list[dict[str, Any]]] | None:
-    """Return the actions of the commits after `version`, one list a commit; None if they are
-    more than `limit`, or one can't be read: then delta-rs has to say what is there."""
+    """Return the actions of the commits after `version`, one list a commit; None if there are
+    more than `limit`, or one can't be read: then the caller asks delta-rs."""
     commits: list[list[dict[str, Any]]] = []
     while (content := read_commit(files, uri, version + 1 + len(commits))) is not None:
         try:
@@ -34,8 +34,8 @@ def commits_after(
 
 
 def counters_in(files: RootFiles, uri: str, version: int) -> dict[str, int]:
-    """Return the `txn` counters that the commit of `version` sets; none if it does not say them
-    plainly: then delta-rs has to say what they are.
+    """Return the `txn` counters that the commit of `version` sets; none if the commit is not plain
+    enough to tell: then the caller asks delta-rs.
 
     Raises:
         CorruptLogError: It sets one twice.
@@ -43,7 +43,7 @@ def counters_in(files: RootFiles, uri: str, version: int) -> dict[str, int]:
     counters: dict[str, int] = {}
     try:
         for line in (read_commit(files, uri, version) or b"").splitlines():
-            # Lines of files are long, and there may be thousands.
+            # Parse only what may set a counter: lines that add files are long, and many.
             txn = parse_json(line).get("txn") if b'"txn"' in line else None
             if txn is not None:
                 _add_counter(counters, txn, commit_path(uri, version))
@@ -83,8 +83,8 @@ def read_counters(files: RootFiles, uri: str, version: int) -> dict[str, int]:
 
 
 def _add_counter(counters: dict[str, int], txn: dict[str, Any], path: str) -> None:
-    """Add a counter that a commit sets. Of two of one name delta-rs takes the first, others the
-    last: nobody writes that, and what holds is not known."""
+    """Add a counter that a commit sets. Of two with one name delta-rs takes the first, others take
+    the last. No writer of ours sets one twice, so the log is damaged."""
     if txn["appId"] in counters:
         raise CorruptLogError("a commit sets a counter twice", path=path, counter=txn["appId"])
     counters[txn["appId"]] = txn["version"]

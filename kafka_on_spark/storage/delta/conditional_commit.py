@@ -2,15 +2,15 @@
 
 A Delta append is *not* a compare-and-swap by default: delta-rs rebases a stale append onto the
 newest version and reports success. So every commit passes ``max_commit_retries=0`` on a handle
-at the version it was decided on, and carries a write id. After any exception the commit file
-at that version is read back, because an error's type does not tell what happened: our id, and
-it is committed; another's, and it is a conflict; none, and it is unknown, since a put that
-timed out may still land. Unknown is settled by committing the same again until somebody's
-commit stands there (GROUND §1.2).
+at the version it was decided on, and carries a write id. After any exception the commit file at
+that version is read back, because an error's type does not tell what happened: with our id it is
+committed, with another id it is a conflict, and without a file it is unknown, since a put that
+timed out may still land. An unknown outcome is resolved by putting the same commit again until
+a commit stands at that version, ours or another's.
 
-delta-rs never flushes: on a local disk the commit file and its folder are flushed here before a
-commit counts, and whoever opens a table flushes what he has not seen flushed. What could not be
-flushed is never trusted again, even if a later try succeeds (FAULTS 41).
+delta-rs never flushes: on a local disk this module flushes the commit file and its folder before a
+commit counts, and a process that opens a table flushes what it has not seen flushed. A table whose
+flush failed is never trusted again, even if a later flush succeeds.
 """
 
 import errno
@@ -68,29 +68,28 @@ from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush,
 log = logging.getLogger(__name__)
 
 CHECKPOINT_INTERVAL: Final = 10
-"""Commits between checkpoints: 5 and 10 cost the same, 20 and 100 more (GROUND §1.3)."""
+"""Commits between checkpoints: 5 and 10 cost the same, 20 and 100 more."""
 
 RESOLVE_SECONDS: Final = 30.0
-"""How long an unknown outcome is worked on before the caller is told so."""
+"""How long a commit with an unknown outcome is put again before the caller gets an error."""
 
 RESOLVE_SECONDS_LOCAL: Final = 1.0
-"""The same on a local disk, which has no requests that are still under way."""
+"""The same on a local disk, where no request can be under way any more."""
 
-# After these from a flush, the system may drop what it had and call the next flush a success.
+# After one of these the system may drop unflushed bytes and report success for the next flush.
 _UNTRUSTED_ERRNO: Final = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
-
 
 _FLUSH_ATTEMPTS_MAX: Final = 3
 
 
 class DeltaLog:
-    """One Delta table with a kept handle. Not safe for two threads at once: advance_to `lock`.
+    """One Delta table with a handle that stays open. Not safe for two threads at once: see `lock`.
 
     Attributes:
         uri: The table's folder.
-        is_local: It lies on a disk of this machine, or on one that looks so.
-        lock: Whoever uses the handle holds it.
-        version: The newest version that `refresh` found or `commit` made; -1 before either.
+        is_local: It lies on a disk of this machine, or on one mounted like that.
+        lock: Held by each user of the handle.
+        version: The newest version that `refresh` found or `commit` wrote; -1 before either.
     """
 
     def __init__(self, uri: str, options: StorageOptions, *, is_flushed: bool = True) -> None:
@@ -118,13 +117,13 @@ class DeltaLog:
         counters: Mapping[str, int] | None = None,
         is_flushed: bool = True,
     ) -> "DeltaLog":
-        """Create the table at version 0, or raise as `commit` does; it is open then.
+        """Create the table at version 0 and leave it open; raise as `commit` does.
 
         Raises:
-            CommitConflictError: A table is there.
-            CommitOutcomeUnknownError: The store failed; a table may be there.
+            CommitConflictError: There is a table.
+            CommitOutcomeUnknownError: The store failed; there may be a table.
         """
-        made, given = cls(uri, options, is_flushed=is_flushed), options.for_url(uri)
+        created, given = cls(uri, options, is_flushed=is_flushed), options.for_url(uri)
         write_id = uuid4().hex
 
         def put() -> None:
@@ -142,15 +141,15 @@ class DeltaLog:
                 commit_properties=commit_properties(write_id, counters or {}),
                 post_commithook_properties=HOOKS_OFF,
             )
-            made._handle.adopt(table)
+            created._handle.adopt(table)
 
-        within(uri, lambda: made._commit(0, write_id, put))
-        if made._needs_flush:
-            made._flush([uri, os.path.dirname(uri), os.path.dirname(os.path.dirname(uri))])
-        return made
+        within(uri, lambda: created._commit(0, write_id, put))
+        if created._needs_flush:
+            created._flush([uri, os.path.dirname(uri), os.path.dirname(os.path.dirname(uri))])
+        return created
 
     def refresh(self) -> int:
-        """Bring the handle to the newest version; return it. What it has is flushed.
+        """Bring the handle to the newest version, flushed; return the version.
 
         Raises:
             ReplicaLostError: There is no table, or it went back.
@@ -164,8 +163,8 @@ class DeltaLog:
         size = commit_size(self._files, self.uri, version)
         is_emptied = version == self.version and not self._void.is_there(version)
         if version < self.version or size is None or is_emptied:
-            # A kept handle of a table whose disk was taken away is updated without an error,
-            # and would count what is gone.
+            # delta-rs updates an open handle without an error when the table's disk is gone, and
+            # would count what is gone.
             self._handle.close()
             raise ReplicaLostError(
                 f"the table at {self.uri} is gone or went back", version=version, seen=self.version
@@ -177,7 +176,7 @@ class DeltaLog:
         return version
 
     def advance_to(self, version: int) -> None:
-        """Count the commits up to `version`, which the caller has read itself: flushed now.
+        """Count the commits up to `version`, which the caller has read itself, and flush them.
 
         Raises: as `refresh`.
         """
@@ -189,13 +188,14 @@ class DeltaLog:
         if self._flush_failure is not None:
             raise CorruptLogError(f"the table at {self.uri} was not kept: {self._flush_failure}")
         if self.is_local and self.version >= 0 and not self._void.is_there(self.version):
-            # What lies there now, say beneath the mount of a disk that is away, is no sequel.
+            # A table that lies there now, say below the mount point of an absent disk, is another.
             self._handle.close()
             raise ReplicaLostError(f"there is no table at {self.uri}", version=self.version)
 
     def is_still_at(self, version: int) -> bool:
-        """Return True if nobody has committed since `version`, the newest that was seen, and that
-        is still there; without the lock, since nothing of the handle is used.
+        """Return whether `version`, the newest that was seen, is there and has no successor.
+
+        It needs no lock, since it does not use the handle.
 
         Raises:
             KafkaStorageError: The root does not answer.
@@ -206,10 +206,10 @@ class DeltaLog:
             following, own = commit_sizes(self._files, self.uri, (version + 1, version))
             return following is None and self._void.is_commit(version, own)
         except UnsafeFileError:
-            return False  # what it is, opening the table says
+            return False  # opening the table says what is wrong
 
     def reopen_next_time(self) -> None:
-        """Open the table anew next time; what this process has seen of it stays known."""
+        """Have the next refresh open the table again; `version` stays known."""
         self._handle.close()
 
     @property
@@ -217,12 +217,8 @@ class DeltaLog:
         """The table as of the last `refresh`."""
         return self._handle.table
 
-    def counter(self, name: str) -> int | None:
-        """Return the `txn` counter `name`, as of the last `refresh`."""
-        return self._handle.counter(name)
-
     def counters_of(self, *names: str) -> list[int | None]:
-        """Return several, cheap for those that the newest commit sets."""
+        """Return `txn` counters as of the last `refresh`; those of the newest commit are cheap."""
         return self._handle.counters_of(names)
 
     def counters(self) -> dict[str, int]:
@@ -247,14 +243,14 @@ class DeltaLog:
         """Commit at exactly the version after `at_version`, or fail and change nothing.
 
         Raises:
-            CommitConflictError: That version is somebody else's. Nothing was written.
-            CommitOutcomeUnknownError: It is nobody's yet, and ours may still land.
+            CommitConflictError: That version is taken. Nothing was written.
+            CommitOutcomeUnknownError: That version is free so far, and ours may still land.
         """
         version = at_version + 1
         if at_version != self.version:
             raise CommitConflictError("decided on an old version", version=version)
         if not self._handle.is_at(at_version):
-            # After a commit the handle stays where it was; what others committed since shows.
+            # After a commit the handle stays behind; a refresh shows what others committed since.
             try:
                 self.refresh()
             except KafkaOnSparkError as error:
@@ -262,7 +258,7 @@ class DeltaLog:
             if not self._handle.is_at(at_version):
                 raise CommitConflictError("decided on an old version", version=version)
         if self.is_local and not self._void.is_there(at_version):
-            # delta-rs makes missing folders: a root that was removed must not be made anew.
+            # delta-rs creates missing folders: a root that was removed must not be created again.
             raise CommitConflictError(f"the table at {self.uri} was taken away", version=version)
         write_id = uuid4().hex
         table = self.handle
@@ -285,14 +281,14 @@ class DeltaLog:
             within(self.uri, put, long_call_seconds(self.uri))
         except BaseException as error:
             if not is_failure(error):
-                raise  # of whatever other type: delta-rs raises most of those there are
+                raise  # all other types are failures: delta-rs raises most of them
             self._resolve_outcome(version, write_id, put, error)
         try:
             place = committed_path(self._files, self.uri, version, write_id)
             if self._needs_flush:
                 self._flush([place, os.path.dirname(place)])
             if version and not self._void.is_there(version - 1):
-                # What was put lies in a folder that the put has made anew: it counts for nothing.
+                # The put has created the removed folder again: this commit does not count.
                 raise ReplicaLostError(f"the table at {self.uri} was taken away")
         except CommitConflictError:
             raise
@@ -305,7 +301,7 @@ class DeltaLog:
     def _resolve_outcome(
         self, version: int, write_id: str, put: Callable[[], None], error: BaseException
     ) -> None:
-        """Return if our commit is the one at `version`; else raise what that means."""
+        """Return if the commit at `version` is ours; raise the outcome otherwise."""
         cause = self._options.shown(error)
         found = write_id_at(self._files, self.uri, version)
         if found is None and self.is_local and is_refused(error):
@@ -321,7 +317,7 @@ class DeltaLog:
             raise CommitConflictError("version is taken", version=version) from cause
 
     def _resolve_unknown(self, version: int, put: Callable[[], None]) -> str | None:
-        def again() -> str | None:
+        def put_again() -> str | None:
             try:
                 within(self.uri, put, long_call_seconds(self.uri))
             except BaseException as error:
@@ -330,11 +326,11 @@ class DeltaLog:
                 log.debug("commit %s of %s: %s", version, self.uri, reason(error, self._options))
             return write_id_at(self._files, self.uri, version)
 
-        return until_found(again, RESOLVE_SECONDS_LOCAL if self.is_local else RESOLVE_SECONDS)
+        return until_found(put_again, RESOLVE_SECONDS_LOCAL if self.is_local else RESOLVE_SECONDS)
 
     def _flush_commits(self, version: int) -> None:
-        """Check that the local commits up to `version` that this log has not seen are there, and
-        flush them: whoever wrote them may not have."""
+        """Check that the unseen local commits up to `version` are there, and flush them: their
+        writers may not have flushed them."""
         if self.is_local and not any(
             self._try_flush_commits(version) for _ in range(_FLUSH_ATTEMPTS_MAX)
         ):
@@ -355,7 +351,7 @@ class DeltaLog:
             if size == 0 and version_of is not None:
                 void.append(version_of)
             elif not size:
-                if has_moved(self._files, self.uri, path):  # it has become old meanwhile
+                if has_moved(self._files, self.uri, path):
                     return False
                 self._handle.close()
                 raise CorruptLogError("a commit or a checkpoint is gone", path=path)
@@ -373,11 +369,11 @@ class DeltaLog:
             raise
 
     def checkpoint_if_due(self) -> None:
-        """Make ready for the next commit: bring the handle up, make a checkpoint if one is due,
-        and open the handle anew after it, whoever made it.
+        """Prepare the next commit: update the handle, write a checkpoint if one is due, and reopen
+        the handle after a checkpoint, whichever process wrote it.
 
-        A kept handle gets slower with each commit; opened anew after a checkpoint it takes 1-2 ms
-        (GROUND §1.3). A failure costs speed only. `version` stays before a `refresh`.
+        A handle gets slower with each commit; reopened after a checkpoint it takes 1-2 ms. A
+        failure costs speed only. `version` changes only with a `refresh`.
         """
         if not self._handle.is_open:
             return
@@ -392,9 +388,9 @@ class DeltaLog:
                 within(self.uri, self.handle.create_checkpoint, long_call_seconds(self.uri))
                 self._checkpoint_version = version
             if self._needs_flush:
-                # A hint at a checkpoint that was not kept makes a table unreadable.
-                made = checkpoint_path(self.uri, self._checkpoint_version)
-                flush([made, log_folder(self.uri)])
+                # A hint at a checkpoint that a power cut lost makes a table unreadable.
+                checkpoint = checkpoint_path(self.uri, self._checkpoint_version)
+                flush([checkpoint, log_folder(self.uri)])
             if self.is_local:
                 move_old_commits(self._files, self.uri, self._checkpoint_version)
             self._handle.reopen()

@@ -1,6 +1,6 @@
-"""The files of a Delta log as they lie there: their names, and what delta-rs does not tell of them.
+"""Names, sizes and hints of the files of a Delta log, which delta-rs does not tell.
 
-Apart from `delta`, which decides what a commit's outcome is, since this only reads.
+Apart from `conditional_commit`, which decides a commit's outcome: this module only reads.
 """
 
 import re
@@ -20,14 +20,14 @@ CHECKPOINT: Final = ".checkpoint.parquet"
 _BOUNDS: Final = {
     ".json": COMMIT_BYTES_MAX,
     CHECKPOINT: CHECKPOINT_BYTES_MAX,
-    # Of a hint nothing depends: it only must not fill the memory of who reads it.
+    # Nothing depends on a hint: it only must not exhaust its reader's memory.
     "_last_checkpoint": COMMIT_BYTES_MAX,
 }
 
 PROTOCOL: Final = (1, 2)
-"""Reader and writer version of a table of ours; a higher one may mean what this one can't read."""
+"""Reader and writer version of our tables; a higher one may mean what this version can't read."""
 
-# Whole names: a Mac leaves `._…` beside each file, and people leave copies.
+# Whole names only: macOS leaves `._…` beside each file, and people leave copies.
 _COMMIT_NAME: Final = re.compile(r"([0-9]{20})\.json")
 _CHECKPOINT_NAME: Final = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
 _VERSION_END: Final = 2**63
@@ -49,24 +49,24 @@ def checkpoint_path(uri: str, version: int) -> str:
 
 
 def checkpoint_version(path: str) -> int | None:
-    """Return which version a file of the log is a checkpoint of, or None if of none."""
+    """Return the version that a file of the log is the checkpoint of, or None if it is none."""
     return _version(_CHECKPOINT_NAME.fullmatch(path.rsplit("/", 1)[-1]))
 
 
 def commit_version(path: str) -> int | None:
-    """Return which version a file of the log is the commit of, or None if of none."""
+    """Return the version that a file of the log is the commit of, or None if it is none."""
     return _version(_COMMIT_NAME.fullmatch(path.rsplit("/", 1)[-1]))
 
 
 def _version(found: re.Match[str] | None) -> int | None:
-    # To delta-rs a version has 64 bits.
+    # delta-rs holds a version in 64 bits.
     return int(found[1]) if found is not None and int(found[1]) < _VERSION_END else None
 
 
 def last_checkpoint(files: RootFiles, uri: str) -> int:
-    """Return the version that the log's own hint says is the newest checkpoint's, or -1.
+    """Return the version of the newest checkpoint by the log's own hint, or -1.
 
-    One small read in place of a listing. It may be behind, or not there; and it is a hint.
+    One small read in place of a listing. The hint may be absent, old or wrong.
     """
     try:
         content = files.read(f"{log_folder(uri)}/_last_checkpoint", SMALL_FILE_BYTES_MAX)
@@ -77,12 +77,12 @@ def last_checkpoint(files: RootFiles, uri: str) -> int:
 
 
 def newest_paths(files: RootFiles, uri: str) -> list[str]:
-    """Return the paths of the newest checkpoint that is not empty, if there is one, of the commit
-    that it was made of, there or not, and of all commits after it, sorted."""
+    """Return the sorted paths of the newest checkpoint that is not empty, if any, of the commit of
+    the same version, present or not, and of all commits after it."""
     names = files.names(log_folder(uri))
     checkpoints = sorted(each for name in names if (each := checkpoint_version(name)) is not None)
     while checkpoints and not files.size(checkpoint_path(uri, checkpoints[-1])):
-        checkpoints.pop()  # a power cut kept its name and not its bytes
+        checkpoints.pop()  # a power cut kept its name and lost its bytes
     newest = checkpoints[-1] if checkpoints else -1
     versions = (commit_version(name) for name in names)
     tail = [commit_path(uri, each) for each in versions if each is not None and each > newest]
@@ -92,11 +92,11 @@ def newest_paths(files: RootFiles, uri: str) -> list[str]:
 
 
 def check_log(files: RootFiles, uri: str, version: int | None = None) -> None:
-    """Check the files of a local table's log that a reader is about to open, who would hang with a
-    pipe or take all memory: those of `version` and the next ones; without it, all of the log.
+    """Check the log's files that delta-rs is about to open on a local disk, where a pipe would hang
+    it and a huge file exhaust the memory: from `version` on, or all of the log.
 
-    A store has no pipes, and its listing would cost a request more; a checkpoint there is looked
-    at by `check_checkpoints`.
+    A store has no pipes, and a listing there would cost one more request; `check_checkpoints`
+    covers a checkpoint there.
 
     Raises:
         CorruptLogError: One is no regular file, or larger than it can be.
@@ -121,10 +121,10 @@ def _check_log(files: RootFiles, uri: str, version: int | None) -> None:
 
 
 def check_checkpoint_size(size_bytes: int, path: str) -> None:
-    """Check that a checkpoint is not larger than it can be.
+    """Check that a checkpoint is no larger than a checkpoint can be.
 
     Raises:
-        CorruptLogError: It is.
+        CorruptLogError: It is larger.
     """
     try:
         check_size(size_bytes, CHECKPOINT_BYTES_MAX, path)
@@ -133,7 +133,7 @@ def check_checkpoint_size(size_bytes: int, path: str) -> None:
 
 
 def write_id_of(content: bytes) -> str | None:
-    """Return a commit's write id, "" if it has none; None if this can't be read as a commit."""
+    """Return a commit's write id, "" if it has none; None if `content` is no readable commit."""
     try:
         actions = [parse_json(line) for line in content.splitlines() if line]
         infos = [each["commitInfo"] for each in actions if "commitInfo" in each]

@@ -1,6 +1,7 @@
-"""A kept handle of delta-rs at a table: opened once, brought up to date, opened anew when it must.
+"""A handle of delta-rs on a table that stays open: brought up to date, and reopened when needed.
 
-What an error of delta-rs means for a reader is said here; what it means for a commit, in `delta`.
+This module decides what an error of delta-rs means to a reader; `conditional_commit` decides what
+one means to a commit.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +39,7 @@ _OF_ROOT: Final = (OSError, RuntimeError)
 
 
 class TableHandle:
-    """A table as delta-rs has it; nothing is read before `update`."""
+    """A table as delta-rs reads it; nothing is read before `update`."""
 
     def __init__(self, uri: str, options: StorageOptions) -> None:
         self._uri = uri
@@ -54,7 +55,7 @@ class TableHandle:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a table to work with."""
+        """Whether the table is open."""
         return self._table is not None
 
     def is_at(self, version: int) -> bool:
@@ -62,11 +63,11 @@ class TableHandle:
         return self._table is not None and self._table.version() == version
 
     def adopt(self, table: DeltaTable) -> None:
-        """Go on with a table that delta-rs has opened already."""
+        """Use a table that delta-rs has already opened."""
         self._table = table
 
     def close(self) -> None:
-        """Open the table anew when it is asked for next."""
+        """Close the table: the next `update` opens it again."""
         self._table = None
 
     def update(self) -> int:
@@ -85,8 +86,8 @@ class TableHandle:
                 try:
                     within(self._uri, table.update_incremental, long_call_seconds(self._uri))
                 except DeltaError:
-                    table = None  # a handle can't follow a table that went back below it
-                # What lies in the place of an old commit is not what was committed.
+                    table = None  # a handle can't follow a table that went back below its version
+                # Another file in the place of an old commit is not what was committed.
                 if is_old(self._files, self._uri, following):
                     table = None
             table = table or self._opened()
@@ -107,7 +108,7 @@ class TableHandle:
             )
 
     def _check_end(self, version: int) -> None:
-        """Check that the log goes on where its old commits end, which one of a copy may not."""
+        """Check that the log continues its old commits: an incomplete copy of a table may not."""
         if is_old(self._files, self._uri, version + 1):
             raise CorruptLogError(
                 f"the log of {self._uri} ends before its old commits: restore it from another copy",
@@ -115,7 +116,7 @@ class TableHandle:
             )
 
     def reopen(self) -> None:
-        """Open the table anew, whose handles get slower with each commit (GROUND §1.3)."""
+        """Open the table again: a handle gets slower with each commit."""
         self._table = self._opened()
 
     def _opened(self) -> DeltaTable:
@@ -134,13 +135,13 @@ class TableHandle:
                 return within(self._uri, open_table, long_call_seconds(self._uri))
             if not is_old(self._files, self._uri, 0):
                 raise
-            # What it was about to read may have become old meanwhile.
+            # The commit that delta-rs was about to read may have become old meanwhile.
             return within(self._uri, open_table, long_call_seconds(self._uri))
 
     def _opened_before_checkpoint(self) -> DeltaTable | None:
-        """Open a table whose hint names a checkpoint that a power cut has left without bytes.
+        """Open a table whose hint names a checkpoint that a power cut left without bytes.
 
-        delta-rs passes over an empty checkpoint, but not where the hint names it.
+        delta-rs skips an empty checkpoint, unless the hint names it.
         """
         version = last_checkpoint(self._files, self._uri)
         if version < 1 or self._files.size(checkpoint_path(self._uri, version)):
@@ -156,7 +157,7 @@ class TableHandle:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Say of an error of delta-rs whether the root failed or the table is damaged."""
+        """Turn an error of delta-rs into one that tells a root's failure from a table's damage."""
         try:
             yield
         except TableNotFoundError:
@@ -165,7 +166,7 @@ class TableHandle:
             what = f"read the table at {self._uri}"
             raise storage_error(error, what, self._options) from self._options.shown(error)
         except (DeltaError, ValueError) as error:
-            # A file of its may be gone that another handle does not need.
+            # A file of the table may be gone that a new handle does not need.
             table, self._table = self._table, None
             is_late = table is not None and is_old(self._files, self._uri, table.version())
             kind = KafkaStorageError if is_late else CorruptLogError
@@ -179,16 +180,11 @@ class TableHandle:
     def _sentence(self, error: Exception) -> str:
         return f"can't read the table at {self._uri}: {reason(error, self._options)}"
 
-    def counter(self, name: str) -> int | None:
-        """Return the `txn` counter `name`, as of the last `update`."""
-        with self.reading():
-            return self.table.transaction_version(name)
-
     def counters_of(self, names: Sequence[str]) -> list[int | None]:
         """Return the `txn` counters of these names, as of the last `update`.
 
-        The newest commit is read first: delta-rs goes through the log once a name, and to its end
-        for one that it does not find.
+        The newest commit is read first: delta-rs reads the log once for each name, and all of it
+        for a name that it does not find.
         """
         newest = counters_in(self._files, self._uri, self.table.version())
         with self.reading():
@@ -198,7 +194,7 @@ class TableHandle:
     def active_files(self) -> pa.Table:
         """Return the table's files, one row each, as delta-rs flattens them."""
         with self.reading():
-            # Not by `pa.table`, which asks pandas whether it is a frame, and imports it for that.
+            # Not by `pa.table`, which imports pandas to ask whether this is a frame.
             return pa.RecordBatchReader.from_stream(
                 self.table.get_add_actions(flatten=True)
             ).read_all()

@@ -1,16 +1,16 @@
-"""Commits of a long log that lie beside it: its folder stays short, and no version is given twice.
+"""Moves old commits of a long log to a folder beside it, so that the log's folder stays short.
 
 On a local disk delta-rs lists all of `_delta_log` for each commit, so a commit would slow down with
-the length of the history (GROUND §1.3). So commits well below a checkpoint move to a folder beside
-it. Nothing is deleted: a version's commit lies in one of two places, or in both for a moment.
+the length of the history. So commits well below a checkpoint move to the folder `_old_commits`.
+Nothing is deleted: a version's commit lies in one of the two folders, or in both for a moment.
 
-**A version whose commit is here is taken**, though its place in the log is empty: somebody who was
-frozen between his look and his put may put another commit there. Since a commit is linked here
-before it leaves the log, and never leaves from here, one look here tells. Whoever puts looks after
-it, and has lost if another's commit is here; whoever reads a version looks after it, too, and what
-is here counts. No clock and no number of versions is asked.
+**A version is taken once its file is in `_old_commits`, even if `_delta_log` has none.** A process
+that was frozen between its read and its put may put another commit at such a version. A commit is
+linked into `_old_commits` before it leaves the log, and never leaves that folder, so one check of
+the folder after a put or a read tells: the commit there counts, and a writer that finds another
+writer's commit there has lost. No clock and no count of versions decides this.
 
-Stores list from a version on: their logs are left as they are.
+A store lists its log from a version on, so the logs of stores stay as they are.
 """
 
 import os
@@ -32,14 +32,14 @@ from kafka_on_spark.storage.delta.delta_files import (
 from kafka_on_spark.storage.roots.roots import RootFiles, flush, is_local, reason
 
 OLD_COMMITS: Final = "_old_commits"
-"""The folder's name in a table's; what begins with `_` is none of a table's files to any reader."""
+"""The folder's name, in the table's folder; readers skip names that begin with `_`."""
 
 RECENT_VERSIONS: Final = 100
-"""Versions below the newest checkpoint that stay in the log, for those who follow it from behind:
-these read on, others open the table anew."""
+"""Versions below the newest checkpoint that stay in the log: a reader that lags less reads on, and
+one that lags more opens the table again."""
 
 MOVE_BATCH_MIN: Final = 50
-"""Commits that are moved together: two flushes of a folder are shared by so many."""
+"""Commits to move at once, at least: they share two flushes of a folder."""
 
 
 def old_folder(uri: str) -> str:
@@ -48,17 +48,17 @@ def old_folder(uri: str) -> str:
 
 
 def old_path(uri: str, version: int) -> str:
-    """Return where the commit file of `version` lies when it is an old one."""
+    """Return the path of the commit file of `version` once it is old."""
     return f"{old_folder(uri)}/{version:020d}.json"
 
 
 def is_old(files: RootFiles, uri: str, version: int) -> bool:
-    """Return whether the commit of `version` is an old one, whatever lies in its place."""
+    """Return whether the commit of `version` is old, whatever file stands in the log."""
     return is_local(uri) and files.size(old_path(uri, version)) is not None
 
 
 def has_moved(files: RootFiles, uri: str, path: str) -> bool:
-    """Return whether a file of the log is an old one by now."""
+    """Return whether a file of the log has become old."""
     return is_local(uri) and files.size(f"{old_folder(uri)}/{path.rsplit('/', 1)[-1]}") is not None
 
 
@@ -86,9 +86,9 @@ def commit_size(files: RootFiles, uri: str, version: int) -> int | None:
 
 
 def commit_sizes(files: RootFiles, uri: str, versions: Sequence[int]) -> list[int | None]:
-    """Return the sizes of several commit files, by one look.
+    """Return the sizes of several commit files, in one call.
 
-    First all in the log, then the old ones: what left the log in between is there.
+    First those in the log, then the old ones: a commit that leaves the log in between is found.
     """
     paths = [commit_path(uri, version) for version in versions]
     if not is_local(uri):
@@ -102,7 +102,7 @@ def commit_sizes(files: RootFiles, uri: str, versions: Sequence[int]) -> list[in
 def read_commit(files: RootFiles, uri: str, version: int) -> bytes | None:
     """Return the bytes of the commit of `version`, None if there is none.
 
-    First the log, then the old ones: what left the log in between is there.
+    First from the log, then from the old ones: a commit that leaves the log in between is found.
     """
     content = files.read(commit_path(uri, version), COMMIT_BYTES_MAX)
     old = files.read(old_path(uri, version), COMMIT_BYTES_MAX) if is_local(uri) else None
@@ -110,8 +110,8 @@ def read_commit(files: RootFiles, uri: str, version: int) -> bytes | None:
 
 
 def write_id_at(files: RootFiles, uri: str, version: int) -> str | None:
-    """Return the write id of the commit at `version`, "" for one without; None if there is none or
-    it can't be read."""
+    """Return the write id of the commit at `version`, "" if it has none; None if there is no commit
+    or it can't be read."""
     try:
         content = read_commit(files, uri, version)
     except KafkaStorageError:
@@ -120,11 +120,12 @@ def write_id_at(files: RootFiles, uri: str, version: int) -> str | None:
 
 
 def move_old_commits(files: RootFiles, uri: str, checkpoint_version: int) -> None:
-    """Move what is no longer needed in the log of a local table whose checkpoint is flushed.
+    """Move commits and checkpoints that are old out of the log of a local table; the checkpoint of
+    `checkpoint_version` is flushed.
 
     Raises:
-        KafkaStorageError: The disk failed, or knows no links. Each commit is where it was, or
-            here; the next call goes on.
+        KafkaStorageError: The disk failed, or has no hard links. Each commit is in one of the two
+            folders, and the next call continues.
     """
     below = checkpoint_version - RECENT_VERSIONS
     names = [name for name in files.names(log_folder(uri)) if _is_old_name(name, below)]
@@ -135,15 +136,15 @@ def move_old_commits(files: RootFiles, uri: str, checkpoint_version: int) -> Non
 def _move(uri: str, names: Sequence[str]) -> None:
     log, old = log_folder(uri), old_folder(uri)
     try:
-        # Only this folder: a table that was taken away must not be made anew.
+        # Only this folder: a table that was removed must not be created again.
         with suppress(FileExistsError):
             os.mkdir(old)
             flush([uri])
         for name in names:
-            # Done by another, or before a crash.
+            # Another process has done it, or this one before a crash.
             with suppress(FileExistsError, FileNotFoundError):
                 os.link(f"{log}/{name}", f"{old}/{name}", follow_symlinks=False)
-        # The files, too: whoever wrote them may not have.
+        # The files, too: their writers may not have flushed them.
         flush([*(f"{old}/{name}" for name in names), old])
         for name in names:
             with suppress(FileNotFoundError):
@@ -160,10 +161,10 @@ def _is_old_name(name: str, below: int) -> bool:
 
 
 def committed_path(files: RootFiles, uri: str, version: int, write_id: str) -> str:
-    """Return where the commit lies that was put just now, if the version was free then.
+    """Return the path of the commit that was put just now, if its version was free.
 
     Raises:
-        CommitConflictError: It was not: another commit of it had become old.
+        CommitConflictError: The version was taken: another commit of it had become old.
         KafkaStorageError: The root does not answer, or that commit can't be read.
     """
     if not is_old(files, uri, version):

@@ -1,8 +1,8 @@
-"""The log of a Delta table as a trace: commit by commit, from its files, as plain values.
+"""Reads the log of a Delta table from its files, commit by commit, for audits.
 
-Apart from `delta`, which opens tables by delta-rs: that reads an emptied commit as one that
-changed nothing and starts from a checkpoint without asking the commits before it. Here every
-file is looked at, and one that can't be read is a step of its own.
+Apart from `delta_handle`, which opens tables by delta-rs: delta-rs reads an emptied commit as one
+that changed nothing, and starts from a checkpoint without reading the commits before it. Here every
+file is read, and a file that can't be read is a step of its own.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -42,14 +42,14 @@ def table_steps(
 ) -> Iterator[TableStep]:
     """Yield the steps of a table's log from `from_version` on, oldest first.
 
-    A checkpoint comes after the commit of its version. Of checkpoints the newest is read, those
-    that stand for commits that are gone or damaged, or all of them.
+    A checkpoint comes after the commit of its version. The newest checkpoint is read, and those
+    that replace commits that are gone or damaged; or all.
 
     Raises:
         ReplicaLostError: There is no table.
         KafkaStorageError: The root does not answer.
     """
-    # In this order: what leaves the log between the two is among the old ones.
+    # In this order: a commit that leaves the log between the two listings is in the second.
     names = [name for each in (log_folder(uri), old_folder(uri)) for name in files.names(each)]
     commits = {version for name in names if (version := commit_version(name)) is not None}
     checkpoints = {each for name in names if (each := checkpoint_version(name)) is not None}
@@ -78,7 +78,7 @@ def table_steps(
 
 
 def _is_empty(files: RootFiles, uri: str, checkpoint: int) -> bool:
-    """Return whether a checkpoint has a name and no bytes, by a power cut: it is passed over."""
+    """Return whether a checkpoint lost its bytes to a power cut: readers skip it."""
     return files.size(checkpoint_path(uri, checkpoint)) == 0
 
 
@@ -104,7 +104,7 @@ def _read_commit(files: RootFiles, uri: str, version: int, *, is_there: bool) ->
 def commit_step(content: bytes, version: int, path: str) -> TableStep:
     """Return what the bytes of a commit say, or that they can't be read.
 
-    Without any, it is a version without actions: a power cut kept its name and not its bytes.
+    Without bytes it is a version without actions: a power cut kept its name and lost its bytes.
     """
     try:
         actions = [parse_json(line) for line in content.splitlines() if line.strip()]
@@ -118,10 +118,10 @@ def commit_step(content: bytes, version: int, path: str) -> TableStep:
 
 
 def _expect(value: Any, kind: type[T]) -> T:
-    """Return `value` if it is of `kind`: what JSON holds may be anything.
+    """Return `value` if it is of `kind`: JSON from a file may hold any value.
 
     Raises:
-        TypeError: It is not.
+        TypeError: It is of another kind.
     """
     if not isinstance(value, kind) or isinstance(value, bool):
         raise TypeError(f"{value!r:.40} where a {kind.__name__} must be")
@@ -176,15 +176,15 @@ _ACTION_FIELDS: Final[Mapping[str, frozenset[str]]] = {
         {"minReaderVersion", "minWriterVersion", "readerFeatures", "writerFeatures"}
     ),
 }
-"""What an action may say, by Delta's protocol; `commitInfo` may say anything."""
+"""The fields of each action, by Delta's protocol; `commitInfo` may have any."""
 
 
 def _check_fields(action: str, body: Mapping[str, Any]) -> None:
-    """Check that an action is one that tables of ours have: a byte that changed in a name makes
-    readers pass over what it said.
+    """Check that an action is one of our tables', with known fields: readers skip a field whose
+    name has a changed byte.
 
     Raises:
-        ValueError: It is not, or says something under a name that Delta does not know.
+        ValueError: The action or one of its fields is unknown.
     """
     if action == "commitInfo":
         return
@@ -207,7 +207,7 @@ def _add_counter(counters: dict[str, int], txn: Mapping[str, Any]) -> None:
     """Add a counter to those of a commit or a checkpoint.
 
     Raises:
-        ValueError: It is there already: some readers take the first, others the last.
+        ValueError: It is set twice: some readers take the first, others the last.
     """
     name, version = _expect(txn["appId"], str), _expect(txn["version"], int)
     if name in counters:
@@ -237,7 +237,7 @@ def _micros(values: Any) -> int | None:
     if text is None:
         return None
     moment = datetime.fromisoformat(text)
-    # Not by timestamp(), a float: microseconds of this century need more digits.
+    # Not by timestamp(): a float has too few digits for microseconds of this century.
     since = moment - datetime.fromisoformat("1970-01-01T00:00:00Z")
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
@@ -255,7 +255,7 @@ def _read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
 
 
 def checkpoint_step(content: bytes | None, version: int, path: str) -> TableStep:
-    """Return what the bytes of a checkpoint say, or that they say nothing; None: it is gone."""
+    """Return what the bytes of a checkpoint say, or that they can't be read; None: it is gone."""
     try:
         if not content:
             raise ValueError("it is empty" if content is not None else "it is gone")
@@ -279,12 +279,12 @@ def checkpoint_step(content: bytes | None, version: int, path: str) -> TableStep
 
 
 def _check_hint(files: RootFiles, uri: str, checkpoints: set[int]) -> Iterator[TableDamage]:
-    """Check the hint at the newest checkpoint: one at nothing makes a table unreadable."""
+    """Check the hint at the newest checkpoint: a hint at a missing one makes a table unreadable."""
     path = f"{log_folder(uri)}/_last_checkpoint"
     try:
         content = files.read(path, SMALL_FILE_BYTES_MAX)
         if not content:
-            return  # none, or by a power cut, as an empty checkpoint
+            return  # no hint, or a power cut lost its bytes
         version = _expect(parse_json(content)["version"], int)
     except (UnsafeFileError, *_BAD_JSON):
         sentence = f"the hint {path} can't be read"
@@ -292,7 +292,7 @@ def _check_hint(files: RootFiles, uri: str, checkpoints: set[int]) -> Iterator[T
             version=max(checkpoints, default=0), sentence=sentence, is_checkpoint=True
         )
         return
-    # It may have been made after the folder was listed.
+    # The checkpoint may have been written after the folder was listed.
     if version not in checkpoints and files.size(checkpoint_path(uri, version)) is None:
         sentence = f"the hint {path} names the checkpoint of version {version}, which is not there"
         yield TableDamage(version=version, sentence=sentence, is_checkpoint=True)

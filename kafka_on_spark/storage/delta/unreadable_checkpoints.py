@@ -1,11 +1,11 @@
-"""Checkpoints that can't be read: they are passed over for an older one (DESIGN §2).
+"""Renames checkpoints that can't be read, so that delta-rs uses an older one.
 
-A power cut may keep a file's size and lose its bytes. delta-rs passes over an empty checkpoint and
-over no other, so one that can't be read gets another name; its bytes stay. It says nothing that the
-commits don't say. On a store a put is there as a whole, and nothing is renamed.
+A power cut may keep a file's size and lose its bytes. delta-rs skips an empty checkpoint and no
+other, so a checkpoint that can't be read gets another name, and its bytes stay. It holds nothing
+that the commits lack. A store has an object whole or not at all, and nothing is renamed there.
 
-One that says more than a checkpoint can have would take all memory of whoever opens the table: it
-is looked at before delta-rs reads it.
+A checkpoint that claims more rows or bytes than it can have would exhaust the memory of the process
+that opens the table: its footer is checked before delta-rs reads it.
 """
 
 import logging
@@ -34,11 +34,11 @@ from kafka_on_spark.storage.roots.roots import RootFiles, is_local
 log = logging.getLogger(__name__)
 
 UNREADABLE_SUFFIX: Final = ".unreadable"
-"""The end of its name then: it is no file of the log to any reader."""
+"""The new end of its name: no reader takes the file for a part of the log."""
 
 
 def rename_unreadable_checkpoint(files: RootFiles, uri: str) -> bool:
-    """Give the newest checkpoint another name if its bytes are no checkpoint; return whether.
+    """Rename the newest checkpoint if its bytes are no checkpoint; return whether it was renamed.
 
     Raises:
         KafkaStorageError: The root does not answer.
@@ -49,7 +49,7 @@ def rename_unreadable_checkpoint(files: RootFiles, uri: str) -> bool:
     content = files.read(path, CHECKPOINT_BYTES_MAX)
     if not content or _is_checkpoint(content, path):
         return False
-    with suppress(OSError):  # who may only read leaves it to others
+    with suppress(OSError):  # a process that may only read leaves it to others
         rename = partial(os.rename, path, path + UNREADABLE_SUFFIX)
         within(uri, rename, short_call_seconds(uri))
         log.warning("the checkpoint %s can't be read, and is passed over", path)
@@ -58,11 +58,11 @@ def rename_unreadable_checkpoint(files: RootFiles, uri: str) -> bool:
 
 
 def check_checkpoints(files: RootFiles, uri: str) -> None:
-    """Check the checkpoints that delta-rs is about to read: their footers on a local disk, where
-    one that can't be gets another name, and the size of the one that the hint names on a store.
+    """Check the checkpoints that delta-rs is about to read: on a local disk their footers, and an
+    impossible one is renamed; on a store the size of the one that the hint names.
 
     Raises:
-        CorruptLogError: One has more than it can have, and can't be given another name.
+        CorruptLogError: One claims more than it can have, and can't be renamed.
         KafkaStorageError: The root does not answer.
     """
     if not is_local(uri):
@@ -88,7 +88,7 @@ def _check_checkpoint(uri: str, path: str) -> None:
 
 
 def _check_footer_of(path: str) -> None:
-    """Check a footer; one that can't be read is passed over by who reads the file."""
+    """Check a footer, if it can be read: the reader of the file skips it otherwise."""
     try:
         descriptor, _ = open_regular(path)
         with os.fdopen(descriptor, "rb") as file:
@@ -103,6 +103,6 @@ def _is_checkpoint(content: bytes, path: str) -> bool:
         read_parquet(content, path, columns=["add", "txn", "metaData", "protocol"])
     except CorruptLogError:
         return False
-    except KafkaStorageError:  # there is too little memory to say so
+    except KafkaStorageError:  # too little memory to tell
         return True
     return True

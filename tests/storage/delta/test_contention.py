@@ -24,7 +24,7 @@ def test_of_contending_processes_each_version_has_one_winner(uri):
     assert versions == Counter(range(1, COMMITS + 1))
     assert won == {version: write_id for version, write_id in in_log.items() if version > 0}
     assert len(set(in_log.values())) == COMMITS + 1
-    assert opened(uri).counter("count") == COMMITS
+    assert opened(uri).counters_of("count") == [COMMITS]
     assert not [name for name in names_in_log(uri) if "#" in name or "tmp" in name]
     # Without conflicts nothing was tested.
     assert sum(lost for _, lost in told) > COMMITS / 20

@@ -83,7 +83,7 @@ def test_table_restored_from_an_older_copy_ends_earlier(log, uri):
     """E10: nothing in the table tells. LEO < high watermark does, and directory and uuid."""
     commit_file(uri, LAST).unlink()
 
-    assert opened(uri).counter("count") == LAST - 1
+    assert opened(uri).counters_of("count") == [LAST - 1]
 
 
 def test_process_that_saw_more_is_not_content_with_an_older_copy(log, uri):
@@ -132,7 +132,7 @@ def test_a_commit_without_bytes_is_a_version_without_actions(log, uri, looks, ve
 
     after = opened(uri)
 
-    assert (after.version, after.counter("count")) == (LAST, count)
+    assert (after.version, *after.counters_of("count")) == (LAST, count)
     assert not commit_file(uri, version).read_bytes()
 
 
@@ -147,7 +147,7 @@ def test_a_commit_without_bytes_is_looked_at_twice_and_no_more(log, uri, looks):
     after.refresh()
 
     assert len(pauses) == 1
-    assert opened(uri).counter("count") == LAST + 1
+    assert opened(uri).counters_of("count") == [LAST + 1]
 
 
 def test_a_commit_that_has_its_bytes_at_the_second_look_was_being_written(log, uri, looks):
@@ -159,7 +159,7 @@ def test_a_commit_that_has_its_bytes_at_the_second_look_was_being_written(log, u
     with pytest.raises(KafkaStorageError, match="try again"):
         opened(uri)
 
-    assert opened(uri).counter("count") == LAST
+    assert opened(uri).counters_of("count") == [LAST]
 
 
 def test_the_next_commit_after_one_without_bytes_is_the_version_after_it(
@@ -173,7 +173,7 @@ def test_the_next_commit_after_one_without_bytes_is_the_version_after_it(
     commit(log, LAST + 1)
 
     assert not commit_file(uri, LAST + 1).read_bytes()
-    assert opened(uri).counter("count") == LAST + 2
+    assert opened(uri).counters_of("count") == [LAST + 2]
 
 
 def test_a_first_commit_without_bytes_makes_no_table(uri, log, looks):
@@ -218,7 +218,7 @@ def test_damage_deletes_nothing(log, uri):
 
 def use(log):
     log.refresh()
-    log.counter("count")
+    log.counters_of("count", "another")
     log.active_files()
 
 
@@ -236,7 +236,7 @@ def test_a_panic_of_delta_rs_is_the_tables_failure_and_ends_nobody(log, monkeypa
             use(log)
 
     assert log.refresh() == LAST + 1
-    assert log.counter("count") == LAST + 1
+    assert log.counters_of("count") == [LAST + 1]
 
 
 def test_a_process_that_is_to_end_ends(log, monkeypatch):

@@ -100,12 +100,12 @@ def test_a_checkpoint_that_can_not_be_read_is_passed_over(log, uri, damage, hint
         hint(commit_file(uri, 0).with_name("_last_checkpoint"))
 
     after = opened(uri)
-    assert (after.version, after.counter("count")) == (made, made)
+    assert (after.version, *after.counters_of("count")) == (made, made)
     assert after.counters() == {"count": made}
     commit_times(after, 10)
     after.checkpoint_if_due()
 
-    assert opened(uri).counter("count") == made + 10
+    assert opened(uri).counters_of("count") == [made + 10]
 
 
 @pytest.mark.parametrize("damage", [empty, remove, zero, halve])
@@ -118,7 +118,7 @@ def test_an_older_checkpoint_serves_where_the_newest_can_not_be_read(log, uri, d
     for version in range(LAST + 1):
         commit_file(uri, version).unlink()
 
-    assert opened(uri).counter("count") == log.version
+    assert opened(uri).counters_of("count") == [log.version]
 
 
 def test_nested_brackets_in_the_hint_do_no_harm(log, uri):
@@ -130,7 +130,7 @@ def test_nested_brackets_in_the_hint_do_no_harm(log, uri):
     commit_times(after, 10)
     after.checkpoint_if_due()
 
-    assert opened(uri).counter("count") == after.version
+    assert opened(uri).counters_of("count") == [after.version]
 
 
 # fmt: off
@@ -157,7 +157,7 @@ def test_a_name_that_is_none_of_a_logs_is_passed_over(log, uri, name, content):
     assert after.counters() == {"count": after.version}
     steps = list(table_steps(RootFiles(uri, OPTIONS), uri, has_all_checkpoints=True))
     assert not [each for each in steps if isinstance(each, TableDamage)]
-    assert opened(uri).counter("count") == after.version
+    assert opened(uri).counters_of("count") == [after.version]
 
 
 @pytest.mark.parametrize("damage", [empty, remove, halve, zero])
@@ -166,7 +166,7 @@ def test_damaged_hint_at_the_checkpoint_does_no_harm(log, uri, damage):
     log.checkpoint_if_due()
     damage(commit_file(uri, 0).with_name("_last_checkpoint"))
 
-    assert opened(uri).counter("count") == log.version
+    assert opened(uri).counters_of("count") == [log.version]
 
 
 def test_kept_handle_whose_checkpoint_is_gone_is_opened_anew(log, uri):
@@ -178,10 +178,10 @@ def test_kept_handle_whose_checkpoint_is_gone_is_opened_anew(log, uri):
         commit_file(uri, 0).with_name(name).unlink()
 
     with pytest.raises(CorruptLogError):
-        log.counter("count")
+        log.counters_of("count", "another")
     log.refresh()
 
-    assert log.counter("count") == log.version
+    assert log.counters_of("count") == [log.version]
 
 
 def claim_rows(path, monkeypatch):
@@ -202,7 +202,7 @@ def test_a_checkpoint_that_says_too_much_is_passed_over_before_delta_rs_reads_it
 
     after = opened(uri)
 
-    assert after.counter("count") == log.version
+    assert after.counters_of("count") == [log.version]
     assert not path.exists()
     assert Path(f"{path}.unreadable").exists()
 

@@ -55,7 +55,7 @@ def test_commit_takes_exactly_the_next_version(log, uri):
 
     assert log.version == 2
     assert opened(uri).version == 2
-    assert opened(uri).counter("offset") == 7
+    assert opened(uri).counters_of("offset") == [7]
 
 
 def test_counters_of_the_newest_commit_are_read_from_it_alone(log, uri, monkeypatch):
@@ -294,7 +294,7 @@ def test_refresh_finds_what_others_committed(log, uri):
     assert not log.is_still_at(log.version)
     assert log.refresh() == 4
     assert log.is_still_at(log.version)
-    assert log.counter("count") == 4
+    assert log.counters_of("count") == [4]
 
 
 def test_refresh_of_what_nobody_changed_does_not_ask_delta(log, monkeypatch):

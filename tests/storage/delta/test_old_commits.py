@@ -102,7 +102,7 @@ def test_the_log_stays_short_and_every_commit_is_kept(log, uri):
     assert len(ids) == len(set(ids)) == log.version + 1 == COMMITS + 2
     in_log = [name for name in names_in_log(uri) if name.endswith(".json")]
     assert len(in_log) < 20
-    assert opened(uri).counter("count") == log.version
+    assert opened(uri).counters_of("count") == [log.version]
     assert DeltaTable(uri).version() == log.version
 
 
@@ -174,7 +174,7 @@ def test_who_is_far_behind_sees_that_it_is_behind_and_goes_on_from_the_newest(lo
 
     assert not late.is_still_at(late.version)
     assert late.refresh() == log.version
-    assert late.counter("count") == log.version
+    assert late.counters_of("count") == [log.version]
 
 
 def test_who_is_far_behind_is_not_misled_by_a_lost_put(log, uri):
@@ -185,7 +185,7 @@ def test_who_is_far_behind_is_not_misled_by_a_lost_put(log, uri):
 
     assert not late.is_still_at(late.version)
     assert late.refresh() == log.version
-    assert late.counter("count") == log.version
+    assert late.counters_of("count") == [log.version]
     assert opened(uri).version == log.version
 
 
@@ -211,11 +211,11 @@ def test_a_file_that_is_gone_is_damage_or_was_moved_away(log, uri, monkeypatch, 
     with monkeypatch.context() as gone:
         gone.setattr(DeltaTable, "transaction_version", fail)
         with pytest.raises(KafkaOnSparkError) as told:
-            late.counter("count")
+            late.counters_of("count", "another")
 
     assert type(told.value) is kind
     late.refresh()
-    assert late.counter("count") == log.version
+    assert late.counters_of("count") == [log.version]
 
 
 def test_a_copy_whose_log_ends_before_its_old_commits_is_damage(log, uri, tmp_path):
@@ -237,9 +237,9 @@ def test_a_hint_at_a_checkpoint_that_is_old_does_no_harm(log, uri):
     live(log)
     hint.write_text(early)
 
-    assert opened(uri).counter("count") == log.version
+    assert opened(uri).counters_of("count") == [log.version]
     live(log, 11)
-    assert opened(uri).counter("count") == log.version
+    assert opened(uri).counters_of("count") == [log.version]
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_a_move_that_is_cut_off_leaves_each_commit_and_is_taken_up_again(
 
     assert write_ids(uri) == before
     assert not commit_file(uri, 7).exists()
-    assert opened(uri).counter("count") == log.version
+    assert opened(uri).counters_of("count") == [log.version]
 
 
 def test_a_log_that_can_not_be_moved_only_slows_down(log, uri, monkeypatch, caplog):
@@ -289,7 +289,7 @@ def test_a_log_that_can_not_be_moved_only_slows_down(log, uri, monkeypatch, capl
     live(log)
 
     assert "can't move commits" in caplog.text
-    assert opened(uri).counter("count") == log.version
+    assert opened(uri).counters_of("count") == [log.version]
     assert commit_file(uri, 0).exists()
 
 

@@ -92,7 +92,7 @@ def test_commits_follow_each_other(log, uri, options):
         commit(log, version)
         log.checkpoint_if_due()
 
-    assert opened(uri, options).counter("count") == 5
+    assert opened(uri, options).counters_of("count") == [5]
 
 
 @pytest.mark.parametrize("kind", list(Kind), ids=lambda kind: kind.name)
