@@ -106,7 +106,7 @@ class Appending:
             process.clock,
             threads=AppendThreads(process, process),  # type: ignore[arg-type]
             random=lambda: 0.0,
-            looks=_looks(process),
+            second_inspections=_second_inspections(process),
         )
         carried = self.carried
         each = _Pending(
@@ -150,15 +150,15 @@ class Replicating:
             process.clock,
             sweep=SweepProgress(process.clock, MemorySweepHints(), random_below=lambda below: 0),
             run_fetches=lambda orders: process.map(_fetching(process), orders),
-            run_inspections=lambda looks: [
-                process.map(_fetching(process), orders) for orders in looks
+            run_inspections=lambda each: [
+                process.map(_fetching(process), orders) for orders in each
             ],
             run_creations=lambda orders: process.map(
                 lambda order: create_replica(order, process.replicas), orders
             ),
             new_uuid=lambda: "renewed",
             timeout_ms=1,
-            looks=_looks(process),
+            second_inspections=_second_inspections(process),
         )
         replication.run(is_sweep=True)
         if self.left is None:
@@ -166,7 +166,7 @@ class Replicating:
         return replace(self, left=self.left - 1) if self.left else Over()
 
 
-def _looks(process: Process) -> SecondInspections:
+def _second_inspections(process: Process) -> SecondInspections:
     return SecondInspections(
         process.metadata,
         process.clock,

@@ -34,13 +34,13 @@ class FetchDelay:
     look_at_ms: float = 0.0
 
     def remaining_ms(
-        self, leader_epoch: LeaderEpoch, now_ms: int, *, is_look: bool = False
+        self, leader_epoch: LeaderEpoch, now_ms: int, *, is_inspection: bool = False
     ) -> float | None:
         """Return how long a fetch under `leader_epoch`, or a look, still waits: 0 not at all, None
         for ever."""
         if leader_epoch != self.leader_epoch:
             return 0
-        until_ms = self.look_at_ms if is_look else self.until_ms
+        until_ms = self.look_at_ms if is_inspection else self.until_ms
         return None if until_ms is None else max(0, until_ms - now_ms)
 
 

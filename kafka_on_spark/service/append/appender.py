@@ -119,9 +119,9 @@ class Appender:
         *,
         threads: AppendThreads,
         random: Callable[[], float],
-        looks: SecondInspections,
+        second_inspections: SecondInspections,
     ) -> None:
-        self._looks = looks
+        self._second_inspections = second_inspections
         self._metadata = metadata
         self._replicas = replicas
         self._segments = segments
@@ -169,7 +169,7 @@ class Appender:
             self._clock.sleep_ms(watch.pause_ms(pause_ms * (0.5 + self._random())))
             pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
             try:
-                self._looks.settle()
+                self._second_inspections.inspect_due()
                 self._metadata.catch_up()
             except METADATA_AWAY as error:
                 self._not_concluded(error, pending, answers)
@@ -181,7 +181,9 @@ class Appender:
         """Try the `ready` ones of the pending partitions once; move the finished to `answers`."""
         image = self._metadata.image
         tries = self._each(lambda each: self._try(image, each, acks), ready)
-        self._looks.note(each.leader_failure for each in ready if each.leader_failure is not None)
+        self._second_inspections.record(
+            each.leader_failure for each in ready if each.leader_failure is not None
+        )
         reports = []
         for each, attempt in zip(ready, tries, strict=True):
             each.wait = wait_of(each.part.key, each.tried, attempt)
@@ -190,7 +192,7 @@ class Appender:
             else:
                 reports.append(attempt)
         if reports:
-            self._looks.note(reports)
+            self._second_inspections.record(reports)
             try:
                 self._conclude(reports)
             except METADATA_AWAY as error:

@@ -18,7 +18,7 @@ from kafka_on_spark.metadata.records import PartitionChangeRecord, Record
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.replica.addresses import address_of
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
-from kafka_on_spark.service.replicate.fetching.fetch_answers import refusals
+from kafka_on_spark.service.replicate.fetching.fetch_refusals import refusals
 
 log = logging.getLogger(__name__)
 

@@ -1,5 +1,5 @@
-"""Rounds of replication: which replicas are fetched for or inspected, and what follows.
+"""Rounds of replication: which replicas are fetched for or inspected, and what is committed then.
 
 In: an image, quotas, and what earlier rounds of this process remember.
-Out: one commit a round to the metadata log, and a report that says what was not inspected.
+Out: one metadata commit a round, and a report that says what was not inspected.
 """

@@ -1,7 +1,8 @@
-"""Looking at replicas that were lost, so that one that is whole is taken back.
+"""Inspections of replicas that were called lost: one that is whole may be taken back.
 
-A controller's pass and a sweep do so. Each file is read: its labels alone would prove a table whose
-files are gone or damaged, and what a replica was called lost for may be any of them.
+A controller's pass and a sweep run them. Each file is read: headers alone would prove a table whose
+files are gone or damaged, and that may be why the replica was called lost.
+controller/verdicts/restoring.py decides.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,16 +21,21 @@ from kafka_on_spark.service.replica.replica_operations import proves_complete
 from kafka_on_spark.service.replicate.fetching.fetch_reports import ends_alike, is_evidence
 
 LOST_AT_ONCE_MAX: Final = 64
-"""Lost replicas that one pass looks at: each is read as a whole."""
+"""Lost replicas that one pass inspects: each is read as a whole."""
 
-AGAIN_MS: Final = 60_000
-"""How long a process leaves a lost replica alone in which it has found something wrong."""
+REINSPECT_MS: Final = 60_000
+"""How long a process does not inspect a lost replica again after it has found it bad."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectLostOrder:
-    """Which lost replica to look at, the registration that it must prove itself by, and its leader
-    if there is one that was made."""
+    """Which lost replica to inspect.
+
+    Attributes:
+        address: The replica.
+        partition: The registration whose committed records it must have.
+        leader: The leader's replica, if there is one that was created.
+    """
 
     address: ReplicaAddress
     partition: PartitionRegistration
@@ -38,7 +44,7 @@ class InspectLostOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectLostResult:
-    """One row: whether the replica is whole; if not, whether that was read or nothing is known."""
+    """One row: whether the replica is whole; `is_wrong`: it was read, and is not."""
 
     is_whole: bool
     is_wrong: bool = False
@@ -50,7 +56,7 @@ RunLostInspections = Callable[[Sequence[InspectLostOrder]], list[InspectLostResu
 def inspect_lost(
     order: InspectLostOrder, replicas: ReplicaStore, segments: SegmentStore
 ) -> InspectLostResult:
-    """Say whether a lost replica is whole, by all that it says and all of its files."""
+    """Return whether a lost replica is whole, by its log and all of its files."""
     try:
         state = replicas.open_uncached(order.address).load()
         if not _proves_itself(state, order.partition):
@@ -84,11 +90,11 @@ def _proves_itself(state: ReplicaState, partition: PartitionRegistration) -> boo
 def _is_its_leaders_log(
     state: ReplicaState, order: InspectLostOrder, replicas: ReplicaStore
 ) -> bool | None:
-    """Return whether a replica fenced by the current leader has that leader's log; None: nobody
-    knows.
+    """Return whether a replica fenced by the current leader has that leader's log; None: that is
+    not known.
 
-    What stands beyond an older leader's end is cut when the replica follows a newer one. Under one
-    fence nothing is ever cut: a replica that was lost because the logs part would be lost again.
+    A replica cuts what it has beyond an older leader's end when it follows a newer one. Under one
+    fence nothing is ever cut: a replica that was lost because the logs diverge would be lost again.
     """
     if order.leader is None or not state.is_fenced_at(order.partition.leader_epoch):
         return True
@@ -102,7 +108,7 @@ def _is_its_leaders_log(
 
 
 class LostReplicaInspector:
-    """What one process knows of lost replicas that it has looked at."""
+    """Inspects lost replicas, and remembers for a while which ones are not whole."""
 
     def __init__(self, clock: Clock, *, run_lost_inspections: RunLostInspections) -> None:
         self._clock = clock
@@ -114,7 +120,7 @@ class LostReplicaInspector:
     ) -> list[WholeReplica]:
         """Return the lost replicas that are whole, of some partitions or of all."""
         now_ms = self._clock.monotonic_ms()
-        self._wrong = {each: at for each, at in self._wrong.items() if now_ms < at + AGAIN_MS}
+        self._wrong = {each: at for each, at in self._wrong.items() if now_ms < at + REINSPECT_MS}
         orders = [
             order
             for order in plan_lost_inspections(image, keys)
@@ -143,8 +149,8 @@ class LostReplicaInspector:
 def plan_lost_inspections(
     image: MetadataImage, keys: Iterable[PartitionKey] | None = None
 ) -> list[InspectLostOrder]:
-    """Return looks at the replicas, of some partitions or of all, that were lost and may be taken
-    back."""
+    """Return inspections of the replicas, of some partitions or of all, that were lost and may be
+    taken back."""
     orders = []
     for key, partition in image.partitions_needing_work() if keys is None else _named(image, keys):
         for broker_id, replica_uuid in lost_replicas(image, partition):

@@ -1,10 +1,10 @@
-"""Replicas that this process can't read, though their roots answer it.
+"""Unreadable replicas: this process fails to read them for long, though their roots answer.
 
-Counts what looks have met, one replica after the other, and forgets it with the first look that
-succeeds. Only once every look has failed for a whole session, at least three of them, and the
-root's probe answers this very process, is the replica set aside: another member leads, and the ISR
-goes on without it (controller/verdicts/unreadable_replicas.py). What the caller is refused counts
-for nothing.
+The errors of inspections are counted by replica, and forgotten with the first inspection that
+succeeds. A replica is set aside once every inspection has failed for a whole session, at least
+three of them, and the root's probe answers this process: then another member leads, and the ISR
+goes on without the replica (controller/verdicts/unreadable_replicas.py). An error that refuses the
+request of the caller is not counted.
 """
 
 import logging
@@ -35,13 +35,13 @@ from kafka_on_spark.service.replica.addresses import address_of
 
 log = logging.getLogger(__name__)
 
-LOOKS_MIN: Final = 3
-"""Looks that must have failed: fewer may all have met the same passing error."""
+FAILURES_MIN: Final = 3
+"""Inspections that must have failed: fewer may all have met the same passing error."""
 
 _COUNTED: Final = frozenset({KafkaStorageError.code, FencedLeaderEpochError.code})
 
 
-class _Place(NamedTuple):
+class _ReplicaKey(NamedTuple):
     key: PartitionKey
     broker_id: BrokerId
     replica_uuid: ReplicaUuid
@@ -49,7 +49,7 @@ class _Place(NamedTuple):
 
 @dataclass(slots=True)
 class _Failing:
-    """Looks at one replica that have failed in a row; times are this process's monotonic ms.
+    """Inspections of one replica that failed in a row; times are this process's monotonic ms.
 
     `leader_epoch`: of the image that they were planned on.
     """
@@ -59,11 +59,11 @@ class _Failing:
     is_fence: bool = False
     count: int = 0
     error: str | None = None
-    asked_ms: float | None = None
+    decided_ms: float | None = None
 
 
 class LastingErrors:
-    """What one process can't read. Threads may share it."""
+    """The replicas that one process can't read. Threads may share it."""
 
     def __init__(
         self,
@@ -80,21 +80,21 @@ class LastingErrors:
         self._run_inspections = run_inspections
         self._timeout_ms = timeout_ms
         self._lock = threading.Lock()
-        self._failing: dict[_Place, _Failing] = {}
+        self._failing: dict[_ReplicaKey, _Failing] = {}
 
-    def note(self, report: PartitionReport) -> None:
-        """Take note of which replicas could be read, and which not."""
+    def record(self, report: PartitionReport) -> None:
+        """Record which replicas could be read, and which could not."""
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             for seen in (report.leader, *report.followers):
-                place = _Place(report.key, seen.broker_id, seen.replica_uuid)
+                place = _ReplicaKey(report.key, seen.broker_id, seen.replica_uuid)
                 if seen.error_code not in _COUNTED or seen.is_bad:
                     self._failing.pop(place, None)
                 else:
                     self._count(place, seen, report.leader_epoch, now_ms)
 
     def _count(
-        self, place: _Place, seen: ReplicaReport, leader_epoch: LeaderEpoch, now_ms: float
+        self, place: _ReplicaKey, seen: ReplicaReport, leader_epoch: LeaderEpoch, now_ms: float
     ) -> None:
         is_fence = seen.error_code == FencedLeaderEpochError.code
         known = self._failing.get(place)
@@ -103,11 +103,11 @@ class LastingErrors:
         known.count += 1
         known.error = seen.error
 
-    def settle(self) -> int:
-        """Set aside the replicas that could not be read for too long; return how many ISRs change.
+    def set_aside_unreadable(self) -> int:
+        """Set aside the replicas that could not be read for too long; return how many ISRs changed.
 
         Raises:
-            InconsistentClusterError: No member of an ISR is without a fence above the newest
+            InconsistentClusterError: All members of an ISR have a fence above the newest
                 metadata: the metadata log went back.
             And as `MetadataDecider.submit`.
         """
@@ -128,24 +128,26 @@ class LastingErrors:
             if place.broker_id in answering
         )
 
-    def _lasting(self) -> dict[_Place, _Failing]:
-        """Return what has lasted long enough, and was not asked about just now."""
+    def _lasting(self) -> dict[_ReplicaKey, _Failing]:
+        """Return the errors that have lasted long enough, and were not decided on just now."""
         now_ms = self._clock.monotonic_ms()
         session_ms = self._metadata.image.settings().integer("broker.session.timeout.ms")
         with self._lock:
             lasting = {
                 place: each
                 for place, each in self._failing.items()
-                if each.count >= LOOKS_MIN
+                if each.count >= FAILURES_MIN
                 and now_ms - each.since_ms >= session_ms
-                and (each.asked_ms is None or now_ms - each.asked_ms >= session_ms / LOOKS_MIN)
+                and (
+                    each.decided_ms is None or now_ms - each.decided_ms >= session_ms / FAILURES_MIN
+                )
             }
             for each in lasting.values():
-                each.asked_ms = now_ms
+                each.decided_ms = now_ms
         return lasting
 
-    def _check_fences(self, image: MetadataImage, lasting: dict[_Place, _Failing]) -> None:
-        """Check that a fence above the metadata is on single replicas only."""
+    def _check_fences(self, image: MetadataImage, lasting: dict[_ReplicaKey, _Failing]) -> None:
+        """Check that not every member of an ISR has a fence above the metadata."""
         fenced: dict[PartitionKey, set[BrokerId]] = {}
         for place, failing in lasting.items():
             if failing.is_fence:
@@ -166,7 +168,7 @@ class LastingErrors:
         results = self._run_probes(orders) if orders else []
         return {each.broker_id for each in results if each.is_answer}
 
-    def _set_aside(self, image: MetadataImage, place: _Place, failing: _Failing) -> bool:
+    def _set_aside(self, image: MetadataImage, place: _ReplicaKey, failing: _Failing) -> bool:
         partition = image.partition(place.key)
         assert partition is not None, "it is a member"
         readable = self._readable(image, place, partition)
@@ -191,15 +193,15 @@ class LastingErrors:
         return is_done
 
     def _readable(
-        self, image: MetadataImage, place: _Place, partition: PartitionRegistration
+        self, image: MetadataImage, place: _ReplicaKey, partition: PartitionRegistration
     ) -> frozenset[BrokerId]:
-        """Return the other members that this process can read, not fenced above the metadata."""
+        """Return the other members that this process can read."""
         others = [
             each
             for each in sorted(partition.isr - {place.broker_id})
             if partition.is_made(each) and not self._is_failing(place.key, partition, each)
         ]
-        looks = self._run_inspections(
+        inspections = self._run_inspections(
             [
                 InspectionOrder(
                     address=address_of(image, place.key, partition, each),
@@ -209,16 +211,20 @@ class LastingErrors:
                 for each in others
             ]
         )
-        return frozenset(look.broker_id for look in looks if isinstance(look, ReplicaInspection))
+        return frozenset(
+            each.broker_id for each in inspections if isinstance(each, ReplicaInspection)
+        )
 
     def _is_failing(
         self, key: PartitionKey, partition: PartitionRegistration, broker_id: BrokerId
     ) -> bool:
         with self._lock:
-            return _Place(key, broker_id, partition.uuid_of(broker_id)) in self._failing
+            return _ReplicaKey(key, broker_id, partition.uuid_of(broker_id)) in self._failing
 
 
-def _is_member(partition: PartitionRegistration | None, place: _Place, failing: _Failing) -> bool:
+def _is_member(
+    partition: PartitionRegistration | None, place: _ReplicaKey, failing: _Failing
+) -> bool:
     """Return whether the replica that fails is in the ISR, under the leadership that it failed
     under."""
     if partition is None or place.broker_id not in partition.isr:

@@ -1,7 +1,7 @@
-"""A look at all replicas of a partition: the fetches of its followers, with one look at its leader.
+"""The inspection of a partition's replicas: its followers' fetches with one log of the leader.
 
-Apart from the fetch, which knows one follower. Opening a table takes most of a look's time, and of
-three replicas the leader would be opened twice.
+Apart from the fetch, which knows one follower. Opening a table takes most of an inspection's time,
+and of three replicas the leader's would be opened twice.
 """
 
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaLog, ReplicaStore
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
 
 PartitionFetches = tuple[FetchOrder, ...]
-"""Of one partition, each with another follower."""
+"""The fetches of one partition, each with another follower."""
 
 
 class _OpenedOnce:
-    """A ReplicaStore that opens a replica anew once, and gives the same log from then on.
+    """A ReplicaStore that opens a replica uncached once, and returns the same log from then on.
 
-    It is brought up with each `load`, so that no follower is held against an older leader.
+    Each `load` brings the log up to date, so no follower is compared with an older leader.
     """
 
     def __init__(self, replicas: ReplicaStore) -> None:
@@ -29,13 +29,13 @@ class _OpenedOnce:
         return self._replicas.open(address)
 
     def open_uncached(self, address: ReplicaAddress) -> ReplicaLog:
-        """Return the log at `address`, opened by this look."""
+        """Return the log at `address`, opened by this inspection."""
         if address not in self._opened:
             self._opened[address] = self._replicas.open_uncached(address)
         return self._opened[address]
 
     def create(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
-        """Make an empty table fenced at `leader_epoch`."""
+        """Create an empty table fenced at `leader_epoch`."""
         self._replicas.create(address, leader_epoch=leader_epoch)
 
 

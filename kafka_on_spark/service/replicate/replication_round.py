@@ -1,7 +1,7 @@
-"""One round of replication: plan fetches, have them done, decide once for all partitions.
+"""One round of replication: plan fetches, run them, and decide once for all partitions.
 
-Partitions with work are visited: a high watermark below the recorded log end, a replica out of
-the ISR, a reassignment. A slice of all is looked at besides, to find what nobody recorded.
+A round visits the partitions with work: a high watermark below the recorded log end, a replica out
+of the ISR, a reassignment. It also inspects a slice of all partitions, to find what no record says.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ from kafka_on_spark.service.replica.creating_replicas import (
     renew_lost,
 )
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
-from kafka_on_spark.service.replicate.fetching.fetch_answers import refusal_of, refusals
+from kafka_on_spark.service.replicate.fetching.fetch_refusals import refusal_of, refusals
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace, PacedOrders
 from kafka_on_spark.service.replicate.fetching.fetch_plan import (
     covers_all,
@@ -42,7 +42,7 @@ from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import Scope, SweepProgress, SweepRound
 
 RunFetches = Callable[[Sequence[FetchOrder]], list[FetchResult]]
-RunInspections = Callable[[Sequence[PartitionFetches]], list[list[FetchResult]]]
+RunPartitionInspections = Callable[[Sequence[PartitionFetches]], list[list[FetchResult]]]
 RunCreations = Callable[[Sequence[CreateReplicaOrder]], list[CreateReplicaResult]]
 
 
@@ -52,22 +52,22 @@ class ReplicationReport:
 
     Attributes:
         partition_count: Partitions visited because they had work; of a sweep, all.
-        slice_count: Partitions looked at besides, whether or not they had work.
-        not_looked_at: Partitions of which the round can't say how they are: no slice, its own or
-            another's, came to them within `replica.sweep.interval.ms`; or their last look failed,
-            or there was nobody to look for them; or they have no leader.
-        once_round_ms: How long rounds like this one take to look at every partition once. None:
-            as far as is known, they never have.
+        slice_count: Partitions inspected in the slice, whether or not they had work.
+        not_looked_at: Partitions that were not inspected within `replica.sweep.interval.ms` by
+            this round or another; whose last inspection failed, or had no fetch to run; or that
+            have no leader.
+        once_round_ms: How long rounds like this one take to inspect every partition once. None:
+            as far as is known, they never do.
         copied_records: Records committed to followers.
         copied_bytes: The same in bytes of segments.
         truncated_records: Records cut from followers, all of them uncommitted.
         isr_changes: How many ISRs changed.
         failures: What went wrong, in words, by partition and broker.
-        is_caught_up: No partition has a follower behind, or one out of the ISR, by the metadata
-            after the round; and all replicas were looked at within the interval.
+        is_caught_up: By the metadata after the round, no partition has a follower behind or out of
+            the ISR; and all replicas were inspected within the interval.
         left_out: Fetches that wait: for the end of a back-off, or for a newer leadership.
-        resume_after_ms: How long until a round can do more than one now: a back-off ends, or a
-            throttle lets bytes through. None: nothing waits for time.
+        resume_after_ms: How long until a round can do more than now: a back-off ends, or a throttle
+            lets bytes through. None: nothing waits for time.
     """
 
     partition_count: int = 0
@@ -85,13 +85,13 @@ class ReplicationReport:
 
 
 @dataclass(slots=True)
-class _Done:
+class _Tally:
     """What a round has done so far.
 
     Attributes:
         failures: In words, by partition and broker.
-        left_out: Fetches where there was work that were left out.
-        waits_ms: How long until more can be done than now, where something waits for time.
+        left_out: Fetches that were left out although there was work.
+        waits_ms: Of each back-off and throttle that a fetch waits for, how long that takes.
     """
 
     copied_records: int = 0
@@ -104,12 +104,12 @@ class _Done:
 
 
 class ReplicationRound:
-    """Plans and concludes rounds; the fetches run wherever the caller has them run.
+    """Plans rounds and commits what they lead to; `run_fetches` and others run the tasks.
 
-    `sweep` remembers which partitions were looked at, `looks` what was found bad, and is looked at
-    again before a round returns, `lost_inspector` which lost replicas a sweep has looked at, `pace`
-    back-offs and throttles; without it every round does all that there is. `call`: settings that
-    win over the topics' and the cluster's.
+    `sweep` remembers which partitions were inspected. `second_inspections` remembers the replicas
+    that were found bad; they are inspected again before a round returns. `lost_inspector` inspects
+    lost replicas in a sweep. `pace` has back-offs and throttles; without it a round fetches
+    everything. `overrides`: settings that win over those of the topics and of the cluster.
     """
 
     def __init__(
@@ -119,14 +119,14 @@ class ReplicationRound:
         *,
         sweep: SweepProgress,
         run_fetches: RunFetches,
-        run_inspections: RunInspections,
+        run_inspections: RunPartitionInspections,
         run_creations: RunCreations,
         new_uuid: Callable[[], str],
         timeout_ms: int,
-        looks: SecondInspections,
+        second_inspections: SecondInspections,
         lost_inspector: LostReplicaInspector | None = None,
         pace: FetchPace | None = None,
-        call: Mapping[str, str] | None = None,
+        overrides: Mapping[str, str] | None = None,
     ) -> None:
         self._metadata = metadata
         self._clock = clock
@@ -136,21 +136,21 @@ class ReplicationRound:
         self._run_creations = run_creations
         self._new_uuid = new_uuid
         self._timeout_ms = timeout_ms
-        self._looks = looks
+        self._second_inspections = second_inspections
         self._lost_inspector = lost_inspector
         self._pace = pace
-        self._call = call or {}
+        self._overrides = overrides or {}
 
     def run(
         self, topics: str | Iterable[str] | None = None, *, is_sweep: bool = False
     ) -> ReplicationReport:
-        """Do one round over `topics`, or one, or all. `is_sweep`: look at all of them now.
+        """Run one round over `topics`, one topic, or all. `is_sweep`: inspect all partitions now.
 
         Raises:
             InvalidRequestError: `topics` is no name and no list of them.
             UnknownTopicOrPartitionError: A topic does not exist.
         """
-        deadline_ms = self._looks.now_ms() + self._timeout_ms
+        deadline_ms = self._second_inspections.now_ms() + self._timeout_ms
         as_of_ms = self._clock.monotonic_ms()
         image = self._metadata.catch_up()
         scope = None if topics is None else frozenset(_topic_ids(image, topics))
@@ -163,100 +163,100 @@ class ReplicationRound:
             lambda newest: renew_lost(newest, self._new_uuid), timeout_ms=self._timeout_ms
         )
         image = self._metadata.image
-        settings = image.settings().over(self._call)
-        turn = self._sweep.begin(image, scope, settings, as_of_ms=as_of_ms, is_all=is_sweep)
-        done = _Done()
-        due = turn.next_keys()
+        settings = image.settings().over(self._overrides)
+        sweep_round = self._sweep.begin(image, scope, settings, as_of_ms=as_of_ms, is_all=is_sweep)
+        tally = _Tally()
+        due = sweep_round.next_keys()
         keys = due if is_sweep else _with_work(image, scope)
         self.create_replicas(keys)
         if is_sweep:
-            looked_at = set(keys)
-            self._look_at(turn, keys, (), done)
+            inspected = set(keys)
+            self._inspect(sweep_round, keys, (), tally)
         else:
-            seen, paced = self._fetch_work(keys, due, done)
-            done.left_out = paced.left_out
-            done.waits_ms.append(paced.resume_after_ms)
-            looked_at = self._look_at_slice(turn, due, seen, done)
-        done.isr_changes += self._looks.finish(
+            seen, paced = self._fetch_work(keys, due, tally)
+            tally.left_out = paced.left_out
+            tally.waits_ms.append(paced.resume_after_ms)
+            inspected = self._inspect_slice(sweep_round, due, seen, tally)
+        tally.isr_changes += self._second_inspections.finish(
             self._run_fetches, deadline_ms=None if is_sweep else deadline_ms
         )
-        self._sweep.keep(image, scope, turn)
-        return self._report(keys, looked_at, turn, scope, done, is_sweep=is_sweep)
+        self._sweep.keep(image, scope, sweep_round)
+        return self._report(keys, inspected, sweep_round, scope, tally, is_sweep=is_sweep)
 
     def _fetch_work(
-        self, keys: Sequence[PartitionKey], due: Collection[PartitionKey], done: _Done
+        self, keys: Sequence[PartitionKey], due: Collection[PartitionKey], tally: _Tally
     ) -> tuple[set[PartitionKey], PacedOrders]:
-        """Fetch where there is work; return which of `due` that has looked at as a sweep does."""
+        """Fetch where there is work; return which of `due` these fetches inspected completely."""
         image = self._metadata.image
         plans = {key: plan_fetches(image, key) for key in keys}
         whole = set(due).intersection(plans)
         whole = {key for key in whole if covers_all(image, key, plans[key])}
         for key in whole:
             plans[key] = [replace(order, is_uncached=True) for order in plans[key]]
-        failed, paced = self._fetch(plans, done)
+        failed, paced = self._fetch(plans, tally)
         return whole - failed, paced
 
-    def _look_at_slice(
+    def _inspect_slice(
         self,
-        turn: SweepRound,
+        sweep_round: SweepRound,
         due: list[PartitionKey],
         seen: Collection[PartitionKey],
-        done: _Done,
+        tally: _Tally,
     ) -> set[PartitionKey]:
-        """Look at the round's slice, which begins with `due`; return which partitions that was."""
-        looked_at: set[PartitionKey] = set()
+        """Inspect the round's slice, which begins with `due`; return its partitions."""
+        inspected: set[PartitionKey] = set()
         while due:
-            self._look_at(turn, due, seen, done)
-            looked_at.update(due)
-            due = turn.next_keys()
-        return looked_at
+            self._inspect(sweep_round, due, seen, tally)
+            inspected.update(due)
+            due = sweep_round.next_keys()
+        return inspected
 
-    def _look_at(
+    def _inspect(
         self,
-        turn: SweepRound,
+        sweep_round: SweepRound,
         keys: Sequence[PartitionKey],
         seen: Collection[PartitionKey],
-        done: _Done,
+        tally: _Tally,
     ) -> None:
         started_ms = self._clock.monotonic_ms()
         image = self._metadata.image
         unseen = [key for key in keys if key not in seen]
         self.create_replicas(key for key in unseen if lacks_leader_table(image.partition(key)))
         image = self._metadata.image
-        plans = {key: plan_fetches(image, key, is_look=True) for key in unseen}
-        failed, paced = self._fetch(plans, done, is_look=True, is_sweep=turn.is_all)
-        done.left_out += paced.left_out if turn.is_all else 0
-        done.waits_ms.append(paced.resume_after_ms)
+        plans = {key: plan_fetches(image, key, is_inspection=True) for key in unseen}
+        failed, paced = self._fetch(plans, tally, is_inspection=True, is_sweep=sweep_round.is_all)
+        tally.left_out += paced.left_out if sweep_round.is_all else 0
+        tally.waits_ms.append(paced.resume_after_ms)
         took_ms = self._clock.monotonic_ms() - started_ms
-        turn.looked_at(keys, failed=failed, took_ms=took_ms, count=len(unseen))
+        sweep_round.record_inspected(keys, failed=failed, took_ms=took_ms, count=len(unseen))
 
     def _fetch(
         self,
         plans: Mapping[PartitionKey, Sequence[FetchOrder]],
-        done: _Done,
+        tally: _Tally,
         *,
-        is_look: bool = False,
+        is_inspection: bool = False,
         is_sweep: bool = False,
     ) -> tuple[set[PartitionKey], PacedOrders]:
-        """Fetch as planned, and decide on it; return which partitions were not seen whole."""
+        """Fetch as planned, and decide; return the partitions that were not inspected completely."""
         image = self._metadata.image
         planned = list(chain.from_iterable(plans.values()))
-        if is_look and not is_sweep:  # what is to be copied is work, and the next round's
+        if is_inspection and not is_sweep:  # the next round copies
             planned = [replace(order, copy_bytes_max=0) for order in planned]
         paced = PacedOrders(tuple(planned))
         if self._pace is not None:
-            paced = self._pace.plan(image, planned, self._call, is_sweep=is_sweep)
-        results = self._run(paced.orders, is_look=is_look)
+            paced = self._pace.plan(image, planned, self._overrides, is_sweep=is_sweep)
+        results = self._run(paced.orders, is_inspection=is_inspection)
         reports = merge_reports([each.report for each in results])
-        self._looks.note(reports)
-        done.isr_changes += self.conclude(reports)
+        self._second_inspections.record(reports)
+        tally.isr_changes += self.conclude(reports)
         image = self._metadata.image
         if self._pace is not None:
-            self._pace.settle(image, paced.orders, results, self._call)
-        done.copied_records += sum(each.copied_records for each in results)
-        done.copied_bytes += sum(each.copied_bytes for each in results)
-        done.truncated_records += sum(each.truncated_records for each in results)
-        done.failures.update(_failures(image, paced.orders, results, besides=done.failures))
+            self._pace.record_results(image, paced.orders, results, self._overrides)
+        tally.copied_records += sum(each.copied_records for each in results)
+        tally.copied_bytes += sum(each.copied_bytes for each in results)
+        tally.truncated_records += sum(each.truncated_records for each in results)
+        tally.failures.update(_failures(image, paced.orders, results, exclude=tally.failures))
         seen = {
             fetcher_of(order)
             for order, result in zip(paced.orders, results, strict=True)
@@ -265,28 +265,28 @@ class ReplicationRound:
         missed = {key for key, plan in plans.items() if not plan and has_tables(image, key)}
         return missed | {each.key for each in planned if fetcher_of(each) not in seen}, paced
 
-    def _run(self, orders: Sequence[FetchOrder], *, is_look: bool) -> list[FetchResult]:
+    def _run(self, orders: Sequence[FetchOrder], *, is_inspection: bool) -> list[FetchResult]:
         if not orders:
             return []
-        if not is_look:
+        if not is_inspection:
             return self._run_fetches(orders)
-        looks = [tuple(group) for _, group in groupby(orders, attrgetter("key"))]
-        return list(chain.from_iterable(self._run_inspections(looks)))
+        inspections = [tuple(group) for _, group in groupby(orders, attrgetter("key"))]
+        return list(chain.from_iterable(self._run_inspections(inspections)))
 
     def create_replicas(self, keys: Iterable[PartitionKey]) -> list[CreateReplicaResult]:
-        """Make what was never made of `keys`' replicas; one commit for all."""
+        """Create the replicas of `keys` that were never created, with one metadata commit."""
         orders = plan_creations(self._metadata.image, keys)
         if not orders:
             return []
         results = self._run_creations(orders)
-        made = [each.address for each in results if each.error_code == NO_ERROR]
+        created = [each.address for each in results if each.error_code == NO_ERROR]
         self._metadata.submit(
-            lambda image: record_created(image, made), timeout_ms=self._timeout_ms
+            lambda image: record_created(image, created), timeout_ms=self._timeout_ms
         )
         return results
 
     def conclude(self, reports: Sequence[PartitionReport]) -> int:
-        """Commit what `reports` lead to, all partitions at once; return the ISR changes."""
+        """Commit what `reports` lead to, for all partitions at once; return the ISR changes."""
         return self._metadata.submit(
             lambda image: conclude(image, reports), timeout_ms=self._timeout_ms
         )
@@ -294,35 +294,37 @@ class ReplicationRound:
     def _report(
         self,
         keys: Sequence[PartitionKey],
-        looked_at: Collection[PartitionKey],
-        turn: SweepRound,
+        inspected: Collection[PartitionKey],
+        sweep_round: SweepRound,
         scope: Scope,
-        done: _Done,
+        tally: _Tally,
         *,
         is_sweep: bool,
     ) -> ReplicationReport:
         image = self._metadata.image
-        partitions = [image.partition(key) for key in {*keys, *looked_at}]
+        partitions = [image.partition(key) for key in {*keys, *inspected}]
         leaderless = [
             key
             for key, partition in image.partitions_needing_work()
             if partition.leader is None and (scope is None or key.topic_id in scope)
         ]
-        not_looked_at = turn.not_looked_at(leaderless)
+        not_looked_at = sweep_round.not_looked_at(leaderless)
         is_done = not any(each is not None and has_work(each) for each in partitions)
         return ReplicationReport(
             partition_count=len(keys),
-            slice_count=0 if is_sweep else len(looked_at),
+            slice_count=0 if is_sweep else len(inspected),
             not_looked_at=not_looked_at,
-            once_round_ms=turn.once_round_ms,
-            copied_records=done.copied_records,
-            copied_bytes=done.copied_bytes,
-            truncated_records=done.truncated_records,
-            isr_changes=done.isr_changes,
-            failures=tuple(done.failures.values()),
+            once_round_ms=sweep_round.once_round_ms,
+            copied_records=tally.copied_records,
+            copied_bytes=tally.copied_bytes,
+            truncated_records=tally.truncated_records,
+            isr_changes=tally.isr_changes,
+            failures=tuple(tally.failures.values()),
             is_caught_up=is_done and not_looked_at == 0,
-            left_out=done.left_out,
-            resume_after_ms=min((each for each in done.waits_ms if each is not None), default=None),
+            left_out=tally.left_out,
+            resume_after_ms=min(
+                (each for each in tally.waits_ms if each is not None), default=None
+            ),
         )
 
 
@@ -344,9 +346,9 @@ def _failures(
     orders: Sequence[FetchOrder],
     results: Sequence[FetchResult],
     *,
-    besides: Collection[tuple[PartitionKey, BrokerId]],
+    exclude: Collection[tuple[PartitionKey, BrokerId]],
 ) -> Iterable[tuple[tuple[PartitionKey, BrokerId], str]]:
-    seen = set(besides)
+    seen = set(exclude)
     for order, result in zip(orders, results, strict=True):
         for refused in refusals(result):
             place = (order.key, refused.broker_id)

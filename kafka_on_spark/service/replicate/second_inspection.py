@@ -1,9 +1,10 @@
-"""What this process has found bad once, and looks at again before it says so.
+"""Second inspections of replicas that this process has found bad: only they make a verdict.
 
-A first look changes nothing: it may have met a disk that was just going away, a stale listing or an
-image that was behind. The same process looks a second time, later, with everything opened anew and
-the image caught up; only a replica that is bad again, under the same uuid, is lost (DESIGN §8).
-Nobody's first look is kept for others. Of many finders one commits, the others' lead to nothing.
+A first inspection changes nothing: it may have met a disk that was just going away, a stale listing
+or an old image. The same process inspects the replica a second time, later, with a newer image and
+with nothing cached. Only a replica that is bad again, under the same uuid, is lost (I22). A process
+does not use the first inspections of others. Of many processes that find a replica bad, one commits
+the verdict, and the reports of the others change nothing.
 """
 
 import logging
@@ -28,16 +29,16 @@ log = logging.getLogger(__name__)
 
 RunFetches = Callable[[Sequence[FetchOrder]], list[FetchResult]]
 
-UNDER_WAY_MS: Final = 10.0
-"""Between two looks at whether another thread has made its second looks."""
+POLL_MS: Final = 10.0
+"""How long to wait before asking again whether another thread has ended its inspections."""
 
 TRIES_MAX: Final = 3
-"""Second looks at one finding: what was decided on may have changed while it was looked at."""
+"""Second inspections of one finding: the partition may change while a replica is inspected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found bad: a replica, by what its log says or by one file of it."""
+    """A replica that was found bad, by its log or by one of its files."""
 
     key: PartitionKey
     broker_id: BrokerId
@@ -47,7 +48,7 @@ class Finding:
 
 @dataclass(slots=True)
 class _Found:
-    """When (on this process's monotonic clock) it was found, and how often looked at since."""
+    """When (on this process's monotonic clock) it was found, and how often inspected since."""
 
     at_ms: float
     tries: int = 0
@@ -56,8 +57,8 @@ class _Found:
 class SecondInspections:
     """The findings of one process. Threads may share it.
 
-    `run` makes fetches in this process. `lasting` is told of each look, and decides with the second
-    looks what is set aside for errors that last.
+    `run` runs fetches in this process. `lasting` counts the errors of all inspections, and sets
+    unreadable replicas aside when second inspections are due.
     """
 
     def __init__(
@@ -79,34 +80,36 @@ class SecondInspections:
         self._under_way = 0
 
     def now_ms(self) -> float:
-        """Return the clock by which looks are timed."""
+        """Return the time by which inspections are due."""
         return self._clock.monotonic_ms()
 
-    def note(self, reports: Iterable[PartitionReport]) -> None:
-        """Take note of what is bad by a first look, and of what could not be read."""
+    def record(self, reports: Iterable[PartitionReport]) -> None:
+        """Record the replicas that reports call bad for the first time, and those with errors."""
         for report in reports:
             if self._lasting is not None:
-                self._lasting.note(report)
+                self._lasting.record(report)
             for seen in (report.leader, *report.followers):
                 if seen.is_bad and not seen.is_bad_twice:
-                    self.note_one(Finding(report.key, seen.broker_id, seen.replica_uuid))
+                    self.record_finding(Finding(report.key, seen.broker_id, seen.replica_uuid))
 
-    def note_unread(
+    def record_unread(
         self, address: ReplicaAddress, segment: Segment | None, error: KafkaOnSparkError
     ) -> None:
-        """Take note of a replica that a read could not read, if `error` says that it is wrong."""
+        """Record a replica that a reader could not read, if `error` says that it is bad."""
         if is_evidence(error):
-            self.note_one(Finding(address.key, address.broker_id, address.replica_uuid, segment))
+            self.record_finding(
+                Finding(address.key, address.broker_id, address.replica_uuid, segment)
+            )
 
-    def note_one(self, finding: Finding) -> None:
-        """Take note of one finding; the first look at it counts."""
+    def record_finding(self, finding: Finding) -> None:
+        """Record one finding; its delay begins with the first record of it."""
         if not is_assigned(self._metadata.image, finding):
             return
         with self._lock:
             self._found.setdefault(finding, _Found(self._clock.monotonic_ms()))
 
     def wait_ms(self) -> float | None:
-        """Return how long until a second look is due; None: there is nothing to look at."""
+        """Return how long until a second inspection is due; None: there is no finding."""
         with self._lock:
             if not self._found:
                 return None
@@ -114,8 +117,8 @@ class SecondInspections:
         return max(0.0, first_ms + self._delay_ms() - self._clock.monotonic_ms())
 
     def finish(self, run: RunFetches | None = None, *, deadline_ms: float | None = None) -> int:
-        """Wait for the second looks that are due by `deadline_ms` (monotonic; None: for all), and
-        have them made by `run`, or in this process; return how many ISRs changed.
+        """Wait for the second inspections that are due by `deadline_ms` (monotonic; None: for all),
+        and run their fetches by `run`, or in this process; return how many ISRs changed.
 
         Raises: as `MetadataDecider.conclude`. The findings stay.
         """
@@ -126,26 +129,26 @@ class SecondInspections:
                 break
             if wait_ms > 0:
                 self._clock.sleep_ms(wait_ms)
-            changes += self.settle(run)
-        return changes + self._settle_lasting()
+            changes += self.inspect_due(run)
+        return changes + self._set_aside_unreadable()
 
     def _due_in_ms(self) -> float | None:
-        """Return `wait_ms`, or a moment if another thread makes the last looks just now."""
+        """Return `wait_ms`, or a moment if another thread runs the last inspections now."""
         wait_ms = self.wait_ms()
         with self._lock:
-            return UNDER_WAY_MS if wait_ms is None and self._under_way else wait_ms
+            return POLL_MS if wait_ms is None and self._under_way else wait_ms
 
-    def settle(self, run: RunFetches | None = None) -> int:
-        """Have the second looks that are due made by `run`, or in this process; commit what is bad
-        again, and return how many ISRs changed.
+    def inspect_due(self, run: RunFetches | None = None) -> int:
+        """Inspect again what is due, with fetches by `run` or in this process; commit that replicas
+        that are bad again are lost; return how many ISRs changed.
 
         Raises: as `MetadataDecider.conclude`. The findings stay.
         """
         due = self._take_due()
         if not due:
-            return self._settle_lasting()
+            return self._set_aside_unreadable()
         try:
-            return self._look_again(due, run or self._run)
+            return self._inspect_again(due, run or self._run)
         except ClusterClosedError:
             raise
         except RootAccessDeniedError as error:
@@ -158,8 +161,8 @@ class SecondInspections:
             with self._lock:
                 self._under_way -= 1
 
-    def _settle_lasting(self) -> int:
-        return 0 if self._lasting is None else self._lasting.settle()
+    def _set_aside_unreadable(self) -> int:
+        return 0 if self._lasting is None else self._lasting.set_aside_unreadable()
 
     def _delay_ms(self) -> int:
         return self._metadata.image.settings().integer("replica.verdict.delay.ms")
@@ -178,23 +181,23 @@ class SecondInspections:
             for finding, found in due.items():
                 self._found.setdefault(finding, found)
 
-    def _look_again(self, due: dict[Finding, _Found], run: RunFetches) -> int:
+    def _inspect_again(self, due: dict[Finding, _Found], run: RunFetches) -> int:
         image = self._metadata.catch_up()
         orders = [order for finding in due for order in plan_second_inspection(image, finding)]
         if not orders:
             return 0
         suspects = {(each.key, each.broker_id, each.replica_uuid) for each in due}
-        looks = [result.report for result in run(orders)]
-        reports = [_said_twice(report, suspects) for report in merge_reports(looks)]
+        found = [result.report for result in run(orders)]
+        reports = [_confirmed(report, suspects) for report in merge_reports(found)]
         changes = self._metadata.conclude(reports, timeout_ms=self._timeout_ms)
         self._keep_undecided(due, reports)
-        self.note(reports)
+        self.record(reports)
         return changes
 
     def _keep_undecided(
         self, due: dict[Finding, _Found], reports: Sequence[PartitionReport]
     ) -> None:
-        """Keep what is bad twice, and was not decided: the partition has changed meanwhile."""
+        """Keep confirmed findings that were not decided on, since the partition had changed."""
         bad = {
             (report.key, seen.broker_id, seen.replica_uuid)
             for report in reports
@@ -211,18 +214,19 @@ class SecondInspections:
         self._put_back(again)
 
 
-def _said_twice(
+def _confirmed(
     report: PartitionReport, suspects: set[tuple[PartitionKey, BrokerId, ReplicaUuid]]
 ) -> PartitionReport:
-    def said(seen: ReplicaReport) -> ReplicaReport:
+    def confirmed(seen: ReplicaReport) -> ReplicaReport:
         is_suspect = (report.key, seen.broker_id, seen.replica_uuid) in suspects
         return replace(seen, is_bad_twice=True) if is_suspect and seen.is_bad else seen
 
-    return replace(report, leader=said(report.leader), followers=tuple(map(said, report.followers)))
+    followers = tuple(map(confirmed, report.followers))
+    return replace(report, leader=confirmed(report.leader), followers=followers)
 
 
 def is_assigned(image: MetadataImage, finding: Finding) -> bool:
-    """Return whether the very replica that was found bad is still the partition's, and not lost."""
+    """Return whether the replica that was found bad is still assigned, and not lost."""
     partition = image.partition(finding.key)
     if partition is None or finding.broker_id not in partition.replicas:
         return False
@@ -231,9 +235,9 @@ def is_assigned(image: MetadataImage, finding: Finding) -> bool:
 
 
 def plan_second_inspection(image: MetadataImage, finding: Finding) -> list[FetchOrder]:
-    """Return the fetches that look at a replica again; none if it is no longer the partition's.
+    """Return the fetches that inspect a replica again; none if it is no longer assigned.
 
-    A leader is looked at by each follower, too: a copy from it may be what has failed.
+    Each follower of a leader fetches, too: a copy from the leader may be what has failed.
     """
     partition = image.partition(finding.key)
     if partition is None or not is_assigned(image, finding):

@@ -1,7 +1,7 @@
-"""What one process remembers of the sweep between its rounds, and what a hint tells the first one.
+"""The progress of sweeps between rounds of one process, and the hint that a new one begins with.
 
-Apart from the round, which fetches: this says which partitions it looks at besides those with
-work, and keeps how far it has come. `controller/pace/sweep.py` decides.
+Apart from the round, which fetches: this module says which partitions a round inspects besides
+those with work, and remembers how far rounds have come. `controller/pace/sweep.py` decides.
 """
 
 import logging
@@ -31,10 +31,10 @@ from kafka_on_spark.ports import Clock, SweepHints
 log = logging.getLogger(__name__)
 
 SCOPES_MAX: Final = 16
-"""Choices of topics whose courses a process remembers."""
+"""Selections of topics whose progress a process remembers."""
 
-FIRST_LOOKS: Final = 16
-"""Partitions that are looked at to learn what a look takes."""
+FIRST_INSPECTIONS: Final = 16
+"""Partitions that are inspected first, to learn how long an inspection takes."""
 
 _HINTS_AN_INTERVAL: Final = 64
 
@@ -42,9 +42,10 @@ Scope = frozenset[TopicId] | None
 
 
 class SweepProgress:
-    """The courses of a process's rounds: of those over all topics, and of those over some.
+    """How far the sweeps of a process have come: of all topics, and of selections of topics.
 
-    Threads may share it. Only the course over all topics is written as a hint; any begins with it.
+    Threads may share it. Only the progress over all topics is written as a hint, and every
+    selection begins with it.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class SweepProgress:
         self._random_below = random_below
         self._is_dry_run = is_dry_run
         self._lock = threading.Lock()
-        self._courses: OrderedDict[Scope, SweepCourse] = OrderedDict()
+        self._progress: OrderedDict[Scope, SweepCourse] = OrderedDict()
         self._written_at_ms: int | None = None
 
     def begin(
@@ -72,17 +73,17 @@ class SweepProgress:
         as_of_ms: int,
         is_all: bool = False,
     ) -> "SweepRound":
-        """Return a round's turn over the topics of `scope`, or over all.
+        """Return a round's slice of the topics of `scope`, or of all topics.
 
         `as_of_ms`: `image` has all that was committed by then. The process may have stood still
-        since. `is_all`: of everything, however long it takes.
+        since. `is_all`: the slice is everything, however long that takes.
         """
         with self._lock:
-            known = self._courses.get(scope) or self._courses.get(None)
+            known = self._progress.get(scope) or self._progress.get(None)
         known = self._hint(image) if known is None else known
         now_ms = as_of_ms
         if known is not None and as_of_ms < known.at_ms <= self._clock.monotonic_ms():
-            now_ms = known.at_ms  # another round was quicker
+            now_ms = known.at_ms  # another round has ended first
         return SweepRound(
             Ring.of(image, scope),
             known,
@@ -97,44 +98,44 @@ class SweepProgress:
         try:
             found = self._hints.read(image.cluster_id or "")
         except KafkaOnSparkError as error:
-            log.info("the hint of the sweep can't be read; all is looked at: %s", error)
+            log.info("the hint of the sweep can't be read; all partitions are inspected: %s", error)
             return None
         return None if found is None else found.shifted(-self._wall_ms())
 
     def _wall_ms(self) -> int:
-        """Return what a hint's times are ahead of those that this process remembers."""
+        """Return by how much the wall clock, which hints use, is ahead of the monotonic one."""
         return self._clock.now_ms() - self._clock.monotonic_ms()
 
-    def keep(self, image: MetadataImage, scope: Scope, turn: "SweepRound") -> None:
-        """Have the next round go on where `turn` has come to."""
+    def keep(self, image: MetadataImage, scope: Scope, sweep_round: "SweepRound") -> None:
+        """Have the next round go on where `sweep_round` has ended."""
         with self._lock:
-            self._courses[scope] = turn.course
-            self._courses.move_to_end(scope)
-            if len(self._courses) > SCOPES_MAX:
-                self._courses.popitem(last=False)
-            if scope is not None or self._is_dry_run or not self._is_hint_due(turn):
+            self._progress[scope] = sweep_round.position
+            self._progress.move_to_end(scope)
+            if len(self._progress) > SCOPES_MAX:
+                self._progress.popitem(last=False)
+            if scope is not None or self._is_dry_run or not self._is_hint_due(sweep_round):
                 return
-            self._written_at_ms = turn.course.at_ms
+            self._written_at_ms = sweep_round.position.at_ms
         try:
-            self._hints.write(image.cluster_id or "", turn.course.shifted(self._wall_ms()))
+            self._hints.write(image.cluster_id or "", sweep_round.position.shifted(self._wall_ms()))
         except KafkaOnSparkError as error:
             log.info("the hint of the sweep can't be written: %s", error)
 
-    def _is_hint_due(self, turn: "SweepRound") -> bool:
-        """Whoever goes on writes seldom: what a hint lacks is looked at once more."""
+    def _is_hint_due(self, sweep_round: "SweepRound") -> bool:
+        """Return whether a hint is due: seldom, since what a hint lacks is only inspected again."""
         if self._written_at_ms is None:
             return True
-        elapsed_ms = turn.course.at_ms - self._written_at_ms
-        return turn.is_all or elapsed_ms >= turn.interval_ms / _HINTS_AN_INTERVAL
+        elapsed_ms = sweep_round.position.at_ms - self._written_at_ms
+        return sweep_round.is_all or elapsed_ms >= sweep_round.interval_ms / _HINTS_AN_INTERVAL
 
 
 class SweepRound:
-    """One round's slice, in as many parts as it takes to learn how much fits into its time.
+    """One round's slice, in parts, so that the round learns how much fits into its time.
 
     Attributes:
         interval_ms: replica.sweep.interval.ms.
-        is_all: Everything is looked at, however long it takes.
-        course: Where the next part begins, and what was looked at.
+        is_all: Everything is inspected, however long it takes.
+        position: Where the next part begins, and what was inspected.
     """
 
     def __init__(
@@ -150,7 +151,7 @@ class SweepRound:
     ) -> None:
         self.interval_ms = settings.integer("replica.sweep.interval.ms")
         self.is_all = is_all
-        self.course = go_on(
+        self.position = go_on(
             ring,
             known,
             now_ms=now_ms,
@@ -164,29 +165,29 @@ class SweepRound:
             self._elapsed_ms = min(now_ms - known.at_ms, self.interval_ms)
         self._share = settings.number("replica.sweep.share")
         self._budget_ms = slice_ms(elapsed_ms=self._elapsed_ms or 0, share=self._share)
-        self._again = () if is_all else self.course.again
+        self._failed_before = () if is_all else self.position.again
         self._is_first = True
         if is_all:
-            self.course = replace(self.course, owed=ring.count)
+            self.position = replace(self.position, owed=ring.count)
 
     def next_keys(self) -> list[PartitionKey]:
-        """Return what to look at next; nothing: the round's slice is over."""
-        self.course = replace(self.course, again=()) if self._is_first else self.course
-        keys = [*self._again, *next_slice(self._ring, self.course, self._count_max())]
+        """Return the partitions to inspect next; none: the round's slice is complete."""
+        self.position = replace(self.position, again=()) if self._is_first else self.position
+        keys = [*self._failed_before, *next_slice(self._ring, self.position, self._count_max())]
         self._is_first = False
         return keys
 
     def _count_max(self) -> int:
-        look_ms = self.course.look_ms
+        look_ms = self.position.look_ms
         if self.is_all or look_ms == 0:
             return self._ring.count
         if self._budget_ms <= 0:
             return 0
         if look_ms is None:
-            return FIRST_LOOKS
+            return FIRST_INSPECTIONS
         return max(int(self._budget_ms / look_ms), int(self._is_first))
 
-    def looked_at(
+    def record_inspected(
         self,
         keys: Sequence[PartitionKey],
         *,
@@ -194,40 +195,40 @@ class SweepRound:
         took_ms: float,
         count: int,
     ) -> None:
-        """Take note of a look at the keys that were asked for; those of `failed` were not seen.
+        """Record that `keys` were inspected; the inspections of those in `failed` failed.
 
-        `count`: how many it took the time to look at; of the others a fetch had seen all.
+        `count`: how many of them took the time; a fetch had read all of the others already.
         """
-        again, self._again = self._again, ()
-        if again:  # they came with the first part
+        again, self._failed_before = self._failed_before, ()
+        if again:  # they were inspected with the first part
             left = tuple(key for key in again if key in failed)
-            self.course = replace(self.course, again=left)
-        self.course = after_slice(
+            self.position = replace(self.position, again=left)
+        self.position = after_slice(
             self._ring,
-            self.course,
+            self.position,
             keys[len(again) :],
             failed=failed,
             at_ms=self._as_of_ms,
             interval_ms=self.interval_ms,
         )
         self._budget_ms -= took_ms
-        if count and not self.is_all:  # then there was copied, too
-            look_ms = learned_look_ms(self.course.look_ms, took_ms, count)
-            self.course = replace(self.course, look_ms=look_ms)
+        if count and not self.is_all:  # a full sweep copies, too
+            look_ms = learned_look_ms(self.position.look_ms, took_ms, count)
+            self.position = replace(self.position, look_ms=look_ms)
 
     def not_looked_at(self, leaderless: Collection[PartitionKey]) -> int:
-        """Return of how many partitions the round can't say how they are.
+        """Return how many partitions were not inspected within the interval.
 
-        `leaderless`: nobody can.
+        `leaderless`: partitions that can't be inspected.
         """
-        return NotLookedAt(self._ring, self.course).count({*self.course.again, *leaderless})
+        return NotLookedAt(self._ring, self.position).count({*self.position.again, *leaderless})
 
     @property
     def once_round_ms(self) -> float | None:
-        """How long it takes to look at everything once; None: there is no end of it."""
+        """How long it takes to inspect everything once; None: it never ends, as far as is known."""
         return once_round_ms(
             self._ring,
-            self.course,
+            self.position,
             elapsed_ms=self._elapsed_ms,
             interval_ms=self.interval_ms,
             share=self._share,

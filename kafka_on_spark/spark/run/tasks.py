@@ -65,7 +65,7 @@ def _after_fetch(order: FetchOrder, result: FetchResult, replicas: ReplicaStore)
         log.debug("%d records copied to broker %d", result.copied_records, order.follower.broker_id)
 
 
-def partition_look_task(orders: PartitionFetches, options: StorageOptions) -> list[FetchResult]:
+def inspect_partition_task(orders: PartitionFetches, options: StorageOptions) -> list[FetchResult]:
     """Look at all replicas of one partition."""
     replicas = replica_store(options)
     results = inspect_partition(orders, replicas, FileSegmentStore(options), SystemClock())
@@ -74,7 +74,7 @@ def partition_look_task(orders: PartitionFetches, options: StorageOptions) -> li
     return results
 
 
-def make_task(order: CreateReplicaOrder, options: StorageOptions) -> CreateReplicaResult:
+def create_replica_task(order: CreateReplicaOrder, options: StorageOptions) -> CreateReplicaResult:
     """Make one empty replica."""
     return create_replica(order, replica_store(options))
 
@@ -89,7 +89,7 @@ def look_task(order: InspectionOrder, options: StorageOptions) -> ReplicaInspect
     return look_at(order, replica_store(options))
 
 
-def restore_task(order: InspectLostOrder, options: StorageOptions) -> InspectLostResult:
+def inspect_lost_task(order: InspectLostOrder, options: StorageOptions) -> InspectLostResult:
     """Say whether a replica that was lost is whole."""
     return inspect_lost(order, replica_store(options), FileSegmentStore(options))
 

@@ -30,9 +30,9 @@ def dry_run_round(services: Services, metadata: DryRunMetadata) -> ReplicationRo
     def run(orders: Sequence[FetchOrder]) -> list[FetchResult]:
         return services.in_threads(lambda order: fetch(order, replicas, segments, clock), orders)
 
-    def look(looks: Sequence[PartitionFetches]) -> list[list[FetchResult]]:
-        results = iter(run([order for orders in looks for order in orders]))
-        return [list(islice(results, len(orders))) for orders in looks]
+    def inspect(orders_of: Sequence[PartitionFetches]) -> list[list[FetchResult]]:
+        results = iter(run([order for orders in orders_of for order in orders]))
+        return [list(islice(results, len(orders))) for orders in orders_of]
 
     return ReplicationRound(
         metadata,
@@ -41,10 +41,10 @@ def dry_run_round(services: Services, metadata: DryRunMetadata) -> ReplicationRo
             clock, services.sweep_hints, random_below=random.randrange, is_dry_run=True
         ),
         run_fetches=run,
-        run_inspections=look,
+        run_inspections=inspect,
         run_creations=lambda orders: [create_replica(each, replicas) for each in orders],
         new_uuid=new_uuid,
         timeout_ms=timeout_ms,
-        looks=SecondInspections(metadata, clock, run=run, timeout_ms=timeout_ms),
+        second_inspections=SecondInspections(metadata, clock, run=run, timeout_ms=timeout_ms),
         pace=FetchPace(clock, random=random.random),
     )

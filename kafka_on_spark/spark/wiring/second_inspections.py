@@ -28,28 +28,28 @@ log = logging.getLogger(__name__)
 _open: Final["WeakSet[SecondInspections]"] = WeakSet()
 
 
-def finish(looks: SecondInspections) -> None:
+def finish(second_inspections: SecondInspections) -> None:
     """Make the second looks that are still to be made; what fails is left to who finds it next."""
     try:
-        looks.finish()
+        second_inspections.finish()
     except KafkaOnSparkError as error:
         log.warning("what was found bad is not reported yet: %s", error)
 
 
-def finish_later(looks: SecondInspections, threads: Executor) -> None:
+def finish_later(second_inspections: SecondInspections, threads: Executor) -> None:
     """Have the second looks made, if there are any, after an answer was given."""
-    if looks.wait_ms() is None:
+    if second_inspections.wait_ms() is None:
         return
-    _open.add(looks)
+    _open.add(second_inspections)
     try:
-        threads.submit(finish, looks)
+        threads.submit(finish, second_inspections)
     except KafkaOnSparkError as error:  # it has no more threads: before the process ends then
         log.debug("second looks are made at the end: %s", error)
 
 
 def _finish_all() -> None:
-    for looks in list(_open):
-        finish(looks)
+    for second_inspections in list(_open):
+        finish(second_inspections)
 
 
 # Registered after the pools' own, whose threads the looks need: it runs before them.
@@ -81,15 +81,15 @@ class TaskFindings:
             log.warning("what was found bad is not reported: %s", error)
             return
         clock = SystemClock()
-        looks = SecondInspections(
+        second_inspections = SecondInspections(
             metadata,
             clock,
             run=partial(_fetch_each, storage=self._storage),
             timeout_ms=metadata.image.settings().integer("delivery.timeout.ms"),
         )
         for found in self._found:
-            looks.note_unread(*found)
-        finish(looks)
+            second_inspections.record_unread(*found)
+        finish(second_inspections)
 
 
 def _fetch_each(orders: Sequence[FetchOrder], storage: StorageOptions) -> list[FetchResult]:

@@ -62,11 +62,11 @@ from kafka_on_spark.spark.run.tasks import (
     list_task,
     log_start_task,
     look_task,
-    make_task,
-    partition_look_task,
+    create_replica_task,
+    inspect_partition_task,
     probe_task,
     remove_task,
-    restore_task,
+    inspect_lost_task,
     size_task,
 )
 from kafka_on_spark.spark.wiring.probing import watch_ports
@@ -145,7 +145,7 @@ class Services:
     runner: TaskRunner
     controller_id: str
     pace: FetchPace
-    looks: SecondInspections
+    second_inspections: SecondInspections
     sweep: SweepProgress
     sweep_hints: FileSweepHints
     _pools: tuple[DaemonThreads, ...]
@@ -185,7 +185,7 @@ class Services:
         producers = ProducerRuns(metadata, timeout_ms=timeout_ms)
         replicas = replica_store(options)
         segments = FileSegmentStore(options)
-        looks = SecondInspections(
+        second_inspections = SecondInspections(
             metadata,
             clock,
             run=lambda orders: list(
@@ -208,7 +208,7 @@ class Services:
             clock,
             threads=AppendThreads(partitions, fetches),
             random=random.random,
-            looks=looks,
+            second_inspections=second_inspections,
         )
         services = cls(
             options=options,
@@ -220,7 +220,7 @@ class Services:
             runner=runner,
             controller_id=f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}",
             pace=FetchPace(clock, random=random.random),
-            looks=looks,
+            second_inspections=second_inspections,
             sweep=SweepProgress(clock, sweep_hints, random_below=random.randrange),
             sweep_hints=sweep_hints,
             _pools=(tasks, partitions, fetches),
@@ -268,14 +268,14 @@ class Services:
             self.clock,
             sweep=self.sweep,
             run_fetches=self._run_fetches,
-            run_inspections=self._run_partition_looks,
+            run_inspections=self._run_partition_inspections,
             run_creations=self._run_creations,
             new_uuid=new_uuid,
             timeout_ms=self.timeout_ms,
-            looks=self.looks,
+            second_inspections=self.second_inspections,
             lost_inspector=self.lost_inspector,
             pace=self.pace,
-            call=check_settings(configs or {}, topic_only=False),
+            overrides=check_settings(configs or {}, topic_only=False),
         )
 
     def controller_loop(self, dry_run: DryRunMetadata | None = None) -> ControllerLoop:
@@ -329,8 +329,10 @@ class Services:
     def _run_fetches(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
         return self.runner.run(partial(fetch_task, options=self.options), orders)
 
-    def _run_partition_looks(self, looks: Sequence[PartitionFetches]) -> list[list[FetchResult]]:
-        return self.runner.run(partial(partition_look_task, options=self.options), looks)
+    def _run_partition_inspections(
+        self, looks: Sequence[PartitionFetches]
+    ) -> list[list[FetchResult]]:
+        return self.runner.run(partial(inspect_partition_task, options=self.options), looks)
 
     def _run_commands(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
         """Send commands to tables.
@@ -354,8 +356,8 @@ class Services:
     def _run_creations(self, orders: Sequence[CreateReplicaOrder]) -> list[CreateReplicaResult]:
         # Few tables are made faster here than a Spark job begins.
         if len(orders) <= THREADS * 4:
-            return self.in_threads(partial(make_task, options=self.options), orders)
-        return self.runner.run(partial(make_task, options=self.options), orders)
+            return self.in_threads(partial(create_replica_task, options=self.options), orders)
+        return self.runner.run(partial(create_replica_task, options=self.options), orders)
 
     def _run_probes(self, orders: Sequence[ProbeOrder]) -> list[ProbeResult]:
         return self.runner.run(partial(probe_task, options=self.options), orders)
@@ -367,7 +369,7 @@ class Services:
         return self.runner.run(partial(remove_task, options=self.options), orders)
 
     def _run_lost_inspections(self, orders: Sequence[InspectLostOrder]) -> list[InspectLostResult]:
-        return self.runner.run(partial(restore_task, options=self.options), orders)
+        return self.runner.run(partial(inspect_lost_task, options=self.options), orders)
 
     def _run_inspections(self, orders: Sequence[InspectionOrder]) -> list[ReplicaInspection | None]:
         return self.runner.run(partial(look_task, options=self.options), orders)
@@ -398,8 +400,8 @@ class Services:
 
     def note_findings(self, reports: Iterable[PartitionReport] = ()) -> None:
         """Take note of what is bad by a first look; the second is made after the answer."""
-        self.looks.note(reports)
-        finish_later(self.looks, self._maintenance)
+        self.second_inspections.record(reports)
+        finish_later(self.second_inspections, self._maintenance)
 
     def maintain(self, image: MetadataImage, keys: Iterable[PartitionKey]) -> None:
         """Have checkpoints made that are due, after the answer was given and not before."""
@@ -422,7 +424,7 @@ class Services:
 
     def close(self) -> None:
         """Finish what is due and let the threads go; refuse what is asked for afterwards."""
-        finish(self.looks)
+        finish(self.second_inspections)
         self.metadata.close()
         self._maintenance.shutdown(wait=True)
         for pool in self._pools:

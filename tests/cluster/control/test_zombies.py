@@ -73,7 +73,7 @@ def catch_up(cluster):
 def order_for(cluster, follower):
     image = cluster.image
     key = PartitionKey(image.topic("orders").topic_id, 0)
-    orders = plan_fetches(image, key, is_look=True)
+    orders = plan_fetches(image, key, is_inspection=True)
     return next(each for each in orders if each.follower.broker_id == follower)
 
 

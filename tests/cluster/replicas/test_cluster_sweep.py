@@ -181,7 +181,7 @@ def set_time(hint, at_ms):
 
 def test_what_was_not_looked_at_is_never_said_to_be_caught_up(disks, monkeypatch):
     """The hint is lost, and a round has time for five partitions at a fifth of a second each."""
-    monkeypatch.setattr(sweep_progress, "FIRST_LOOKS", 2)
+    monkeypatch.setattr(sweep_progress, "FIRST_INSPECTIONS", 2)
     (disks.metadata_root / NAME).unlink()
     cluster = with_clock(disks, disks.open())
     cluster._services.runner.run = _slow(disks, cluster._services.runner.run)

@@ -181,7 +181,7 @@ class Reader(Program):
             checker.on_read(order.key, order.start_offset, records, generation=generation)
             self.seen["records read"] += len(records)
             self._positions[order.key] = (generation, order.end_offset)
-        self.driver.looks.settle()
+        self.driver.second_inspections.inspect_due()
 
     def _position(self, key: PartitionKey, partition: PartitionRegistration) -> int:
         """Return where to go on: after an unclean election, not above what is left."""
@@ -202,7 +202,7 @@ def read_all(driver: Driver, order: Any) -> list[tuple[int, int]]:
         rows = enumerate(values_in(piece.segment), piece.base_offset)
         return [row for row in rows if position <= row[0] < order.end_offset]
 
-    note = driver.looks.note_unread
+    note = driver.second_inspections.record_unread
     records = list(read_pieces(order, driver.worker.replicas, read, note))
     driver.world.seen["another replica served a reader"] += len(set(asked)) > 1
     return records

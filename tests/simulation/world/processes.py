@@ -93,7 +93,7 @@ def fetch_task(worker: Worker, order: FetchOrder) -> FetchResult:
     return result
 
 
-def partition_look_task(worker: Worker, orders: PartitionFetches) -> list[FetchResult]:
+def inspect_partition_task(worker: Worker, orders: PartitionFetches) -> list[FetchResult]:
     """Look at all replicas of one partition."""
     began_ms = worker.world.scheduler.now_ms
     results = inspect_partition(orders, worker.replicas, worker.segments, worker.clock)
@@ -119,7 +119,7 @@ def command_task(worker: Worker, order: FetchOrder) -> FetchResult:
     return result
 
 
-def make_task(worker: Worker, order: CreateReplicaOrder) -> CreateReplicaResult:
+def create_replica_task(worker: Worker, order: CreateReplicaOrder) -> CreateReplicaResult:
     """Make one empty replica."""
     return create_replica(order, worker.replicas)
 
@@ -129,7 +129,7 @@ def look_task(worker: Worker, order: InspectionOrder) -> ReplicaInspection | Non
     return look_at(order, worker.replicas)
 
 
-def restore_task(worker: Worker, order: InspectLostOrder) -> InspectLostResult:
+def inspect_lost_task(worker: Worker, order: InspectLostOrder) -> InspectLostResult:
     """Say whether a replica that was lost is whole."""
     return inspect_lost(order, worker.replicas, worker.segments)
 
@@ -206,7 +206,7 @@ class Driver:
             run_lists=lambda orders: self.executors.run(list_task, orders),
             run_removes=lambda orders: self.executors.run(remove_task, orders),
         )
-        self.looks = SecondInspections(
+        self.second_inspections = SecondInspections(
             self.metadata,
             self.clock,
             run=lambda orders: self.threads.map(
@@ -223,7 +223,7 @@ class Driver:
         )
         self.lost_inspector = LostReplicaInspector(
             self.clock,
-            run_lost_inspections=lambda orders: self.executors.run(restore_task, orders),
+            run_lost_inspections=lambda orders: self.executors.run(inspect_lost_task, orders),
         )
         appender = Appender(
             self.metadata,
@@ -232,7 +232,7 @@ class Driver:
             self.clock,
             threads=AppendThreads(self.threads, self.threads),  # type: ignore[arg-type]
             random=node.rng.random,
-            looks=self.looks,
+            second_inspections=self.second_inspections,
         )
         self.appends = AppendService(
             self.metadata,
@@ -275,11 +275,11 @@ class Driver:
             self.clock,
             sweep=self.sweep,
             run_fetches=lambda orders: self.executors.run(fetch_task, orders),
-            run_inspections=lambda looks: self.executors.run(partition_look_task, looks),
+            run_inspections=lambda each: self.executors.run(inspect_partition_task, each),
             run_creations=self._run_creations,
             new_uuid=lambda: f"renewed{self.node.new_uuid()}",
             timeout_ms=TIMEOUT_MS,
-            looks=self.looks,
+            second_inspections=self.second_inspections,
             lost_inspector=self.lost_inspector,
             pace=self.pace,
         )
@@ -289,7 +289,7 @@ class Driver:
         return self.threads.map(lambda order: task(self.worker, order), orders)
 
     def _run_creations(self, orders: list[CreateReplicaOrder]) -> list[CreateReplicaResult]:
-        return self.threads.map(lambda order: make_task(self.worker, order), orders)
+        return self.threads.map(lambda order: create_replica_task(self.worker, order), orders)
 
     def controller_loop(self) -> ControllerLoop:
         """Return a controllership that has not begun."""

@@ -48,7 +48,7 @@ class Rounds:
             for each in (1, 2, 3):
                 self.replicas.create(address(each, key=key))
         self.pace = FetchPace(self.clock, random=lambda: 0.5)
-        self.looks = SecondInspections(
+        self.second_inspections = SecondInspections(
             self.metadata, self.clock, run=self._run_fetches, timeout_ms=1000
         )
         self.hints = MemorySweepHints()
@@ -95,26 +95,26 @@ class Rounds:
             self.clock,
             sweep=self.sweep,
             run_fetches=self._run_fetches,
-            run_inspections=lambda looks: [self._run_fetches(orders) for orders in looks],
+            run_inspections=lambda each: [self._run_fetches(orders) for orders in each],
             run_creations=lambda orders: [create_replica(each, self.replicas) for each in orders],
             new_uuid=lambda: "another",
             timeout_ms=1000,
-            looks=self.looks,
+            second_inspections=self.second_inspections,
             pace=self.pace,
-            call=settings,
+            overrides=settings,
         ).run(is_sweep=is_sweep)
 
     def _run_fetches(self, orders):
         self.orders.extend(orders)
         return [fetch(each, self.replicas, self.segments, self.clock) for each in orders]
 
-    def fetched(self, *, is_look=None):
-        """Return what the last round fetched, as (partition, follower); `is_look`: by its slice."""
+    def fetched(self, *, is_inspection=None):
+        """Return what the last round fetched, as (partition, follower); `is_inspection`: by its slice."""
         return sorted(
             {
                 (each.key.partition, each.follower.broker_id)
                 for each in self.orders
-                if is_look is None or is_look == (each.copy_bytes_max == 0)
+                if is_inspection is None or is_inspection == (each.copy_bytes_max == 0)
             }
         )
 

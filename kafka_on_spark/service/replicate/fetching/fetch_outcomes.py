@@ -57,7 +57,7 @@ class FetchOutcome:
 def answer_of(
     call: Callable[[], Answer], refused: Callable[[KafkaOnSparkError], Refusal]
 ) -> Answer | Refusal:
-    """Return what `call` returns, or its error as the refusal of one side."""
+    """Return what `overrides` returns, or its error as the refusal of one side."""
     try:
         return call()
     except KafkaOnSparkError as error:

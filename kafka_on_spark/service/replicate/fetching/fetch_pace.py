@@ -1,8 +1,7 @@
-"""What one process remembers between rounds of replication: back-offs and quotas.
+"""Back-offs and quotas of fetches, as one process remembers them between rounds of replication.
 
-Holds state and decides nothing: `controller/pace/fetch_delay.py` and
-`controller/pace/throttle.py` do. It is
-forgotten with the process, which costs one early fetch and one second's worth of bytes.
+Holds state; `controller/pace/fetch_delay.py` and `controller/pace/throttle.py` decide. The state
+ends with the process, which costs one early fetch and one second's worth of bytes.
 """
 
 import threading
@@ -25,15 +24,15 @@ from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
-from kafka_on_spark.service.replicate.fetching.fetch_answers import current_epoch, refusal_code
+from kafka_on_spark.service.replicate.fetching.fetch_refusals import current_epoch, refusal_code
 
 _THROTTLES: Final = ("leader.replication.throttled", "follower.replication.throttled")
 
 
 class _Limit(NamedTuple):
-    """Whose bytes a quota counts: those of a setting, or (None) of reassignments.
+    """The bytes that a quota counts: those of a setting, or (None) of reassignments.
 
-    Reassignments with the same rate share one, and it is gone with the last of them.
+    Reassignments with the same rate share one quota, which ends with the last of them.
     """
 
     setting: str | None
@@ -41,7 +40,7 @@ class _Limit(NamedTuple):
 
 
 class _Fetcher(NamedTuple):
-    """Whose fetch it is; without a follower it is a look at the leader only."""
+    """The follower that a fetch is for; None: the fetch inspects the leader only."""
 
     key: PartitionKey
     follower: BrokerId | None
@@ -50,12 +49,12 @@ class _Fetcher(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PacedOrders:
-    """What a round may fetch now.
+    """The fetches that a round may run now.
 
     Attributes:
         orders: The fetches to run, each with the bytes that it may copy.
-        left_out: How many wait for the end of their back-off, or for a newer leadership.
-        resume_after_ms: How long until more can be done than now: a back-off ends, or a
+        left_out: Fetches that wait for the end of their back-off, or for a newer leadership.
+        resume_after_ms: How long until a round can do more than now: a back-off ends, or a
             throttle lets bytes through. None: nothing waits for time.
     """
 
@@ -67,7 +66,7 @@ class PacedOrders:
 class FetchPace:
     """Back-offs and quotas of a process's rounds. Threads may share it.
 
-    `random` gives [0, 1): jitter of back-offs, nothing else.
+    `random` returns [0, 1); it is the jitter of back-offs only.
     """
 
     def __init__(self, clock: Clock, *, random: Callable[[], float]) -> None:
@@ -83,55 +82,55 @@ class FetchPace:
         self,
         image: MetadataImage,
         orders: Sequence[FetchOrder],
-        call: Mapping[str, str],
+        overrides: Mapping[str, str],
         *,
         is_sweep: bool,
     ) -> PacedOrders:
         """Return which of `orders` are run now, and how much each may copy.
 
-        `call`: settings of this call, which win over the topic's and the cluster's. `is_sweep`:
-        somebody asks for everything, so no back-off is waited for; throttles hold.
+        `overrides`: settings of this call, which win over the topic's and the cluster's.
+        `is_sweep`: all partitions are asked for, so no fetch waits for a back-off; throttles hold.
         """
         now_ms = self._clock.monotonic_ms()
         kept, waits = [], []
         with self._lock:
-            self._forget_what_is_over(image)
+            self._forget_ended(image)
             for order in orders:
                 remaining_ms = 0 if is_sweep else self._remaining_ms(order, now_ms)
                 if remaining_ms == 0:
                     kept.append(order)
                 else:
                     waits.append(remaining_ms)
-            dealt, throttle_ms = self._throttle(image, kept, call, now_ms)
+            dealt, throttle_ms = self._throttle(image, kept, overrides, now_ms)
         times = [each for each in (*waits, throttle_ms) if each is not None]
         return PacedOrders(tuple(dealt), len(waits), min(times, default=None))
 
-    def settle(
+    def record_results(
         self,
         image: MetadataImage,
         orders: Sequence[FetchOrder],
         results: Sequence[FetchResult],
-        call: Mapping[str, str],
+        overrides: Mapping[str, str],
     ) -> None:
-        """Take note of what the fetches did; `image` is the metadata when they had answered."""
+        """Record what the fetches did; `image` is the metadata when they had answered."""
         now_ms = self._clock.monotonic_ms()
-        settings = image.settings().over(call)
+        settings = image.settings().over(overrides)
         with self._lock:
             for order, result in zip(orders, results, strict=True):
-                self._note_answer(image, order, result, settings, now_ms)
+                self._record_result(image, order, result, settings, now_ms)
                 if order.copy_bytes_max is not None:
                     used = result.copied_bytes - order.copy_bytes_max
-                    self._use(_limits_of(image, order, call), used)
+                    self._use(_limits_of(image, order, overrides), used)
 
     def _remaining_ms(self, order: FetchOrder, now_ms: int) -> float | None:
         delay = self._delays.get(_fetcher(order))
         if delay is None:
             return 0
         return delay.remaining_ms(
-            order.partition.leader_epoch, now_ms, is_look=order.copy_bytes_max == 0
+            order.partition.leader_epoch, now_ms, is_inspection=order.copy_bytes_max == 0
         )
 
-    def _note_answer(
+    def _record_result(
         self,
         image: MetadataImage,
         order: FetchOrder,
@@ -154,10 +153,10 @@ class FetchPace:
         if delay is not None:
             self._delays[name] = delay
 
-    def _forget_what_is_over(self, image: MetadataImage) -> None:
-        """Drop what is remembered of replicas that the metadata has moved on from.
+    def _forget_ended(self, image: MetadataImage) -> None:
+        """Forget back-offs of earlier leaderships, of fenced brokers and of deleted partitions.
 
-        A broker that was fenced is fetched to at once when it is back.
+        A follower whose broker is back is fetched for at once.
         """
         for name, delay in list(self._delays.items()):
             partition = image.partition(name.key)
@@ -174,12 +173,12 @@ class FetchPace:
         self,
         image: MetadataImage,
         orders: Sequence[FetchOrder],
-        call: Mapping[str, str],
+        overrides: Mapping[str, str],
         now_ms: int,
     ) -> tuple[list[FetchOrder], float | None]:
-        """Deal the quotas out; return the orders, and how long who got nothing has to wait."""
-        settings = image.settings().over(call)
-        rates = {**_debts(self._quotas), **_rates(settings, orders)}
+        """Share the quotas out; return the orders, and the wait of those that got no bytes."""
+        settings = image.settings().over(overrides)
+        rates = {**_unfilled(self._quotas), **_rates(settings, orders)}
         self._quotas = {
             limit: accrue(self._quotas.get(limit), bytes_per_s=rate, now_ms=now_ms)
             for limit, rate in rates.items()
@@ -188,7 +187,7 @@ class FetchPace:
             return list(orders), None
         self._rounds += 1
         places = {limit: place for place, limit in enumerate(self._quotas)}
-        limits = [_limits_of(image, order, call) for order in orders]
+        limits = [_limits_of(image, order, overrides) for order in orders]
         demands = [
             Demand(
                 tuple(places[limit] for limit in drawn_on),
@@ -236,19 +235,19 @@ def _is_in_sync(order: FetchOrder) -> bool:
 
 
 def _rates(settings: Settings, orders: Sequence[FetchOrder]) -> dict[_Limit, int]:
-    """Return the limits that hold now, and how many bytes a second each lets through."""
+    """Return the limits that hold now, each with its bytes a second."""
     rates = {_Limit(each): settings.integer(f"{each}.rate") for each in _THROTTLES}
-    moves = {rate for order in orders if (rate := _rate_of_move(order)) is not None}
+    reassignments = {rate for order in orders if (rate := _reassignment_rate(order)) is not None}
     return {
         **{limit: rate for limit, rate in rates.items() if rate != UNLIMITED},
-        **{_Limit(None, rate): rate for rate in sorted(moves)},
+        **{_Limit(None, rate): rate for rate in sorted(reassignments)},
     }
 
 
-def _debts(quotas: Mapping[_Limit, Quota]) -> dict[_Limit, int]:
-    """Return the limits of reassignments that have not accrued all that they can keep.
+def _unfilled(quotas: Mapping[_Limit, Quota]) -> dict[_Limit, int]:
+    """Return the limits of reassignments whose quotas are not full.
 
-    A move that a round leaves out, for a back-off, does not begin anew with the next.
+    The quota of a reassignment stays while a round leaves its fetches out for a back-off.
     """
     return {
         limit: limit.rate
@@ -257,24 +256,24 @@ def _debts(quotas: Mapping[_Limit, Quota]) -> dict[_Limit, int]:
     }
 
 
-def _rate_of_move(order: FetchOrder) -> int | None:
-    """Return what a fetch keeps to as a part of a reassignment; None: no limit, or none.
+def _reassignment_rate(order: FetchOrder) -> int | None:
+    """Return the bytes a second of the reassignment that a fetch is part of; None: no limit.
 
-    Who is in sync once keeps up unthrottled, so that the reassignment comes to its end.
+    A follower that is in sync keeps up unthrottled, so that the reassignment can complete.
     """
     if order.follower is None or _is_in_sync(order):
         return None
-    is_coming = order.follower.broker_id in order.partition.adding_replicas
-    return order.partition.throttle_bytes_per_s if is_coming else None
+    is_adding = order.follower.broker_id in order.partition.adding_replicas
+    return order.partition.throttle_bytes_per_s if is_adding else None
 
 
 def _limits_of(
-    image: MetadataImage, order: FetchOrder, call: Mapping[str, str]
+    image: MetadataImage, order: FetchOrder, overrides: Mapping[str, str]
 ) -> tuple[_Limit, ...]:
-    """Return which quotas a fetch draws on: its leader's, its follower's, its move's, or none."""
+    """Return the quotas that a fetch uses: its leader's, its follower's, its reassignment's."""
     if order.follower is None or order.copy_bytes_max == 0:
         return ()
-    settings = image.settings(order.key.topic_id).over(call)
+    settings = image.settings(order.key.topic_id).over(overrides)
     ends = (order.leader.broker_id, order.follower.broker_id)
     limits = [
         _Limit(name)
@@ -282,5 +281,5 @@ def _limits_of(
         if settings.integer(f"{name}.rate") != UNLIMITED
         and is_named(settings.text(f"{name}.replicas"), order.key.partition, broker_id)
     ]
-    rate = _rate_of_move(order)
+    rate = _reassignment_rate(order)
     return (*limits, _Limit(None, rate)) if rate is not None else tuple(limits)

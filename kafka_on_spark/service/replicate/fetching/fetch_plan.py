@@ -1,4 +1,4 @@
-"""Which fetches a partition needs, by the metadata: where there is work, and for a look at all."""
+"""The fetches of a partition, planned by the metadata: where there is work, or to inspect it."""
 
 from collections.abc import Sequence
 
@@ -19,18 +19,18 @@ def has_work(partition: PartitionRegistration) -> bool:
 
 
 def plan_fetches(
-    image: MetadataImage, key: PartitionKey, *, is_look: bool = False
+    image: MetadataImage, key: PartitionKey, *, is_inspection: bool = False
 ) -> list[FetchOrder]:
-    """Return the fetches that a partition needs: one a follower; at least a look at the leader.
+    """Return the fetches that a partition needs: one a follower, or one of the leader only.
 
-    `is_look`: whatever it needs, all its replicas are looked at, opened anew. A partition without
-    a leader, or whose leader was never made, has nothing to fetch from.
+    `is_inspection`: all replicas are inspected, uncached, whether or not there is work. A partition
+    without a leader, or whose leader was never created, has nothing to fetch from.
     """
     partition = image.partition(key)
     if partition is None or partition.leader is None or not partition.is_made(partition.leader):
         return []
     leader = address_of(image, key, partition, partition.leader)
-    is_behind = is_look or partition.high_watermark < partition.log_end_offset
+    is_behind = is_inspection or partition.high_watermark < partition.log_end_offset
     followers: list[BrokerId | None] = [
         broker_id
         for broker_id in partition.replicas
@@ -48,31 +48,31 @@ def plan_fetches(
             leader=leader,
             follower=None if each is None else address_of(image, key, partition, each),
             fetch_bytes_max=image.settings().integer("replica.fetch.max.bytes"),
-            is_uncached=is_look,
+            is_uncached=is_inspection,
         )
         for each in followers
     ]
 
 
 def lacks_leader_table(partition: PartitionRegistration | None) -> bool:
-    """Return whether followers were made, which can't be looked at before their leader is."""
+    """Return whether replicas were created that can't be inspected before their leader's is."""
     if partition is None or partition.leader is None or partition.is_made(partition.leader):
         return False
     return any(partition.is_made(broker_id) for broker_id in partition.replicas)
 
 
 def covers_all(image: MetadataImage, key: PartitionKey, plan: Sequence[FetchOrder]) -> bool:
-    """Return whether fetches read the tables of all replicas that a look would read."""
-    look = plan_fetches(image, key, is_look=True)
-    return bool(plan) and {fetcher_of(each) for each in look} == {fetcher_of(each) for each in plan}
+    """Return whether fetches read the tables of all replicas that an inspection would read."""
+    inspection = plan_fetches(image, key, is_inspection=True)
+    return bool(plan) and set(map(fetcher_of, inspection)) == set(map(fetcher_of, plan))
 
 
 def has_tables(image: MetadataImage, key: PartitionKey) -> bool:
-    """Return whether there is anything to look at: of no partition that was never made."""
+    """Return whether any replica of a partition was created, so that there is one to inspect."""
     partition = image.partition(key)
     return partition is not None and any(partition.directories)
 
 
 def fetcher_of(order: FetchOrder) -> tuple[PartitionKey, BrokerId | None]:
-    """Return for which partition and follower a fetch is."""
+    """Return the partition and the follower of a fetch."""
     return order.key, None if order.follower is None else order.follower.broker_id

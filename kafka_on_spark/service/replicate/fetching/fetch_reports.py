@@ -1,6 +1,6 @@
-"""Reports from states: what a fetch saw, as the rows that decisions rest on.
+"""Reports of replicas, made from the states of their logs: the rows that decisions rest on.
 
-Apart from the fetch, because the appender reports its own look at a leader the same way.
+Apart from the fetch, because the appender reports its own reading of a leader the same way.
 """
 
 from collections.abc import Sequence
@@ -69,7 +69,7 @@ def _borders(leader: ReplicaState, high_watermark: Offset) -> list[tuple[Offset,
 def ends_alike(follower: ReplicaState, leader: ReplicaState) -> bool:
     """Return whether the leader's chain digest at the follower's end is the follower's.
 
-    Both were computed when the tables were read. So all below it is the same log.
+    Both were computed when the tables were read, so the logs are the same below that end.
     """
     end = follower.log_end_offset
     if not leader.log_start_offset <= end <= leader.log_end_offset:
@@ -107,20 +107,20 @@ def state_report(
 
 
 BORDERS_MAX: Final = 1024
-"""How many borders of a leader's log go into a report: the newest."""
+"""The newest borders of a leader's log that a report has at most."""
 
 _BAD: Final = (ReplicaLostError, InconsistentTopicIdError, CorruptLogError)
 
 
 def is_evidence(error: KafkaOnSparkError) -> bool:
-    """Return whether `error` says that a replica is wrong; all others say nothing about it."""
+    """Return whether `error` is evidence that a replica is bad; others say nothing about it."""
     return isinstance(error, _BAD)
 
 
 def failed_report(address: ReplicaAddress, error: KafkaOnSparkError) -> ReplicaReport:
     """Return the report of a replica that could not be read or written.
 
-    Lost, mistaken and corrupt ones are bad; a root that does not answer is only absent.
+    A lost, mistaken or corrupt replica is bad. A root that does not answer is absent, not bad.
     """
     code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
     if isinstance(error, CommitOutcomeUnknownError):
@@ -136,8 +136,8 @@ def failed_report(address: ReplicaAddress, error: KafkaOnSparkError) -> ReplicaR
 
 
 def as_leaders_fault(error: KafkaOnSparkError) -> KafkaOnSparkError:
-    """Return what an append that met `error` in its leader's log is told: another may lead before
-    its time is up."""
+    """Return the error of an append that met `error` in its leader's log; it may be retried, since
+    another replica may lead before the append's time is up."""
     if isinstance(error, CorruptLogError):
         return ReplicaLostError(f"the leader's log can't be read: {error}")
     return error
@@ -150,15 +150,15 @@ def leader_failed(
     error: KafkaOnSparkError,
     now_ms: int,
 ) -> PartitionReport:
-    """Return that a look at a leader failed, and why."""
+    """Return the report of a partition whose leader could not be read, with the reason."""
     failed = failed_report(leader, error)
     return partition_report(key, partition, failed, None, (), now_ms=now_ms)
 
 
 def merge_reports(reports: Sequence[PartitionReport]) -> list[PartitionReport]:
-    """Return one report a partition: each follower's, and the furthest look at the leader.
+    """Return one report a partition: each follower's, and the leader's with the highest log end.
 
-    A leader that some fetch could not read counts as unread: nothing is concluded then.
+    A leader that some fetch could not read counts as unread, so nothing is decided.
     """
     by_key: dict[PartitionKey, list[PartitionReport]] = {}
     for report in reports:
@@ -188,7 +188,7 @@ def _merged(reports: list[PartitionReport]) -> PartitionReport:
 def missing_batches(follower: ReplicaState, leader: ReplicaState) -> tuple[Batch, ...]:
     """Return the leader's batches that the follower lacks.
 
-    An empty follower may begin inside a batch: the batch is fetched whole.
+    An empty follower may begin inside a batch, which is fetched as a whole.
     """
     if follower.log_end_offset >= leader.log_end_offset:
         return ()

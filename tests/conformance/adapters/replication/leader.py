@@ -286,7 +286,7 @@ class Leader(Grounds):
             "under_replicated": partition.is_under_replicated,
             "remote_replicas": sorted(
                 order.follower.broker_id
-                for order in plan_fetches(world.image, KEY, is_look=True)
+                for order in plan_fetches(world.image, KEY, is_inspection=True)
                 if order.leader.broker_id == world.local and order.follower is not None
             ),
             "leader_epoch_start_offset": report.epoch_start_offset,

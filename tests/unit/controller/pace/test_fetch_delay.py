@@ -107,9 +107,9 @@ def test_a_look_does_not_wait_for_a_newer_leadership():
     delay = FetchDelay(5, 1, None, look_at_ms=NOW_MS + 7)
 
     assert delay.remaining_ms(5, NOW_MS) is None
-    assert delay.remaining_ms(5, NOW_MS, is_look=True) == 7
-    assert delay.remaining_ms(5, NOW_MS + 7, is_look=True) == 0
-    assert delay.remaining_ms(6, NOW_MS, is_look=True) == 0
+    assert delay.remaining_ms(5, NOW_MS, is_inspection=True) == 7
+    assert delay.remaining_ms(5, NOW_MS + 7, is_inspection=True) == 0
+    assert delay.remaining_ms(6, NOW_MS, is_inspection=True) == 0
 
 
 @pytest.mark.parametrize("until_ms, leader_epoch, expected", REMAINING)

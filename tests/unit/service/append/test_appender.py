@@ -90,7 +90,9 @@ def appender(roots):
             FakeClock(),
             threads=AppendThreads(threads, threads),
             random=lambda: 0.5,
-            looks=SecondInspections(images, FakeClock(), run=lambda orders: [], timeout_ms=1000),
+            second_inspections=SecondInspections(
+                images, FakeClock(), run=lambda orders: [], timeout_ms=1000
+            ),
         )
 
 

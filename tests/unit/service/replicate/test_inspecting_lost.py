@@ -17,7 +17,7 @@ from kafka_on_spark.log.operations import advance_log_start, append, fence_produ
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.service.replica.creating_replicas import renew_lost
 from kafka_on_spark.service.replicate.inspecting_lost import (
-    AGAIN_MS,
+    REINSPECT_MS,
     LostReplicaInspector,
     inspect_lost,
 )
@@ -184,7 +184,7 @@ def test_a_replica_on_another_disk_stays_lost(lives):
     assert lives.restore() == []
 
 
-@pytest.mark.parametrize("later_ms", [0, 1, AGAIN_MS])
+@pytest.mark.parametrize("later_ms", [0, 1, REINSPECT_MS])
 def test_what_was_found_wrong_is_left_alone_for_a_while(lives, later_ms):
     damage_file(lives)
     lives.lose(3)
@@ -192,7 +192,7 @@ def test_what_was_found_wrong_is_left_alone_for_a_while(lives, later_ms):
         lives.restore()
     assert lives.looked == 1
 
-    lives.clock.advance(AGAIN_MS + later_ms)
+    lives.clock.advance(REINSPECT_MS + later_ms)
     lives.restore()
 
     assert lives.looked == 2

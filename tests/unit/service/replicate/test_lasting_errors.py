@@ -61,7 +61,7 @@ class Reading(Rounds):
         for _ in range(times):
             rows = [seen(each, 1, **(of if each in failed else {})) for each in (1, 2, 3)]
             now = self.now
-            self.lasting.note(
+            self.lasting.record(
                 report(*rows, key=self.keys[0], version=now.partition_epoch, epoch=now.leader_epoch)
             )
             self.clock.advance(apart_ms)
@@ -79,7 +79,7 @@ def test_who_can_not_be_read_for_a_session_leaves_isr_and_leadership_and_keeps_i
     before = reading.now.directories
     reading.look(broker_id, times=3)
 
-    assert reading.lasting.settle() == 1
+    assert reading.lasting.set_aside_unreadable() == 1
 
     assert broker_id not in reading.now.isr
     assert reading.now.leader not in (None, broker_id)
@@ -100,7 +100,7 @@ TOO_LITTLE = [
 def test_what_may_pass_or_is_the_callers_own_moves_nobody(reading, looks):
     reading.look(1, **looks)
 
-    assert reading.lasting.settle() == 0
+    assert reading.lasting.set_aside_unreadable() == 0
     assert sorted(reading.now.isr) == [1, 2, 3]
 
 
@@ -109,14 +109,14 @@ def test_one_look_that_succeeds_begins_the_count_anew(reading):
     reading.look()
     reading.look(1, times=2)
 
-    assert reading.lasting.settle() == 0
+    assert reading.lasting.set_aside_unreadable() == 0
 
 
 def test_a_root_that_does_not_answer_is_the_controllers_business(reading):
     reading.silent.add(1)
     reading.look(1, times=3)
 
-    assert reading.lasting.settle() == 0
+    assert reading.lasting.set_aside_unreadable() == 0
     assert reading.now.leader == 1
 
 
@@ -124,7 +124,7 @@ def test_the_last_member_that_can_be_read_is_not_guessed(reading):
     reading.unreadable.update((2, 3))
     reading.look(1, times=3)
 
-    assert reading.lasting.settle() == 0
+    assert reading.lasting.set_aside_unreadable() == 0
     assert reading.now.leader == 1
 
 
@@ -132,13 +132,13 @@ def test_only_a_member_that_this_process_can_read_leads(reading):
     reading.unreadable.add(2)
     reading.look(1, times=3)
 
-    assert reading.lasting.settle() == 1
+    assert reading.lasting.set_aside_unreadable() == 1
     assert reading.now.leader == BrokerId(3)
 
 
 def test_it_rejoins_like_any_follower(reading):
     reading.look(3, times=3)
-    reading.lasting.settle()
+    reading.lasting.set_aside_unreadable()
     assert sorted(reading.now.isr) == [1, 2]
 
     reading.run(is_sweep=True)
@@ -149,7 +149,7 @@ def test_it_rejoins_like_any_follower(reading):
 def test_a_forged_fence_on_one_replica_is_an_error_that_lasts(reading):
     reading.look(1, of=FENCED, times=3)
 
-    assert reading.lasting.settle() == 1
+    assert reading.lasting.set_aside_unreadable() == 1
     assert reading.now.leader == 2
     assert LOST not in reading.now.directories
 
@@ -158,16 +158,16 @@ def test_a_fence_above_the_metadata_on_all_members_says_that_the_metadata_went_b
     reading.look(1, 2, 3, of=FENCED, times=3)
 
     with pytest.raises(InconsistentClusterError):
-        reading.lasting.settle()
+        reading.lasting.set_aside_unreadable()
 
 
 def test_looks_under_an_older_leadership_count_for_nothing(reading):
     reading.look(1, times=3)
     reading.look(3, times=3, apart_ms=1)
-    reading.lasting.settle()  # another leads now
+    reading.lasting.set_aside_unreadable()  # another leads now
     reading.look(1, of=FENCED, times=1)
 
-    assert reading.lasting.settle() == 0
+    assert reading.lasting.set_aside_unreadable() == 0
 
 
 def test_nobody_is_asked_again_just_now(reading):
@@ -182,7 +182,7 @@ def test_nobody_is_asked_again_just_now(reading):
     reading.unreadable.update((2, 3))
     reading.look(1, times=3)
     for _ in range(18):
-        assert reading.lasting.settle() == 0
+        assert reading.lasting.set_aside_unreadable() == 0
         reading.clock.advance(500)
 
     assert [each - asked[0] for each in asked] == [0, 3000, 6000]

@@ -24,7 +24,7 @@ def test_a_look_makes_the_leader_that_its_followers_wait_for():
 
     report = rounds.run()
 
-    assert rounds.fetched(is_look=True) == [(0, 2), (0, 3)]
+    assert rounds.fetched(is_inspection=True) == [(0, 2), (0, 3)]
     assert (report.not_looked_at, report.is_caught_up) == (0, True)
 
 
@@ -39,7 +39,7 @@ def test_replicas_without_a_leader_were_not_looked_at_when_they_have_one_again()
     report = rounds.run()
 
     assert (leaderless.not_looked_at, leaderless.is_caught_up) == (1, False)
-    assert rounds.fetched(is_look=True) == [(0, 2), (0, 3)]
+    assert rounds.fetched(is_inspection=True) == [(0, 2), (0, 3)]
     assert (report.not_looked_at, report.is_caught_up) == (0, True)
 
 
@@ -60,7 +60,7 @@ def test_a_look_counts_from_when_its_metadata_was_new_though_the_process_stood_s
 
     report = rounds.run()
 
-    assert rounds.fetched(is_look=True) == [(0, 2), (0, 3)]
+    assert rounds.fetched(is_inspection=True) == [(0, 2), (0, 3)]
     assert (report.not_looked_at, report.is_caught_up) == (0, True)
 
 

@@ -37,8 +37,8 @@ def test_what_a_fetch_has_seen_whole_is_not_looked_at_again_by_the_slice():
 
     report = rounds.run()
 
-    assert rounds.fetched(is_look=False) == [(0, 2), (0, 3)]
-    assert rounds.fetched(is_look=True) == [(1, 2), (1, 3)]
+    assert rounds.fetched(is_inspection=False) == [(0, 2), (0, 3)]
+    assert rounds.fetched(is_inspection=True) == [(1, 2), (1, 3)]
     assert all(each.is_uncached for each in rounds.orders)
     assert (report.slice_count, report.not_looked_at, report.is_caught_up) == (2, 0, True)
 
@@ -50,7 +50,7 @@ def test_a_partition_of_which_a_fetch_was_refused_is_looked_at_by_the_slice_too(
 
     report = rounds.run()
 
-    assert (0, 2) in rounds.fetched(is_look=True)
+    assert (0, 2) in rounds.fetched(is_inspection=True)
     assert (report.slice_count, report.is_caught_up) == (1, False)
 
 
@@ -59,8 +59,8 @@ def test_a_fetch_for_one_of_two_followers_is_no_look_at_the_partition():
 
     rounds.run()
 
-    assert rounds.fetched(is_look=False) == [(0, 3)]
-    assert rounds.fetched(is_look=True) == [(0, 2), (0, 3)]
+    assert rounds.fetched(is_inspection=False) == [(0, 3)]
+    assert rounds.fetched(is_inspection=True) == [(0, 2), (0, 3)]
 
 
 def test_what_is_not_due_is_fetched_with_what_the_process_knows_of_its_tables():
@@ -139,8 +139,8 @@ def test_a_fetcher_that_is_fenced_waits_for_a_newer_leadership_and_not_for_time(
     second = rounds.run()
 
     assert "FencedLeaderEpoch" in first.failures[0]
-    assert rounds.fetched(is_look=False) == [(0, 2)]
-    assert rounds.fetched(is_look=True) == [(0, 2), (0, 3)]  # whether it is still so
+    assert rounds.fetched(is_inspection=False) == [(0, 2)]
+    assert rounds.fetched(is_inspection=True) == [(0, 2), (0, 3)]  # whether it is still so
     assert (second.left_out, second.resume_after_ms) == (1, None)
 
 
@@ -315,5 +315,5 @@ def test_followers_whose_leader_was_never_made_are_looked_at_once_it_is():
     report = rounds.run()
 
     assert (in_vain.not_looked_at, in_vain.is_caught_up) == (1, False)
-    assert rounds.fetched(is_look=True) == [(0, 2), (0, 3)]
+    assert rounds.fetched(is_inspection=True) == [(0, 2), (0, 3)]
     assert (report.not_looked_at, report.is_caught_up) == (0, True)

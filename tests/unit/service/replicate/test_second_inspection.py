@@ -45,9 +45,9 @@ def registration(rounds):
 
 def look(rounds):
     """Look at every replica once, and decide on that."""
-    rounds.looks._delay_ms = lambda: 10**9
+    rounds.second_inspections._delay_ms = lambda: 10**9
     rounds.run(is_sweep=False)
-    del rounds.looks._delay_ms
+    del rounds.second_inspections._delay_ms
     return registration(rounds)
 
 
@@ -58,12 +58,12 @@ def test_a_first_look_loses_nothing_and_a_second_does(rounds, broker_id):
 
     assert LOST not in look(rounds).directories
 
-    rounds.looks.finish()
+    rounds.second_inspections.finish()
     after = registration(rounds)
     assert after.directory_of(broker_id) == LOST
     assert broker_id not in after.isr
     assert after.leader != broker_id
-    assert rounds.looks.wait_ms() is None
+    assert rounds.second_inspections.wait_ms() is None
 
 
 def test_a_sweep_makes_both_looks_and_takes_the_time_between_them(rounds):
@@ -94,9 +94,9 @@ def test_what_is_sound_at_the_second_look_is_not_bad(rounds):
 
     put_back()
 
-    assert rounds.looks.finish() == 0
+    assert rounds.second_inspections.finish() == 0
     assert LOST not in registration(rounds).directories
-    assert rounds.looks.wait_ms() is None
+    assert rounds.second_inspections.wait_ms() is None
 
 
 def test_a_root_that_is_another_disk_at_the_second_look_says_nothing(rounds):
@@ -106,7 +106,7 @@ def test_a_root_that_is_another_disk_at_the_second_look_says_nothing(rounds):
 
     rounds.roots["memory://3"].directory_id = None
 
-    assert rounds.looks.finish() == 0
+    assert rounds.second_inspections.finish() == 0
     assert LOST not in registration(rounds).directories
 
 
@@ -122,7 +122,7 @@ def test_a_replica_that_was_made_anew_between_the_looks_is_left_alone(rounds):
     image = rounds.metadata.image
     rounds.submit([change_record(image, rounds.keys[0], old, change, "made anew")])
 
-    assert rounds.looks.finish() == 0
+    assert rounds.second_inspections.finish() == 0
     assert LOST not in registration(rounds).directories
 
 
@@ -141,7 +141,7 @@ def test_a_partition_that_changes_during_the_second_look_is_looked_at_again(roun
             return results
         return rounds._run_fetches(orders)
 
-    rounds.looks.finish(change_leader)
+    rounds.second_inspections.finish(change_leader)
 
     assert registration(rounds).directory_of(THIRD) == LOST
 
@@ -150,12 +150,12 @@ def test_of_two_that_find_it_one_commits_and_the_other_drops_it(rounds):
     rounds.append(0, "b")
     lose(rounds, THIRD)
     look(rounds)
-    rounds.looks.finish()
+    rounds.second_inspections.finish()
     before = rounds.metadata.image.offset
 
-    rounds.looks.note_one(Finding(rounds.keys[0], THIRD, uuid_on(3)))
+    rounds.second_inspections.record_finding(Finding(rounds.keys[0], THIRD, uuid_on(3)))
 
-    assert rounds.looks.finish() == 0
+    assert rounds.second_inspections.finish() == 0
     assert rounds.metadata.catch_up().offset == before
 
 
@@ -165,32 +165,32 @@ def test_a_damaged_file_is_read_a_second_time(rounds):
     files = rounds.roots["memory://3"].files[folder(address(3, key=rounds.keys[0]))]
     finding = Finding(rounds.keys[0], THIRD, uuid_on(3), segment)
 
-    rounds.looks.note_one(finding)
-    rounds.looks.finish()
+    rounds.second_inspections.record_finding(finding)
+    rounds.second_inspections.finish()
     assert LOST not in registration(rounds).directories
 
     files[segment.path] = b"x"
-    rounds.looks.note_one(finding)
-    rounds.looks.finish()
+    rounds.second_inspections.record_finding(finding)
+    rounds.second_inspections.finish()
     assert registration(rounds).directory_of(THIRD) == LOST
 
 
 def test_who_may_not_write_the_metadata_drops_what_it_found(rounds, monkeypatch):
     lose(rounds, THIRD)
-    rounds.looks.note_one(Finding(rounds.keys[0], THIRD, uuid_on(3)))
+    rounds.second_inspections.record_finding(Finding(rounds.keys[0], THIRD, uuid_on(3)))
 
     def refuse(*_, **__):
         raise RootAccessDeniedError("can't write")
 
     monkeypatch.setattr(rounds.metadata, "conclude", refuse)
 
-    assert rounds.looks.finish() == 0
-    assert rounds.looks.wait_ms() is None
+    assert rounds.second_inspections.finish() == 0
+    assert rounds.second_inspections.wait_ms() is None
 
 
 def test_what_could_not_be_committed_is_kept(rounds, monkeypatch):
     lose(rounds, THIRD)
-    rounds.looks.note_one(Finding(rounds.keys[0], THIRD, uuid_on(3)))
+    rounds.second_inspections.record_finding(Finding(rounds.keys[0], THIRD, uuid_on(3)))
 
     def fail(*_, **__):
         raise CommitOutcomeUnknownError("the store failed")
@@ -198,9 +198,9 @@ def test_what_could_not_be_committed_is_kept(rounds, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(rounds.metadata, "conclude", fail)
         with pytest.raises(CommitOutcomeUnknownError):
-            rounds.looks.finish()
+            rounds.second_inspections.finish()
 
-    rounds.looks.finish()
+    rounds.second_inspections.finish()
     assert registration(rounds).directory_of(THIRD) == LOST
 
 
@@ -208,9 +208,9 @@ def test_a_file_that_retention_has_removed_since_is_no_loss(rounds):
     [batch] = rounds.replicas.open(address(3, key=rounds.keys[0])).load().batches
     [segment] = batch.segments
     gone = replace(segment, path=segment.path.replace("a0", "gone"))
-    rounds.looks.note_one(Finding(rounds.keys[0], THIRD, uuid_on(3), gone))
+    rounds.second_inspections.record_finding(Finding(rounds.keys[0], THIRD, uuid_on(3), gone))
 
-    rounds.looks.finish()
+    rounds.second_inspections.finish()
 
     assert LOST not in registration(rounds).directories
 
@@ -226,26 +226,26 @@ def test_what_lasts_counts_beside_what_is_bad(rounds):
     rounds.append(0, "b")
     lose(rounds, THIRD)
     look(rounds)
-    rounds.looks._lasting = OneThatLasts()
+    rounds.second_inspections._lasting = OneThatLasts()
 
-    assert rounds.looks.finish() == 2
+    assert rounds.second_inspections.finish() == 2
 
 
 def test_no_second_look_is_made_before_its_time(rounds):
-    delay_ms = rounds.looks._delay_ms()
+    delay_ms = rounds.second_inspections._delay_ms()
     rounds.append(0, "b")
     lose(rounds, THIRD)
     look(rounds)
     rounds.orders = []
     for _ in range(delay_ms - 1):
         rounds.clock.advance(1)
-        assert rounds.looks.settle() == 0
+        assert rounds.second_inspections.inspect_due() == 0
 
     assert rounds.orders == []
     assert LOST not in registration(rounds).directories
 
     rounds.clock.advance(1)
-    assert rounds.looks.settle() == 1
+    assert rounds.second_inspections.inspect_due() == 1
     assert LOST in registration(rounds).directories
 
 
@@ -283,8 +283,8 @@ def test_one_second_look_that_finds_nothing_is_enough(rounds):
     put_back = lose(rounds, THIRD)
     look(rounds)
     put_back()
-    rounds.clock.advance(rounds.looks._delay_ms())
+    rounds.clock.advance(rounds.second_inspections._delay_ms())
 
-    assert rounds.looks.settle() == 0
+    assert rounds.second_inspections.inspect_due() == 0
 
-    assert rounds.looks.wait_ms() is None
+    assert rounds.second_inspections.wait_ms() is None

@@ -11,7 +11,11 @@ from kafka_on_spark.controller.pace import sweep as decisions
 from kafka_on_spark.controller.pace.sweep import AGAIN_MAX, Ring
 from kafka_on_spark.ids import PartitionKey, TopicId
 from kafka_on_spark.service.replicate import sweep_progress
-from kafka_on_spark.service.replicate.sweep_progress import FIRST_LOOKS, SCOPES_MAX, SweepProgress
+from kafka_on_spark.service.replicate.sweep_progress import (
+    FIRST_INSPECTIONS,
+    SCOPES_MAX,
+    SweepProgress,
+)
 from tests.builders import TOPIC_ID, image_of, partition
 from tests.fakes import FakeClock, MemorySweepHints
 
@@ -119,14 +123,14 @@ def test_regular_rounds_look_at_each_partition_within_the_interval(process, paus
 
 def test_jobs_without_a_hint_do_not_all_begin_alike():
     """Each has time for a few only, and their hints are lost."""
-    processes = Processes(3 * FIRST_LOOKS, look_ms=100)
+    processes = Processes(3 * FIRST_INSPECTIONS, look_ms=100)
     draws = iter(range(100))
     processes.random_below = lambda below: next(draws) * 37 % below
     for _ in range(12):
         processes.hints.hint = None
         processes.run()
 
-    assert len(processes.looked_at_ms) == 3 * FIRST_LOOKS
+    assert len(processes.looked_at_ms) == 3 * FIRST_INSPECTIONS
 
 
 def test_a_round_looks_no_longer_than_its_share_allows_and_says_how_long_once_round_takes():

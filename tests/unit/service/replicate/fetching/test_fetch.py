@@ -22,7 +22,7 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, fetch
-from kafka_on_spark.service.replicate.fetching.fetch_answers import refusal_of
+from kafka_on_spark.service.replicate.fetching.fetch_refusals import refusal_of
 from tests.builders import KEY, address, disk, image_of, log, partition
 from tests.fakes import FakeClock, MemoryReplicaStore, MemoryRoots, MemorySegmentStore
 

@@ -1,7 +1,7 @@
-"""What a fetch's answer means once it has come: Kafka's codes, told by the metadata of now.
+"""Why a fetch was refused: Kafka's error codes, by the metadata when its answer has come.
 
-A fetch runs on an executor under the image it was planned on; when it was refused, the reason
-may be that the metadata has moved on. Apart from the fetch, which sees no image.
+A fetch runs under the image that it was planned on. It may have been refused because the metadata
+has moved on since. Apart from the fetch, which sees no image.
 """
 
 from kafka_on_spark.controller.partitions.reports import ReplicaReport
@@ -20,7 +20,7 @@ def check_order(image: MetadataImage, order: FetchOrder) -> None:
         UnknownTopicOrPartitionError: The partition is gone, or the leader's replica of it.
         FencedLeaderEpochError: A later leadership has begun.
         UnknownLeaderEpochError: The image is behind the plan, or knows no such follower.
-        NotLeaderOrFollowerError: The leader has lost its leadership, and nobody has it.
+        NotLeaderOrFollowerError: The leader has lost its leadership, and there is no other.
     """
     if order.key.topic_id not in image.topics:
         raise UnknownTopicIdError("the topic was deleted", topic_id=order.key.topic_id)
@@ -44,8 +44,8 @@ def refusal_of(
 ) -> tuple[int, str | None]:
     """Return why a replica refused, as code and words.
 
-    A bad replica is bad under any leadership. Else, if the metadata says that the fetch asked
-    the wrong one, that is the reason, whatever it met there.
+    A bad replica is bad under any leadership. Otherwise, if the metadata says that the fetch asked
+    the wrong replica, that is the reason, whatever the fetch met there.
     """
     if not refused.is_bad:
         try:
