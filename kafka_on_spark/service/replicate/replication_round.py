@@ -25,7 +25,6 @@ from kafka_on_spark.service.replica.creating_replicas import (
     renew_lost,
 )
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
-from kafka_on_spark.service.replicate.fetching.fetch_refusals import refusal_of, refusals
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace, PacedOrders
 from kafka_on_spark.service.replicate.fetching.fetch_plan import (
     covers_all,
@@ -35,6 +34,7 @@ from kafka_on_spark.service.replicate.fetching.fetch_plan import (
     lacks_leader_table,
     plan_fetches,
 )
+from kafka_on_spark.service.replicate.fetching.fetch_refusals import refusal_of, refusals
 from kafka_on_spark.service.replicate.fetching.fetch_reports import merge_reports
 from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
 from kafka_on_spark.service.replicate.partition_inspection import PartitionFetches
@@ -238,7 +238,7 @@ class ReplicationRound:
         is_inspection: bool = False,
         is_sweep: bool = False,
     ) -> tuple[set[PartitionKey], PacedOrders]:
-        """Fetch as planned, and decide; return the partitions that were not inspected completely."""
+        """Fetch as planned, and decide; return the partitions not inspected completely."""
         image = self._metadata.image
         planned = list(chain.from_iterable(plans.values()))
         if is_inspection and not is_sweep:  # the next round copies

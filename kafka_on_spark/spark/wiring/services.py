@@ -58,15 +58,15 @@ from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
 from kafka_on_spark.spark.run.opening import Awaits, open_metadata, replica_store
 from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunner
 from kafka_on_spark.spark.run.tasks import (
+    create_replica_task,
     fetch_task,
+    inspect_lost_task,
+    inspect_partition_task,
     list_task,
     log_start_task,
     look_task,
-    create_replica_task,
-    inspect_partition_task,
     probe_task,
     remove_task,
-    inspect_lost_task,
     size_task,
 )
 from kafka_on_spark.spark.wiring.probing import watch_ports

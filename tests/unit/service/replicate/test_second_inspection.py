@@ -217,10 +217,10 @@ def test_a_file_that_retention_has_removed_since_is_no_loss(rounds):
 
 def test_what_lasts_counts_beside_what_is_bad(rounds):
     class OneThatLasts:
-        def note(self, report):
+        def record(self, report):
             pass
 
-        def settle(self):
+        def set_aside_unreadable(self):
             return 1
 
     rounds.append(0, "b")

@@ -44,7 +44,7 @@ class Processes:
         self.settings = Settings(({"replica.sweep.share": share},))
         self.failing = set()
         self.random_below = lambda below: below // 2
-        self.turn = None
+        self.sweep_round = None
 
     def new_process(self):
         return SweepProgress(
@@ -55,19 +55,21 @@ class Processes:
         """Do a round, in a process that goes on or (None) in one of its own; return its keys."""
         sweep = self.kept.setdefault(process, self.new_process()) if process else self.new_process()
         began_ms = self.clock.now_ms()
-        turn = self.turn = sweep.begin(
+        sweep_round = self.sweep_round = sweep.begin(
             self.image, scope, self.settings, as_of_ms=self.clock.monotonic_ms(), is_all=is_all
         )
         looked_at = []
-        while keys := turn.next_keys():
+        while keys := sweep_round.next_keys():
             self.clock.advance(self.look_ms * len(keys))
             looked_at.extend(keys)
             failed = self.failing & {*keys}
-            turn.looked_at(keys, failed=failed, took_ms=self.look_ms * len(keys), count=len(keys))
+            sweep_round.record_inspected(
+                keys, failed=failed, took_ms=self.look_ms * len(keys), count=len(keys)
+            )
             self.looked_at_ms |= dict.fromkeys({*keys} - failed, began_ms)
             if is_all:
                 break
-        sweep.keep(self.image, scope, turn)
+        sweep.keep(self.image, scope, sweep_round)
         return looked_at
 
     def late(self):
@@ -80,7 +82,7 @@ class Processes:
         ]
 
     def not_looked_at(self, leaderless=()):
-        return self.turn.not_looked_at(leaderless)
+        return self.sweep_round.not_looked_at(leaderless)
 
 
 turns = st.lists(
@@ -144,7 +146,7 @@ def test_a_round_looks_no_longer_than_its_share_allows_and_says_how_long_once_ro
 
     # A tenth of a minute at 10 ms each, and of the time that the round before took.
     assert all(600 <= each <= 680 for each in found), found
-    assert processes.turn.once_round_ms == pytest.approx(1_000_000, rel=0.1)
+    assert processes.sweep_round.once_round_ms == pytest.approx(1_000_000, rel=0.1)
     assert processes.not_looked_at() > 6000
 
 
@@ -176,7 +178,7 @@ def test_what_failed_is_looked_at_first_in_the_next_round():
     keys = processes.run()
 
     assert {*keys[:2]} == {key(3), key(15)}
-    assert processes.turn.course.again == (key(15),)
+    assert processes.sweep_round.position.again == (key(15),)
     assert processes.not_looked_at() == 1
 
 
@@ -189,7 +191,7 @@ def test_with_everything_failing_nothing_is_said_to_be_looked_at():
         processes.clock.advance(MINUTE_MS)
 
         assert processes.not_looked_at() == 300
-        assert len(processes.turn.course.again) == AGAIN_MAX
+        assert len(processes.sweep_round.position.again) == AGAIN_MAX
 
 
 def test_a_partition_without_a_leader_is_not_looked_at():
@@ -230,7 +232,7 @@ def test_choices_of_topics_that_are_remembered_have_a_bound():
     for number in range(3 * SCOPES_MAX):
         processes.run("a", scope=frozenset({TopicId(f"topic{number}")}))
 
-    assert len(processes.kept["a"]._courses) == SCOPES_MAX
+    assert len(processes.kept["a"]._progress) == SCOPES_MAX
 
 
 def test_who_goes_on_writes_the_hint_seldom():
@@ -254,9 +256,9 @@ def test_a_dry_run_leaves_no_hint():
     sweep = SweepProgress(
         processes.clock, processes.hints, random_below=lambda below: 0, is_dry_run=True
     )
-    turn = sweep.begin(processes.image, None, processes.settings, as_of_ms=0)
+    sweep_round = sweep.begin(processes.image, None, processes.settings, as_of_ms=0)
 
-    sweep.keep(processes.image, None, turn)
+    sweep.keep(processes.image, None, sweep_round)
 
     assert processes.hints.hint is None
 
