@@ -318,7 +318,7 @@ class Services:
         self, address: ReplicaAddress, segment: Segment | None, error: KafkaOnSparkError
     ) -> None:
         """Take note of a replica that a read could not read."""
-        self.looks.note_unread(address, segment, error)
+        self.second_inspections.record_unread(address, segment, error)
 
     def commands(self) -> CommandRunner:
         """Return what runs one-shot commands."""
