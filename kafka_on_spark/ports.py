@@ -5,7 +5,6 @@ implementation, the tests' in-memory one too, passes tests/contract/.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from kafka_on_spark.controller.pace.sweep import SweepCourse
@@ -14,11 +13,12 @@ from kafka_on_spark.ids import (
     DirectoryId,
     LeaderEpoch,
     Offset,
-    PartitionKey,
-    ReplicaUuid,
+)
+from kafka_on_spark.log.addresses import (
+    ReplicaAddress as ReplicaAddress,
 )
 from kafka_on_spark.log.batch import Segment
-from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState
+from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 
 if TYPE_CHECKING:
@@ -29,40 +29,6 @@ if TYPE_CHECKING:
 
 Order = TypeVar("Order")
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaAddress:
-    """Where a replica is and which one it must be. Picklable: tasks get these.
-
-    Attributes:
-        root: URL of the broker's root.
-        topic: The topic's name, for people who look into the folder.
-        key: Topic id and partition.
-        broker_id: The broker.
-        directory_id: The disk it was (or is to be) made on.
-        replica_uuid: This making of it.
-        is_flushed: Every commit is flushed before it counts (flush.messages=1).
-    """
-
-    root: str
-    topic: str
-    key: PartitionKey
-    broker_id: BrokerId
-    directory_id: DirectoryId
-    replica_uuid: ReplicaUuid
-    is_flushed: bool = True
-
-    @property
-    def identity(self) -> ReplicaIdentity:
-        """What the table must say of itself."""
-        return ReplicaIdentity(
-            topic_id=self.key.topic_id,
-            partition=self.key.partition,
-            broker_id=self.broker_id,
-            directory_id=self.directory_id,
-            replica_uuid=self.replica_uuid,
-        )
 
 
 class ReplicaLog(Protocol):

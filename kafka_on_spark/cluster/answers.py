@@ -15,6 +15,7 @@ from kafka_on_spark.controller.moves.reassignment import (
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import TopicPartition, check_mapping
 from kafka_on_spark.query.offsets.group_offsets import GroupLag, describe_group, groups_of
+from kafka_on_spark.query.partition_names import pair_of, partition_key
 from kafka_on_spark.service.describe.descriptions import (
     PartitionOffsets,
     TopicDescription,
@@ -28,7 +29,6 @@ from kafka_on_spark.service.describe.partition_history import (
     partition_history,
 )
 from kafka_on_spark.service.metadata.metadata_roles import MetadataHistory
-from kafka_on_spark.service.metadata.partition_names import pair_of, partition_key
 from kafka_on_spark.service.what_if.policy_replay import PolicyReplay, replay
 from kafka_on_spark.service.what_if.what_if import Forecast, forecast, who_dies
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from kafka_on_spark.query.reads.read_order import ReadOrder
 from kafka_on_spark.service.append.plan.append_results import AppendResult
-from kafka_on_spark.service.read.reading import ReadOrder
 from kafka_on_spark.spark.run.frames import check_frame, is_frame, stage_frame
 from kafka_on_spark.spark.view.views import open_view
 from kafka_on_spark.spark.wiring.read_services import ReadServices

@@ -26,8 +26,8 @@ from kafka_on_spark.ids import (
     listed,
 )
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.query.partition_names import key_of, keys_of
 from kafka_on_spark.service.describe.sizes import MoveProgress
-from kafka_on_spark.service.metadata.partition_names import key_of, keys_of
 from kafka_on_spark.spark.wiring.services import Services
 
 T = TypeVar("T")

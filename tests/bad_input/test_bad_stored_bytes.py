@@ -13,9 +13,9 @@ from kafka_on_spark.errors import (
     KafkaOnSparkError,
     KafkaStorageError,
 )
+from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.query.options.source_options import parse_source
-from kafka_on_spark.service.metadata.partition_names import partition_key
-from kafka_on_spark.service.replica.addresses import address_of
+from kafka_on_spark.query.partition_names import partition_key
 from kafka_on_spark.spark.format.source import BatchReader, StreamReader
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.storage.replicas.segments import read_segment

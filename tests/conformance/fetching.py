@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.state import LogChange, ReplicaState
-from kafka_on_spark.service.replica.addresses import address_of
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
 from tests.builders import KEY
 from tests.conformance.world import World

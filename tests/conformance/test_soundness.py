@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
-from kafka_on_spark.service.read.reading import plan_read
+from kafka_on_spark.query.reads.read_order import plan_read
 from kafka_on_spark.service.replicate.fetching.fetch import fetch
 from tests.conformance.adapters import ADAPTERS
 from tests.conformance.applicability import FILE, read_rules

@@ -11,8 +11,8 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.log import operations
+from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.metadata.records import HighWatermarkRecord
-from kafka_on_spark.service.replica.addresses import address_of
 from kafka_on_spark.service.replica.replica_operations import commit_decided
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster

@@ -17,12 +17,12 @@ from kafka_on_spark.controller.partitions import high_watermark
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log import operations
+from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.epochs import latest_epoch_with_records
 from kafka_on_spark.log.follower import truncation
+from kafka_on_spark.query.reads.read_order import plan_reads
 from kafka_on_spark.service.append import acknowledging
-from kafka_on_spark.service.read.reading import plan_reads
 from kafka_on_spark.service.replica import replica_operations
-from kafka_on_spark.service.replica.addresses import address_of
 from kafka_on_spark.service.replicate.fetching import fetch, fetch_reports
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.roots.roots import StorageOptions

@@ -13,7 +13,7 @@ from kafka_on_spark.cli.kafka.kafka_names import all_partitions
 from kafka_on_spark.controller.partitions.recovery import leaderless
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import TopicPartition
-from kafka_on_spark.service.metadata.partition_names import partition_key
+from kafka_on_spark.query.partition_names import partition_key
 
 KINDS: Final = ("preferred", "unclean")
 

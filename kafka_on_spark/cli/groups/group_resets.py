@@ -31,7 +31,7 @@ from kafka_on_spark.query.offsets.group_resets import (
     parse_duration,
     plan_resets,
 )
-from kafka_on_spark.service.metadata.partition_names import partition_key
+from kafka_on_spark.query.partition_names import partition_key
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.replicas.replica_inspection import find_offset
 from kafka_on_spark.storage.roots.roots import StorageOptions

@@ -24,8 +24,8 @@ from kafka_on_spark.cli.logs.record_rows import time_text
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import INTERNAL_TOPICS, PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.query.partition_names import partition_key
 from kafka_on_spark.service.describe.descriptions import offsets_of
-from kafka_on_spark.service.metadata.partition_names import partition_key
 from kafka_on_spark.storage.replicas.replica_inspection import find_offset
 
 COLUMNS: Final = {

@@ -7,7 +7,7 @@ from kafka_on_spark.cli.call.options import numbers
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.service.metadata.partition_names import partition_key
+from kafka_on_spark.query.partition_names import partition_key
 
 
 def matching_topics(image: MetadataImage, pattern: str | None) -> list[str]:

@@ -10,13 +10,13 @@ from concurrent.futures import Executor
 
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.errors import KafkaOnSparkError, RequestTimedOutError
+from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock, ReplicaLog, ReplicaStore, SegmentStore
 from kafka_on_spark.service.append.stages import AcknowledgedPart, AppendedPart, StagedPart
-from kafka_on_spark.service.replica.addresses import address_of
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, fetch
 from kafka_on_spark.service.replicate.fetching.fetch_reports import (
     merge_reports,

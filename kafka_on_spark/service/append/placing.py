@@ -16,14 +16,14 @@ from kafka_on_spark.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.ids import LeaderEpoch
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Segment, StagedBatch
 from kafka_on_spark.log.producer_state import find_append
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaStore, SegmentStore
+from kafka_on_spark.ports import Clock, ReplicaStore, SegmentStore
 from kafka_on_spark.service.append.producers import check_not_fenced, check_writer_not_fenced
 from kafka_on_spark.service.append.stages import PlacedPart, StagedPart
-from kafka_on_spark.service.replica.addresses import address_of
 from kafka_on_spark.service.replica.replica_operations import begin_leadership, fence_older_writers
 from kafka_on_spark.service.replicate.fetching.fetch_reports import as_leaders_fault, leader_failed
 

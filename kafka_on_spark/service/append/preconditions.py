@@ -9,6 +9,7 @@ from kafka_on_spark.errors import (
     UnexpectedOffsetError,
 )
 from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.operations import check_end
 from kafka_on_spark.log.producer_state import find_append
 from kafka_on_spark.log.state import ReplicaState
@@ -16,7 +17,6 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaStore
 from kafka_on_spark.service.append.stages import StagedPart
-from kafka_on_spark.service.replica.addresses import address_of
 
 
 def check_replicas(image: MetadataImage, parts: Sequence[StagedPart]) -> None:

@@ -10,10 +10,11 @@ from typing import ClassVar
 
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch, StagedBatch
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import ReplicaAddress, ReplicaLog
+from kafka_on_spark.ports import ReplicaLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,11 +12,11 @@ from typing import Final
 
 from kafka_on_spark.errors import NO_ERROR, KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import PartitionChangeRecord, Record
 from kafka_on_spark.ports import Clock
-from kafka_on_spark.service.replica.addresses import address_of
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
 from kafka_on_spark.service.replicate.fetching.fetch_refusals import refusals
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from kafka_on_spark.controller.moves.reassignment import Reassignment
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, Offset, TopicPartition
+from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import ReplicaAddress
-from kafka_on_spark.service.replica.addresses import address_of
 
 Found = ReplicaState | KafkaOnSparkError
 """What a replica's table holds, or why it can't be read."""

@@ -1,5 +1,5 @@
-"""What a consumer may read of a partition, from which replica, in which tasks.
+"""Reads of replicas for a consumer, from one replica after another until one can serve.
 
-In: an image and the offsets between which to read.
-Out: picklable read orders, and offsets that replicas found for a time.
+In: read orders (query/reads), and questions for the offset of a time.
+Out: a range's segments in offset order, the files of a view, and offsets.
 """

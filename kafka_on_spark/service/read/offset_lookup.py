@@ -1,7 +1,7 @@
-"""Which offset a partition has for a time, asked of a replica that proves itself.
+"""Finds the offset of a partition for a time, in a replica that proves to have all records.
 
-The replica's table is the time index (see `log/offsets`); here is whom to ask, and what of the
-answer is committed. A reader asks, so nothing at or above the high watermark is an answer.
+The replica's table is the time index (see `log/offsets`). This module chooses the replica and keeps
+the answer below the high watermark, since it is for a reader.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,14 +10,14 @@ from functools import partial
 
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import Offset
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.offsets import offset_for_time
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import ReplicaAddress, ReplicaStore
+from kafka_on_spark.ports import ReplicaStore
 from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion
-from kafka_on_spark.service.read.reading import readers_choice
-from kafka_on_spark.service.replica.addresses import address_of
+from kafka_on_spark.query.reads.read_order import readers_choice
 from kafka_on_spark.service.replica.replica_operations import check_complete
 
 ReadTimestamps = Callable[[ReplicaAddress, Segment], Sequence[int]]
@@ -33,12 +33,13 @@ def look_up_offset(
     read_timestamps: ReadTimestamps,
     client_rack: str | None = None,
 ) -> Offset | None:
-    """Return the first record that was committed `then` and is not older, or None.
+    """Return the offset of the first record, committed in the image `then`, that is not older than
+    the question's timestamp; None if there is none.
 
-    The replicas of `now` are asked, at the first that answers; `then` may be the same image.
+    The replicas of the image `now` are asked in order, until one answers. Both images may be one.
 
     Raises:
-        KafkaStorageError: No replica can answer; says why, each.
+        KafkaStorageError: No replica can answer; it names each one's error.
     """
     partition, seen = now.partition(question.key), then.partition(question.key)
     assert seen is not None, "questions are about the image's partitions"
@@ -55,7 +56,7 @@ def look_up_offset(
         return found if found is not None and found < seen.high_watermark else None
     raise KafkaStorageError(
         f"the offset of {now.name_of(question.key)} for timestamp {question.timestamp_ms} can't"
-        f" be read from any replica: {'; '.join(reasons) or 'none of it was ever made'}"
+        f" be read from any replica: {'; '.join(reasons) or 'none was ever created'}"
     )
 
 
@@ -68,7 +69,7 @@ def _ask(
 ) -> Offset | None:
     state = replicas.open(address).load()
     check_complete(state, partition)
-    # Replicas apply a log start after it was decided; readers never see below it.
+    # A replica applies a log start after it was decided; readers never see records below it.
     first = max(state.log_start_offset, partition.log_start_offset)
     found = offset_for_time(
         replace(state, log_start_offset=first),

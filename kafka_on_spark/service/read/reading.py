@@ -1,187 +1,25 @@
-"""What a consumer may see of a partition, and from whom.
+"""Reads the committed records of a range, from one replica after another until it has all.
 
-A reader gets records below the high watermark of one image: one consistent cut over all
-partitions. It reads from any member of the ISR whose log proves itself; between high watermark
-and log end a request gets nothing, not an error.
+Each replica proves first that it has every committed record. If one fails in the middle, the next
+goes on at the next offset.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TypeVar
 
-from kafka_on_spark.errors import (
-    KafkaOnSparkError,
-    KafkaStorageError,
-    OffsetOutOfRangeError,
-)
-from kafka_on_spark.ids import (
-    BrokerId,
-    Offset,
-    PartitionKey,
-    TopicPartition,
-    check_mapping,
-    check_whole_number,
-)
+from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch, Segment
-from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import ReplicaAddress, ReplicaStore
-from kafka_on_spark.service.metadata.partition_names import partition_key
-from kafka_on_spark.service.replica.addresses import address_of
+from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.query.reads.read_order import ReadOrder
 from kafka_on_spark.service.replica.replica_operations import check_complete
 
 Rows = TypeVar("Rows")
 
 NoteFailure = Callable[[ReplicaAddress, Segment | None, KafkaOnSparkError], None]
-"""Told of a replica that could not be read: of its log, or of one segment."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadOrder:
-    """A range of one partition to read, planned on an image.
-
-    Attributes:
-        name: The partition as people name it.
-        key: The same as the system does.
-        partition: Its registration in the image: a replica proves itself against that.
-        start_offset: First offset wanted.
-        end_offset: Exclusive; at most the high watermark.
-        candidates: Replicas to read from, the first that works.
-    """
-
-    name: TopicPartition
-    key: PartitionKey
-    partition: PartitionRegistration
-    start_offset: Offset
-    end_offset: Offset
-    candidates: tuple[ReplicaAddress, ...]
-
-
-def plan_read(
-    image: MetadataImage,
-    key: PartitionKey,
-    *,
-    start_offset: Offset,
-    end_offset: Offset,
-    client_rack: str | None = None,
-) -> ReadOrder:
-    """Return the order to read ``[start_offset, end_offset)``, cut to what is committed.
-
-    Between the high watermark and the log end nothing can be read yet: the order is empty.
-
-    Raises:
-        OffsetOutOfRangeError: The start is below the log start or above the log end.
-    """
-    partition = image.topics[key.topic_id].partitions[key.partition]
-    name = image.name_of(key)
-    if not partition.log_start_offset <= start_offset <= partition.known_log_end:
-        raise OffsetOutOfRangeError(
-            f"offset {start_offset} of {name} is not between its log start"
-            f" {partition.log_start_offset} and its log end {partition.known_log_end}"
-            f" (high watermark {partition.high_watermark})"
-        )
-    return ReadOrder(
-        name=name,
-        key=key,
-        partition=partition,
-        start_offset=start_offset,
-        end_offset=max(start_offset, min(end_offset, partition.high_watermark)),
-        candidates=tuple(
-            address_of(image, key, partition, broker_id)
-            for broker_id in readers_choice(image, partition, client_rack)
-        ),
-    )
-
-
-def plan_reads(
-    image: MetadataImage,
-    topic: str,
-    start: Mapping[int, int] | None = None,
-    end: Mapping[int, int] | None = None,
-    *,
-    client_rack: str | None = None,
-    now: MetadataImage | None = None,
-) -> list[ReadOrder]:
-    """Return one order a partition that has committed records between `start` and `end`.
-
-    `now`: what the cluster has become since `image`. What was committed then is read from the
-    replicas of today, then from those of that time, each of which must prove to have it.
-
-    Raises:
-        UnknownTopicOrPartitionError: There is no such topic or partition.
-        InvalidRequestError: Offsets are not given by partition, or one is no number.
-        OffsetOutOfRangeError: A start is below its log start or above its log end.
-    """
-    starts, ends = _offsets(image, topic, "start", start), _offsets(image, topic, "end", end)
-    orders = []
-    topic_image = image.topic(topic)
-    for number, partition in sorted(topic_image.partitions.items()):
-        order = plan_read(
-            image,
-            PartitionKey(topic_image.topic_id, number),
-            start_offset=Offset(starts.get(number, partition.log_start_offset)),
-            end_offset=Offset(ends.get(number, partition.high_watermark)),
-            client_rack=client_rack,
-        )
-        if order.start_offset < order.end_offset:
-            orders.append(order if now is None else _from_today(order, now, client_rack))
-    return orders
-
-
-def _from_today(order: ReadOrder, now: MetadataImage, client_rack: str | None) -> ReadOrder:
-    partition = now.partition(order.key)
-    if partition is None:
-        return order
-    today = [
-        address_of(now, order.key, partition, broker_id)
-        for broker_id in readers_choice(now, partition, client_rack)
-    ]
-    rest = (each for each in order.candidates if each not in today)
-    return replace(order, candidates=(*today, *rest))
-
-
-def _offsets(
-    image: MetadataImage, topic: str, name: str, given: Mapping[int, int] | None
-) -> Mapping[int, int]:
-    if given is None:
-        return {}
-    check_mapping(given, name, "partitions and offsets")
-    for number, offset in given.items():
-        partition_key(image, topic, number)
-        check_whole_number(offset, f"the offset of partition {number}")
-    return given
-
-
-def readers_choice(
-    image: MetadataImage, partition: PartitionRegistration, client_rack: str | None
-) -> list[BrokerId]:
-    """Return the replicas to read from: the client's rack first, the leader before others.
-
-    In-sync ones first; others may serve too, since each must prove that it has everything
-    (Source: RackAwareReplicaSelector, KIP-392).
-    """
-
-    def rank(broker_id: BrokerId) -> tuple[bool, bool, bool, int]:
-        broker = image.brokers[broker_id]
-        return (
-            broker_id not in partition.isr,
-            client_rack is not None and broker.rack != client_rack,
-            broker_id != partition.leader,
-            partition.replicas.index(broker_id),
-        )
-
-    readable = [
-        broker_id
-        for broker_id in partition.replicas
-        if partition.is_made(broker_id) and image.brokers[broker_id].is_online
-    ]
-    # A broker believed dead is asked last: it may have come back before the controller saw it.
-    rest = [
-        broker_id
-        for broker_id in partition.replicas
-        if partition.is_made(broker_id) and broker_id not in readable
-    ]
-    return sorted(readable, key=rank) + sorted(rest, key=rank)
+"""Called with a replica that could not be read: its log, or one segment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,13 +50,13 @@ def read_pieces(
     read: Callable[[Piece, Offset], Iterable[Rows]],
     note: NoteFailure = lambda address, segment, error: None,
 ) -> Iterator[Rows]:
-    """Yield what `read` makes of the range's segments, in offset order.
+    """Yield what `read` returns for the range's segments, in offset order.
 
-    `read` is given a segment and the first offset that is wanted of it. If a replica fails in
-    the middle, another goes on at the next offset, and `note` is told.
+    `read` gets a segment and the first offset to read of it. If a replica fails in the middle,
+    `note` is called, and another replica goes on at the next offset.
 
     Raises:
-        KafkaStorageError: No replica can serve the rest of the range; says why, each.
+        KafkaStorageError: No replica can serve the rest of the range; it names each one's error.
     """
     position = order.start_offset
     reasons = []
@@ -259,7 +97,7 @@ def _pieces(
 
 def nobody_can_serve(order: ReadOrder, reasons: list[str]) -> KafkaStorageError:
     """Return the error for a range that no replica can serve."""
-    asked = "; ".join(reasons) or "no replica of it was ever made"
+    asked = "; ".join(reasons) or "none was ever created"
     return KafkaStorageError(
         f"offsets {order.start_offset} to {order.end_offset} of {order.name} can't be read from"
         f" any replica: {asked}"

@@ -1,8 +1,8 @@
-"""Which files, and which part of each, a view of a topic is made of.
+"""Plans a view of a topic: its files, and which part of each belongs to the view.
 
-Pure but for the replicas that it asks: a view is planned as a read is, on the same orders, by
-the same proof, and with the same way from one replica to the next. What is planned here never
-changes, so an engine that knows nothing of us can read it for as long as the files are there.
+A view is planned as a read is: on the same orders, by the same proof, and with the same way from
+one replica to the next. The plan never changes, so an engine that knows nothing of this package can
+read the view for as long as the files exist.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -12,9 +12,11 @@ from typing import Final
 
 from kafka_on_spark.errors import CorruptLogError, InvalidRequestError
 from kafka_on_spark.ids import Offset
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
-from kafka_on_spark.ports import ReplicaAddress, ReplicaStore
-from kafka_on_spark.service.read.reading import Piece, ReadOrder, read_pieces
+from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.query.reads.read_order import ReadOrder
+from kafka_on_spark.service.read.reading import Piece, read_pieces
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -32,9 +34,9 @@ class ViewFile:
         partition: Number of the partition.
         base_offset: Offset of the file's first record, which may lie before the view.
         first_delta: First record of the file that is in the view, counted from 0.
-        end_delta: The first that is not any more.
+        end_delta: First record behind the view.
         appended_at_ms: Time of the leader's commit.
-        has_append_time: That is the records' timestamp (LogAppendTime), not the file's.
+        has_append_time: The records have that time (LogAppendTime), not the file's timestamps.
     """
 
     address: ReplicaAddress
@@ -57,7 +59,7 @@ class ViewFile:
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """Timestamps that are wanted, µs since 1970 UTC, the end exclusive; None: no bound."""
+    """A range of timestamps, µs since 1970 UTC, the end exclusive; None: no bound."""
 
     start_us: int | None = None
     end_us: int | None = None
@@ -70,7 +72,7 @@ class TimeRange:
 
 
 def time_range(start: object, end: object) -> TimeRange:
-    """Return the range that moments mean; what is no moment sets no bound.
+    """Return the range between two moments; a value of another type sets no bound.
 
     Raises:
         InvalidRequestError: A moment has no time zone.
@@ -93,10 +95,10 @@ def files_of(
 ) -> list[ViewFile]:
     """Return the files that hold an order's range and may have records of `times`, in order.
 
-    Each is there, as long as the log says; where one is not, another replica's is taken.
+    A file that is missing, or not as long as the log says, is taken from another replica.
 
     Raises:
-        KafkaStorageError: No replica has the rest of the range; says why, each.
+        KafkaStorageError: No replica has the rest of the range; it names each one's error.
     """
 
     def file_of(piece: Piece, position: Offset) -> Iterator[ViewFile]:
@@ -126,7 +128,7 @@ def files_of(
 
 @dataclass(frozen=True, slots=True, order=True)
 class Branch:
-    """Files that are read alike.
+    """A kind of files, which one query reads in one way.
 
     Attributes:
         has_append_time: Their records' timestamp is that of the append.
@@ -138,10 +140,9 @@ class Branch:
 
 
 def branches_of(files: Sequence[ViewFile]) -> list[Branch]:
-    """Return the kinds of files that there are, at least one: a topic's are mostly all alike.
+    """Return the kinds of files in a view, at least one; most topics have one kind.
 
-    A condition on each row, and a column that is there for it alone, are then paid for by the
-    few files that need them.
+    So only the few files that need a condition on each row, and a column for it, pay for that.
     """
     found = {Branch(each.has_append_time, each.is_cut) for each in files}
     return sorted(found) or [Branch()]

@@ -25,13 +25,13 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey, ReplicaUuid
+from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.control.inspecting_leaderless import InspectionOrder, RunInspections
 from kafka_on_spark.service.control.probes import RunProbes, probe_orders
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
-from kafka_on_spark.service.replica.addresses import address_of
 
 log = logging.getLogger(__name__)
 

@@ -33,12 +33,12 @@ from kafka_on_spark.query.offsets.positions import EARLIEST, LATEST, Positions
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 from kafka_on_spark.query.offsets.trigger_limits import is_delayed
 from kafka_on_spark.query.options.source_options import SourceOptions
+from kafka_on_spark.query.reads.read_order import ReadOrder
+from kafka_on_spark.query.reads.read_plan import check_end, check_order, plan_ranges
+from kafka_on_spark.query.reads.task_ranges import split_ranges
 from kafka_on_spark.query.subscription import partitions_of
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.read.offset_lookup import look_up_offset
-from kafka_on_spark.service.read.read_plan import check_end, check_order, plan
-from kafka_on_spark.service.read.reading import ReadOrder
-from kafka_on_spark.service.read.task_ranges import split
 from kafka_on_spark.spark.run.executors import SentToExecutors
 from kafka_on_spark.spark.run.opening import Awaits, open_metadata, replica_store
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
@@ -127,7 +127,7 @@ class Reading:
     ) -> list[PartitionRange]:
         """Return the tasks between two positions; only partitions with records become one."""
         self.say_losses(metadata.image, start, end)
-        orders = plan(
+        orders = plan_ranges(
             metadata.image,
             start,
             end,
@@ -136,7 +136,7 @@ class Reading:
             cuts_since=cuts_of(metadata),
         )
         options = self.options
-        parts = split(orders, tasks_min=options.tasks_min, records_max=options.records_max)
+        parts = split_ranges(orders, tasks_min=options.tasks_min, records_max=options.records_max)
         log.info(
             "%d records of %d partitions are read by %d tasks, as committed at metadata offset %d",
             sum(order.end_offset - order.start_offset for order in orders),
@@ -151,7 +151,7 @@ class Reading:
         if self.options.is_data_loss_failed:
             return
         try:
-            plan(image, start, end, is_data_loss_failed=True, client_rack=None)
+            plan_ranges(image, start, end, is_data_loss_failed=True, client_rack=None)
         except ProtocolError as loss:
             say_once(f"data loss is passed over, as failOnDataLoss is false: {loss}")
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError
-from kafka_on_spark.service.read.reading import ReadOrder
+from kafka_on_spark.query.reads.read_order import ReadOrder
 from kafka_on_spark.service.read.view_plan import (
     Branch,
     TimeRange,

@@ -19,9 +19,11 @@ from kafka_on_spark.controller.commands.commands import Command, IdSource
 from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaInspection
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import ReplicaAddress, TaskRunner
+from kafka_on_spark.query.reads.read_order import ReadOrder, plan_reads
 from kafka_on_spark.service.append.append_service import AppendService
 from kafka_on_spark.service.append.appender import Appender, AppendThreads
 from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
@@ -38,8 +40,6 @@ from kafka_on_spark.service.control.removing_replicas import (
 )
 from kafka_on_spark.service.describe.sizes import MoveProgress, move_progress, partition_sizes
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from kafka_on_spark.service.read.reading import ReadOrder, plan_reads
-from kafka_on_spark.service.replica.addresses import address_of
 from kafka_on_spark.service.replica.creating_replicas import CreateReplicaOrder, CreateReplicaResult
 from kafka_on_spark.service.replica.log_starts import plan_log_starts
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch

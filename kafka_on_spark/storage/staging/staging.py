@@ -27,8 +27,8 @@ from kafka_on_spark.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
-from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.append.plan.stage_plan import PartitionTarget, StagedSegment, StageOrder
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.calls.limits import SEGMENT_BYTES_MAX

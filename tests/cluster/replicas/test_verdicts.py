@@ -11,7 +11,7 @@ import pytest
 
 from kafka_on_spark.errors import RequestTimedOutError
 from kafka_on_spark.ids import LOST
-from kafka_on_spark.service.read.reading import plan_reads
+from kafka_on_spark.query.reads.read_order import plan_reads
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.spark.wiring.second_inspections import TaskFindings
 from kafka_on_spark.storage.replicas.reader import read_rows

@@ -3,8 +3,8 @@
 import pytest
 
 from kafka_on_spark.errors import ReplicaLostError
-from kafka_on_spark.service.metadata.partition_names import partition_key
-from kafka_on_spark.service.replica.addresses import address_of
+from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.query.partition_names import partition_key
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import files_below, isr_of, new_disks, partition_of, records, values_of

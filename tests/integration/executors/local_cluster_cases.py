@@ -20,7 +20,7 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import PartitionKey
-from kafka_on_spark.service.replica.addresses import address_of
+from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.spark.run import executors, frames
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.spark.session import build_session

@@ -7,7 +7,7 @@ from kafka_on_spark.controller.commands.commands import REGISTER_BROKER
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import DirectoryId, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.service.read.reading import plan_reads
+from kafka_on_spark.query.reads.read_order import plan_reads
 from tests.simulation.checks import invariants
 from tests.simulation.checks.checker import Checker
 from tests.simulation.checks.ledger import records_of, require

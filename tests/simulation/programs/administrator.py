@@ -11,10 +11,10 @@ from kafka_on_spark.controller.partitions.log_start import delete_records
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import BrokerId, DirectoryId, Offset, PartitionKey, TopicId
 from kafka_on_spark.log import operations
+from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.service.replica.addresses import address_of
 from kafka_on_spark.service.replica.replica_operations import commit_decided
 from tests.simulation.programs.clients import PARTITIONS_MAX, TOPIC, Program
 from tests.simulation.world.processes import TIMEOUT_MS

@@ -20,7 +20,8 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.service.read.reading import plan_reads, read_pieces
+from kafka_on_spark.query.reads.read_order import plan_reads
+from kafka_on_spark.service.read.reading import read_pieces
 from tests.simulation.checks.checker import Checker
 from tests.simulation.checks.ledger import PATH_IS_NO_CLUSTER, Moment, require
 from tests.simulation.world.adapters import World

@@ -8,7 +8,7 @@ from typing import Final
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.audit.findings import Finding, FsckReport
 from kafka_on_spark.ids import PartitionKey
-from kafka_on_spark.service.replica.addresses import address_of
+from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.torture.harness.checks.anomalies import Anomaly

@@ -21,15 +21,15 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.ids import PartitionKey, TopicId
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.operations import fence_producer
 from kafka_on_spark.log.producer_state import known_producer, split_of
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaStore, SegmentStore
+from kafka_on_spark.ports import Clock, ReplicaStore, SegmentStore
 from kafka_on_spark.service.append.plan.stage_plan import ProducerRun, StageOrder
 from kafka_on_spark.service.metadata.metadata_roles import MetadataReader
-from kafka_on_spark.service.replica.addresses import address_of
 from kafka_on_spark.service.replica.replica_operations import begin_leadership, commit_decided
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, fetch
 

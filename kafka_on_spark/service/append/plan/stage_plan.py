@@ -27,13 +27,12 @@ from kafka_on_spark.ids import (
     check_mapping,
     check_whole_number,
 )
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import ProducerStamp, Segment, StagedBatch, WriterFence
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.append.plan.timestamp_limits import check_timestamps
 from kafka_on_spark.service.append.stages import StagedPart
-from kafka_on_spark.service.replica.addresses import address_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.service.replica.addresses import address_of
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder
 
 

@@ -16,8 +16,8 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.follower.leadership import check_request
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.snapshot import snapshot_records
+from kafka_on_spark.query.reads.read_order import plan_read, plan_reads
 from kafka_on_spark.service.describe.descriptions import offsets_of
-from kafka_on_spark.service.read.reading import plan_read, plan_reads
 from tests.builders import KEY, TOPIC
 from tests.conformance.fetching import fetch_once
 from tests.conformance.logs import batch_of, log_of

@@ -11,9 +11,9 @@ from kafka_on_spark.log.follower.fetching import check_fetch
 from kafka_on_spark.log.follower.leadership import check_request
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, Stamp
+from kafka_on_spark.query.reads.read_order import plan_read
 from kafka_on_spark.service.append.acknowledging import is_committed
 from kafka_on_spark.service.append.preconditions import check_min_isr
-from kafka_on_spark.service.read.reading import plan_read
 from tests.builders import KEY, TOPIC_ID, image_of, partition
 from tests.conformance.adapters.logs.log_offsets import find, found_in_words
 from tests.conformance.adapters.replication.epochs import given, undefined_or

@@ -12,12 +12,12 @@ from typing import Final
 from kafka_on_spark import Cluster, KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.inspect.replicas import committed_batches, differs
+from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.service.replica.addresses import address_of
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.roots.roots import StorageOptions

@@ -18,8 +18,8 @@ from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord
 from kafka_on_spark.query.offsets.data_loss import unclean_cuts
 from kafka_on_spark.query.offsets.next_offset import available, committed_ends
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
+from kafka_on_spark.query.reads.read_plan import check_end, check_order, plan_ranges
 from kafka_on_spark.query.subscription import Assign, Subscribe, SubscribePattern
-from kafka_on_spark.service.read.read_plan import check_end, check_order, plan
 from tests.builders import image_of_topics, partition
 
 A = Subscribe(("a",))
@@ -45,7 +45,7 @@ def look(now, since, subscription=A, *, fails=True, **fields):
 
 def spans(now, start, end, *, fails=True, **fields):
     """Return the ranges between two offsets by partition."""
-    orders = plan(now, start, end, is_data_loss_failed=fails, client_rack=None, **fields)
+    orders = plan_ranges(now, start, end, is_data_loss_failed=fails, client_rack=None, **fields)
     return {str(each.name): (each.start_offset, each.end_offset) for each in orders}
 
 
@@ -166,7 +166,7 @@ def test_a_loss_is_told_at_the_next_look_and_at_a_batch_run_again(now, error, se
     with pytest.raises(error) as looking:
         look(now, at(5))
     with pytest.raises(error) as planning:
-        plan(now, at(3), at(5), is_data_loss_failed=True, client_rack=None)
+        plan_ranges(now, at(3), at(5), is_data_loss_failed=True, client_rack=None)
 
     assert sentence in str(looking.value)
     assert "failOnDataLoss to false" in str(looking.value)

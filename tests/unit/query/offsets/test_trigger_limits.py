@@ -4,8 +4,8 @@ import pytest
 
 from kafka_on_spark.ids import Offset, TopicPartition
 from kafka_on_spark.query.offsets.trigger_limits import TriggerLimits, is_delayed, limited
-from kafka_on_spark.service.read.reading import ReadOrder
-from kafka_on_spark.service.read.task_ranges import split
+from kafka_on_spark.query.reads.read_order import ReadOrder
+from kafka_on_spark.query.reads.task_ranges import split_ranges
 from tests.builders import KEY, partition
 
 # Starts, ends, limit, and the ends that follow (Source: KafkaMicroBatchStream.rateLimit).
@@ -92,7 +92,7 @@ def order(first, size):
 def test_ranges_are_split_into_tasks(given, tasks_min, records_max, expected):
     orders = [order(1000 * place, size) for place, size in enumerate(given)]
 
-    parts = split(orders, tasks_min=tasks_min, records_max=records_max)
+    parts = split_ranges(orders, tasks_min=tasks_min, records_max=records_max)
 
     sizes = [part.end_offset - part.start_offset for part in parts]
     assert sorted(sizes) == sorted(expected)
@@ -106,7 +106,7 @@ def test_every_small_split_covers_each_record_once():
             for tasks_min in (None, *range(1, 9)):
                 for records_max in (None, 1, 2, 3):
                     orders = [order(0, first), order(100, second)]
-                    parts = split(orders, tasks_min=tasks_min, records_max=records_max)
+                    parts = split_ranges(orders, tasks_min=tasks_min, records_max=records_max)
                     covered = [n for p in parts for n in range(p.start_offset, p.end_offset)]
                     assert covered == [*range(first), *range(100, 100 + second)]
                     largest = max(p.end_offset - p.start_offset for p in parts)
@@ -118,5 +118,5 @@ def test_there_are_as_many_tasks_as_were_asked_for_however_many_partitions_there
     for sizes in ([10, 10, 10], [7] * 5, [1, 1, 1000], [3, 5, 8, 13], [100] * 7):
         for tasks_min in range(1, sum(sizes[:2]) + 5):
             orders = [order(10_000 * place, size) for place, size in enumerate(sizes)]
-            parts = split(orders, tasks_min=tasks_min, records_max=None)
+            parts = split_ranges(orders, tasks_min=tasks_min, records_max=None)
             assert len(parts) >= min(tasks_min, sum(sizes)), (sizes, tasks_min)

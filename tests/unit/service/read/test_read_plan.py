@@ -4,7 +4,7 @@ import pytest
 
 from kafka_on_spark.errors import InvalidRequestError, OffsetOutOfRangeError
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
-from kafka_on_spark.service.read.read_plan import check_end, check_order, plan
+from kafka_on_spark.query.reads.read_plan import check_end, check_order, plan_ranges
 from tests.builders import TOPIC, image_of, partition
 
 IMAGE = image_of(partition("1", hw=3, hw_epoch=0, leo=5))
@@ -61,7 +61,7 @@ def test_a_partition_that_came_later_is_read_from_its_first_record(
     start = StreamOffset(positions={TOPIC: {}})
 
     def planned():
-        return plan(image, start, at(3), is_data_loss_failed=is_strict, client_rack=None)
+        return plan_ranges(image, start, at(3), is_data_loss_failed=is_strict, client_rack=None)
 
     if is_refused:
         with pytest.raises(OffsetOutOfRangeError, match="starts from 1 instead of 0"):

@@ -11,7 +11,8 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.log.state import LogChange
-from kafka_on_spark.service.read.reading import plan_reads, read_pieces, readers_choice
+from kafka_on_spark.query.reads.read_order import plan_reads, readers_choice
+from kafka_on_spark.service.read.reading import read_pieces
 from kafka_on_spark.service.replicate.fetching.fetch_reports import is_evidence
 from tests.builders import KEY, TOPIC, address, image_of, log, partition
 from tests.fakes import MemoryReplicaStore, MemoryRoots

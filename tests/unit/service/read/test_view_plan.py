@@ -8,7 +8,7 @@ import pytest
 
 from kafka_on_spark.errors import InvalidRequestError, KafkaStorageError
 from kafka_on_spark.ids import Offset, PartitionKey, TopicId, TopicPartition
-from kafka_on_spark.service.read.reading import ReadOrder
+from kafka_on_spark.query.reads.read_order import ReadOrder
 from kafka_on_spark.service.read.view_plan import (
     Branch,
     TimeRange,

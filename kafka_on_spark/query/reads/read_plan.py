@@ -1,6 +1,6 @@
-"""The ranges between two positions, one order a partition that has records there.
+"""Plans the ranges between two positions of a query: one read order a partition with records.
 
-Pure: which replica serves is decided in `reading`, at the time of reading.
+Pure. Which replica serves is decided when it is read (service/read/reading.py).
 """
 
 from kafka_on_spark.errors import InvalidRequestError
@@ -14,10 +14,10 @@ from kafka_on_spark.query.offsets.data_loss import (
     starts_late,
 )
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
-from kafka_on_spark.service.read.reading import ReadOrder, plan_read
+from kafka_on_spark.query.reads.read_order import ReadOrder, plan_read
 
 
-def plan(
+def plan_ranges(
     image: MetadataImage,
     start: StreamOffset,
     end: StreamOffset,
@@ -68,7 +68,7 @@ def _span(
     *,
     is_data_loss_failed: bool,
 ) -> tuple[int, int] | None:
-    """Return the part of a range that there is, or None."""
+    """Return the part of a range that the log has, or None."""
     partition = image.topic(name).partitions[number]
     place, log_start = f"{name}-{number}", partition.log_start_offset
     if first is None:
@@ -82,10 +82,10 @@ def _span(
 
 
 def check_order(image: MetadataImage, start: StreamOffset, end: StreamOffset) -> None:
-    """Check that a batch ends nowhere before it begins.
+    """Check that a batch ends before its start in no partition.
 
     Raises:
-        InvalidRequestError: It does.
+        InvalidRequestError: It does in one.
     """
     for name, partitions in end.positions.items():
         for number, last in partitions.items():
@@ -100,19 +100,18 @@ def check_order(image: MetadataImage, start: StreamOffset, end: StreamOffset) ->
 
 
 def _waits_for_commits(image: MetadataImage, name: str, number: int, first: int, last: int) -> bool:
-    """Return whether a batch begins between the end of what is committed and the log's end: it
-    is empty."""
+    """Return whether a batch begins between high watermark and log end, so that it is empty."""
     partition = image.topic(name).partitions[number]
     return last == partition.high_watermark and first <= partition.known_log_end
 
 
 def check_end(image: MetadataImage, end: StreamOffset) -> None:
-    """Check that a batch ends nowhere behind the log's end.
+    """Check that a batch ends behind the log's end in no partition.
 
-    Between the end of what is committed and the log's end it is cut to what is committed.
+    An end between high watermark and log end is allowed, and cut to the high watermark.
 
     Raises:
-        OffsetOutOfRangeError: It does.
+        OffsetOutOfRangeError: It does in one.
     """
     for name, partitions in end.positions.items():
         for number, last in partitions.items():

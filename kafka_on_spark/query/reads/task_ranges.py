@@ -1,7 +1,7 @@
-"""How ranges of partitions become tasks: `minPartitions` and `maxRecordsPerPartition`.
+"""Splits ranges of partitions into tasks: `minPartitions` and `maxRecordsPerPartition`.
 
-Pure. Source: KafkaOffsetRangeCalculator. Rounding may give a few more tasks than were asked for, as
-there, and never fewer.
+Pure. Source: KafkaOffsetRangeCalculator. As there, rounding may give a few tasks more than were
+asked for, and never fewer.
 """
 
 import math
@@ -10,10 +10,10 @@ from dataclasses import replace
 from heapq import heapify, heapreplace
 
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.service.read.reading import ReadOrder
+from kafka_on_spark.query.reads.read_order import ReadOrder
 
 
-def split(
+def split_ranges(
     orders: Sequence[ReadOrder], *, tasks_min: int | None, records_max: int | None
 ) -> list[ReadOrder]:
     """Return `orders` split so that there are `tasks_min` of them at least, of `records_max` each
@@ -32,18 +32,18 @@ def split(
 
 
 def _shares(sizes: Sequence[int], tasks_min: int) -> list[int]:
-    """Return into how many parts each range is split: `tasks_min` in all at least, if there are as
-    many records."""
+    """Return into how many parts each range is split: `tasks_min` in all at least, unless there
+    are fewer records."""
     total = sum(sizes)
     whole = [_part_count(size, total, tasks_min) == 1 for size in sizes]
-    # What is not split does not count in the shares of what is.
+    # Ranges that stay whole do not count in the shares of the others.
     rest = sum(size for size, is_whole in zip(sizes, whole, strict=True) if not is_whole)
     wanted = max(tasks_min - sum(whole), 1)
     counts = [
         1 if is_whole else min(_part_count(size, rest, wanted), size)
         for size, is_whole in zip(sizes, whole, strict=True)
     ]
-    # Rounding may leave some out: whose parts are largest gets one more.
+    # Rounding may leave some tasks over: the range with the largest parts gets one more.
     largest = [
         (-size / count, place)
         for place, (size, count) in enumerate(zip(sizes, counts, strict=True))
@@ -66,7 +66,7 @@ def _part_count(size: int, total: int, wanted: int) -> int:
 
 
 def _parts(order: ReadOrder, count: int) -> Iterator[ReadOrder]:
-    """Yield `order` in `count` parts; the last ones take what division leaves over."""
+    """Yield `order` in `count` parts; the last parts take the remainder."""
     first, remaining = order.start_offset, _size(order)
     for place in range(count):
         size = remaining // (count - place)

@@ -1,4 +1,4 @@
-"""Partitions as callers name them: a topic and a number, checked in one place for every call."""
+"""Partitions as callers name them, a topic and a number: checked here for every call. Pure."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ def pair_of(name: object) -> TopicPartition:
     """Return the topic and the number by which a caller names a partition.
 
     Raises:
-        InvalidRequestError: It is no pair of a text and a whole number.
+        InvalidRequestError: It is not a pair of a text and a whole number.
     """
     match name:
         case (str(topic), number) if not isinstance(number, bool) and hasattr(number, "__index__"):
@@ -25,17 +25,17 @@ def key_of(image: MetadataImage, name: object) -> PartitionKey:
     """Return the key of a partition that a caller has named by topic and number.
 
     Raises:
-        InvalidRequestError: It is no pair of a text and a whole number.
+        InvalidRequestError: It is not a pair of a text and a whole number.
         UnknownTopicOrPartitionError: There is no such topic or partition.
     """
     return partition_key(image, *pair_of(name))
 
 
 def keys_of(image: MetadataImage, names: object) -> list[PartitionKey]:
-    """Return the keys of (topic, partition) pairs; one pair is taken as one.
+    """Return the keys of (topic, partition) pairs; a single pair need not be in a list.
 
     Raises:
-        InvalidRequestError: It is none and no list of them.
+        InvalidRequestError: It is neither a pair nor a list of pairs.
         UnknownTopicOrPartitionError: There is no such topic or partition.
     """
     if _is_pair(names):
@@ -48,7 +48,7 @@ def partition_key(image: MetadataImage, topic: str, partition: int) -> Partition
     """Return the key of a partition whose topic and number were given apart.
 
     Raises:
-        InvalidRequestError: The partition is no number.
+        InvalidRequestError: The partition is not a number.
         UnknownTopicOrPartitionError: There is no such topic or partition.
     """
     topic_image = image.topic(topic)
