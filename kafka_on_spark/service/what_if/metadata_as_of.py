@@ -52,10 +52,12 @@ def refusal(what: str, image: MetadataImage) -> InvalidRequestError:
 def metadata_as_of(now: MetadataLogReader, as_of: object, *, now_ms: int) -> MetadataAsOf:
     """Return the metadata as of a moment, or of a metadata offset.
 
-    An offset is exclusive, as `image.offset` is; one in the middle of a decision is before it.
+    An offset is exclusive, as `image.offset` is. An offset in the middle of a decision leaves the
+    decision out.
 
     Raises:
-        InvalidRequestError: It is neither, is not yet, or was before the cluster.
+        InvalidRequestError: `as_of` is neither, is in the future, or is before the cluster's
+            creation.
     """
     image = now.image_at(_offset_of(now, as_of, now_ms))
     if image.offset == 0:

@@ -1,7 +1,7 @@
-"""A recorded change to a partition, taken over into a course of history that has left the record.
+"""Decides a recorded partition change again, on a simulated timeline that differs from the record.
 
-What the change says of replicas (who is assigned, who fell behind, who caught up) is a fact. Whom
-it makes leader is a decision, and is taken again where the grounds for it are others.
+What the change says of replicas (assigned, fallen behind, caught up) is a fact, and stays. The
+leader that it names is a decision, and is decided again where the grounds for it differ.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from kafka_on_spark.ids import KEEP, BrokerId, Keep, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import PartitionChangeRecord
-from kafka_on_spark.service.what_if.policy_tally import PolicyBooks
+from kafka_on_spark.service.what_if.policy_tally import PolicyTally
 
 T = TypeVar("T")
 
@@ -26,9 +26,9 @@ def is_unclean(record: PartitionChangeRecord) -> bool:
     return record.change.unclean_generation is not KEEP
 
 
-def has_same_grounds(mine: PartitionRegistration, other: PartitionRegistration) -> bool:
-    """Return whether all that a decision about leader and ISR looks at is equal."""
-    return _grounds(mine) == _grounds(other)
+def has_same_grounds(simulated: PartitionRegistration, other: PartitionRegistration) -> bool:
+    """Return whether all that a decision on leader and ISR rests on is equal."""
+    return _grounds(simulated) == _grounds(other)
 
 
 def _grounds(partition: PartitionRegistration) -> tuple[object, ...]:
@@ -43,7 +43,7 @@ def _grounds(partition: PartitionRegistration) -> tuple[object, ...]:
     )
 
 
-def decided_anew(
+def redecide(
     image: MetadataImage,
     record: PartitionChangeRecord,
     was: PartitionRegistration,
@@ -51,120 +51,126 @@ def decided_anew(
 ) -> PartitionChangeRecord | None:
     """Return what `record`, which led from `was` to `now`, would have been in `image`.
 
-    None: nothing would have changed. The assignment is as recorded; who left the ISR leaves it,
-    who joined joins it, and the leader that was chosen is chosen if it may be.
+    None: nothing would have changed. The assignment is as recorded. Replicas that left the ISR
+    leave it, replicas that joined join it, and the recorded leader is chosen if it may lead.
     """
-    mine = image.partition(record.key)
-    assert mine is not None, "asked of partitions that are there"
+    simulated = image.partition(record.key)
+    assert simulated is not None, "the caller asks of partitions that exist"
     eligible = image.eligible_brokers()
     joined = (now.isr - was.isr) & eligible
-    isr = ((mine.isr | joined) - (was.isr - now.isr)).intersection(now.replicas)
+    isr = ((simulated.isr | joined) - (was.isr - now.isr)).intersection(now.replicas)
     # The last member stays, unless it is assigned no more.
-    isr = isr or mine.isr.intersection(now.replicas) or now.isr
-    moved = _assigned_as(mine, now)
+    isr = isr or simulated.isr.intersection(now.replicas) or now.isr
+    moved = _with_assignment_of(simulated, now)
     minimum = min_isr_setting(image, record.topic_id)
     elr = eligible_replicas(moved, isr, minimum) - isr
-    settled = replace(moved, isr=isr, elr=elr, leader=mine.leader if mine.leader in isr else None)
+    adjusted = replace(
+        moved, isr=isr, elr=elr, leader=simulated.leader if simulated.leader in isr else None
+    )
     change = PartitionChange(
-        replicas=_or_keep(now.replicas, mine.replicas),
-        replica_uuids=_or_keep(now.replica_uuids, mine.replica_uuids),
-        directories=_or_keep(now.directories, mine.directories),
-        adding_replicas=_or_keep(now.adding_replicas, mine.adding_replicas),
-        removing_replicas=_or_keep(now.removing_replicas, mine.removing_replicas),
-        isr=_or_keep(isr, mine.isr),
-        elr=_or_keep(elr, mine.elr),
-        leader=_leader(record, settled, mine, eligible),
+        replicas=_or_keep(now.replicas, simulated.replicas),
+        replica_uuids=_or_keep(now.replica_uuids, simulated.replica_uuids),
+        directories=_or_keep(now.directories, simulated.directories),
+        adding_replicas=_or_keep(now.adding_replicas, simulated.adding_replicas),
+        removing_replicas=_or_keep(now.removing_replicas, simulated.removing_replicas),
+        isr=_or_keep(isr, simulated.isr),
+        elr=_or_keep(elr, simulated.elr),
+        leader=_choose_leader(record, adjusted, simulated, eligible),
     )
     if change == PartitionChange():
         return None
-    return change_record(image, record.key, mine, change, record.cause or "")
+    return change_record(image, record.key, simulated, change, record.cause or "")
 
 
 def _or_keep(value: T, before: T) -> T | Keep:
     return KEEP if value == before else value
 
 
-def _assigned_as(mine: PartitionRegistration, now: PartitionRegistration) -> PartitionRegistration:
-    isr = mine.isr.intersection(now.replicas)
+def _with_assignment_of(
+    simulated: PartitionRegistration, now: PartitionRegistration
+) -> PartitionRegistration:
+    isr = simulated.isr.intersection(now.replicas)
     return replace(
-        mine,
+        simulated,
         replicas=now.replicas,
         replica_uuids=now.replica_uuids,
         directories=now.directories,
         adding_replicas=now.adding_replicas,
         removing_replicas=now.removing_replicas,
         isr=isr,
-        elr=mine.elr.intersection(now.replicas),
-        leader=mine.leader if mine.leader in isr else None,
+        elr=simulated.elr.intersection(now.replicas),
+        leader=simulated.leader if simulated.leader in isr else None,
     )
 
 
-def _leader(
+def _choose_leader(
     record: PartitionChangeRecord,
-    settled: PartitionRegistration,
-    mine: PartitionRegistration,
+    adjusted: PartitionRegistration,
+    simulated: PartitionRegistration,
     eligible: frozenset[BrokerId],
 ) -> BrokerId | Keep | None:
     chosen = record.change.leader
-    if isinstance(chosen, int) and chosen in settled.isr & eligible:
-        return KEEP if chosen == mine.leader else chosen
-    if settled.leader is not None:
+    if isinstance(chosen, int) and chosen in adjusted.isr & eligible:
+        return KEEP if chosen == simulated.leader else chosen
+    if adjusted.leader is not None:
         return KEEP
-    elected = elect_leader(settled, eligible=eligible, election=Election.ONLINE)
-    if elected is not None and elected not in settled.isr:
+    elected = elect_leader(adjusted, eligible=eligible, election=Election.ONLINE)
+    if elected is not None and elected not in adjusted.isr:
         elected = None  # one from the ELR is elected when the pass ends
-    return KEEP if elected == mine.leader else elected
+    return KEEP if elected == simulated.leader else elected
 
 
-def caught_up(
+def catch_up_as_recorded(
     image: MetadataImage, key: PartitionKey, recorded: PartitionRegistration
 ) -> PartitionChangeRecord | None:
-    """Return what brings replicas into the ISR that are in sync in the record; None: nobody.
+    """Return the change that lets replicas join the ISR that are in sync in the record; None: no
+    replica does.
 
-    A course that has left the record has other members out of sync, and nothing recorded says
-    when they would have come back. Once the recorded partition commits with them they have.
+    A timeline that differs from the record has other replicas out of sync, and the record does not
+    say when they would have caught up. They count as caught up once the recorded partition
+    commits with them.
     """
-    mine = image.partition(key)
-    assert mine is not None, "asked of partitions that are there"
-    joining = (recorded.isr - mine.isr) & image.eligible_brokers()
-    joining = frozenset(each for each in joining if mine.is_made(each))
-    if not joining or mine.leader is None:
+    simulated = image.partition(key)
+    assert simulated is not None, "the caller asks of partitions that exist"
+    joining = (recorded.isr - simulated.isr) & image.eligible_brokers()
+    joining = frozenset(each for each in joining if simulated.is_made(each))
+    if not joining or simulated.leader is None:
         return None
     minimum = min_isr_setting(image, key.topic_id)
-    isr = mine.isr | joining
-    change = PartitionChange(isr=isr, elr=eligible_replicas(mine, isr, minimum))
-    return change_record(image, key, mine, change, "caught up, as in the record")
+    isr = simulated.isr | joining
+    change = PartitionChange(isr=isr, elr=eligible_replicas(simulated, isr, minimum))
+    return change_record(image, key, simulated, change, "caught up, as in the record")
 
 
-def known_looks(
-    image: MetadataImage, keys: Iterable[PartitionKey], books: PolicyBooks
+def known_inspections(
+    image: MetadataImage, keys: Iterable[PartitionKey], tally: PolicyTally
 ) -> list[ReplicaInspection]:
-    """Return what the metadata knows of replicas that could lead, as looks at their logs.
+    """Return what the metadata knows of replicas that could lead, as inspections of their logs.
 
     A replica has what was committed when it was last in sync, and perhaps more.
     """
     eligible = image.eligible_brokers()
-    looks = []
+    inspections = []
     for key in keys:
-        mine = image.partition(key)
-        assert mine is not None, "asked of partitions that are there"
-        for broker_id in mine.replicas:
-            if broker_id not in eligible or not mine.is_made(broker_id):
+        simulated = image.partition(key)
+        assert simulated is not None, "the caller asks of partitions that exist"
+        for broker_id in simulated.replicas:
+            if broker_id not in eligible or not simulated.is_made(broker_id):
                 continue
-            reach = books.reach(key, broker_id)
-            has_all = reach.offset >= mine.high_watermark
-            looks.append(
+            reach = tally.reach(key, broker_id)
+            has_all = reach.offset >= simulated.high_watermark
+            inspections.append(
                 ReplicaInspection(
                     key=key,
                     broker_id=broker_id,
-                    partition_epoch=mine.partition_epoch,
-                    high_watermark=mine.high_watermark,
-                    log_start_offset=mine.log_start_offset,
-                    log_end_offset=max(reach.offset, mine.log_start_offset),
+                    partition_epoch=simulated.partition_epoch,
+                    high_watermark=simulated.high_watermark,
+                    log_start_offset=simulated.log_start_offset,
+                    log_end_offset=max(reach.offset, simulated.log_start_offset),
                     last_epoch=reach.leader_epoch,
                     epoch_below_high_watermark=reach.leader_epoch if has_all else None,
                     chain_digest=reach.chain_digest,
-                    chain_at_high_watermark=mine.high_watermark_chain if has_all else None,
+                    chain_at_high_watermark=simulated.high_watermark_chain if has_all else None,
                 )
             )
-    return looks
+    return inspections

@@ -1,10 +1,9 @@
-"""The recorded history decided again under other settings: what would have come out differently.
+"""Replays the recorded history under other settings, and says what would have been different.
 
-The log says what happened to brokers and replicas, and what was decided on it. What happened is
-taken from it as it is: brokers fail and return, replicas fall behind and catch up, appends come.
-What is a decision is taken again, by the controller's own functions, on an image that lives under
-the other settings. Only settings whose effect the log can tell are allowed: how far a replica
-lagged is not in it, nor is an outage that was too short to be noticed.
+The log holds facts and decisions. Facts stay as they are: brokers fail and return, replicas fall
+behind and catch up, appends come. Decisions are made again, by the controller's own functions, on
+an image that has the other settings. Only settings whose effect the log can tell are allowed: the
+log does not say how far a replica lagged, and holds no outage that was too short to be noticed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,13 +33,13 @@ from kafka_on_spark.metadata.records import (
     Stamp,
 )
 from kafka_on_spark.service.what_if.policy_changes import (
-    caught_up,
-    decided_anew,
+    catch_up_as_recorded,
     has_same_grounds,
     is_unclean,
-    known_looks,
+    known_inspections,
+    redecide,
 )
-from kafka_on_spark.service.what_if.policy_tally import LeaderDifference, PolicyBooks, PolicyFigures
+from kafka_on_spark.service.what_if.policy_tally import LeaderDifference, PolicyFigures, PolicyTally
 from kafka_on_spark.visible import visible
 
 UNCLEAN: Final = "unclean.leader.election.enable"
@@ -53,10 +52,10 @@ class PolicyReplay:
     """What differs under another policy.
 
     Attributes:
-        policy: The settings that it was decided under.
-        differences: Times in which others would have led, by time.
-        recorded: What the log comes to.
-        instead: What it would have come to.
+        policy: The settings of the replay.
+        differences: Times in which another broker would have led, in order of time.
+        recorded: The figures of the log.
+        instead: The figures under the other settings.
         caveats: What the log can't say, in sentences.
     """
 
@@ -97,14 +96,14 @@ def replay(batches: Sequence[MetadataBatch], policy: Mapping[str, object]) -> Po
                 f"can't decide the history again under another {name!r}: the log can tell what"
                 f" {', '.join(DECIDABLE)} would have changed"
             )
-    again = _Again(checked)
+    replay_of_log = _Replay(checked)
     for batch in batches:
-        again.take(batch)
-    return again.result()
+        replay_of_log.take(batch)
+    return replay_of_log.result()
 
 
-class _Again:
-    """Two images, the recorded one and the one that is decided again, batch by batch."""
+class _Replay:
+    """Advances two images batch by batch: the recorded one, and `_instead`, the simulated one."""
 
     def __init__(self, policy: Mapping[str, str]) -> None:
         self._policy = policy
@@ -112,33 +111,33 @@ class _Again:
         self._instead = MetadataImage(configs=policy)
         self._time_ms = 0
         self._is_session_shorter = False
-        self._due: dict[BrokerId, tuple[int, str]] = {}  # failures that are not noticed yet
-        self._touched: set[PartitionKey] = set()
-        self._books = PolicyBooks()
+        self._pending_fences: dict[BrokerId, tuple[int, str]] = {}  # due time and cause
+        self._changed_keys: set[PartitionKey] = set()
+        self._tally = PolicyTally()
 
     def take(self, batch: MetadataBatch) -> None:
-        """Go on with one recorded decision."""
+        """Replay one recorded batch."""
         # Clocks of committers differ; what is counted here must not go back.
         self._time_ms = max(self._time_ms, batch.stamp.time_ms)
-        self._notice()
-        # The end of a controller's pass: what it could have decided by now, it has.
+        self._fence_due()
+        # A controller's record ends its pass: by now it has decided all that it could.
         if any(isinstance(each, ControllerRecord) for each in batch.records):
             self._elect()
         before, self._recorded = self._recorded, self._recorded.replay(batch)
-        self._follow(before, batch)
-        self._note(self._time_ms)
+        self._replay_facts(before, batch)
+        self._count(self._time_ms)
 
     def result(self) -> PolicyReplay:
-        """Return what differs, once all is taken."""
-        self._notice()
+        """Return what differs, once every batch is replayed."""
+        self._fence_due()
         self._elect()
-        books = self._books
-        books.close(self._time_ms)
+        tally = self._tally
+        tally.close(self._time_ms)
         return PolicyReplay(
             policy=self._policy,
-            differences=tuple(books.differences),
-            recorded=books.recorded.figures,
-            instead=books.instead.figures,
+            differences=tuple(tally.differences),
+            recorded=tally.recorded.figures,
+            instead=tally.instead.figures,
             caveats=self._caveats(),
         )
 
@@ -160,14 +159,14 @@ class _Again:
             sentences.append("outages that were too short to be noticed: there may have been more")
         return tuple(sentences)
 
-    # What happened
+    # Facts
 
-    def _follow(self, before: MetadataImage, batch: MetadataBatch) -> None:
-        """Apply the facts of a batch, and decide again what is a decision."""
+    def _replay_facts(self, before: MetadataImage, batch: MetadataBatch) -> None:
+        """Apply the facts of a batch, and make its decisions again."""
         brokers = [each for each in batch.records if isinstance(each, BrokerChangeRecord)]
         for each in brokers:
-            self._follow_broker(before, each)
-        # A broker's failure and return are decided again as a whole, with all partitions.
+            self._replay_broker(before, each)
+        # A broker's failure or return is decided again as a whole, with all its partitions.
         is_decided = any(
             BrokerState.FENCED in (each.broker_state, before.brokers[each.broker_id].state)
             for each in brokers
@@ -176,119 +175,127 @@ class _Again:
         for record in batch.records:
             if isinstance(record, PartitionChangeRecord):
                 if not is_decided:
-                    records += self._change(before, record)
+                    records += self._replay_change(before, record)
             elif isinstance(record, HighWatermarkRecord):
-                records += self._high_watermark(before, record)
+                records += self._replay_high_watermark(before, record)
             elif isinstance(record, RemoveTopicRecord):
-                self._touched |= _keys(before, record)
+                self._changed_keys |= _keys(before, record)
                 records.append(record)
             elif not isinstance(record, BrokerChangeRecord) and not self._is_overruled(record):
                 records.append(record)
-        self._commit(records)
+        self._apply(records)
 
     def _is_overruled(self, record: Record) -> bool:
         return isinstance(record, ConfigRecord) and record.config_name in self._policy
 
-    def _follow_broker(self, before: MetadataImage, record: BrokerChangeRecord) -> None:
+    def _replay_broker(self, before: MetadataImage, record: BrokerChangeRecord) -> None:
         broker_id, cause = record.broker_id, record.cause or ""
-        self._touched |= {key for key, each in before.partitions() if broker_id in each.replicas}
+        self._changed_keys |= {
+            key for key, each in before.partitions() if broker_id in each.replicas
+        }
         if record.broker_state is BrokerState.FENCED:
-            self._fail(before, broker_id, cause)
+            self._replay_failure(before, broker_id, cause)
         elif before.brokers[broker_id].state is BrokerState.FENCED:
-            self._due.pop(broker_id, None)
-            self._commit(unfence_broker(self._instead, broker_id, cause).records)
+            self._pending_fences.pop(broker_id, None)
+            self._apply(unfence_broker(self._instead, broker_id, cause).records)
         else:
-            self._commit([record])
+            self._apply([record])
 
-    def _fail(self, before: MetadataImage, broker_id: BrokerId, cause: str) -> None:
+    def _replay_failure(self, before: MetadataImage, broker_id: BrokerId, cause: str) -> None:
         recorded_ms = before.settings().integer(SESSION)
-        mine_ms = self._instead.settings().integer(SESSION)
-        self._is_session_shorter |= mine_ms < recorded_ms
-        self._books.undetected(
+        simulated_ms = self._instead.settings().integer(SESSION)
+        self._is_session_shorter |= simulated_ms < recorded_ms
+        self._tally.add_undetected(
             recorded_ms / 1000 * _led_by(broker_id, before),
-            min(recorded_ms, mine_ms) / 1000 * _led_by(broker_id, self._instead),
+            min(recorded_ms, simulated_ms) / 1000 * _led_by(broker_id, self._instead),
         )
-        if mine_ms > recorded_ms:
-            self._due[broker_id] = (self._time_ms + mine_ms - recorded_ms, cause)
+        if simulated_ms > recorded_ms:
+            self._pending_fences[broker_id] = (self._time_ms + simulated_ms - recorded_ms, cause)
         else:
-            self._commit(fence_broker(self._instead, broker_id, cause).records)
+            self._apply(fence_broker(self._instead, broker_id, cause).records)
 
-    def _notice(self) -> None:
-        """Fence the brokers whose longer session is over by now."""
-        for broker_id, (due_ms, cause) in sorted(self._due.items(), key=lambda item: item[1]):
+    def _fence_due(self) -> None:
+        """Fence the brokers whose longer simulated session has ended by now."""
+        for broker_id, (due_ms, cause) in sorted(
+            self._pending_fences.items(), key=lambda item: item[1]
+        ):
             if due_ms <= self._time_ms:
-                del self._due[broker_id]
-                self._commit(fence_broker(self._instead, broker_id, cause).records)
-                self._note(due_ms)
+                del self._pending_fences[broker_id]
+                self._apply(fence_broker(self._instead, broker_id, cause).records)
+                self._count(due_ms)
 
-    def _change(self, before: MetadataImage, record: PartitionChangeRecord) -> list[Record]:
+    def _replay_change(self, before: MetadataImage, record: PartitionChangeRecord) -> list[Record]:
         was, now = before.partition(record.key), self._recorded.partition(record.key)
-        mine = self._instead.partition(record.key)
-        self._touched.add(record.key)
-        if was is None or now is None or mine is None:
-            return [record]  # made or removed by this very batch: nothing was decided on it
-        is_same = has_same_grounds(mine, was)
+        simulated = self._instead.partition(record.key)
+        self._changed_keys.add(record.key)
+        if was is None or now is None or simulated is None:
+            return [record]  # this very batch creates or removes it
+        is_same = has_same_grounds(simulated, was)
         if is_unclean(record):
             allows = is_unclean_allowed(self._instead, record.topic_id)
             return [record] if is_same and allows else []
-        # With another minimum, another one is eligible once the ISR shrinks.
+        # With another minimum, other replicas are eligible once the ISR shrinks.
         minima = (min_isr(each, record.topic_id, now) for each in (self._instead, self._recorded))
         is_same = is_same and len(set(minima)) == 1
-        anew = record if is_same else decided_anew(self._instead, record, was, now)
-        return [] if anew is None else [anew]
+        redecided = record if is_same else redecide(self._instead, record, was, now)
+        return [] if redecided is None else [redecided]
 
-    def _high_watermark(self, before: MetadataImage, record: HighWatermarkRecord) -> list[Record]:
+    def _replay_high_watermark(
+        self, before: MetadataImage, record: HighWatermarkRecord
+    ) -> list[Record]:
         was, now = before.partition(record.key), self._recorded.partition(record.key)
-        mine = self._instead.partition(record.key)
-        self._touched.add(record.key)
-        if was is None or now is None or mine is None:
+        simulated = self._instead.partition(record.key)
+        self._changed_keys.add(record.key)
+        if was is None or now is None or simulated is None:
             return [record]
         if now == was:
             return []
-        joining = caught_up(self._instead, record.key, now)
-        in_sync = len(mine.isr) if joining is None else len(mine.isr | now.isr)
+        joining = catch_up_as_recorded(self._instead, record.key, now)
+        in_sync = len(simulated.isr) if joining is None else len(simulated.isr | now.isr)
         raised = now.high_watermark - was.high_watermark
-        is_led = mine.leader is not None and mine.leader not in self._due
-        if raised > 0 and not (is_led and in_sync >= min_isr(self._instead, record.topic_id, mine)):
-            self._books.instead.figures.refused_records += raised
+        is_led = simulated.leader is not None and simulated.leader not in self._pending_fences
+        if raised > 0 and not (
+            is_led and in_sync >= min_isr(self._instead, record.topic_id, simulated)
+        ):
+            self._tally.instead.figures.refused_records += raised
             return []
-        # What was refused here may be below the recorded log start.
-        mark = max(record.high_watermark or 0, mine.high_watermark)
+        # The recorded log start may lie above records that the simulation has refused.
+        mark = max(record.high_watermark or 0, simulated.high_watermark)
         start = record.log_start_offset
         here = replace(
             record,
-            leader_epoch=mine.leader_epoch,
-            partition_epoch=PartitionEpoch(mine.partition_epoch + (joining is not None)),
+            leader_epoch=simulated.leader_epoch,
+            partition_epoch=PartitionEpoch(simulated.partition_epoch + (joining is not None)),
             log_start_offset=None if start is None else Offset(min(start, mark)),
         )
         return [here] if joining is None else [joining, here]
 
-    # What would have been decided
+    # Decisions
 
     def _elect(self) -> None:
-        """Decide leaders for partitions that have none here, though a pass is over."""
-        missing = [key for key in sorted(self._books.leaderless()) if self._can_differ(key)]
+        """Elect leaders for simulated partitions that have none at the end of a pass."""
+        missing = [key for key in sorted(self._tally.leaderless()) if self._can_differ(key)]
         if not missing:
             return
         eligible = self._instead.eligible_brokers()
         clean = elect_where_none(self._instead, eligible, "an in-sync replica can lead again")
-        self._commit([each for each in clean.records if _key_of(each) in missing])
-        self._commit(
-            recover(self._instead, known_looks(self._instead, missing, self._books)).records
+        self._apply([each for each in clean.records if _key_of(each) in missing])
+        self._apply(
+            recover(self._instead, known_inspections(self._instead, missing, self._tally)).records
         )
-        self._note(self._time_ms)
+        self._count(self._time_ms)
 
     def _can_differ(self, key: PartitionKey) -> bool:
-        """Return whether the record does not say already that nobody could lead."""
-        mine, recorded = self._instead.partition(key), self._recorded.partition(key)
-        if mine is None or recorded is None or mine.leader is not None:
+        """Return whether an election could end differently from the recorded one."""
+        simulated, recorded = self._instead.partition(key), self._recorded.partition(key)
+        if simulated is None or recorded is None or simulated.leader is not None:
             return False
         allows = is_unclean_allowed(self._instead, key.topic_id)
         allowed = is_unclean_allowed(self._recorded, key.topic_id)
-        return not has_same_grounds(mine, recorded) or allows != allowed
+        return not has_same_grounds(simulated, recorded) or allows != allowed
 
-    def _commit(self, records: Sequence[Record]) -> None:
-        """Take records into the image that is decided again."""
+    def _apply(self, records: Sequence[Record]) -> None:
+        """Apply records to the simulated image."""
         if not records:
             return
         stamp = Stamp(time_ms=self._time_ms)
@@ -297,14 +304,14 @@ class _Again:
         for record in records:
             key = _key_of(record)
             if key is not None:
-                self._touched.add(key)
+                self._changed_keys.add(key)
             if isinstance(record, PartitionChangeRecord):
-                self._books.causes[record.key] = record.cause
+                self._tally.causes[record.key] = record.cause
 
-    def _note(self, time_ms: int) -> None:
-        dead = frozenset(self._due)
-        self._books.note(self._touched, self._recorded, self._instead, dead, time_ms)
-        self._touched = set()
+    def _count(self, time_ms: int) -> None:
+        dead = frozenset(self._pending_fences)
+        self._tally.note(self._changed_keys, self._recorded, self._instead, dead, time_ms)
+        self._changed_keys = set()
 
 
 def _key_of(record: Record) -> PartitionKey | None:

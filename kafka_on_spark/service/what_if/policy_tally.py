@@ -1,6 +1,6 @@
-"""What two courses of one history come to: times without a leader, elections, losses, differences.
+"""Counts two timelines of one history: time without a leader, elections, losses, differences.
 
-Apart from the replay, which decides: here is only counted.
+Apart from the replay, which decides: this module only counts.
 """
 
 from collections.abc import Iterable
@@ -24,17 +24,17 @@ from kafka_on_spark.visible import visible
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderDifference:
-    """A time in which another broker, or nobody, would have led a partition.
+    """A time in which another broker, or none, would have led a partition.
 
     Attributes:
         name: The partition.
-        start: From when on, UTC.
-        end: Up to when; the last commit of the log if it is so still.
-        recorded: Who led, or None.
-        instead: Who would have led, or None.
+        start: When it began, UTC.
+        end: When it ended; the time of the last commit if it has not ended.
+        recorded: The broker that led, or None.
+        instead: The broker that would have led, or None.
         is_instead_dead: The broker that would have led did not answer: its session would not
-            have been over yet.
-        cause: Why it would have been so, in words, if something was decided for it.
+            have ended yet.
+        cause: The cause of the simulated decision, if there was one.
     """
 
     name: TopicPartition
@@ -51,23 +51,23 @@ class LeaderDifference:
         return (self.end - self.start).total_seconds()
 
     def __str__(self) -> str:
-        instead = f"{_who(self.instead)} would have"
+        instead = f"{_broker_name(self.instead)} would have"
         if self.is_instead_dead:
-            instead = f"{_who(self.instead)} still would have, though it did not answer"
+            instead = f"{_broker_name(self.instead)} still would have, though it did not answer"
         why = f" ({self.cause})" if self.cause else ""
         return visible(
             f"{self.name}, {self.start:%H:%M:%S} to {self.end:%H:%M:%S} UTC ({self.seconds:.1f} s):"
-            f" {_who(self.recorded)} led; {instead}{why}"
+            f" {_broker_name(self.recorded)} led; {instead}{why}"
         )
 
 
-def _who(broker_id: BrokerId | None) -> str:
+def _broker_name(broker_id: BrokerId | None) -> str:
     return "nobody" if broker_id is None else f"broker {broker_id}"
 
 
 @dataclass(slots=True, kw_only=True)
 class PolicyFigures:
-    """What a history, recorded or decided again, comes to.
+    """The figures of a timeline, recorded or simulated.
 
     Attributes:
         offline_seconds: Time without a leader that answers, summed over partitions; the session
@@ -95,7 +95,7 @@ class Reach(NamedTuple):
 
 
 class _Pair(NamedTuple):
-    """Who leads a partition in both courses."""
+    """The leaders of a partition in both timelines."""
 
     recorded: BrokerId | None
     instead: BrokerId | None
@@ -103,8 +103,8 @@ class _Pair(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Course:
-    """One of the two courses, as last seen."""
+class _Timeline:
+    """One of the two timelines, as last counted."""
 
     figures: PolicyFigures = field(default_factory=PolicyFigures)
     partitions: dict[PartitionKey, PartitionRegistration] = field(default_factory=dict)
@@ -133,19 +133,19 @@ class _Course:
         if is_offline:
             self.offline_since_ms.setdefault(key, time_ms)
         elif key in self.offline_since_ms:
-            self.close_one(key, time_ms)
+            self.end_offline(key, time_ms)
 
-    def close_one(self, key: PartitionKey, time_ms: int) -> None:
+    def end_offline(self, key: PartitionKey, time_ms: int) -> None:
         since_ms = self.offline_since_ms.pop(key)
         self.figures.offline_seconds += max(time_ms - since_ms, 0) / 1000
 
 
-class PolicyBooks:
-    """Counts both courses, and holds what the replay asks of the past."""
+class PolicyTally:
+    """Counts both timelines, and remembers how far each replica is known to go."""
 
     def __init__(self) -> None:
-        self.recorded = _Course()
-        self.instead = _Course()
+        self.recorded = _Timeline()
+        self.instead = _Timeline()
         self.causes: dict[PartitionKey, str | None] = {}
         self.differences: list[LeaderDifference] = []
         self._names: dict[PartitionKey, TopicPartition] = {}
@@ -153,15 +153,15 @@ class PolicyBooks:
         self._reach: dict[tuple[PartitionKey, BrokerId], Reach] = {}
 
     def leaderless(self) -> set[PartitionKey]:
-        """Return the partitions that have no leader, or a dead one, in the course of its own."""
+        """Return the partitions that have no leader, or a dead one, in the simulated timeline."""
         return set(self.instead.offline_since_ms)
 
     def reach(self, key: PartitionKey, broker_id: BrokerId) -> Reach:
         """Return how far a replica is known to go."""
         return self._reach.get((key, broker_id), Reach(Offset(0), None, NO_CHAIN))
 
-    def undetected(self, recorded_seconds: float, instead_seconds: float) -> None:
-        """Add time in which leaders did not answer and nobody knew."""
+    def add_undetected(self, recorded_seconds: float, instead_seconds: float) -> None:
+        """Add time in which leaders did not answer and no process had noticed."""
         self.recorded.figures.offline_seconds += recorded_seconds
         self.instead.figures.offline_seconds += instead_seconds
 
@@ -173,7 +173,7 @@ class PolicyBooks:
         dead: frozenset[BrokerId],
         time_ms: int,
     ) -> None:
-        """Take down where both courses stand in `keys`."""
+        """Count where both timelines stand in `keys`."""
         for key in sorted(keys):
             was, would = recorded.partition(key), instead.partition(key)
             is_dead = would is not None and would.leader in dead
@@ -212,8 +212,8 @@ class PolicyBooks:
         self.differences.append(
             LeaderDifference(
                 name=self._names[key],
-                start=_moment(start_ms),
-                end=_moment(time_ms),
+                start=_time_of(start_ms),
+                end=_time_of(time_ms),
                 recorded=pair.recorded,
                 instead=pair.instead,
                 is_instead_dead=pair.is_dead,
@@ -222,15 +222,15 @@ class PolicyBooks:
         )
 
     def close(self, time_ms: int) -> None:
-        """End what is open."""
+        """End the differences and offline times that have not ended."""
         for key in sorted(self._pairs):
             self._end(key, time_ms)
         self._pairs.clear()
-        for course in (self.recorded, self.instead):
-            for key in list(course.offline_since_ms):
-                course.close_one(key, time_ms)
+        for timeline in (self.recorded, self.instead):
+            for key in list(timeline.offline_since_ms):
+                timeline.end_offline(key, time_ms)
         self.differences.sort(key=lambda each: (each.start, each.name))
 
 
-def _moment(time_ms: int) -> datetime:
+def _time_of(time_ms: int) -> datetime:
     return datetime.fromtimestamp(time_ms / 1000, UTC)

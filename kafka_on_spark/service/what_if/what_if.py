@@ -1,7 +1,7 @@
-"""What would happen if brokers died now: the controller's own decisions, on an image, uncommitted.
+"""Forecasts what the controller would decide if brokers died now: its own decisions, uncommitted.
 
-From the metadata alone: no table is opened, so what replicas outside of the ISR hold is not known,
-and the figures of records are what is at stake, not what is certain to be lost.
+From the metadata alone: no table is opened. So what replicas outside of the ISR hold is not known,
+and the counts of records say what is at risk, not what is certain to be lost.
 """
 
 from collections import Counter
@@ -22,15 +22,15 @@ from kafka_on_spark.visible import visible
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionForecast:
-    """What would become of one partition.
+    """What would happen to one partition.
 
     Attributes:
         name: The partition.
-        leader_before: Who leads now, or None.
-        leader_after: Who would lead, or None.
-        isr_before: Who is in sync now.
-        isr_after: Who would be in sync; a member that died stays if it is the last.
-        min_isr: How many must be in sync for acks=all.
+        leader_before: The leader now, or None.
+        leader_after: The leader then, or None.
+        isr_before: The replicas in sync now.
+        isr_after: The replicas in sync then; a member that died stays if it is the last.
+        min_isr: How many replicas must be in sync for acks=all.
         is_under_min_isr: Appends with acks=all would be refused.
         uncommitted_records: Records that only the dying leader is known to have: acks=1 appends
             that are not committed yet. They would be lost.
@@ -56,15 +56,15 @@ class PartitionForecast:
 
     @property
     def is_offline(self) -> bool:
-        """Whether nobody would lead."""
+        """Whether no broker would lead."""
         return self.leader_after is None
 
     @property
     def records_at_risk(self) -> int:
         """Records that would be lost, or be lost if the disks that died don't come back.
 
-        All that is committed, where no live replica is known to have it; and what only the
-        leader has.
+        All committed records, where no live replica is known to have them; and the records that
+        only the leader has.
         """
         return self.uncommitted_records + (self.committed_records if not self.copies_left else 0)
 
@@ -74,8 +74,8 @@ class Forecast:
     """What would happen if brokers died.
 
     Attributes:
-        brokers: Who dies.
-        offset: Metadata offset that it is foreseen from.
+        brokers: The brokers that die.
+        offset: Metadata offset of the image that the forecast starts from.
         partitions: Those that would change, and those that are offline or under min ISR already
             and have a replica on such a broker, in order.
         leaders_before: How many partitions each broker leads now.
@@ -95,12 +95,12 @@ class Forecast:
 
     @property
     def offline(self) -> list[PartitionForecast]:
-        """Partitions that nobody would lead."""
+        """Partitions that no broker would lead."""
         return [each for each in self.partitions if each.is_offline]
 
     @property
     def under_min_isr(self) -> list[PartitionForecast]:
-        """Partitions that would refuse acks=all, those that are offline among them."""
+        """Partitions that would refuse acks=all, the offline ones included."""
         return [each for each in self.partitions if each.is_under_min_isr or each.is_offline]
 
     @property
@@ -115,7 +115,7 @@ class Forecast:
 
     @property
     def moves(self) -> dict[tuple[BrokerId | None, BrokerId], int]:
-        """How many leaderships would go from whom to whom."""
+        """How many leaderships would move, by the pair of old and new leader."""
         pairs = ((each.leader_before, each.leader_after) for each in self.moved)
         return dict(Counter((before, after) for before, after in pairs if after is not None))
 
@@ -167,7 +167,7 @@ def who_dies(
 
     Raises:
         BrokerIdNotRegisteredError: There is no such broker.
-        InvalidRequestError: Nobody is named, or a rack that no broker is in.
+        InvalidRequestError: No broker is named, or a rack that no broker is in.
     """
     ids = [broker_dies] if isinstance(broker_dies, int) else list(broker_dies or ())
     racks = {rack_dies} if isinstance(rack_dies, str) else set(rack_dies or ())
@@ -185,7 +185,8 @@ def who_dies(
 def forecast(image: MetadataImage, brokers: frozenset[BrokerId]) -> Forecast:
     """Return what the controller would decide if `brokers` stopped answering. Pure.
 
-    It finds them one after the other, as its probes do, and then elects where it can.
+    The controller fences them one after the other, as after its probes, and then elects leaders
+    where it can.
     """
     cause = "what if"
     after = image
@@ -227,7 +228,7 @@ def _partitions(
                 continue
             key = PartitionKey(topic.topic_id, number)
             then = after.partition(key)
-            assert then is not None, "nobody deletes in a forecast"
+            assert then is not None, "a forecast deletes no topic"
             is_under = is_under_min_isr(after, topic.topic_id, then)
             if then is not before or then.leader is None or is_under:
                 yield _forecast_of(image, after, key, before, then, brokers)
