@@ -1,8 +1,8 @@
-"""The metadata log's beginning: its table, and after that the file that names the table.
+"""Creates the metadata log: first its table, then the file that names the table.
 
-A creation that is cut off between the two leaves an empty table that nobody names. The next one
-makes another: who races with it may be about to name the first. Once one is named, maintenance
-removes the others.
+A creation that is cut off between the two leaves an empty table without a name. The next creation
+makes another table, since a racing process may be about to name the first. Once one is named,
+maintenance removes the others.
 """
 
 from contextlib import suppress
@@ -35,33 +35,35 @@ from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 def create_metadata_log(
     metadata_root: str, options: StorageOptions, cluster_id: str
 ) -> DeltaMetadataLog:
-    """Make the log, or find one that has no record yet; its cluster id is that one's, then.
+    """Create the log, or open one without any record; then that log's cluster id counts.
 
     Raises:
         InvalidRequestError: There is a cluster at this root.
         InvalidRootError: The root can't be reached or written.
-        CorruptLogError: A cluster's table is there that nobody names, or is named and gone.
+        CorruptLogError: There is a cluster's table that no file names, or a named table is gone.
     """
     identity = read_identity(metadata_root, options)
     if identity is None:
         check_unnamed(metadata_root, options)
-        identity = _make(metadata_root, options, new_identity(cluster_id))
-    begun = DeltaMetadataLog(metadata_root, options)
-    begun.check()
-    if begun.read(from_offset=Offset(0)):
+        identity = _create_table(metadata_root, options, new_identity(cluster_id))
+    log = DeltaMetadataLog(metadata_root, options)
+    log.check()
+    if log.read(from_offset=Offset(0)):
         raise there_is_a_cluster(metadata_root)
-    return begun
+    return log
 
 
 def has_cluster(metadata_root: str, options: StorageOptions) -> bool:
-    """Return whether a cluster was made at this root."""
+    """Return whether there is a cluster at this root."""
     if read_identity(metadata_root, options) is None:
         return False
     return bool(DeltaMetadataLog(metadata_root, options).read(from_offset=Offset(0)))
 
 
-def _make(metadata_root: str, options: StorageOptions, mine: MetadataIdentity) -> MetadataIdentity:
-    """Make a table, and name it unless another was named meanwhile; return which was."""
+def _create_table(
+    metadata_root: str, options: StorageOptions, mine: MetadataIdentity
+) -> MetadataIdentity:
+    """Create a table, and name it unless another was named meanwhile; return the one named."""
     table = mine.table_at(metadata_root)
     try:
         create_root(metadata_root)
@@ -73,8 +75,8 @@ def _make(metadata_root: str, options: StorageOptions, mine: MetadataIdentity) -
             configuration={
                 **mine.configuration,
                 "kos.format.version": FORMAT_VERSION,
-                # Files come without statistics but for their size; for each column that might
-                # have some, delta-rs takes time in each commit.
+                # Files have no statistics but their size; delta-rs takes time in each commit for
+                # each column that might have some.
                 "delta.dataSkippingNumIndexedCols": "0",
             },
         )
@@ -85,6 +87,6 @@ def _make(metadata_root: str, options: StorageOptions, mine: MetadataIdentity) -
             " that exists and can be written"
         ) from error
     if found != mine:
-        with suppress(KafkaStorageError):  # nobody was told of it, and it holds nothing
+        with suppress(KafkaStorageError):  # our table is empty, and no process knows it
             RootFiles(metadata_root, options).delete(table)
     return found

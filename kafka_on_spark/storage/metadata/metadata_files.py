@@ -1,10 +1,10 @@
-"""Files of the metadata log: rows of typed columns, one commit's batch or several merged.
+"""Encodes and decodes files of the metadata log: rows of typed columns, of one or more batches.
 
-A column without a value in a file is left out of it: Delta reads it as null, and a commit of a
-few records writes a few columns and not forty.
+A column without any value is left out of a file: Delta reads it as null, and a commit of a few
+records writes a few columns instead of forty.
 
 Files are read without `to_numpy`, scalars and most of `pyarrow.compute`: these make pyarrow import
-pandas, which takes half a second that whoever opens a cluster would wait.
+pandas, which would delay each opening of a cluster by half a second.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,28 +39,27 @@ FILE_SCHEMA: Final = pa.schema(
         *((name, _TYPES[kind]) for name, kind in COLUMNS.items()),
     ]
 )
-"""`batch_base_offset` is where the record's batch begins: decisions stay apart in merged files."""
+"""`batch_base_offset` is where a record's batch begins: batches stay apart in merged files."""
 
 
 SLICE_ROWS: Final = 1 << 16
-"""Rows that are Python objects at once, on the way to Arrow and back: a million would take
-gigabytes."""
+"""Rows converted at once between Python objects and Arrow: a million would take gigabytes."""
 
 THREADS_BYTES_MIN: Final = 1 << 20
-"""Of a file that is worth threads to read."""
+"""From this size on, a file is read by several threads."""
 
 ENCODED_ROWS_MIN: Final = 1 << 12
-"""Of texts that are worth a dictionary; for fewer, the import of what makes one takes longer."""
+"""From this number on, texts are read by a dictionary; for fewer, its import takes longer."""
 
 _NO_NUMBERS: Final = np.empty(0, np.int64)
 
-# Where a record stands: of each.
+# Where a record stands; never null.
 _PLACES: Final = frozenset({"offset_delta", "batch_base_offset"})
 
-# Fields of a schema are made anew whenever they are asked for.
+# A schema creates its fields again on each access.
 _KINDS: Final[Mapping[str, pa.DataType]] = {field.name: field.type for field in FILE_SCHEMA}
 
-# Said of a whole batch, not of a record.
+# Of a whole batch, not of a record.
 _OF_BATCH: Final = frozenset({"offset_delta", "batch_base_offset", "time"})
 
 
@@ -105,15 +104,14 @@ def decode_file(content: bytes | None, path: str) -> list[MetadataBatch]:
     """Return the batches of a file, in order.
 
     Raises:
-        CorruptLogError: It is missing, damaged, or holds what this version can't read.
+        CorruptLogError: It is missing, damaged, or holds records that this version can't read.
     """
     with parsing("a file of the metadata log", path):
         return [_batch(table) for table in _batch_tables(_read(content, path))]
 
 
 def decode_rows(content: bytes | None, path: str) -> list[list[Row]]:
-    """Return the rows of a file by batch, in order, whatever they say; `time` in µs, lists as
-    tuples.
+    """Return the rows of a file by batch, in order, unchecked; `time` in µs, lists as tuples.
 
     Raises:
         CorruptLogError: It is missing or damaged.
@@ -170,7 +168,7 @@ def _read(content: bytes | None, path: str) -> pa.Table:
     """Return a file's rows in offset order."""
     if not content:
         raise CorruptLogError("a file of the metadata log is missing", path=path)
-    # Without dictionaries for texts: those are read with fewer checks of what is damaged.
+    # Without dictionaries for texts: Arrow checks those less for damage.
     has_threads = len(content) > THREADS_BYTES_MIN
     table = read_parquet(content, path, use_threads=has_threads, verifies_pages=True)
     # Only pages have checksums: a damaged name in the footer would read as a column left out.
@@ -205,7 +203,7 @@ def _values_of(values: pa.Array, kind: pa.DataType) -> list[Any]:
         return _texts_of(values)
     if pa.types.is_timestamp(kind):
         values = values.view(pa.int64())
-    # To the same ints, a tenth of the time of to_pylist, which makes a scalar of each value.
+    # The same ints in a tenth of the time of to_pylist, which creates a scalar for each value.
     whole: list[Any] = values.to_pylist() if values.null_count else _numbers(values).tolist()
     return whole
 
@@ -222,7 +220,7 @@ def _texts_of(values: pa.Array) -> list[str | None]:
 def _tuples_of(values: pa.Array, kind: pa.DataType) -> list[tuple[Any, ...] | None]:
     offsets = _numbers(values.offsets)
     sizes = np.diff(offsets)
-    # Of a slice, only its own.
+    # The offsets of a slice begin in the middle.
     first = int(offsets[0])
     flat = _values_of(values.values.slice(first, int(offsets[-1]) - first), kind)
     if values.null_count == 0 and (sizes == sizes[0]).all():
@@ -236,7 +234,7 @@ def _tuples_of(values: pa.Array, kind: pa.DataType) -> list[tuple[Any, ...] | No
 
 
 def _numbers(values: pa.Array) -> npt.NDArray[np.signedinteger[Any]]:
-    """Return integers, none of them null, as they lie in memory."""
+    """Return integers without nulls as an array over the same memory."""
     size = values.type.bit_width // 8
     _, numbers = values.buffers()
     start = values.offset * size
@@ -259,8 +257,8 @@ def _rows_of(table: pa.Table) -> list[Row]:
 
 
 def merge_files(contents: Sequence[tuple[bytes | None, str]]) -> tuple[pa.Buffer, int]:
-    """Return the rows of several files (bytes and path, in offset order) as one file's bytes, and
-    how many they are.
+    """Return the rows of several files (bytes and path, in offset order) as the bytes of one file,
+    and the number of rows.
 
     Raises:
         CorruptLogError: One of them can't be read.

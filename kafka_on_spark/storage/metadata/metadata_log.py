@@ -1,7 +1,7 @@
-"""The metadata log as a Delta table: one commit per batch, one row per record.
+"""Adapts a Delta table to the MetadataLog port: one commit per batch, one row per record.
 
-The same commit and counters as a replica's log; the rows are typed metadata records, so that
-people can query the table. Snapshots are Parquet files of the same columns beside it.
+Commits and counters are as in a replica's log; the rows are typed metadata records, so that people
+can query the table. Snapshots are Parquet files of the same columns beside it.
 """
 
 import logging
@@ -54,13 +54,13 @@ log = logging.getLogger(__name__)
 
 FORMAT_VERSION: Final = "1"
 MERGE_INTERVAL: Final = 8
-"""Commits between two looks for files to merge: by whoever makes the commit of such a version."""
+"""The process that commits a version divisible by this looks for files to merge."""
 
 MERGE_TRIES: Final = 3
-"""How often a merge that lost against another commit is put again; the next look finds it, too."""
+"""How often a merge that lost against another commit is tried again, before the next one is due."""
 
 TAIL_COMMITS_MAX: Final = 32
-"""Commits that are read one by one; of more, the table's merged files are read."""
+"""New commits that are read one by one; if there are more, the table's merged files are read."""
 
 HEADER: Final = ("base_offset", "epoch")
 TABLE_SCHEMA: Final = pa.schema([("base_offset", pa.int64()), ("epoch", pa.int32()), *FILE_SCHEMA])
@@ -77,7 +77,7 @@ class DeltaMetadataLog:
     """A MetadataLog on the Delta table that a metadata root names.
 
     Attributes:
-        identity: Which metadata root it is.
+        identity: The metadata root's identity.
         uri: The table, for people and for Spark.
 
     Raises: as `identity_of`.
@@ -126,7 +126,7 @@ class DeltaMetadataLog:
 
     @contextmanager
     def _present(self) -> Iterator[None]:
-        """Tell a log that went back, where nothing may go on, from one whose root is away, and
+        """Tell a log that went back, where nothing may go on, from a log whose root is absent, and
         both from another cluster in its place."""
         try:
             yield
@@ -158,7 +158,7 @@ class DeltaMetadataLog:
             with self._present():
                 return self._read(from_offset, to_offset)
         except CorruptLogError:
-            # Its root may have been away for a moment: what is damaged is so when opened anew.
+            # The root may have been absent for a moment: real damage shows on a second read, too.
             with self._delta.lock, self._present():
                 self._end = None
                 self._delta.reopen_next_time()
@@ -187,15 +187,17 @@ class DeltaMetadataLog:
         return read_batches(self._files, self.uri, log_files(files), from_offset, end_offset)
 
     def _is_still_at(self, offset: Offset) -> bool:
-        """Return True if the log ends at `offset`: without the lock, so that nobody waits for a
-        handle who does not need it. False: it may have been seen ahead of what was read."""
-        end = self._end  # one look at both: another thread may append meanwhile
+        """Return whether the log still ends at `offset`; False also if this process has seen more.
+
+        It needs no lock, so that a thread without need of the handle does not wait for it.
+        """
+        end = self._end  # read once: another thread may append meanwhile
         return end is not None and end.offset == offset and self._delta.is_still_at(end.version)
 
     def _tail(self, end: _End) -> list[MetadataBatch] | None:
-        """Return the batches of the few newest commits, from the commits themselves: a small read
-        each, where delta-rs lists the log and replays it. None if they don't say it plainly; then
-        the table is asked, which also says what is wrong.
+        """Return the batches of the few newest commits, from the commits themselves: one small read
+        each, where delta-rs lists the log and replays it. None if the commits are not plain enough:
+        then the caller reads the table, which also says what is wrong.
         """
         commits = commits_after(self._files, self.uri, end.version, TAIL_COMMITS_MAX)
         try:
@@ -210,7 +212,7 @@ class DeltaMetadataLog:
         version = end.version + len(commits)
         if version < self._delta.version:
             return None  # it went back
-        # Flushed before anybody counts on it: whoever wrote it may not have.
+        # Flushed before it counts: its writer may not have flushed it.
         self._delta.advance_to(version)
         self._end = _End(version, Offset(end_offset))
         return batches
@@ -218,7 +220,7 @@ class DeltaMetadataLog:
     def batches_from(self, offset: Offset) -> Iterator[MetadataBatch]:
         """Yield the batch that holds `offset` and those after it, a file at a time.
 
-        For people who look into a long log: nothing is held, and nothing follows from it.
+        Streams for debugging; caches nothing.
         """
         with self._delta.lock:
             self._refresh()
@@ -233,9 +235,9 @@ class DeltaMetadataLog:
 
     @on_root
     def offset_at(self, time_ms: int) -> Offset:
-        """Return where the log ended at a moment: the base of the first batch of a later time.
+        """Return where the log ended at a time: the base offset of the first later batch.
 
-        Files are read for it: a merged one holds many batches, and their times may go back.
+        This reads the files: a merged file holds many batches, and their times may go back.
         """
         with self._delta.lock:
             end_offset, files = self._refresh().offset, self._delta.active_files()
@@ -293,7 +295,7 @@ class DeltaMetadataLog:
                     counters={LOG_END_OFFSET: end_offset, "leader-epoch": EPOCH},
                 )
             except CommitConflictError:
-                raise  # nothing was written: what others have is a short tail of what was read
+                raise  # nothing was written, and a short tail has what others committed
             except BaseException:
                 self._end = None
                 raise
@@ -303,8 +305,8 @@ class DeltaMetadataLog:
 
     @on_root
     def maintain(self) -> None:
-        """Make a checkpoint if one is due; merge small files when there are many. The first time,
-        what killed processes have left unfinished is removed.
+        """Write a checkpoint if one is due; merge small files when there are many. The first merge
+        also removes what killed processes left unfinished.
 
         Raises:
             KafkaOnSparkError: A merge failed, which costs time only.
@@ -320,9 +322,9 @@ class DeltaMetadataLog:
         self._merge()
 
     def _merge(self) -> None:
-        """Write small files that lie side by side as one, rows and order unchanged.
+        """Write adjacent small files as one, rows and order unchanged.
 
-        Files are read and written beside appends; the commit is one like any other.
+        Appends may go on while files are read and written; the commit is one like any other.
         """
         with self._delta.lock:
             self._refresh()
@@ -357,7 +359,7 @@ class DeltaMetadataLog:
 
     @on_root
     def check_writable(self) -> None:
-        """Check that this process may append, as far as a look tells; a store is not asked."""
+        """Check that this process may write to a local log's folder; a store is not asked."""
         refusal = self._files.write_refusal(f"{self.uri}/_delta_log")
         if refusal is not None:
             raise RootAccessDeniedError(
@@ -369,8 +371,8 @@ class DeltaMetadataLog:
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         """Return the newest readable snapshot as a batch that ends at its end offset.
 
-        `to_offset`: the newest of those that end there or before. One above the log's end is
-        another log's, or of what a log that was set back has lost.
+        `to_offset`: the newest that ends there or before. A snapshot above the log's end is another
+        log's, or holds what a log that was set back has lost.
         """
         with self._delta.lock:
             end = self._end or self._refresh()

@@ -1,6 +1,6 @@
-"""Small files of the metadata log become one: which, and how it is written.
+"""Decides which small files of the metadata log to merge, and writes the merged file.
 
-The log is kept whole, it *is* the history; but each file makes every commit slower.
+The log stays complete, since it *is* the history; but each file makes every commit slower.
 """
 
 from collections.abc import Sequence
@@ -15,19 +15,19 @@ from kafka_on_spark.storage.metadata.metadata_placement import LogFile, add_acti
 from kafka_on_spark.storage.roots.roots import RootFiles, flush, is_local
 
 MERGED_FILES_MIN: Final = 32
-"""Files of a size that are merged at once. Each active file costs every commit about 0.02 ms, and a
-merge is a commit more."""
+"""Files of one size class to merge at once, at least. Each active file costs every commit about
+0.02 ms, and a merge costs one commit."""
 
 MERGED_BELOW_RECORDS: Final = (32, 1024)
-"""Sizes by which files are merged: first those of single decisions, then what became of these.
-Larger ones stay: to merge them would read more than commits gain."""
+"""Size classes of files to merge: first those of single decisions, then the results of that.
+Larger files stay: a merge of them would read more than commits gain."""
 
 
 def files_to_merge(files: Sequence[LogFile]) -> list[LogFile]:
-    """Return the files that one should take the place of, side by side and in order, or none.
+    """Return the adjacent files to merge into one, in order, or none.
 
-    Small ones first. Smaller ones between those of a size are taken along, and don't count: else
-    the newest merged file would be written anew with every few commits.
+    The smallest class comes first. Smaller files between those of a class are merged with them, and
+    don't count: otherwise the newest merged file would be written again every few commits.
     """
     least = 0
     for bound in MERGED_BELOW_RECORDS:
@@ -45,7 +45,7 @@ def files_to_merge(files: Sequence[LogFile]) -> list[LogFile]:
 
 
 def write_merged(files: RootFiles, uri: str, merged: Sequence[LogFile]) -> AddAction:
-    """Write the rows of files as one, order unchanged and flushed; return what adds it.
+    """Write the rows of files as one flushed file, order unchanged; return the action that adds it.
 
     Raises:
         CorruptLogError: One of them is missing or can't be read.

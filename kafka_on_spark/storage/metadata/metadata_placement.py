@@ -1,5 +1,5 @@
-"""Where the metadata log's rows stand: its files as the table lists them, and the actions that
-add and remove them.
+"""Tells where the metadata log's rows stand: its files, as the table or its commits list them, and
+the actions that add and remove them.
 """
 
 import re
@@ -15,7 +15,6 @@ from kafka_on_spark.stored_json import parse_json
 
 EPOCH: Final = 0  # the quorum's, while there is one voter
 LOG_END_OFFSET: Final = "log-end-offset"
-
 
 _FILE_NAME: Final = re.compile(r"[0-9]{20}-[0-9a-f]{32}\.parquet")
 
@@ -36,7 +35,7 @@ class LogFile:
     time_ms: int
 
     def __post_init__(self) -> None:
-        # A plain name: what a commit names stands in the table's own folder (FAULTS S3).
+        # A name without a path: a file of the log lies in the table's own folder.
         if not is_file_name(self.path) or self.base_offset < 0 or self.size <= 0:
             raise CorruptLogError("not a file of the metadata log", path=self.path)
 
@@ -49,7 +48,7 @@ def log_files(files: pa.Table) -> list[LogFile]:
     """Return the table's active files in the order of their rows.
 
     Raises:
-        CorruptLogError: One is none of the metadata log's.
+        CorruptLogError: One is no file of the metadata log.
     """
     names = (
         "partition.base_offset",
@@ -65,8 +64,8 @@ def log_files(files: pa.Table) -> list[LogFile]:
 
 
 def files_added_by(commits: list[list[dict[str, Any]]]) -> tuple[list[LogFile], int | None]:
-    """Return the files that commits brought new records in, in order, and where the log ends
-    after them, or None: nobody says so. A merge brings files, and no record.
+    """Return the files of new records that commits add, in order, and where the log ends after
+    them, or None if no commit says so. A merge adds a file without new records.
 
     Raises:
         KeyError, TypeError, ValueError: They are not commits of ours.
@@ -104,7 +103,7 @@ def _partition_values(base_offset: int) -> dict[str, str | None]:
 def add_action(
     path: str, size_bytes: int, count: int, base_offset: int, time_ms: int, *, data_change: bool
 ) -> AddAction:
-    """Return what adds a file that begins at `base_offset`."""
+    """Return the action that adds a file that begins at `base_offset`."""
     return AddAction(
         path=path,
         size=size_bytes,
@@ -116,7 +115,7 @@ def add_action(
 
 
 def remove_action(file: LogFile) -> RemoveAction:
-    """Return what removes a file whose rows another has by now."""
+    """Return the action that removes a file whose rows a merged file holds."""
     return RemoveAction(
         file.path, False, file.time_ms, file.size_bytes, _partition_values(file.base_offset)
     )

@@ -1,4 +1,4 @@
-"""Batches of the metadata log, read from the files that hold them."""
+"""Reads batches of the metadata log from its files, and finds gaps between them."""
 
 from collections.abc import Iterable
 
@@ -21,7 +21,7 @@ def read_batches(
     """Return the batches between two offsets; `files`: those of the table at `uri`, in order.
 
     Raises:
-        CorruptLogError: One is missing or damaged, or between two of them is a gap.
+        CorruptLogError: A file is missing or damaged, or there is a gap between two batches.
         KafkaStorageError: The root does not answer.
     """
     expected = from_offset

@@ -1,10 +1,10 @@
-"""Which cluster lies at a metadata root: ``meta.properties``, which names the metadata table.
+"""Tells which cluster is at a metadata root: its ``meta.properties`` names the metadata table.
 
-The table's folder is named after the root's directory id, which is minted with the root and never
-copied. A cluster that is deleted and made again at the same path has another table, so a process
-that still has the old one open finds that gone, and never goes on in the new one.
+The table's folder is named after the root's directory id, which is created with the root and never
+copied. A cluster that is deleted and created again at the same path has another table, so a process
+with the old table open finds it gone, and never writes to the new one.
 
-The file is written after the table: where it stands, the table was there.
+The file is written after the table: if the file is there, the table was there.
 """
 
 import os
@@ -40,7 +40,7 @@ _DIRECTORY_ID: Final = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True)
 class MetadataIdentity:
-    """What ``meta.properties`` on a metadata root says, and the metadata table of itself."""
+    """The content of ``meta.properties`` on a metadata root, and of the table's configuration."""
 
     cluster_id: str
     node_id: int
@@ -48,7 +48,7 @@ class MetadataIdentity:
 
     @property
     def configuration(self) -> dict[str, str]:
-        """What the table says of itself since version 0."""
+        """The table's configuration, since version 0."""
         return {
             "kos.cluster.id": self.cluster_id,
             "kos.node.id": str(self.node_id),
@@ -71,7 +71,7 @@ class MetadataIdentity:
 
 
 def new_identity(cluster_id: str) -> MetadataIdentity:
-    """Return the identity of a metadata root that is being made."""
+    """Return the identity of a new metadata root."""
     return MetadataIdentity(cluster_id, NODE_ID, DirectoryId(uuid4().hex))
 
 
@@ -80,7 +80,7 @@ def read_identity(metadata_root: str, options: StorageOptions) -> MetadataIdenti
 
     Raises:
         KafkaStorageError: The root does not answer.
-        InvalidRootError: The file is not one of a metadata root.
+        InvalidRootError: The file is not a metadata root's.
     """
     content = read_properties(metadata_root, options)
     if content is None:
@@ -106,7 +106,7 @@ def identity_of(metadata_root: str, options: StorageOptions) -> MetadataIdentity
 
     Raises:
         ClusterNotFoundError: There is no cluster.
-        CorruptLogError: A cluster's table is there, and the file that names it is gone or damaged.
+        CorruptLogError: There is a cluster's table, and the file that names it is gone or damaged.
         KafkaStorageError: The root does not answer.
     """
     try:
@@ -122,24 +122,24 @@ def identity_of(metadata_root: str, options: StorageOptions) -> MetadataIdentity
 
 
 def is_there(metadata_root: str) -> bool:
-    """Return whether there is a metadata root, of whatever cluster; a store is always there.
+    """Return whether there is a metadata root, of any cluster; a store always is.
 
     Raises:
         KafkaStorageError: The root does not answer.
     """
     if not is_local(metadata_root):
         return True
-    look = partial(os.path.lexists, metadata_root)
-    return within(metadata_root, look, short_call_seconds(metadata_root))
+    lexists = partial(os.path.lexists, metadata_root)
+    return within(metadata_root, lexists, short_call_seconds(metadata_root))
 
 
 def check_unnamed(metadata_root: str, options: StorageOptions) -> None:
-    """Check that a root that names no table has none that was ever written to.
+    """Check that a root that names no table has no table with a commit after its creation.
 
-    An empty one is what a creation has left that was cut off.
+    A table without one is what an interrupted creation left.
 
     Raises:
-        CorruptLogError: It has one.
+        CorruptLogError: It has such a table.
         KafkaStorageError: The root does not answer.
     """
     files = RootFiles(metadata_root, options)
@@ -157,7 +157,7 @@ def check_unnamed(metadata_root: str, options: StorageOptions) -> None:
 def put_identity(
     metadata_root: str, mine: MetadataIdentity, options: StorageOptions
 ) -> MetadataIdentity:
-    """Write ``meta.properties`` unless it is there; return what stands there.
+    """Write ``meta.properties`` unless it is there; return the identity in it.
 
     Raises:
         InvalidRootError: The root does not keep what is written to it.
@@ -174,11 +174,11 @@ def put_identity(
 
 
 def check_replaced(metadata_root: str, opened: MetadataIdentity, options: StorageOptions) -> None:
-    """Check that no other cluster was made at the root of one that this process has open.
+    """Check that no other cluster was created at the root of one that this process has open.
 
     Raises:
-        ClusterNotFoundError: One was.
-        KafkaStorageError: The root does not answer, or is away.
+        ClusterNotFoundError: Another one was.
+        KafkaStorageError: The root does not answer, or is absent.
     """
     found = read_identity(metadata_root, options)
     if found is None:

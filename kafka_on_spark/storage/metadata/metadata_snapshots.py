@@ -1,6 +1,7 @@
-"""Snapshots of the metadata log: a Parquet file of the records that rebuild the image, each named
-after the offset that it ends at and the epoch of its last record. The first record says of which
-cluster it is.
+"""Reads and writes snapshots of the metadata log: Parquet files of records that rebuild the image.
+
+A snapshot is named after its end offset and the epoch of its last record. Its first record names
+the cluster.
 """
 
 import logging
@@ -24,10 +25,9 @@ _NAME: Final = re.compile(r"([0-9]{20})-[0-9]{10}\.parquet")
 def newest_snapshot(
     files: RootFiles, metadata_root: str, cluster_id: str, to_offset: Offset
 ) -> MetadataBatch | None:
-    """Return the newest readable snapshot of a cluster that ends at `to_offset` or before, if
-    there is one.
+    """Return the newest readable snapshot of a cluster that ends at `to_offset` or before, if any.
 
-    A process that was frozen may leave one of the cluster that was at this root before.
+    A process that was frozen may leave a snapshot of an earlier cluster at this root.
     """
     for name in reversed(files.names(f"{metadata_root}/snapshots")):
         found = _NAME.fullmatch(name)

@@ -1,7 +1,7 @@
-"""What an audit reads: tables' logs as traces, segments' bytes, and what lies on the roots.
+"""Reads for audits: the steps of tables' logs, the bytes of segments, the files on the roots.
 
-Opens every file anew and keeps nothing: what a process remembers of a table counts for nothing
-here. Never writes.
+Every call reads its files again and caches nothing: what a process remembers of a table does not
+count here. Never writes.
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 
 
 class FileReplicaArchive:
-    """A ReplicaArchive on the files of roots."""
+    """A ReplicaArchive of the files on roots."""
 
     def __init__(self, options: StorageOptions) -> None:
         self._options = options
@@ -59,11 +59,11 @@ class FileReplicaArchive:
         except ReplicaLostError:
             check_directory(address.root, address.directory_id, self._options)
             raise
-        # What was missing while the disk was away is not missing.
+        # What was missing while the disk was absent is not missing.
         check_directory(address.root, address.directory_id, self._options)
 
     def configuration(self, address: ReplicaAddress) -> dict[str, str]:
-        """Return what the table at `address` must say of itself."""
+        """Return the configuration that the table at `address` must have."""
         return configuration_of(address.identity)
 
     def file_names(self, address: ReplicaAddress) -> list[str]:
@@ -74,7 +74,7 @@ class FileReplicaArchive:
         return [name for name in names if name not in ("_delta_log", OLD_COMMITS)]
 
     def segment_flaw(self, address: ReplicaAddress, file: FileEntry) -> str | None:
-        """Return what is wrong with a segment's bytes, in a sentence; None if nothing is."""
+        """Return what is wrong with a segment's bytes, in a sentence, or None."""
         if not is_segment_name(file.path):
             return f"the file {file.path} is no segment by its name, and was not read"
         path = f"{replica_folder(address)}/{file.path}"
@@ -121,7 +121,7 @@ def _content_flaw(table: pa.Table, file: FileEntry) -> str | None:
 
 
 class FileClusterArchive:
-    """A ClusterArchive on the files of a metadata root and of brokers' roots.
+    """A ClusterArchive of the files on a metadata root and on brokers' roots.
 
     Raises: as `identity_of`.
     """
@@ -177,7 +177,7 @@ class FileClusterArchive:
         return MetadataRows(base_offset=base, rows=rows)
 
     def check_root(self, root: str, directory_id: DirectoryId) -> None:
-        """Check that a broker's root is the disk that it was."""
+        """Check that a broker's root is still the same disk."""
         try:
             check_directory(root, directory_id, self._options)
         except InvalidRootError as error:

@@ -1,10 +1,10 @@
-"""Evidence that a replica is wrong: read and wrong, or missing from a listing of a folder that was
-there, on the disk that the image names.
+"""Decides what is evidence that a replica is wrong: bytes that were read and are wrong, or a name
+that a listing of an existing folder lacks, on the disk that the image names.
 
-An error is no evidence (DESIGN §8). Whoever meets one while he reads a replica asks here what lies
-there: the files are read by this module itself, and on a local root through one handle of the
-root's folder, so that what is put in its place meanwhile is not taken for it. The disk names itself
-before and after. What can't be read is a failure of the root, and nothing is concluded.
+An error is no evidence. A caller that gets one while it reads a replica inspects the files here:
+this module reads them itself, on a local root through one handle of the root's folder, so that
+another folder put in its place meanwhile is not taken for it. It checks the disk's identity before
+and after. A file that can't be read is a failure of the root, and proves nothing.
 """
 
 import os
@@ -41,14 +41,14 @@ from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_loc
 T = TypeVar("T")
 
 EVIDENCE: Final = (ReplicaLostError, CorruptLogError, InconsistentTopicIdError)
-"""The errors that say that a replica is wrong. All others say nothing about it."""
+"""The errors that claim that a replica is wrong. All others say nothing about it."""
 
 FORMAT: Final = "kos.format.version"
 _LOG: Final = "_delta_log"
 
 
 class RootInspection(Protocol):
-    """One look at one root; paths are below it."""
+    """One inspection of one root; paths are relative to it."""
 
     def read(self, path: str, bytes_max: int) -> bytes | None:
         """Return a file's bytes; None if there is no such file.
@@ -68,7 +68,7 @@ class RootInspection(Protocol):
 
 
 class _LocalInspection:
-    """A look through a handle of the root's folder."""
+    """An inspection through a handle of the root's folder."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -110,14 +110,14 @@ class _LocalInspection:
 
 
 class _StoreInspection:
-    """A look at a store; a folder is there if a listing names anything in it."""
+    """An inspection of a store; a folder exists if a listing names anything in it."""
 
     def __init__(self, root: str, options: StorageOptions) -> None:
         self._root = root
         self._files = RootFiles(root, options)
 
     def close(self) -> None:
-        """Close nothing: a store is asked anew each time."""
+        """Close nothing: an inspection of a store has no handle."""
 
     def read(self, path: str, bytes_max: int) -> bytes | None:
         return self._files.read(f"{self._root}/{path}", bytes_max)
@@ -158,16 +158,16 @@ def inspect_root(
 def table_flaw(
     inspection: RootInspection, folder: str, *, seen_version: int, configuration: Mapping[str, str]
 ) -> ProtocolError | None:
-    """Return what is wrong with the log of the table in `folder`; None if nothing is.
+    """Return what is wrong with the log of the table in `folder`, or None.
 
-    `seen_version`: the newest that this process has seen of it. `configuration`: what the table
-    must say of itself.
+    `seen_version`: the newest version that this process has seen. `configuration`: the one that the
+    table must have.
 
     Raises:
-        KafkaStorageError: A file went while it was looked at.
+        KafkaStorageError: A file disappeared during the inspection.
     """
     if any(inspection.names(place) is None for place in (folder.split("/", 1)[0], folder)):
-        return _lost(inspection, folder)  # also where a link stands in its place: that is no folder
+        return _lost(inspection, folder)  # also if a link stands in its place
     log, old = inspection.names(f"{folder}/{_LOG}"), inspection.names(f"{folder}/{OLD_COMMITS}")
     names = (log or frozenset()) | (old or frozenset())
     commits = {each for each in map(commit_version, names) if each is not None}
@@ -180,7 +180,7 @@ def table_flaw(
     base = _newest_checkpoint(inspection, folder, checkpoints)
     files = [f"{base:020d}{CHECKPOINT}"] if base >= 0 else []
     files += [f"{version:020d}.json" for version in range(base + 1, newest + 1)]
-    # A checkpoint without its commit: its maker had seen commits that the disk lost since.
+    # A checkpoint without its commit: its writer had seen commits that the disk has lost since.
     missing = [name for name in (f"{max(base, 0):020d}.json", *files) if name not in names]
     if missing:
         return CorruptLogError(f"the commit {folder}/{_LOG}/{missing[0]} is missing")
@@ -203,8 +203,8 @@ def _has_headers(step: TableCommit | TableCheckpoint) -> bool:
 
 
 def _newest_checkpoint(inspection: RootInspection, folder: str, checkpoints: set[int]) -> int:
-    """Return the version of the newest that is not empty, or -1: a power cut keeps the name of one
-    and not its bytes."""
+    """Return the version of the newest checkpoint that is not empty, or -1: a power cut may keep a
+    name and lose its bytes."""
     for version in sorted(checkpoints, reverse=True):
         if inspection.size(f"{folder}/{_LOG}/{version:020d}{CHECKPOINT}") != 0:
             return version
@@ -223,7 +223,7 @@ def _step(content: bytes, path: str) -> TableStep:
 
 
 def _lost(inspection: RootInspection, folder: str) -> ReplicaLostError:
-    """Return that there is no table; the folders above it are there, as far as they can be."""
+    """Return that there is no table, and which part of its path is the first that is missing."""
     place = ""
     for part in f"{folder}/{_LOG}".split("/"):
         names = inspection.names(place)
@@ -235,7 +235,7 @@ def _lost(inspection: RootInspection, folder: str) -> ReplicaLostError:
 
 
 def _read(inspection: RootInspection, folder: str, name: str, log: frozenset[str] | None) -> bytes:
-    """Return the bytes of a file of the log that was listed; it may have become old since."""
+    """Return the bytes of a listed file of the log, which may have become old since."""
     places = [OLD_COMMITS, _LOG] if log is None or name not in log else [_LOG, OLD_COMMITS]
     for place in places:
         bytes_max = CHECKPOINT_BYTES_MAX if name.endswith(CHECKPOINT) else COMMIT_BYTES_MAX
@@ -248,11 +248,11 @@ def _read(inspection: RootInspection, folder: str, name: str, log: frozenset[str
 def identity_flaw(
     found: Mapping[str, str], expected: Mapping[str, str], table: str
 ) -> ProtocolError | None:
-    """Return that a table is another's, by what it says of itself; None if it is the right one."""
+    """Return that a table is another replica's, by its configuration, or None."""
     for name, value in expected.items():
-        # A format that this version can't read is no flaw: another version may.
+        # A format that this version can't read is no flaw: another version may read it.
         if name != FORMAT and found.get(name) != value:
-            # In its place stands another topic's table, or another replica's of this one.
+            # The table is another topic's, or another replica's of this topic.
             kind = InconsistentTopicIdError if name == "kos.topic.id" else ReplicaLostError
             return kind(
                 f"the table {table} is another replica's",
@@ -270,12 +270,12 @@ def file_flaw(
     size_bytes: int,
     flaw_of: Callable[[bytes], str | None],
 ) -> CorruptLogError | None:
-    """Return what is wrong with a file of a replica that must have `size_bytes`; None: nothing.
+    """Return what is wrong with a replica's file that must have `size_bytes`, or None.
 
     `flaw_of` says what is wrong with its bytes.
 
     Raises:
-        KafkaStorageError: The file went while it was looked at.
+        KafkaStorageError: The file disappeared during the inspection.
     """
     path = f"{folder}/{name}"
     size = inspection.size(path)

@@ -1,6 +1,7 @@
-"""Committed records of one partition as Arrow batches, in the row shape of Spark's Kafka source.
+"""Reads committed records of one partition as Arrow batches, with the columns of Spark's Kafka
+source.
 
-Whole segments at a time; which replica serves them is decided in service/read/reading.py.
+It reads whole segments; service/read/reading.py decides which replica serves them.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,7 +33,7 @@ ROW_SCHEMA: Final = pa.schema(
         ("timestampType", pa.int32()),
     ]
 )
-"""Rows of Spark's Kafka source (GROUND §4.1)."""
+"""Rows of Spark's Kafka source."""
 
 ROW_SCHEMA_WITH_HEADERS: Final = ROW_SCHEMA.append(pa.field("headers", HEADERS))
 
@@ -50,10 +51,10 @@ def read_rows(
     has_headers: bool = True,
     note: NoteFailure = lambda address, segment, error: None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of `order`'s range in offset order; `note` is told of who can't serve.
+    """Yield the records of `order`'s range in offset order; call `note` for a replica that fails.
 
     Raises:
-        KafkaStorageError: No replica can serve the rest of the range; says why, each.
+        KafkaStorageError: No replica can serve the rest of the range; it gives each one's reason.
     """
 
     def rows_of(piece: Piece, position: Offset) -> Iterable[pa.RecordBatch]:

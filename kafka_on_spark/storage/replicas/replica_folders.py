@@ -1,4 +1,4 @@
-"""Folders of replicas on brokers' roots: what is there, and the end of one."""
+"""Lists the folders of replicas on brokers' roots, and removes them."""
 
 import os
 import re
@@ -48,14 +48,14 @@ def tables_on(
 def remove_table(
     root: str, directory_id: DirectoryId, table: FoundTable, options: StorageOptions
 ) -> None:
-    """Remove a replica's folder, and its topic's if that is empty then.
+    """Remove a replica's folder, and its topic's folder if that is empty then.
 
-    What a crash leaves of it is still named like a replica, and found again. The topic's folder is
-    made anew by who makes a replica in it.
+    A crash leaves a folder that is still named like a replica, and found again. A process that
+    creates a replica creates the topic's folder, too.
 
     Raises:
-        KafkaStorageError: The root is another disk or none, or does not answer; or the path is not
-            what the table's ids say.
+        KafkaStorageError: The root is another disk or none, or does not answer; or the path does
+            not match the table's ids.
     """
     within(root, lambda: _remove_table(root, directory_id, table, options))
 
@@ -70,7 +70,7 @@ def _remove_table(
         and topic_folder.endswith(f"-{table.topic_id}")
         and name == f"{table.partition}-{table.replica_uuid}"
     )
-    # A link could lead out of the root (FAULTS S2).
+    # A link could lead out of the root.
     is_link = within(
         root, lambda: os.path.islink(f"{root}/{topic_folder}"), short_call_seconds(root)
     )
@@ -78,5 +78,5 @@ def _remove_table(
         raise KafkaStorageError(f"{table.path} is not where a replica's folder would be")
     RootFiles(root, options).delete(table.path)
     if is_local(root):
-        with suppress(OSError):  # it has others
+        with suppress(OSError):  # it has other replicas
             within(root, lambda: os.rmdir(f"{root}/{topic_folder}"), short_call_seconds(root))

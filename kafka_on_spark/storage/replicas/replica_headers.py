@@ -1,7 +1,7 @@
-"""The header of a segment as a replica's table has it: partition columns of an `add`, and back.
+"""Encodes a segment's header as the partition columns of an `add` action, and decodes it.
 
-What a table says is a claim: what is incomplete, or of a kind that this version does not write,
-is refused here; whether the rest is true, its chain shows (log/chain.py).
+A table's content is a claim: this module refuses a header that is incomplete, or of a kind that
+this version does not write; the chain (log/chain.py) shows whether the rest is true.
 """
 
 import json
@@ -88,7 +88,7 @@ def add_actions(batch: Batch) -> Iterable[AddAction]:
 
 
 def remove_actions(batch: Batch) -> Iterable[RemoveAction]:
-    """Yield the actions that take a batch's segments out of a table."""
+    """Yield the actions that remove a batch's segments from a table."""
     for segment, header in _with_headers(batch):
         yield RemoveAction(segment.path, True, batch.appended_at_ms, segment.size_bytes, header)
 
@@ -105,7 +105,7 @@ def _stats(segment: Segment) -> str:
 
 
 def iso(time_us: int) -> str:
-    """Return µs since 1970 UTC as Delta's stats have it."""
+    """Return µs since 1970 UTC as Delta's statistics have it."""
     seconds, micros = divmod(time_us, 1_000_000)
     moment = datetime.fromtimestamp(seconds, UTC)
     return f"{moment.year:04}-{moment:%m-%dT%H:%M:%S}.{micros:06d}Z"
@@ -124,7 +124,7 @@ _FILE_COLUMNS: Final = (
 
 
 class Row(NamedTuple):
-    """One file of a table: what its `add` says of it, and its header."""
+    """One file of a table: its `add` action and its header."""
 
     path: str
     size_bytes: int
@@ -149,7 +149,7 @@ class Row(NamedTuple):
 
 
 _OF_BATCH: Final = slice(Row._fields.index("modification_time"), None)
-"""What all files of a batch have in common."""
+"""The fields that all files of a batch share."""
 
 
 def rows_of(files: pa.Table) -> list[Row]:
@@ -181,7 +181,7 @@ def _column_values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def batches_of(rows: Sequence[Row]) -> Iterable[Batch]:
-    """Yield the batches that a table's files make, in offset order.
+    """Yield the batches of a table's files, in offset order.
 
     Raises:
         CorruptLogError: A header is incomplete, or a batch's files disagree.
@@ -217,7 +217,7 @@ def _batch(rows: Sequence[Row]) -> Batch:
 
 
 def _check_header(row: Row) -> None:
-    """Check that a header is one of this version's, of a plain segment."""
+    """Check that a header is of a kind that this version writes."""
     if row.end_offset != row.base_offset + row.num_records:
         raise CorruptLogError(
             "a segment does not end where its header says",

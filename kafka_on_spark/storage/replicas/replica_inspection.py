@@ -1,6 +1,7 @@
-"""What replicas hold, for people who look into them: states, records, offsets by time.
+"""Inspects replicas for people: states, records, offsets by time.
 
-Opens tables anew and changes nothing. A replica that can't be read is an answer, not an end.
+Each call opens tables again and changes nothing. A replica that can't be read is an answer, not an
+exception.
 """
 
 from collections import deque
@@ -28,7 +29,7 @@ from kafka_on_spark.storage.replicas.segments import read_segment, segment_piece
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 THREADS: Final = 8
-"""Tables are opened by as many threads: they wait for disks and stores most of the time."""
+"""Threads that open tables: they wait for disks and stores most of the time."""
 
 
 def load_replica(address: ReplicaAddress, options: StorageOptions) -> Found:
@@ -43,13 +44,13 @@ def load_replicas(
     addresses: Sequence[ReplicaAddress], options: StorageOptions
 ) -> Iterator[tuple[ReplicaAddress, Found]]:
     """Yield what each replica holds, in order, as they are read."""
-    with DaemonThreads(THREADS, "look") as threads:
+    with DaemonThreads(THREADS, "inspection") as threads:
         found = threads.map(partial(load_replica, options=options), addresses)
         yield from zip(addresses, found, strict=True)
 
 
 def batch_flaw(address: ReplicaAddress, batch: Batch, options: StorageOptions) -> str | None:
-    """Return what is wrong with a batch's files, by size and digest; None if nothing is.
+    """Return what is wrong with a batch's files, by size and digest, or None.
 
     Raises:
         KafkaStorageError: The root does not answer.
@@ -99,12 +100,12 @@ def _timestamps_of(table: pa.Table) -> list[int]:
 def find_offset(
     image: MetadataImage, key: PartitionKey, timestamp_us: int | None, options: StorageOptions
 ) -> FoundOffset | None:
-    """Return the first committed record that is not older than `timestamp_us`; None: there is none.
+    """Return the first committed record that is not older than `timestamp_us`, or None.
 
-    Without a time: the first of those with the largest timestamp.
+    Without a time: the first of the records with the largest timestamp.
 
     Raises:
-        KafkaStorageError: No replica that has all committed records can be read; says why, each.
+        KafkaStorageError: No replica with all committed records can be read; it gives each reason.
     """
     partition = image.partition(key)
     assert partition is not None, "of this image"

@@ -1,8 +1,9 @@
-"""A replica's log as a Delta table: one operation, one commit.
+"""Adapts a Delta table to the ReplicaLog port: one commit for each operation.
 
-Its partition columns are the batch header, its files the segments, its `txn` counters what
-Kafka keeps in checkpoint files: log start, log end, the fence and left-over producer state. So
-a commit is atomic over data and counters, and a plain Delta reader sees an ordinary table.
+The table's partition columns are the batch header, its files are the segments, and its `txn`
+counters are what Kafka keeps in checkpoint files: log start, log end, the fence and left-over
+producer state. So a commit is atomic over data and counters, and any Delta reader sees an ordinary
+table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,13 +53,13 @@ FORMAT_VERSION: Final = "2"
 LOG_START_OFFSET: Final = "log-start-offset"
 LOG_END_OFFSET: Final = "log-end-offset"
 LEADER_EPOCH: Final = "leader-epoch"
-CHAIN_HIGH: Final = "chain-high"  # the digest before the first segment that is kept, in
-CHAIN_LOW: Final = "chain-low"  # two halves; absent from a new table: that of the beginning
-PRODUCER_COUNT: Final = "producer-count"  # left-over producers: 0 saves looking for them
+CHAIN_HIGH: Final = "chain-high"  # the digest before the first remaining segment, in two
+CHAIN_LOW: Final = "chain-low"  # halves; a new table has none: its chain begins at the start
+PRODUCER_COUNT: Final = "producer-count"  # left-over producers: 0 saves a search for them
 
 
 class _Checked(NamedTuple):
-    """A table as it was read and checked last."""
+    """A table as it was last read and checked."""
 
     rows: Sequence[Row]
     chain_before: ChainDigest
@@ -117,8 +118,8 @@ class DeltaReplicaLog:
             made.load()
         except CommitOutcomeUnknownError as error:
             raise KafkaStorageError(f"can't make a table on {address.root}") from error
-        # delta-rs makes missing folders: if the disk went meanwhile, the table is beneath its
-        # mount, and would look sound until the disk is back.
+        # delta-rs creates missing folders: if the disk went away meanwhile, the table is below its
+        # mount point, and would look sound until the disk is back.
         check_directory(address.root, address.directory_id, options)
         return made
 
@@ -129,7 +130,7 @@ class DeltaReplicaLog:
     def _loaded(self) -> ReplicaState:
         state, delta = self._state, self._delta
         if state is not None and delta.is_local and delta.is_still_at(state.version):
-            return state  # without the lock: nobody waits for a handle who does not need it
+            return state  # without the lock, which guards the handle: it is not needed here
         with (
             self._delta.lock,
             as_storage_errors(f"read the table at {self._delta.uri}", self._options),
@@ -154,7 +155,7 @@ class DeltaReplicaLog:
         return self._state
 
     def _flaw_or_failure(self, claim: KafkaOnSparkError) -> KafkaOnSparkError:
-        """Return what is wrong with the table, by a look of its own; or that nothing is known.
+        """Return what an inspection finds wrong with the table, or that nothing is proved.
 
         What delta-rs and the handle say of a table may come from an error of the system.
         """
@@ -179,13 +180,13 @@ class DeltaReplicaLog:
         return flaw
 
     def _flaw_on_second_read(self) -> KafkaOnSparkError | None:
-        """Return what is wrong with what the log's files say, whose bytes can all be read."""
+        """Return what a second read finds wrong with the log, whose files can all be read."""
         log = DeltaReplicaLog(self._address, self._options)
         try:
             version = log._delta.refresh()
             log._delta.active_files()
         except EVIDENCE:
-            return None  # it is delta-rs that can't read it, and it does not say why
+            return None  # only delta-rs can't read it, and does not say why
         try:
             log._check_identity()
             log._read_state(version)
@@ -231,9 +232,9 @@ class DeltaReplicaLog:
         return state
 
     def _unchanged(self, rows: Sequence[Row], before: ChainDigest) -> tuple[int, tuple[Batch, ...]]:
-        """Return how many of the first rows are those of the last look, and their batches.
+        """Return how many of the first rows are those of the last read, and their batches.
 
-        What they say was checked then. A log that grew costs what it grew by.
+        Those were checked then, so a log that has grown costs only its new rows.
         """
         known = self._checked
         if known is None or known.chain_before != before:
@@ -283,7 +284,7 @@ class DeltaReplicaLog:
             return after
 
     def maintain(self) -> None:
-        """Make a checkpoint if one is due."""
+        """Write a checkpoint if one is due."""
 
         def maintain() -> None:
             with self._delta.lock:
@@ -297,7 +298,7 @@ def _epoch(counter: int | None) -> LeaderEpoch | None:
 
 
 def configuration_of(identity: ReplicaIdentity) -> dict[str, str]:
-    """Return what a replica's table says of itself since version 0."""
+    """Return the configuration of a replica's table, since version 0."""
     return {
         "kos.topic.id": identity.topic_id,
         "kos.partition": str(identity.partition),
@@ -309,11 +310,11 @@ def configuration_of(identity: ReplicaIdentity) -> dict[str, str]:
 
 
 def _counters(after: ReplicaState, change: LogChange) -> dict[str, int]:
-    """Return the counters that the commit carries: those of the log as a whole, so that who opens
-    the table finds them in its newest commit, and those of the producers that moved.
+    """Return the counters that the commit carries: those of the whole log, so that a process that
+    opens the table finds them in its newest commit, and those of the producers that advanced.
 
-    Delta does not keep a counter from going back; a truncation is meant to lower the log end,
-    and the others were compared before (GROUND §1.2 no. 5).
+    Delta lets a counter go back: a truncation lowers the log end on purpose, and the decision has
+    compared the others.
     """
     high, low = chain.halves(after.chain_before)
     counters: dict[str, int] = {

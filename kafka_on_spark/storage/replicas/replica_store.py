@@ -1,4 +1,4 @@
-"""The replicas that this process works with, each by a log that stays open."""
+"""Caches the logs of the replicas that this process works with, so that their tables stay open."""
 
 from collections import OrderedDict
 from threading import Lock
@@ -14,7 +14,7 @@ HANDLES_MAX: Final = 4096
 
 
 class DeltaReplicaStore:
-    """A ReplicaStore that keeps the handles it has opened, the least used leaving first."""
+    """A ReplicaStore that caches the logs it has opened; the least recently used leaves first."""
 
     def __init__(self, options: StorageOptions) -> None:
         self._options = options
@@ -31,7 +31,7 @@ class DeltaReplicaStore:
     def open_uncached(self, address: ReplicaAddress) -> DeltaReplicaLog:
         """Return the log at `address`, opened without what this process knows of it.
 
-        It takes no other's place: a sweep over many leaves those open that are worked with.
+        It evicts no other log: a sweep over many replicas leaves those in use open.
         """
         log = DeltaReplicaLog(address, self._options, is_checked=True)
         with self._lock:

@@ -1,8 +1,8 @@
-"""Segments: records as Parquet files, written once and never changed.
+"""Reads, writes and copies segments: records as Parquet files, written once and never changed.
 
-A segment is written under a name that nobody else uses; it is part of a log from the moment a
-commit names it, and not before. Its name carries the digest of its bytes, so a copy is checked,
-and two replicas are compared, without opening a table.
+A segment is written under a unique name; it is part of a log from the moment a commit names it.
+Its name carries the digest of its bytes, so a copy is checked, and two replicas are compared,
+without opening a table.
 """
 
 import logging
@@ -56,7 +56,7 @@ RECORD_SCHEMA: Final = pa.schema(
 SEGMENT_SCHEMA: Final = pa.schema([pa.field("offset_delta", pa.int32()), *RECORD_SCHEMA])
 """What a segment file holds."""
 
-# Part of the format: 2.97 × one plain Parquet copy for three replicas (DESIGN §3).
+# Part of the format: three replicas take 2.97 × the bytes of one plain Parquet copy.
 _ENCODINGS: Final = {
     "offset_delta": "DELTA_BINARY_PACKED",
     "timestamp": "DELTA_BINARY_PACKED",
@@ -84,7 +84,7 @@ def encode_segment(records: pa.Table) -> pa.Buffer:
         use_dictionary=False,
         column_encoding=_ENCODINGS,
         write_page_checksum=True,
-        # Nobody skips pages by a value's bytes, and comparing them takes a seventh of the time.
+        # No reader skips pages by a value's bytes, and comparing them takes a seventh of the time.
         write_statistics=["offset_delta", "timestamp", "key"],
         store_schema=False,
     )
@@ -113,12 +113,12 @@ def digest_of(content: Any) -> str:
 def segment_pieces(
     address: ReplicaAddress, segment: Segment, options: StorageOptions
 ) -> Iterator[Any]:
-    """Yield the pieces of a replica's segment, if together they are what its name says.
+    """Yield the pieces of a replica's segment, and check their size and digest after the last.
 
     Raises:
-        CorruptLogError: It is missing or, after the last piece, has another size or digest.
-        KafkaStorageError: The root is another disk or none, or does not answer. Of the two that a
-            copy goes between it is the one of its `broker_id`.
+        CorruptLogError: The segment is missing, or has another size or digest.
+        KafkaStorageError: The root is another disk or none, or does not answer. Its `broker_id`
+            tells which of a copy's two roots failed.
     """
     try:
         yield from _pieces_of(address, segment, options)
@@ -139,7 +139,7 @@ def _pieces_of(address: ReplicaAddress, segment: Segment, options: StorageOption
 
 
 class _NotTheSegmentError(Exception):
-    """What was read is not what the segment's name says, or was no whole file."""
+    """The bytes that were read have another size or digest than the segment's name says."""
 
 
 def _checked(segment: Segment, pieces: Iterable[Any]) -> Iterator[Any]:
@@ -156,9 +156,9 @@ def _checked(segment: Segment, pieces: Iterable[Any]) -> Iterator[Any]:
 def _segment_error(
     address: ReplicaAddress, segment: Segment, options: StorageOptions
 ) -> KafkaOnSparkError:
-    """Return what is wrong with a segment by a look of its own, or that nothing is known.
+    """Return what an inspection finds wrong with a segment, or that nothing is proved.
 
-    A file that is not to be found, or is cut short, may be on a disk that went away just now.
+    A file that is missing or cut short may be on a disk that went away just now.
 
     Raises:
         KafkaStorageError: The root is another disk or none, or does not answer.
@@ -198,10 +198,10 @@ def read_segment(
     options: StorageOptions,
     columns: Sequence[str] | None = None,
 ) -> pa.Table:
-    """Return a segment's records with `offset_delta`; the file is what its name says.
+    """Return a segment's records with `offset_delta`, after a check of the file's digest.
 
-    The digest covers every byte that is read, also headers of pages and the footer, which page
-    checksums do not, and takes a fifth of their time.
+    The digest covers every byte that is read, also page headers and the footer, which page
+    checksums do not cover, and takes a fifth of their time.
 
     Raises:
         CorruptLogError: The file is missing or damaged.
@@ -225,7 +225,7 @@ def read_segment(
 def put_segment(
     addresses: Iterable[ReplicaAddress], segment: Segment, content: Any, options: StorageOptions
 ) -> dict[int, KafkaOnSparkError | None]:
-    """Write a new segment to several replicas at once, flushed; return what failed, by broker."""
+    """Write a new segment to several replicas at once, flushed; return each broker's failure."""
     puts = {
         address.broker_id: _begun(partial(_put, address, segment.path, content, options), address)
         for address in addresses
@@ -236,7 +236,7 @@ def put_segment(
 def _begun(
     put: Callable[[], None], address: ReplicaAddress
 ) -> Callable[[], KafkaOnSparkError | None]:
-    """Begin a put; return what waits for it and says what failed."""
+    """Begin a put; return a function that waits for it and returns its failure."""
     try:
         call = begin(address.root, put)
     except KafkaStorageError as error:
@@ -260,11 +260,11 @@ def _put(address: ReplicaAddress, name: str, content: Any, options: StorageOptio
 
 
 def create_folder(address: ReplicaAddress, options: StorageOptions) -> None:
-    """Make a local replica's folder, if its root is the disk that the address names.
+    """Create a local replica's folder, if its root is the disk that the address names.
 
     Raises:
-        KafkaStorageError: The root is another disk or none, where nothing is written, or it
-            does not answer.
+        KafkaStorageError: The root is another disk or none, and nothing was written; or it does
+            not answer.
     """
     if is_local(address.root):
         within(address.root, partial(_make_folder, address, options))
@@ -290,15 +290,15 @@ def _make_folder(address: ReplicaAddress, options: StorageOptions) -> None:
 
 
 def _make_missing(folder: str) -> None:
-    # Never the root: one that was removed meanwhile must not be made anew.
+    # Never the root: one that was removed meanwhile must not be created again.
     for each in (os.path.dirname(folder), folder):
         with suppress(FileExistsError):
             os.mkdir(each)
 
 
 def link_to(address: ReplicaAddress) -> str | None:
-    """Return the link that stands in the place of a local replica's folder, or of one on the way to
-    it; None if there is none. It could lead out of the root (FAULTS S2)."""
+    """Return the link in place of a local replica's folder or its topic's, or None: a link could
+    lead out of the root."""
     if not is_local(address.root):
         return None
     folder = replica_folder(address)
@@ -338,7 +338,7 @@ class FileSegmentStore:
         segments: Sequence[Segment],
         names: Sequence[str] | None = None,
     ) -> None:
-        """Have `segments` in `target`, verified by size and digest, and durable."""
+        """Copy `segments` to `target`, checked by size and digest, and durable."""
         if segments:
             within(target.root, partial(self._copy, source, target, segments, names))
 
@@ -356,7 +356,7 @@ class FileSegmentStore:
         for segment, name in zip(segments, names or [e.path for e in segments], strict=True):
             path = f"{folder}/{name}"
             if self._is_there(targets, path, segment):
-                # Whoever wrote it may not have flushed it.
+                # Its writer may not have flushed it.
                 if target.is_flushed:
                     flush([path])
                 continue
@@ -365,13 +365,13 @@ class FileSegmentStore:
         flush_folder(target)
 
     def check(self, address: ReplicaAddress, segment: Segment) -> None:
-        """Check that a replica has a segment, with the bytes that its name says."""
+        """Check that a replica has a segment, by size and digest."""
         for _ in segment_pieces(address, segment, self._options):
             pass
 
     @staticmethod
     def _is_there(targets: RootFiles, path: str, segment: Segment) -> bool:
-        """Return whether a segment lies at `path`; what is not it, is to be copied again.
+        """Return whether the segment is at `path`; any other file there is copied again.
 
         A disk that lost its power may keep a file of the right size with other bytes. A store has
         an object as it was put, or not at all.

@@ -1,9 +1,9 @@
-"""A view's files as a Delta table of one version, whose files lie in the replicas' folders.
+"""Writes a view as a Delta table of one version, whose files lie in the replicas' folders.
 
 Delta's protocol lets a log name files by absolute URL, as shallow clones do. So a topic is one
-table, whatever its number of partitions, and pruning of columns, partitions and files is Delta's
-own. Delta-rs can't write such a log; this one is no replica's, and its one commit is one file
-that nobody else writes, so the rule that only delta-rs commits to our tables is not touched.
+table, whatever its number of partitions, and Delta itself prunes columns, partitions and files.
+delta-rs can't write such a log. This table is no replica, and its one commit is a file that no
+other process writes, so the rule that only delta-rs commits to our tables still holds.
 """
 
 import json
@@ -56,16 +56,14 @@ _FILE_COLUMNS: Final[Mapping[str, Any]] = {
     "value": "binary",
     "headers": _HEADERS,
 }
-# Hadoop knows S3 by another name.
+# Hadoop has another name for S3.
 _HADOOP_SCHEMES: Final = {"s3": "s3a"}
 
 
 def write_view_table(
     folder: str, files: Iterable[ViewFile], options: StorageOptions, *, now_ms: int
 ) -> str:
-    """Write the Delta log of a view into a new folder (normalized), which then is its table.
-
-    Returns the URL of its one commit.
+    """Write the Delta log of a view into a new folder (normalized); return the URL of its commit.
 
     Raises:
         KafkaStorageError: It can't be written.
@@ -87,8 +85,8 @@ def write_view_table(
 
 
 def _make_folders(folder: str, log: str) -> None:
-    # Never the metadata root: one that was removed must not be made anew. A local session's
-    # folder is a temporary one and there already; the log is this view's alone.
+    # Never the metadata root: one that was removed must not be created again. A local session's
+    # temporary folder is there already; no other process uses this view's log.
     for each in (os.path.dirname(folder), folder):
         with suppress(FileExistsError):
             os.mkdir(each)
@@ -113,11 +111,11 @@ def _metadata(now_ms: int) -> dict[str, Any]:
 
 def _add(file: ViewFile) -> dict[str, Any]:
     segment = file.segment
-    # Of each column that a view's own conditions name: Delta keeps a file, whatever else its
-    # statistics say, if one is missing that a condition asks for.
+    # For each column in a view's own conditions: Delta does not prune a file that lacks the
+    # statistics of a column in the condition.
     stats: dict[str, Any] = {"numRecords": segment.record_count, "nullCount": {"offset_delta": 0}}
     if not file.has_append_time:
-        # Otherwise the log's are not those of the file's column.
+        # With append time, the log's timestamps are not those of the file's column.
         stats["minValues"] = {"timestamp": iso(segment.timestamp_min_us)}
         stats["maxValues"] = {"timestamp": iso(segment.timestamp_max_us)}
         stats["nullCount"]["timestamp"] = 0
@@ -146,7 +144,7 @@ def url_of(file: ViewFile) -> str:
 
 
 def hadoop_url(url: str) -> str:
-    """Return a normalized URL as Hadoop's file systems want it, encoded."""
+    """Return a normalized URL as Hadoop's file systems take it, encoded."""
     if is_local(url):
         return f"file://{quote(url)}"
     parts = urlsplit(url)
@@ -154,7 +152,7 @@ def hadoop_url(url: str) -> str:
 
 
 def size_finder(options: StorageOptions) -> FindSize:
-    """Return what finds the sizes of replicas' files; a replica's folder is listed once."""
+    """Return a function that finds the sizes of replicas' files; it lists each folder once."""
 
     @cache
     def sizes(root: str, folder: str) -> Mapping[str, int]:
@@ -177,7 +175,7 @@ def sizes_in(root: str, folder: str, options: StorageOptions) -> dict[str, int]:
     Raises:
         KafkaStorageError: The root does not answer.
     """
-    # A store's client raises errors of its own, which are no OSErrors.
+    # A store's client raises its own errors, which are no OSErrors.
     kinds = OSError if is_local(folder) else Exception
     try:
         if is_local(folder):

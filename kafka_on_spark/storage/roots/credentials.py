@@ -1,7 +1,7 @@
-"""Credentials by name: what ``profile:NAME`` and ``env:PREFIX`` stand for, where they are used.
+"""Looks up credentials by name, ``profile:NAME`` or ``env:PREFIX``, in the process that uses them.
 
-A name can be shown, kept and sent to executors; what it stands for is looked up by each process
-for itself, from its own environment and files, and stays in its memory.
+A name can be shown, stored and sent to executors; each process looks up its credentials in its own
+environment and files, and they stay in its memory.
 """
 
 import os
@@ -14,7 +14,7 @@ from typing import Any, Final
 from kafka_on_spark.errors import InvalidRequestError, KafkaStorageError
 
 NAMES_VARIABLE: Final = "KAFKA_ON_SPARK_STORAGE"
-"""The environment's names, for what a call says nothing of: ``s3://bucket=profile:NAME …``."""
+"""The variable that names credentials for URLs without any: ``s3://bucket=profile:NAME …``."""
 
 OPTION: Final = "credentials"
 """The storage option that names credentials."""
@@ -24,14 +24,14 @@ _KEY_NAMES: Final = ("aws_access_key_id", "access_key_id")
 _TOKEN_NAMES: Final = ("aws_session_token", "session_token", "aws_token", "token")
 _PROFILE_NAMES: Final = ("aws_profile", "profile")
 _FRESH_SECONDS: Final = 60
-"""How long a profile's keys are used before its files are looked at again: keys are rotated."""
+"""How long a profile's keys are used before its files are read again: keys are rotated."""
 
 
 def check_name(name: object, what: str) -> None:
-    """Check that `name` names credentials, without saying it: it may be a secret itself.
+    """Check that `name` names credentials; the error does not show it, since it may be a secret.
 
     Raises:
-        InvalidRequestError: It does not.
+        InvalidRequestError: It is no such name.
     """
     if not isinstance(name, str) or _NAME.fullmatch(name) is None:
         raise InvalidRequestError(
@@ -41,10 +41,10 @@ def check_name(name: object, what: str) -> None:
 
 
 def names_in_environment() -> dict[str, str]:
-    """Return which credentials the environment names for which URL prefixes.
+    """Return the names of credentials in the environment, by URL prefix.
 
     Raises:
-        InvalidRequestError: The variable is no list of these.
+        InvalidRequestError: The variable is no list of prefixes and names.
     """
     names: dict[str, str] = {}
     for each in os.environ.get(NAMES_VARIABLE, "").split():
@@ -55,7 +55,7 @@ def names_in_environment() -> dict[str, str]:
 
 
 def credentials_name_in(options: Mapping[str, str]) -> str | None:
-    """Return the name of credentials that options (small letters) give, or None."""
+    """Return the name of credentials in options (lower case), or None."""
     if options.get(OPTION) is not None:
         return options[OPTION]
     profile = next((options[each] for each in _PROFILE_NAMES if options.get(each)), None)
@@ -63,10 +63,10 @@ def credentials_name_in(options: Mapping[str, str]) -> str | None:
 
 
 def resolve_credentials(given: Mapping[str, str], url: str) -> dict[str, str]:
-    """Return options with what the credentials that they name stand for; their own win.
+    """Return options with the credentials that they name; options given explicitly win.
 
     Raises:
-        KafkaStorageError: There are no such credentials here, or others would be mixed in.
+        KafkaStorageError: This process finds no such credentials, or others would be mixed in.
     """
     options = {name.lower(): text for name, text in given.items()}
     name = credentials_name_in(options)
@@ -83,7 +83,7 @@ def resolve_credentials(given: Mapping[str, str], url: str) -> dict[str, str]:
 
 
 def _check_unmixed(options: Mapping[str, str], url: str, name: str) -> None:
-    # delta-rs takes what is missing from the environment: the keys of one, the token of another.
+    # delta-rs takes a missing token from the environment: that would mix two sets of credentials.
     names = {each.lower() for each in options}
     if names.isdisjoint(_KEY_NAMES) or not names.isdisjoint(_TOKEN_NAMES):
         return
@@ -125,8 +125,10 @@ def _profile(profile: str, _time: int) -> dict[str, str]:
     """Return a profile's options.
 
     Raises:
-        LookupError: There are none; its text says why, and is not kept for the next who asks.
+        LookupError: There are none; its text says why. The cache does not hold errors.
     """
+    # In the function: botocore comes with the extra s3 only, and other roots need none of it. It
+    # can move up once the package requires s3fs.
     try:
         from botocore.exceptions import BotoCoreError
         from botocore.session import Session
@@ -152,7 +154,7 @@ def _options_of(keys: Any, config: Mapping[str, Any]) -> dict[str, str]:
         "aws_session_token": keys.token,
         "aws_region": config.get("region"),
         "aws_endpoint_url": endpoint,
-        # Who names such an endpoint means it.
+        # A profile with an http:// endpoint opts in to plain HTTP.
         "aws_allow_http": "true" if endpoint.startswith("http://") else None,
     }
     return {name: str(text) for name, text in found.items() if text}

@@ -1,8 +1,8 @@
-"""What Hadoop's S3 client is told of a root, in its own words, so that Spark itself can read it.
+"""Translates a root's storage options for Hadoop's S3 client, so that Spark itself can read it.
 
-Names and addresses only: a JVM looks a profile up for itself, as our own processes do, and the
-keys of `env:PREFIX` or of options, which it could not look up, are never handed to it: they would
-stand in a query's plan.
+Names and addresses only: a JVM looks a profile up for itself, as our own processes do. Keys from
+`env:PREFIX` or from options, which it can't look up, are never passed to it: a query's plan would
+show them.
 """
 
 from collections.abc import Iterable
@@ -18,16 +18,16 @@ _VIRTUAL: Final = ("aws_virtual_hosted_style_request", "virtual_hosted_style_req
 
 
 def bucket_prefix(url: str) -> str | None:
-    """Return what Hadoop's settings of a root's bucket begin with; None if it is not on S3."""
+    """Return the prefix of Hadoop's settings for a root's bucket; None if it is not on S3."""
     parts = urlsplit(url)
     return f"fs.s3a.bucket.{parts.netloc}." if parts.scheme in ("s3", "s3a") else None
 
 
 def hadoop_options(urls: Iterable[str], options: StorageOptions) -> dict[str, str]:
-    """Return the settings of the buckets of roots (normalized); none for what is no S3.
+    """Return Hadoop's settings for the buckets of roots (normalized); only S3 has any.
 
     Raises:
-        KafkaStorageError: They name credentials that are not to be found in this process.
+        KafkaStorageError: The options name credentials that this process does not find.
     """
     found: dict[str, str] = {}
     for url in urls:

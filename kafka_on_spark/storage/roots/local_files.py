@@ -1,7 +1,7 @@
-"""Local files as whole contents or in pieces: what `roots` does on a disk of this machine.
+"""Reads and writes local files, whole or in pieces, for `roots`.
 
-A file is opened without waiting, is a regular one, and has an allowed size before any of it is
-read: a pipe in its place would hang, a sparse file of a terabyte would take all memory.
+A file is opened without waiting, and is checked to be a regular one of allowed size before it is
+read: a pipe in its place would hang, a sparse file of a terabyte would exhaust the memory.
 """
 
 import os
@@ -23,13 +23,12 @@ from kafka_on_spark.storage.calls.deadlines import (
 _PIECE_BYTES: Final = 2**20
 _WRITE_BYTES: Final = 2**24
 
-# Where opening waits for a writer (a pipe) or a lease, this does not. A link could lead out of
-# the root (FAULTS S2).
+# Opening does not wait for a pipe's writer or a lease. A link could lead out of the root.
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class UnsafeFileError(KafkaStorageError):
-    """What stands in a file's place is none, or larger than any such file: none of it was read."""
+    """What stands in a file's place is no regular file, or too large: none of it was read."""
 
 
 def open_regular(path: str, folder: int | None = None) -> tuple[int, int]:
@@ -56,7 +55,7 @@ def size_of(path: str) -> int:
 
 
 def local_write_refusal(folder: str) -> str | None:
-    """Return why this process can't write to a folder, None if it can, or it is not there."""
+    """Return why this process can't write to a folder; None if it can, or there is no folder."""
     if os.access(folder, os.W_OK | os.X_OK, effective_ids=True) or not os.path.isdir(folder):
         return None
     is_read_only = bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
@@ -73,7 +72,7 @@ def sizes_in(folder: str) -> dict[str, int]:
     with os.scandir(folder) as entries:
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False):
-                with suppress(FileNotFoundError):  # it was somebody's on his way
+                with suppress(FileNotFoundError):  # a temporary file got its name meanwhile
                     found = entry.stat(follow_symlinks=False)
                     sizes[entry.name] = _size(found, entry.path)
     return sizes
@@ -86,10 +85,10 @@ def _size(found: os.stat_result, path: str) -> int:
 
 
 def check_size(size_bytes: int, bytes_max: int, path: str) -> None:
-    """Check that a file may be read.
+    """Check that a file is no larger than such a file can be.
 
     Raises:
-        UnsafeFileError: It is larger than any such file is.
+        UnsafeFileError: It is larger.
     """
     if size_bytes > bytes_max:
         raise UnsafeFileError(
@@ -98,7 +97,7 @@ def check_size(size_bytes: int, bytes_max: int, path: str) -> None:
 
 
 def read_local(path: str, bytes_max: int, folder: int | None = None) -> bytes:
-    """Return a file's bytes; of a path below the open `folder`, if that is given.
+    """Return a file's bytes; with `folder`, an open descriptor, `path` is relative to it.
 
     Raises:
         UnsafeFileError: It is no regular file, or larger than `bytes_max`.
@@ -107,7 +106,7 @@ def read_local(path: str, bytes_max: int, folder: int | None = None) -> bytes:
     try:
         check_size(size, bytes_max, path)
         extend_deadline(short_call_seconds(path) + size / READ_BYTES_A_SECOND)
-        # One byte more: a file that is being written may grow. One read gives two gigabytes.
+        # One byte more: a file being written may grow. One read returns two gigabytes at most.
         content = os.read(descriptor, size + 1)
         while len(content) != size and len(content) <= bytes_max:
             rest = os.read(descriptor, _PIECE_BYTES)
@@ -121,12 +120,12 @@ def read_local(path: str, bytes_max: int, folder: int | None = None) -> bytes:
 
 
 def local_pieces(path: str, bytes_max: int) -> Iterator[memoryview]:
-    """Yield a file's bytes in order, the next in place of the last.
+    """Yield a file's bytes in order; each piece overwrites the one before.
 
     Raises:
         UnsafeFileError: It is no regular file, or larger than `bytes_max`.
     """
-    # One piece that stays in the processor's cache: a third faster than a file as a whole.
+    # One buffer that stays in the processor's cache: a third faster than a whole file.
     descriptor, size = open_regular(path)
     with os.fdopen(descriptor, "rb", buffering=0) as file:
         check_size(size, bytes_max, path)
@@ -139,7 +138,7 @@ def local_pieces(path: str, bytes_max: int) -> Iterator[memoryview]:
 
 
 def write_temporary(path: str, pieces: Iterable[Any], *, is_flushed: bool) -> str:
-    """Write a file beside `path` that nobody knows; return its path. If that fails, it is gone."""
+    """Write a temporary file beside `path`; return its path. A failure removes it."""
     temporary = f"{os.path.dirname(path)}/_{uuid4().hex}.tmp"
     with open(temporary, "xb", buffering=0) as file:
         try:
@@ -151,7 +150,7 @@ def write_temporary(path: str, pieces: Iterable[Any], *, is_flushed: bool) -> st
             if is_flushed:
                 os.fsync(file.fileno())
         except BaseException:
-            # On a full disk its space is needed.
+            # A full disk needs its space.
             os.unlink(temporary)
             raise
     return temporary

@@ -1,7 +1,7 @@
-"""Parquet files of a root, read only if their footer allows it.
+"""Reads Parquet files, only if their footer allows it.
 
-A file of a megabyte can say that it has terabytes of zeros. So its rows and its uncompressed size
-are looked up in the footer, which is small, before any of it is decoded.
+A file of a megabyte can hold terabytes of zeros. So its rows and its uncompressed size are read
+from the footer, which is small, before any page is decoded.
 """
 
 from collections.abc import Sequence
@@ -23,14 +23,14 @@ def read_parquet(
     use_threads: bool = True,
     verifies_pages: bool = False,
 ) -> pa.Table:
-    """Return the rows of a file's bytes; `row_count`: how many they must be.
+    """Return the rows of a file's bytes; `row_count`: how many there must be.
 
     Raises:
-        CorruptLogError: It is damaged, has another number of rows, or more than can be.
+        CorruptLogError: The file is damaged, has another number of rows, or too many.
         KafkaStorageError: This process has too little memory for it.
     """
     try:
-        # Not by pq.read_table, which plans a scan: a small file takes four times as long.
+        # Not by pq.read_table, which plans a scan and takes four times as long for a small file.
         file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=verifies_pages)
         check_footer(file.metadata, path, row_count)
         return file.read(
@@ -44,9 +44,9 @@ def read_parquet(
 
 
 def check_footer(footer: pq.FileMetaData, path: str, row_count: int | None = None) -> None:
-    """Check what a file says that it has.
+    """Check how much a file's footer says that it holds.
 
-    Only by its row groups: Arrow ends the process over a damaged footer whose columns are asked.
+    Only by its row groups: Arrow ends the process if asked for the columns of a damaged footer.
 
     Raises: as `read_parquet`.
     """
@@ -62,5 +62,5 @@ def check_footer(footer: pq.FileMetaData, path: str, row_count: int | None = Non
 
 
 def uncompressed_bytes(footer: pq.FileMetaData) -> int:
-    """Return how many bytes a file has when its pages are uncompressed."""
+    """Return how many bytes a file's pages have once uncompressed."""
     return sum(footer.row_group(each).total_byte_size for each in range(footer.num_row_groups))

@@ -1,8 +1,8 @@
-"""Which cluster, broker and disk a root is: ``meta.properties``, as Kafka has it on each log dir.
+"""Tells which cluster, broker and disk a root is, by ``meta.properties``, as in Kafka's log dirs.
 
-A root without it is never taken for an empty one: an unmounted disk looks just like that.
-Registering tests that racing conditional puts on the root have exactly one winner, by the very
-code that commits.
+A root without that file never passes for an empty one: an unmounted disk looks the same. The
+registration of a root tests that racing conditional puts on it have exactly one winner, with the
+same code that commits.
 """
 
 import os
@@ -36,7 +36,7 @@ from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush,
 
 META_PROPERTIES: Final = "meta.properties"
 ROOT_MODE: Final = 0o700
-"""Of roots that are made, unless another one is given: nobody else reads or writes them."""
+"""Default mode of roots that are created: no other user reads or writes them."""
 
 RACERS: Final = 4
 RACES: Final = 3
@@ -44,7 +44,7 @@ RACES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class RootIdentity:
-    """What ``meta.properties`` on a root says."""
+    """The content of ``meta.properties`` on a root."""
 
     cluster_id: str
     broker_id: BrokerId
@@ -66,7 +66,7 @@ def read_identity(root: str, options: StorageOptions) -> RootIdentity | None:
 
     Raises:
         KafkaStorageError: The root does not answer.
-        InvalidRootError: The file is not one of ours.
+        InvalidRootError: The file is not a broker's.
     """
     return _identity_of(read_properties(root, options), root)
 
@@ -76,7 +76,7 @@ def read_properties(root: str, options: StorageOptions) -> bytes | None:
 
     Raises:
         KafkaStorageError: The root does not answer.
-        InvalidRootError: There is something else than a small file.
+        InvalidRootError: It is no small file.
     """
     path = f"{root}/{META_PROPERTIES}"
     try:
@@ -103,7 +103,7 @@ def _identity_of(content: bytes | None, root: str) -> RootIdentity | None:
 
 
 def properties_of(content: bytes) -> dict[str, str]:
-    """Return what the lines of a ``meta.properties`` say.
+    """Return the fields of a ``meta.properties``.
 
     Raises:
         ValueError: It is no text.
@@ -114,8 +114,8 @@ def properties_of(content: bytes) -> dict[str, str]:
 def check_directory(root: str, directory_id: DirectoryId, options: StorageOptions) -> None:
     """Check that `root` is the disk that the image names.
 
-    Another disk or none is an absent one, not a lost one: it may be unmounted, and is welcome
-    as it was when it comes back (DESIGN §8).
+    Another disk or none means that the disk is absent, not lost: it may be unmounted, and its
+    replicas count as they are when it is back.
 
     Raises:
         KafkaStorageError: It is another disk or none, or it does not answer.
@@ -128,7 +128,7 @@ def check_is_directory(content: bytes | None, root: str, directory_id: Directory
     """Check that the bytes of a root's ``meta.properties`` name the disk `directory_id`.
 
     Raises:
-        KafkaStorageError: They name another disk or none.
+        KafkaStorageError: It names another disk or none.
     """
     try:
         found = _identity_of(content, root)
@@ -145,9 +145,9 @@ def check_is_directory(content: bytes | None, root: str, directory_id: Directory
 def prepare_root(
     root: str, cluster_id: str, broker_id: BrokerId, options: StorageOptions
 ) -> RootIdentity:
-    """Test a root, give it an identity, and return it.
+    """Test a root, write its identity, and return that.
 
-    A root that an earlier try of this very registration has prepared is taken as it is.
+    A root that an earlier try of this registration has prepared is used as it is.
 
     Raises:
         InvalidRootError: It can't be reached or written, or its conditional puts are unsafe.
@@ -175,7 +175,7 @@ def prepare_root(
 
 
 def check_owner(found: RootIdentity, root: str, cluster_id: str, broker_id: BrokerId) -> None:
-    """Check that a root with an identity is this broker's.
+    """Check that a root's identity is this broker's.
 
     Raises:
         InconsistentClusterIdError: It belongs to another cluster.
@@ -195,7 +195,7 @@ def check_owner(found: RootIdentity, root: str, cluster_id: str, broker_id: Brok
 
 @contextmanager
 def reporting_as_invalid_root(root: str) -> Iterator[None]:
-    """Say of a look at what is to be a root why it can't be one.
+    """Turn a storage error about a future root into one that says why it can't be a root.
 
     Raises:
         InvalidRootError: It does not answer, or is a file.
@@ -216,7 +216,7 @@ def _is_file(root: str) -> bool:
 
 
 def check_reachable(root: str, options: StorageOptions) -> RootIdentity | None:
-    """Check, without writing, that `root` can be read; return whose it is, if anybody's.
+    """Check, without writing, that `root` can be read; return its identity, if it has one.
 
     Raises:
         InvalidRootError: It does not answer, or is a file.
@@ -241,10 +241,10 @@ def check_free(root: str, broker_id: BrokerId, options: StorageOptions) -> None:
 
 
 def check_mode(mode: object) -> None:
-    """Check what somebody gave as the mode of roots that are made.
+    """Check the mode that the caller gave for roots to create.
 
     Raises:
-        InvalidRequestError: It is none, or its owner could not use the root.
+        InvalidRequestError: It is no mode, or the owner could not use the root.
     """
     check_whole_number(mode, "root_mode")
     if not isinstance(mode, int) or not ROOT_MODE <= mode <= 0o777 or mode & ROOT_MODE != ROOT_MODE:
@@ -255,10 +255,10 @@ def check_mode(mode: object) -> None:
 
 
 def create_root(root: str, mode: int = ROOT_MODE) -> None:
-    """Make a root's folder, of exactly that mode, if it is a local one that is not there.
+    """Create a local root's folder with exactly this mode, unless it is there.
 
     Raises:
-        InvalidRootError: It can't be made.
+        InvalidRootError: It can't be created.
     """
     if not is_local(root):
         return
@@ -275,19 +275,19 @@ def _make_root(root: str, mode: int) -> None:
     os.makedirs(os.path.dirname(root), exist_ok=True)
     with suppress(FileExistsError):
         os.mkdir(root, mode=ROOT_MODE)
-        os.chmod(root, mode)  # whatever mask this process has
+        os.chmod(root, mode)  # whatever umask this process has
     if not os.path.isdir(root):
         raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR))
 
 
 def test_conditional_puts(root: str, options: StorageOptions) -> None:
-    """Put one file twice, then race commits for one version of a scratch table, some times.
+    """Put one file twice, then race commits for one version of a scratch table, `RACES` times.
 
-    Exactly one may win, each time. The first catches a store that ignores the condition, the
-    races one that checks it and writes in two steps.
+    Exactly one racer may win each time. The double put finds a store that ignores the condition,
+    the races find one that checks it and writes in two steps.
 
     Raises:
-        InvalidRootError: Two won or nobody did: the file system or store is not safe.
+        InvalidRootError: Two racers won or none did: the file system or store is not safe.
     """
     scratch = f"{root}/_race-{uuid4().hex}"
     schema = pa.schema([("base_offset", pa.int64())])
@@ -326,7 +326,7 @@ def test_conditional_puts(root: str, options: StorageOptions) -> None:
 def _is_second_put_refused(scratch: str, options: StorageOptions) -> bool:
     files = RootFiles(scratch, options)
     path = f"{scratch}/put-twice"
-    # A lost answer may make the first look refused: what stands there tells.
+    # A lost answer may make the first put look refused: the file's content tells.
     files.write_if_absent(path, b"first")
     return not files.write_if_absent(path, b"second") and files.read(path, 5) == b"first"
 
@@ -344,7 +344,7 @@ def _racer(version: int, schema: pa.Schema, start: Barrier) -> Callable[[DeltaLo
 
 
 def _remove(scratch: str, options: StorageOptions) -> None:
-    # What a failed test leaves behind is named after itself and is no part of any log.
+    # What a failed test leaves has a name of its own, and is no part of any log.
     files = RootFiles(scratch, options)
     try:
         files.delete(scratch)
@@ -353,7 +353,7 @@ def _remove(scratch: str, options: StorageOptions) -> None:
 
 
 def probe_root(root: str, expected: DirectoryId, options: StorageOptions) -> None:
-    """Check that a broker's root answers, is its disk, and takes writes.
+    """Check that a broker's root answers, is the expected disk, and takes writes.
 
     Raises:
         KafkaStorageError: It does not answer, takes no writes, or is another disk.
@@ -365,5 +365,5 @@ def probe_root(root: str, expected: DirectoryId, options: StorageOptions) -> Non
 def _put_and_delete(root: str, options: StorageOptions) -> None:
     files = RootFiles(root, options)
     path = f"{root}/_probe-{uuid4().hex}"
-    files.write(path, b"probe", is_flushed=False)  # a flush waits for whatever else is written
+    files.write(path, b"probe", is_flushed=False)  # a flush would wait for other writes
     files.delete(path)

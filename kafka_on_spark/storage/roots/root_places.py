@@ -1,7 +1,7 @@
-"""Where roots lie: each is a folder of its own, in none of the others.
+"""Decides whether roots lie apart: each is a folder of its own, and none lies in another.
 
 Two brokers in one folder would lose all copies with one disk, and mix their files. Apart from
-`root_identity`, which knows a root by what stands in it: an empty one says nothing.
+`root_identity`, which knows a root by its files: an empty root has none.
 """
 
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ _ALIASES: Final = {"s3a": "s3", "abfss": "abfs"}
 
 
 def check_places(metadata_root: str, roots: Mapping[BrokerId, str]) -> None:
-    """Check that a new cluster's roots (normalized) lie apart, whatever links lead to them.
+    """Check that a new cluster's roots (normalized) lie apart, links followed.
 
     Raises:
-        InvalidRootError: One is, holds or lies in another, or the metadata root.
+        InvalidRootError: One is, holds or lies in another root or the metadata root.
     """
     taken = {"the metadata root": metadata_root}
     for broker_id, root in roots.items():
@@ -32,7 +32,7 @@ def check_places(metadata_root: str, roots: Mapping[BrokerId, str]) -> None:
 
 
 def check_place(metadata_root: str, image: MetadataImage, broker_id: BrokerId, root: str) -> None:
-    """Check that a root (normalized) lies apart from the cluster's and its other brokers'.
+    """Check that a root (normalized) lies apart from the metadata root and other brokers' roots.
 
     Raises:
         InvalidRootError: It is, holds or lies in one of them.
@@ -64,7 +64,7 @@ def _check_apart(broker_id: BrokerId, root: str, taken: Mapping[str, str]) -> No
 
 
 def _place(root: str) -> tuple[str, ...]:
-    """Return the way to a root, from the top; links of this machine are followed."""
+    """Return the parts of a root's path, from the top; links on local disks are followed."""
     if is_local(root):
         return within(root, lambda: Path(root).resolve().parts, short_call_seconds(root))
     parts = urlsplit(root)

@@ -1,7 +1,7 @@
-"""Roots: URLs of folders, opened with one set of credentials, flushed where that means something.
+"""Roots: normalizes their URLs, and reads, writes, lists and flushes files on them.
 
-A user states storage options once (`options`), in delta-rs's words; `store_clients` turns them
-into what fsspec's file systems want.
+A user gives storage options once, as delta-rs names them; `store_clients` translates them for
+fsspec's file systems.
 """
 
 import os
@@ -40,14 +40,14 @@ T = TypeVar("T")
 DELETE_SECONDS: Final = 600.0
 """A replica's folder may hold a hundred thousand files."""
 
-# Letters that a store's client or a URL's reader takes for something else than themselves.
+# Characters that a store's client or a URL parser does not take literally.
 _AMBIGUOUS: Final = re.compile(r"[*?\[\]\\\s]")
 
 
 def normalize(root: object) -> str:
-    """Return a root's URL in the one form that is stored: an absolute path, or scheme://…
+    """Return a root's URL in the form that is stored: an absolute path, or scheme://…
 
-    As shells have it, ~ is the user's home, and ~name another's.
+    As in shells, ~ is the user's home, and ~name another user's.
 
     Raises:
         InvalidRootError: It is empty, has an unknown scheme, or more than a bucket and a path.
@@ -66,7 +66,7 @@ def normalize(root: object) -> str:
         _check_url(parts)
         text = f"{parts.scheme}://{parts.netloc}{parts.path}"
     if "%" in text:
-        # delta-rs writes to such a path and reads from the decoded one.
+        # delta-rs writes to this path, and reads from the decoded one.
         raise InvalidRootError(f"{text!r} can't be a root: its name must be without '%'")
     return text
 
@@ -83,7 +83,7 @@ def _from_home(text: str) -> str:
 
 
 def _check_url(parts: SplitResult) -> None:
-    # Its text may hold a password: never said.
+    # The URL may hold a password: never shown.
     has_user = "@" in parts.netloc and not parts.scheme.startswith("abfs")
     if has_user or parts.password is not None or parts.query or parts.fragment:
         raise InvalidRootError(
@@ -95,7 +95,7 @@ def _check_url(parts: SplitResult) -> None:
             f"'{parts.scheme}://{parts.netloc}{parts.path}' is not a root: give a folder, or a URL"
             " such as s3://…, gs://… or abfss://…"
         )
-    # The log would be written to the folder that `..` leads to, and segments to one of that name.
+    # The log would go to the folder that `..` leads to, and segments to a folder named `..`.
     if {"", ".", ".."} & set(parts.path.split("/")[1:]) or _AMBIGUOUS.search(parts.path):
         raise InvalidRootError(
             f"{parts.geturl()!r} can't be a root: give a path without empty names, '.', '..',"
@@ -109,7 +109,8 @@ def filesystem(url: str, options: StorageOptions) -> Any:
     Raises:
         InvalidRootError: The package that it needs is not installed.
     """
-    # Few processes need it on a disk, and who waits for a query to begin waits for its import.
+    # In the function: roots on local disks hardly need fsspec, and every process of Spark would
+    # import it when a query starts. It can move up once its import is cheap.
     import fsspec
 
     if is_local(url):
@@ -126,8 +127,8 @@ def filesystem(url: str, options: StorageOptions) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class RootFiles:
-    """The few file operations that are needed beside Delta's, on one root; all raise
-    KafkaStorageError if it does not answer.
+    """The few file operations beside Delta's, on one root; each raises KafkaStorageError if the
+    root does not answer.
 
     Attributes:
         url: The root, normalized.
@@ -139,7 +140,7 @@ class RootFiles:
 
     @contextmanager
     def _translating_errors(self, verb: str, path: str) -> Iterator[None]:
-        # A store's client raises errors of its own, which are no OSErrors.
+        # A store's client raises its own errors, which are no OSErrors.
         kinds = OSError if is_local(path) else Exception
         try:
             yield
@@ -174,7 +175,7 @@ class RootFiles:
             return read_object(filesystem(path, self.options), path, bytes_max)
 
     def pieces(self, path: str, bytes_max: int) -> Iterator[Any]:
-        """Yield a file's bytes in order, the next in place of the last; whole if not local.
+        """Yield a file's bytes in order, each piece overwriting the last; one piece on a store.
 
         Raises:
             FileNotFoundError: There is no such file.
@@ -189,16 +190,16 @@ class RootFiles:
                 yield piece
 
     def write(self, path: str, content: Any, *, is_flushed: bool = True) -> None:
-        """Write a file that nobody else writes; it is there as a whole or not at all."""
+        """Write a file that no other process writes; it is there whole or not at all."""
         self.write_all([(path, [content])], is_flushed=is_flushed)
 
     def write_all(
         self, files: Iterable[tuple[str, Iterable[Any]]], *, is_flushed: bool = True
     ) -> None:
-        """Do the same with several files, whose contents come in pieces.
+        """Write several such files, whose contents come in pieces.
 
-        Local ones are flushed when all are written: the first flush then pays for most of what
-        the others would. If one fails, none of the local ones is there.
+        Local files are flushed when all are written: the first flush then does most of the work of
+        the others. If one fails, none of the local files is there.
         """
         within(self.url, lambda: self._write_all(files, is_flushed=is_flushed))
 
@@ -213,8 +214,8 @@ class RootFiles:
                 self._within_long(written[-1][1], partial(self._name, *written[-1]))
                 written.pop()
         finally:
-            for temporary, _ in written:  # on a full disk their space is needed
-                # The disk may be gone or hang; what failed is raised already.
+            for temporary, _ in written:  # a full disk needs their space
+                # The disk may be gone or hang; the first failure is raised already.
                 with suppress(OSError, KafkaStorageError):
                     self._within_short(temporary, partial(os.unlink, temporary))
 
@@ -222,7 +223,7 @@ class RootFiles:
         try:
             with self._translating_errors("write", path):
                 os.rename(temporary, path)
-        except (*ABSENT, FileExistsError) as error:  # the disk went since it was flushed
+        except (*ABSENT, FileExistsError) as error:  # the disk went away after the flush
             raise storage_error(error, f"write {path}") from error
 
     def _write(self, path: str, pieces: Iterable[Any], written: list[tuple[str, str]]) -> None:
@@ -238,7 +239,7 @@ class RootFiles:
     def write_if_absent(self, path: str, content: bytes) -> bool:
         """Write a file unless it exists; return whether this call wrote it.
 
-        On a local disk its folder is made, but not the folder's parent.
+        On a local disk its folder is created, but not the folder's parent.
         """
         return self._within_long(path, lambda: self._write_if_absent(path, content))
 
@@ -249,10 +250,10 @@ class RootFiles:
                     return _link_local(path, content)
                 filesystem(path, self.options).pipe_file(path, content, mode="create")
         except FileExistsError:
-            # Its own first try, if the answer to that was lost: what stands there tells.
+            # This call's first put, if its answer was lost: the file's content tells.
             return not is_local(path) and self._has(path, content)
         except KafkaStorageError:
-            # Not every store says that it refused for the condition.
+            # Not every store says that the condition was the reason.
             if is_local(path) or self.size(path) is None:
                 raise
             return self._has(path, content)
@@ -272,7 +273,7 @@ class RootFiles:
         return self.sizes_of((path,))[0]
 
     def sizes_of(self, paths: Sequence[str]) -> list[int | None]:
-        """Return the sizes of several files, in order, by one look; as `size` does of one."""
+        """Return the sizes of several files, in order, in one call."""
         return self._within_short(paths[0], lambda: [self._size(path) for path in paths])
 
     def _size(self, path: str) -> int | None:
@@ -284,15 +285,13 @@ class RootFiles:
                 return found
         except ABSENT:
             return None
-        except (
-            OSError
-        ) as error:  # of this machine: the hottest path is without `_translating_errors`
+        except OSError as error:  # local: the hottest path goes without `_translating_errors`
             raise storage_error(error, f"look at {path}", self.options) from self.options.shown(
                 error
             )
 
     def sizes(self, path: str) -> dict[str, int]:
-        """Return the sizes of the files in a folder of this machine; none if there is none.
+        """Return the sizes of the files in a local folder; none if there is no such folder.
 
         Raises:
             UnsafeFileError: One is neither a folder nor a regular file.
@@ -304,14 +303,14 @@ class RootFiles:
             return {}
 
     def delete(self, path: str) -> None:
-        """Delete a file or folder of ours, such as a probe's; no error if it is gone."""
+        """Delete a file or folder of ours, such as a probe; no error if it is gone."""
         with suppress(FileNotFoundError), self._translating_errors("delete", path):
-            # A folder of many files takes its time: how long, nobody knows before.
+            # A folder of many files takes long; how long, is not known before.
             delete = partial(filesystem(path, self.options).rm, path, recursive=True)
             within(self.url, delete, DELETE_SECONDS)
 
     def write_refusal(self, path: str) -> str | None:
-        """Return why this process can't write to a folder of this machine; None if it can."""
+        """Return why this process can't write to a local folder; None if it can."""
         if not is_local(path):
             return None
         return self._within_short(path, lambda: local_write_refusal(path))
@@ -325,14 +324,14 @@ class RootFiles:
 
     def _names(self, path: str) -> list[str]:
         with self._translating_errors("list", path):
-            if is_local(path):  # A long Delta log has ten thousand.
+            if is_local(path):
                 return sorted(os.listdir(path))
             found = filesystem(path, self.options).ls(path, detail=False)
         return sorted(each.rstrip("/").rsplit("/", 1)[-1] for each in found)
 
 
 def _link_local(path: str, content: bytes) -> bool:
-    # Never more than one folder: a root that was taken away must not be made anew.
+    # Never more than one folder: a root that was removed must not be created again.
     with suppress(FileExistsError):
         os.mkdir(os.path.dirname(path))
     temporary = write_temporary(path, [content], is_flushed=True)
@@ -347,10 +346,10 @@ def _link_local(path: str, content: bytes) -> bool:
 
 
 def flush(paths: Iterable[str]) -> None:
-    """Make local files and folders durable; what is not local is durable already.
+    """Make local files and folders durable; an object on a store is durable already.
 
     Raises:
-        KafkaStorageError: The disk failed. The file is lost: never flushed again and trusted.
+        KafkaStorageError: The disk failed. The file is lost: never trusted after another flush.
     """
     for path in paths:
         if is_local(path):
@@ -373,14 +372,14 @@ def read_object(store: Any, path: str, bytes_max: int) -> bytes:
     """Return an object's bytes.
 
     Raises:
-        UnsafeFileError: They are more than `bytes_max`, of which no more is fetched.
+        UnsafeFileError: It has more than `bytes_max`; the rest is not fetched.
     """
     try:
         content: bytes = store.cat_file(path, start=0, end=bytes_max + 1)
     except ABSENT:
         raise
     except Exception:
-        # No store gives a range of what is empty.
+        # No store returns a range of an empty object.
         if store.info(path)["size"] != 0:
             raise
         return b""

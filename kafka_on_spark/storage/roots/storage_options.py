@@ -1,7 +1,7 @@
-"""Storage options: credentials and endpoints of roots, given once, in delta-rs's words.
+"""Holds storage options: credentials and endpoints of roots, given once, as delta-rs names them.
 
-They are never written to a table, a log line or an error: the class that carries them shows their
-names only. Names of credentials (`credentials`) are looked up at each use, and not kept in it.
+Their values are never written to a table, a log line or an error: the class that carries them shows
+names only. Named credentials (`credentials`) are looked up at each use, and it does not hold them.
 """
 
 import os
@@ -20,7 +20,7 @@ from kafka_on_spark.storage.roots.credentials import (
     resolve_credentials,
 )
 
-# What these may say; anything else switches the conditional put off (DESIGN §2, GROUND §1.4).
+# The allowed values of these options: any other value switches the conditional put off.
 _OFF: Final = frozenset({"", "0", "false", "off", "no", "n"})
 _SAFE: Final = {
     "allow_unsafe_rename": _OFF,
@@ -33,7 +33,7 @@ _SAFE: Final = {
 _SECRET: Final = re.compile(
     "secret|token|password|sas|access_key(?!_id)|account_key|master_key|connection", re.IGNORECASE
 )
-# Who says one of these says who one is; the environment's names are not asked then.
+# Any of these is an explicit credential, so named credentials from the environment are ignored.
 _IDENTITY: Final = re.compile(
     "key|secret|token|profile|credential|sas|account|password|client_id|skip_"
 )
@@ -47,18 +47,18 @@ def is_local(url: str) -> bool:
 class StorageOptions:
     """Credentials and endpoints, for all roots or by URL prefix.
 
-    Names and texts, and by URL prefix such mappings or a name of credentials (``profile:NAME``,
-    ``env:PREFIX``; in a mapping the option `credentials`). The longest prefix of a URL decides;
-    what is given without one is for all other URLs, and its times and endpoint for those that have
-    a name only. Who is named by neither is looked for in the environment's KAFKA_ON_SPARK_STORAGE.
-    Values never show in `repr`.
+    A mapping of option names to texts; a URL prefix maps to another such mapping, or to a name of
+    credentials (``profile:NAME``, ``env:PREFIX``; inside a mapping the option `credentials`). The
+    longest prefix of a URL decides. Options without a prefix apply to all other URLs, and their
+    times and endpoint also to prefixes that have a name only. A URL without credentials takes those
+    that the variable KAFKA_ON_SPARK_STORAGE names. Values never show in `repr`.
     """
 
     def __init__(self, options: object = None) -> None:
         if options is None:
             options = {}
         if not isinstance(options, Mapping):
-            # What was given may be a secret: never said.
+            # The value may be a secret: never shown.
             raise InvalidRequestError(
                 f"storage_options can't be a {type(options).__name__}: give a mapping (a dict) of"
                 " names and texts"
@@ -105,7 +105,7 @@ class StorageOptions:
         """Return the options of one URL, as delta-rs takes them.
 
         Raises:
-            KafkaStorageError: They name credentials that are not to be found in this process.
+            KafkaStorageError: They name credentials that this process does not find.
         """
         if is_local(url):
             return {}
@@ -116,26 +116,26 @@ class StorageOptions:
         return options
 
     def credentials_name(self, url: str) -> str | None:
-        """Return what credentials of one URL are called, ``profile:NAME`` or ``env:PREFIX``, or
-        None if they are given themselves, or not at all."""
+        """Return the name of one URL's credentials, ``profile:NAME`` or ``env:PREFIX``, or None if
+        they are given explicitly, or not at all."""
         if is_local(url):
             return None
         scope = {name.lower(): str(text) for name, text in self._scope(url).items()}
         return credentials_name_in(scope)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Where it is unpickled, on an executor, the environment is another one: checked anew.
+        # An executor that unpickles it has another environment, and checks that again.
         return type(self), (self._options,)
 
     def redact(self, text: str) -> str:
-        """Return `text` without the secrets that these options hold, or have looked up."""
+        """Return `text` without the secrets that these options hold or have looked up."""
         secrets = self._secrets.union(*map(_secrets_of, self._scopes()))
         for secret in sorted(secrets, key=len, reverse=True):
             text = text.replace(secret, "[hidden]")
         return text
 
     def shown(self, error: BaseException) -> BaseException | None:
-        """Return `error` as the cause of another, or None if its text would tell a secret."""
+        """Return `error` to chain as a cause, or None if its text holds a secret."""
         return error if self.redact(str(error)) == str(error) else None
 
     def __repr__(self) -> str:
@@ -184,7 +184,7 @@ def check_safe(options: Mapping[str, Any]) -> None:
     """Check that no option switches the conditional put off.
 
     Raises:
-        InvalidRootError: One does; two writers could both be told that they won.
+        InvalidRootError: One does: two writers could both be told that they won.
     """
     for name, value in options.items():
         allowed = _SAFE.get(name.lower())

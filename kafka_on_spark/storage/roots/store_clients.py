@@ -1,6 +1,6 @@
-"""What fsspec's file systems call the options that delta-rs calls otherwise.
+"""Translates delta-rs's storage options into those of fsspec's file systems.
 
-Apart from `roots`, since each store has a table of words of its own and nothing else of this.
+Apart from `roots`, since each store has a table of names of its own.
 """
 
 import json
@@ -44,7 +44,7 @@ _S3_TIMES: Final = {"timeout": "read_timeout", "connect_timeout": "connect_timeo
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?) *(ms|s|m)")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
-# object_store's words (GoogleConfigKey, AzureConfigKey): those that say who one is.
+# object_store's names of credentials (GoogleConfigKey, AzureConfigKey).
 _GOOGLE_PATHS: Final = (
     "google_service_account",
     "google_service_account_path",
@@ -70,10 +70,10 @@ _AZURE_PREFIX: Final = re.compile("^azure_(storage_)?")
 
 
 def client_options(scheme: str, options: Mapping[str, str]) -> dict[str, Any]:
-    """Return delta-rs's options in the words of fsspec's file system for `scheme`.
+    """Return delta-rs's options as fsspec's file system for `scheme` takes them.
 
     Raises:
-        InvalidRootError: A time is no duration, or a key no JSON.
+        InvalidRootError: A time is no duration, or a key is no JSON.
     """
     given = {name.lower(): text for name, text in options.items()}
     if scheme in ("s3", "s3a"):
@@ -102,7 +102,7 @@ def _google(given: Mapping[str, str]) -> dict[str, Any]:
         if name in given:
             try:
                 return {"token": json.loads(given[name])}
-            except ValueError:  # its text is a secret: not said, not chained
+            except ValueError:  # its text is a secret: neither shown nor chained
                 raise InvalidRootError(f"the storage option {name} is no JSON") from None
     paths = [given[name] for name in _GOOGLE_PATHS if name in given]
     return {"token": paths[0]} if paths else {}
