@@ -76,7 +76,7 @@ def test_an_open_client_says_that_its_cluster_is_gone_and_leaves_the_new_one_alo
     with pytest.raises(ClusterNotFoundError) as caught:
         act(disks.cluster)
 
-    assert "was made: open it anew" in str(caught.value)
+    assert "was created: open it again" in str(caught.value)
     assert new.image.cluster_id in str(caught.value)
     assert files_below(disks.metadata_root, *map(disks.root, (1, 2, 3))) == before
     assert {each.state.value for each in new.image.brokers.values()} == {"active"}

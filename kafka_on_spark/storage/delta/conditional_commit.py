@@ -186,7 +186,7 @@ class DeltaLog:
 
     def _check_durable(self) -> None:
         if self._flush_failure is not None:
-            raise CorruptLogError(f"the table at {self.uri} was not kept: {self._flush_failure}")
+            raise CorruptLogError(f"the table at {self.uri} is not durable: {self._flush_failure}")
         if self.is_local and self.version >= 0 and not self._void.is_there(self.version):
             # A table that lies there now, say below the mount point of an absent disk, is another.
             self._handle.close()
@@ -259,7 +259,7 @@ class DeltaLog:
                 raise CommitConflictError("decided on an old version", version=version)
         if self.is_local and not self._void.is_there(at_version):
             # delta-rs creates missing folders: a root that was removed must not be created again.
-            raise CommitConflictError(f"the table at {self.uri} was taken away", version=version)
+            raise CommitConflictError(f"the table at {self.uri} was removed", version=version)
         write_id = uuid4().hex
         table = self.handle
         properties = commit_properties(write_id, counters, operation)
@@ -289,12 +289,12 @@ class DeltaLog:
                 self._flush([place, os.path.dirname(place)])
             if version and not self._void.is_there(version - 1):
                 # The put has created the removed folder again: this commit does not count.
-                raise ReplicaLostError(f"the table at {self.uri} was taken away")
+                raise ReplicaLostError(f"the table at {self.uri} was removed")
         except CommitConflictError:
             raise
         except KafkaOnSparkError as error:
             raise CommitOutcomeUnknownError(
-                f"a commit may not have been kept: {error.message}", version=version
+                f"a commit may be lost: {error.message}", version=version
             ) from error
         self.version = version
 
@@ -334,7 +334,7 @@ class DeltaLog:
         if self.is_local and not any(
             self._try_flush_commits(version) for _ in range(_FLUSH_ATTEMPTS_MAX)
         ):
-            raise KafkaStorageError(f"commits of {self.uri} became old while they were looked at")
+            raise KafkaStorageError(f"commits of {self.uri} became old while they were read")
 
     def _try_flush_commits(self, version: int) -> bool:
         """Check and flush commits; return False if one became old meanwhile."""

@@ -1,7 +1,7 @@
 """Creates the metadata log: first its table, then the file that names the table.
 
 A creation that is cut off between the two leaves an empty table without a name. The next creation
-makes another table, since a racing process may be about to name the first. Once one is named,
+creates another table, since a racing process may be about to name the first. Once one is named,
 maintenance removes the others.
 """
 

@@ -100,7 +100,7 @@ class DeltaMetadataLog:
 
         Raises:
             CorruptLogError: It is gone or another root's, or its format is newer.
-            KafkaStorageError: The metadata root is away or does not answer.
+            KafkaStorageError: The metadata root is absent or does not answer.
         """
         with self._delta.lock:
             self._refresh()
@@ -138,7 +138,7 @@ class DeltaMetadataLog:
             if commit_size(self._files, self.uri, 0) is None:
                 raise CorruptLogError(
                     f"the metadata table {self.uri} is gone from its root: restore it from a"
-                    " copy, or empty the root to make another cluster"
+                    " copy, or empty the root to create another cluster"
                 ) from error
             raise InconsistentClusterError(
                 f"the metadata log at {self.root} went back behind what this process has seen:"
@@ -150,9 +150,9 @@ class DeltaMetadataLog:
         """Return the batches from `from_offset` on, oldest first; those up to `to_offset`.
 
         Raises:
-            KafkaStorageError: The metadata root is away or does not answer.
+            KafkaStorageError: The metadata root is absent or does not answer.
             InconsistentClusterError: The log ends before `from_offset`: it went back.
-            ClusterNotFoundError: Another cluster was made in this one's place.
+            ClusterNotFoundError: Another cluster was created in this one's place.
         """
         try:
             with self._present():
@@ -384,7 +384,7 @@ class DeltaMetadataLog:
         """Write the records that rebuild the image at `end_offset`, unless they are there.
 
         Raises:
-            ClusterNotFoundError: Another cluster was made in this one's place.
+            ClusterNotFoundError: Another cluster was created in this one's place.
         """
         check_replaced(self.root, self.identity, self._options)
         write_snapshot(self._files, self.root, records, stamp, end_offset)

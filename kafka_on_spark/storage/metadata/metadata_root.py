@@ -96,7 +96,7 @@ def read_identity(metadata_root: str, options: StorageOptions) -> MetadataIdenti
         path = f"{metadata_root}/{META_PROPERTIES}"
         raise InvalidRootError(
             f"{path} is not a metadata root's: give the metadata root of a cluster, or an empty"
-            " folder to make one in"
+            " folder to create one in"
         )
     return found
 
@@ -117,7 +117,7 @@ def identity_of(metadata_root: str, options: StorageOptions) -> MetadataIdentity
         return found
     check_unnamed(metadata_root, options)
     raise ClusterNotFoundError(
-        f"there is no cluster at {metadata_root}: make one with Cluster.create, or check the path"
+        f"there is no cluster at {metadata_root}: create one with Cluster.create, or check the path"
     )
 
 
@@ -183,12 +183,12 @@ def check_replaced(metadata_root: str, opened: MetadataIdentity, options: Storag
     found = read_identity(metadata_root, options)
     if found is None:
         raise KafkaStorageError(
-            f"the metadata root {metadata_root} is away: bring its disk back and try again"
+            f"the metadata root {metadata_root} is absent: bring its disk back and try again"
         )
     if found.directory_id != opened.directory_id:
         raise ClusterNotFoundError(
             f"the cluster {opened.cluster_id} that this process has open is gone from"
-            f" {metadata_root}, where {_other(found, opened)} was made: open it anew"
+            f" {metadata_root}, where {_other(found, opened)} was created: open it again"
         )
 
 

@@ -1,7 +1,7 @@
-"""`sweep.json` on the metadata root: how far rounds have come in looking at all partitions.
+"""Reads and writes `sweep.json` on the metadata root: how far the sweep over all partitions is.
 
-Whoever does one round and ends leaves it for the next one. It is written in the place of the last
-one, by whoever comes, and read as what anybody may have put there: what can't be a hint is none.
+A process that runs one round and ends leaves this hint for the next process. Any process replaces
+the last hint, and its content is never trusted: bytes that can't be a hint count as none.
 """
 
 import json
@@ -29,7 +29,7 @@ class FileSweepHints:
         self._files = RootFiles(metadata_root, options)
 
     def read(self, cluster_id: str) -> SweepCourse | None:
-        """Return the newest hint of this cluster, None if there is none that can be one."""
+        """Return the hint of this cluster, or None if there is none or it can't be one."""
         try:
             content = self._files.read(self._path, SMALL_FILE_BYTES_MAX)
         except UnsafeFileError:
@@ -37,12 +37,12 @@ class FileSweepHints:
         return None if content is None else decode(content, cluster_id)
 
     def write(self, cluster_id: str, course: SweepCourse) -> None:
-        """Leave a hint in the place of the last one."""
+        """Replace the hint."""
         self._files.write(self._path, encode(cluster_id, course), is_flushed=False)
 
 
 def encode(cluster_id: str, course: SweepCourse) -> bytes:
-    """Return a course as a hint's bytes, at most `SMALL_FILE_BYTES_MAX`."""
+    """Return a sweep's progress as a hint's bytes, at most `SMALL_FILE_BYTES_MAX`."""
     fields = {
         "version": _VERSION,
         "cluster_id": cluster_id,
@@ -57,7 +57,7 @@ def encode(cluster_id: str, course: SweepCourse) -> bytes:
 
 
 def decode(content: bytes, cluster_id: str) -> SweepCourse | None:
-    """Return the course that a hint's bytes tell, None if they can't be one of this cluster."""
+    """Return the sweep's progress in a hint's bytes, or None if it can't be one of this cluster."""
     try:
         fields = json.loads(content)
         if (fields["version"], fields["cluster_id"]) != (_VERSION, cluster_id):

@@ -144,7 +144,7 @@ class FileClusterArchive:
             check_replaced(self._root, self._identity, self._options)
             raise CorruptLogError(
                 f"the metadata table {self._uri} is gone from its root: restore it from a"
-                " copy, or empty the root to make another cluster"
+                " copy, or empty the root to create another cluster"
             ) from error
 
     def metadata_rows(self, name: str) -> list[MetadataRows]:

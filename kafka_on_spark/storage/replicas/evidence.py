@@ -133,7 +133,7 @@ class _StoreInspection:
 def inspect_root(
     root: str, directory_id: DirectoryId, options: StorageOptions
 ) -> Iterator[RootInspection]:
-    """RootInspection at a root that is the disk `directory_id`, before and after.
+    """Inspect a root, and check before and after that it is the disk `directory_id`.
 
     Raises:
         KafkaStorageError: It is another disk or none, or it does not answer.
@@ -149,7 +149,7 @@ def inspect_root(
             inspection.read(META_PROPERTIES, SMALL_FILE_BYTES_MAX), root, directory_id
         )
     except OSError as error:
-        raise storage_error(error, f"look at {root}", options) from options.shown(error)
+        raise storage_error(error, f"inspect {root}", options) from options.shown(error)
     finally:
         if inspection is not None:
             inspection.close()
@@ -242,7 +242,7 @@ def _read(inspection: RootInspection, folder: str, name: str, log: frozenset[str
         content = inspection.read(f"{folder}/{place}/{name}", bytes_max)
         if content is not None:
             return content
-    raise KafkaStorageError(f"{folder}/{_LOG}/{name} went while it was looked at: try again")
+    raise KafkaStorageError(f"{folder}/{_LOG}/{name} disappeared while it was read: try again")
 
 
 def identity_flaw(
@@ -282,7 +282,7 @@ def file_flaw(
     if size is None:
         names = inspection.names(folder)
         if names is not None and name in names:
-            raise KafkaStorageError(f"{path} went while it was looked at: try again")
+            raise KafkaStorageError(f"{path} disappeared while it was read: try again")
         return CorruptLogError(f"the file {name} is missing from the folder {folder}")
     if size != size_bytes:
         return CorruptLogError(f"the file {path} has {size} bytes, the log says {size_bytes}")
@@ -293,6 +293,6 @@ def file_flaw(
     except UnsafeFileError as error:
         return CorruptLogError(error.message, **error.context)
     if content is None:
-        raise KafkaStorageError(f"{path} went while it was looked at: try again")
+        raise KafkaStorageError(f"{path} disappeared while it was read: try again")
     flaw = flaw_of(content)
     return None if flaw is None else CorruptLogError(f"the file {path}: {flaw}")

@@ -90,7 +90,7 @@ class DeltaReplicaLog:
         *,
         leader_epoch: LeaderEpoch | None = None,
     ) -> "DeltaReplicaLog":
-        """Make the empty table at `address`, fenced so; an earlier try's table will do.
+        """Create the empty table at `address`, fenced at `leader_epoch`, or use an earlier try's.
 
         Raises:
             KafkaStorageError: The root is not the disk of the address, or does not answer.
@@ -102,9 +102,9 @@ class DeltaReplicaLog:
         cls, address: ReplicaAddress, options: StorageOptions, leader_epoch: LeaderEpoch | None
     ) -> "DeltaReplicaLog":
         check_directory(address.root, address.directory_id, options)
-        made = cls(address, options)
+        log = cls(address, options)
         try:
-            made._delta = DeltaLog.create(
+            log._delta = DeltaLog.create(
                 replica_folder(address),
                 options,
                 schema=TABLE_SCHEMA,
@@ -113,15 +113,15 @@ class DeltaReplicaLog:
                 counters={} if leader_epoch is None else {LEADER_EPOCH: leader_epoch},
                 is_flushed=address.is_flushed,
             )
-            made._state = ReplicaState(identity=address.identity, leader_epoch=leader_epoch)
+            log._state = ReplicaState(identity=address.identity, leader_epoch=leader_epoch)
         except CommitConflictError:
-            made.load()
+            log.load()
         except CommitOutcomeUnknownError as error:
-            raise KafkaStorageError(f"can't make a table on {address.root}") from error
+            raise KafkaStorageError(f"can't create a table on {address.root}") from error
         # delta-rs creates missing folders: if the disk went away meanwhile, the table is below its
         # mount point, and would look sound until the disk is back.
         check_directory(address.root, address.directory_id, options)
-        return made
+        return log
 
     def load(self) -> ReplicaState:
         """Return the newest state; what it counts is durable."""
@@ -199,7 +199,7 @@ class DeltaReplicaLog:
         expected = configuration_of(self._address.identity)
         version = found.get("kos.format.version", FORMAT_VERSION)
         if version != FORMAT_VERSION:
-            advice = "use a newer kafka_on_spark" if version > FORMAT_VERSION else "make it anew"
+            advice = "use a newer kafka_on_spark" if version > FORMAT_VERSION else "create it again"
             raise KafkaStorageError(
                 f"the table at {self._delta.uri} has format {version}, this version reads"
                 f" {FORMAT_VERSION}: {advice}"

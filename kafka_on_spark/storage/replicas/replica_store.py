@@ -39,13 +39,13 @@ class DeltaReplicaStore:
             return self._remember(address, log) if is_room else log
 
     def create(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
-        """Make an empty table fenced at `leader_epoch`, or find what an earlier try has made.
+        """Create an empty table fenced at `leader_epoch`, or open an earlier try's table.
 
         It stays open: what it holds is known, and the first append to it need not read it.
         """
-        made = DeltaReplicaLog.create(address, self._options, leader_epoch=leader_epoch)
+        log = DeltaReplicaLog.create(address, self._options, leader_epoch=leader_epoch)
         with self._lock:
-            self._remember(address, made)
+            self._remember(address, log)
 
     def _remember(self, address: ReplicaAddress, log: DeltaReplicaLog) -> DeltaReplicaLog:
         self._open[address] = log

@@ -267,10 +267,10 @@ def create_folder(address: ReplicaAddress, options: StorageOptions) -> None:
             not answer.
     """
     if is_local(address.root):
-        within(address.root, partial(_make_folder, address, options))
+        within(address.root, partial(_create_folder, address, options))
 
 
-def _make_folder(address: ReplicaAddress, options: StorageOptions) -> None:
+def _create_folder(address: ReplicaAddress, options: StorageOptions) -> None:
     root, folder = address.root, replica_folder(address)
     link = link_to(address)
     if link is not None:
@@ -282,14 +282,14 @@ def _make_folder(address: ReplicaAddress, options: StorageOptions) -> None:
         return
     check_directory(root, address.directory_id, options)
     try:
-        within(root, lambda: _make_missing(folder), short_call_seconds(root))
+        within(root, lambda: _create_missing(folder), short_call_seconds(root))
     except OSError as error:
-        raise storage_error(error, f"make {folder}") from error
+        raise storage_error(error, f"create {folder}") from error
     if address.is_flushed:
         flush([root, os.path.dirname(folder)])
 
 
-def _make_missing(folder: str) -> None:
+def _create_missing(folder: str) -> None:
     # Never the root: one that was removed meanwhile must not be created again.
     for each in (os.path.dirname(folder), folder):
         with suppress(FileExistsError):

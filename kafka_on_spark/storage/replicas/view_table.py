@@ -76,15 +76,15 @@ def write_view_table(
     log = f"{folder}/_delta_log"
     if is_local(folder):
         try:
-            within(folder, partial(_make_folders, folder, log), short_call_seconds(folder))
+            within(folder, partial(_create_folders, folder, log), short_call_seconds(folder))
         except OSError as error:
-            raise KafkaStorageError(f"can't make {log}: {reason(error)}") from error
+            raise KafkaStorageError(f"can't create {log}: {reason(error)}") from error
     content = "\n".join(json.dumps(each) for each in actions).encode()
     RootFiles(folder, options).write(f"{log}/{0:020}.json", content, is_flushed=False)
     return f"{log}/{0:020}.json"
 
 
-def _make_folders(folder: str, log: str) -> None:
+def _create_folders(folder: str, log: str) -> None:
     # Never the metadata root: one that was removed must not be created again. A local session's
     # temporary folder is there already; no other process uses this view's log.
     for each in (os.path.dirname(folder), folder):

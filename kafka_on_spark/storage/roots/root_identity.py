@@ -263,15 +263,15 @@ def create_root(root: str, mode: int = ROOT_MODE) -> None:
     if not is_local(root):
         return
     try:
-        within(root, partial(_make_root, root, mode), short_call_seconds(root))
+        within(root, partial(_create_root, root, mode), short_call_seconds(root))
         flush([os.path.dirname(root)])
     except OSError as error:
         raise InvalidRootError(
-            f"{root} can't be a root: {error.strerror}; give a folder that exists or can be made"
+            f"{root} can't be a root: {error.strerror}; give a folder that exists or can be created"
         ) from None
 
 
-def _make_root(root: str, mode: int) -> None:
+def _create_root(root: str, mode: int) -> None:
     os.makedirs(os.path.dirname(root), exist_ok=True)
     with suppress(FileExistsError):
         os.mkdir(root, mode=ROOT_MODE)

@@ -76,7 +76,7 @@ def _from_home(text: str) -> str:
     if expanded.startswith("~"):
         user = expanded.partition("/")[0]
         raise InvalidRootError(
-            f"{text!r} can't be a root: nobody's home is known for {user}; give the whole path, or"
+            f"{text!r} can't be a root: no home folder is known for {user}; give the whole path, or"
             f" ./{text} for a folder of that name"
         )
     return expanded
@@ -162,8 +162,8 @@ class RootFiles:
         except ABSENT:
             return None
 
-    def _within_short(self, path: str, look: Callable[[], T]) -> T:
-        return within(self.url, look, short_call_seconds(path))
+    def _within_short(self, path: str, work: Callable[[], T]) -> T:
+        return within(self.url, work, short_call_seconds(path))
 
     def _within_long(self, path: str, work: Callable[[], T]) -> T:
         return within(self.url, work, long_call_seconds(path))
@@ -280,15 +280,15 @@ class RootFiles:
         try:
             if is_local(path):
                 return size_of(path)
-            with self._translating_errors("look at", path):
+            with self._translating_errors("read the size of", path):
                 found: int = filesystem(path, self.options).info(path)["size"]
                 return found
         except ABSENT:
             return None
         except OSError as error:  # local: the hottest path goes without `_translating_errors`
-            raise storage_error(error, f"look at {path}", self.options) from self.options.shown(
-                error
-            )
+            raise storage_error(
+                error, f"read the size of {path}", self.options
+            ) from self.options.shown(error)
 
     def sizes(self, path: str) -> dict[str, int]:
         """Return the sizes of the files in a local folder; none if there is no such folder.

@@ -173,7 +173,7 @@ def test_what_could_not_be_flushed_is_never_counted_even_if_a_later_flush_succee
         with pytest.raises(KafkaStorageError, match="can't flush"):
             follower.read(from_offset=SEEN)
 
-    with pytest.raises(CorruptLogError, match="was not kept"):
+    with pytest.raises(CorruptLogError, match="is not durable"):
         follower.read(from_offset=SEEN)
 
 

@@ -98,5 +98,7 @@ def test_a_table_of_another_format_is_refused_in_a_sentence_and_not_called_bad(w
     forging.edit_actions(forging.commit_files(folder)[0], as_of_old)
     forging.without_checkpoints(folder)
 
-    with pytest.raises(KafkaStorageError, match="has format 1, this version reads 2: make it anew"):
+    with pytest.raises(
+        KafkaStorageError, match="has format 1, this version reads 2: create it again"
+    ):
         DeltaReplicaLog(place, StorageOptions(None)).load()

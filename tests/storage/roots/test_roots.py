@@ -46,7 +46,7 @@ def test_a_tilde_is_a_home(monkeypatch):
     assert normalize("~/a") == normalize(Path("~/a")) == "/home/me/a"
     assert normalize("~root/a") == os.path.expanduser("~root/a")
     assert normalize("/data/~a") == "/data/~a"
-    with pytest.raises(InvalidRootError, match="nobody's home is known for ~nobody-of-this-name"):
+    with pytest.raises(InvalidRootError, match="no home folder is known for ~nobody-of-this-name"):
         normalize("~nobody-of-this-name/a")
 
 

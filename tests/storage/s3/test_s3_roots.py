@@ -234,7 +234,7 @@ def test_a_log_that_was_deleted_and_made_again_is_noticed_by_who_has_the_old_one
     new = create_metadata_log(root, options, "new")
     new.append([record("new")], STAMP, expected_offset=Offset(0))
 
-    with pytest.raises(ClusterNotFoundError, match="open it anew"):
+    with pytest.raises(ClusterNotFoundError, match="open it again"):
         old.read(from_offset=Offset(1))
     with pytest.raises(ClusterNotFoundError):
         old.write_snapshot([ClusterRecord(cluster_id="old")], STAMP, Offset(1))
