@@ -242,7 +242,7 @@ def _finish(figure: Any, grid: Grid, row_count: int, *, is_signed: bool) -> None
     words = fill(words_of(grid), width=max(40, int(figure.get_figwidth() * 14)))
     legend.set_title(words, prop={"size": 9})
     legend.get_title().set_color(_TROUBLE if _is_in_trouble(grid) else _QUIET)
-    legend._legend_box.align = "left"
+    legend.set_alignment("left")
 
 
 def _handle(part: Part, look: _Look, *, is_signed: bool) -> Any:

@@ -1,9 +1,11 @@
-"""A home for Spark without the zip of pyspark that its Python processes would import.
+"""Chooses a SPARK_HOME without the zip of pyspark, so that Spark's Python processes start fast.
 
 Spark puts `$SPARK_HOME/python/lib/pyspark.zip` first on the path of every Python process that it
-starts. A zip has no compiled code: each process compiles what it imports, for a second of the
-processor's time, while a query waits for it, though the same package is installed beside the zip.
-So Spark is shown a folder of links to what it needs of its own. The launcher makes the same one.
+starts. A zip holds no compiled code: each process compiles what it imports, for a second of
+processor time, while a query waits for it. The same package is installed beside the zip. So this
+module makes a folder of links to the rest of Spark's home, in `.venv/spark`; the launcher makes the
+same one. Spark ends the need for it when it prefers an installed pyspark to the zip, or ships
+compiled code in it.
 """
 
 import os
@@ -13,53 +15,57 @@ from pathlib import Path
 from typing import Final
 from uuid import uuid4
 
+import pyspark
+
+from kafka_on_spark.spark.jvm import is_by_spark_submit, is_local
+
 LINKED: Final = ("bin", "conf", "jars", "sbin")
 
 
-def choose_home(settings: Mapping[str, str]) -> None:
-    """Name such a home to the Spark that this process is about to start, where it may have one.
+def choose_spark_home(settings: Mapping[str, str]) -> None:
+    """Set SPARK_HOME to the folder of links for the Spark that this process is about to start.
 
-    Only in a virtual environment, whose folder it is put in: a system's is not ours to write to. A
-    home of the user's stays, and so does Spark's where its zip is of use: to a Python of the
-    user's, which may have no pyspark, and to a cluster that the zip may be sent to (YARN). The
-    launcher, which does not know of either, may have named ours then.
+    Only in a virtual environment, which holds the folder. A SPARK_HOME of the user's stays. Spark's
+    own stays where the zip may be needed: by another Python of the user's, which may have no
+    pyspark, or by a cluster that Spark sends the zip to (YARN). The launcher knows neither, and may
+    have set the folder of links then.
     """
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
+    if is_by_spark_submit():
         return
-    import pyspark
-
-    spark, home = Path(pyspark.__file__).parent, Path(sys.prefix, "spark")
+    spark, spark_home = Path(pyspark.__file__).parent, Path(sys.prefix, "spark")
     given = os.environ.get("SPARK_HOME")
     if _is_zip_needed(settings):
-        if given == str(home):
+        if given == str(spark_home):
             os.environ["SPARK_HOME"] = str(spark)
-    elif given is None and sys.prefix != sys.base_prefix and is_made(home, spark):
-        os.environ["SPARK_HOME"] = str(home)
+    elif given is None and sys.prefix != sys.base_prefix and link_spark_home(spark_home, spark):
+        os.environ["SPARK_HOME"] = str(spark_home)
 
 
 def _is_zip_needed(settings: Mapping[str, str]) -> bool:
-    master = settings.get("spark.master", "")
-    is_local = master == "local" or master.startswith("local[")
     is_our_python = os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable
-    return not is_local or not is_our_python or "spark.pyspark.python" in settings
+    return (
+        not is_local(settings.get("spark.master"))
+        or not is_our_python
+        or "spark.pyspark.python" in settings
+    )
 
 
-def is_made(home: Path, spark: Path) -> bool:
-    """Make `home` of links into the folder `spark`, if need be; return whether it is there.
+def link_spark_home(spark_home: Path, spark: Path) -> bool:
+    """Make the folder `spark_home` of links into the folder `spark`; return whether it is complete.
 
-    Where nothing may be written, Spark starts as slowly as it does without.
+    Where this process may not write, it returns False, and Spark starts slowly.
     """
     try:
-        home.mkdir(exist_ok=True)
+        spark_home.mkdir(exist_ok=True)
         for name in LINKED:
-            link, target = home / name, spark / name
+            link, target = spark_home / name, spark / name
             if not target.exists():
-                continue  # a configuration is there only if the user has made one
+                continue  # `conf` exists only if the user has made it
             if not link.is_symlink() or link.readlink() != target:
-                # Another process may look, or make it, at the same time.
-                fresh = home / f".{name}-{uuid4().hex}"
+                # Another process may read or make the link at the same time.
+                fresh = spark_home / f".{name}-{uuid4().hex}"
                 fresh.symlink_to(target)
                 fresh.replace(link)
     except OSError:
         return False
-    return (home / "bin" / "spark-submit").is_file()
+    return (spark_home / "bin" / "spark-submit").is_file()

@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.spark.run.executors import SentToExecutors
-from kafka_on_spark.spark.run.worker_process import settle
+from kafka_on_spark.spark.run.worker_process import freeze_gc
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamWriter
@@ -52,7 +52,7 @@ class KafkaOnSparkDataSource(SentToExecutors, DataSource):
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
-        settle()
+        freeze_gc()
         self._given: dict[str, str] = dict(options)
         # A query's batches are committed by writers of one instance, made when its run begins.
         self._run = uuid4().hex

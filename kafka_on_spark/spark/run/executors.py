@@ -1,11 +1,17 @@
-"""Whether Spark's executors can run our tasks, and one sentence on what to do where they can't.
+"""Checks that Spark's executors can run our tasks, and says in one sentence what to do if not.
 
-Apart from the tasks, because it runs where those can't even be imported: whatever goes to
-executors is pickled within a function that is sent by value, which looks at what is installed
-there before it unpickles the rest. A session on a cluster is asked once, before its first task.
+Apart from the tasks, because it runs where those can't even be imported. Each task is pickled
+inside a function that is sent by value; on the executor this function checks the installed packages
+before it unpickles the task. On a cluster, executors are also asked once a session, before the
+first task.
 """
 
+import importlib
+import pickle
+import platform
 import re
+import socket
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -16,6 +22,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.spark.jvm import is_local
 from kafka_on_spark.version import __version__
 
 if TYPE_CHECKING:
@@ -29,7 +36,7 @@ WANTED: Final = {
     "deltalake": deltalake.__version__,
     "pyarrow": pa.__version__,
 }
-"""What executors must have, as this process has it: one that writes otherwise must not write."""
+"""Versions that executors must have, those of this process: another version writes otherwise."""
 
 ADVICE: Final = (
     f"install kafka_on_spark {__version__} there (by pip, or in the executors' image), or send an"
@@ -39,7 +46,7 @@ ADVICE: Final = (
 )
 
 PROBES_MAX: Final = 64
-"""Tasks of the first look: one a core, so that Spark gives each executor one, up to a bound."""
+"""Tasks of the first check: one a core, so that each executor gets one, up to this bound."""
 
 _SENTENCE: Final = re.compile(r"(?:the executor on \S+ can't run .*|executors can't be .*)")
 _NO_PYTHON: Final = re.compile(r'Cannot run program "([^"]+)"')
@@ -49,20 +56,15 @@ _MISMATCH: Final = re.compile(r"different version: ([\d.]+) than that in driver:
 _checked: "WeakSet[SparkContext]" = WeakSet()
 
 
-Look = Callable[[Mapping[str, str], str], str | None]
+Check = Callable[[Mapping[str, str], str], str | None]
 Load = Callable[[Mapping[str, str], str, bytes], Any]
 
 
-def _looking() -> Look:
-    """Return `look`. Nested, since a module's own functions are pickled as their names."""
+def _make_check() -> Check:
+    """Return `check`: nested, since a module's own functions are pickled as their names."""
 
-    def look(wanted: Mapping[str, str], advice: str) -> str | None:
-        """Say why this process can't run our tasks, if so."""
-        import importlib
-        import platform
-        import socket
-        import sys
-
+    def check(wanted: Mapping[str, str], advice: str) -> str | None:
+        """Return why this process can't run our tasks; None if it can."""
         found = []
         for name, version in wanted.items():
             try:
@@ -70,7 +72,7 @@ def _looking() -> Look:
             except ModuleNotFoundError as error:
                 found.append(f"has no {error.name}")
                 break
-            except Exception as error:  # whatever an import raises there is what is wrong
+            except Exception as error:  # an import may raise anything; it is the reason
                 found.append(f"can't import {name} ({type(error).__name__}: {error})")
                 break
             if there != version:
@@ -83,33 +85,32 @@ def _looking() -> Look:
             f" its Python ({python}) {' and '.join(found)}: {advice}"
         )
 
-    return look
+    return check
 
 
-def _loading(look: Look) -> Load:
-    """Return `load`; nested as well."""
+def _make_load(check: Check) -> Load:
+    """Return `load`: nested as well."""
 
     def load(wanted: Mapping[str, str], advice: str, payload: bytes) -> Any:
-        """Return what was pickled, where it can be; an ImportError says why it can't."""
-        import pickle
-
-        problem = look(wanted, advice)
+        """Return the unpickled task; an ImportError says why this process can't run it."""
+        problem = check(wanted, advice)
         if problem is not None:
             raise ImportError(problem)
-        from kafka_on_spark.spark.run.worker_process import settle
+        # In the function, after the check: an executor may have no such package.
+        from kafka_on_spark.spark.run.worker_process import freeze_gc
 
-        settle()
+        freeze_gc()
         return pickle.loads(payload)
 
     return load
 
 
-_look = _looking()
-_load = _loading(_look)
+_check = _make_check()
+_load = _make_load(_check)
 
 
 class ExecutorTask(Generic[Argument, Answer]):
-    """A task to be sent to executors: it says in one sentence where it can't be imported."""
+    """A task to send to executors: where it can't be imported, it says so in one sentence."""
 
     def __init__(self, run: Callable[[Argument], Answer]) -> None:
         self._run = run
@@ -122,14 +123,14 @@ class ExecutorTask(Generic[Argument, Answer]):
 
 
 class SentToExecutors:
-    """A base of what Spark itself pickles for executors: as above."""
+    """A base of objects that Spark itself pickles for executors: as above."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _sent(_Plain(self))
+        return _sent(_ByDefault(self))
 
 
-class _Plain:
-    """Pickles an object as Python would, had its class no way of its own."""
+class _ByDefault:
+    """Pickles an object as Python would if its class had no `__reduce__`."""
 
     def __init__(self, value: object) -> None:
         self._value = value
@@ -151,18 +152,18 @@ def _sent(value: object) -> tuple[Load, tuple[dict[str, str], str, bytes]]:
 def check_executors(context: "SparkContext") -> None:
     """Check once a session that its executors have this package, by a task a core.
 
-    In local mode this process is the executors' host, and nothing is asked: each task checks for
-    itself. So does one on an executor that comes later.
+    In local mode executors run in this process, and none is asked: each task checks by itself, as
+    it does on an executor that starts later.
 
     Raises:
         InvalidRequestError: An executor lacks the package, or has another version of it.
     """
     if context in _checked or is_local(context.master):
         return
-    look, wanted, advice = _look, dict(WANTED), ADVICE
+    check, wanted, advice = _check, dict(WANTED), ADVICE
 
     def probe(_: Iterable[int]) -> Iterable[str | None]:
-        return [look(wanted, advice)]
+        return [check(wanted, advice)]
 
     tasks = min(context.defaultParallelism, PROBES_MAX)
     with clear_errors():
@@ -173,17 +174,12 @@ def check_executors(context: "SparkContext") -> None:
     _checked.add(context)
 
 
-def is_local(master: str | None) -> bool:
-    """Return whether executors are threads of the driver's JVM."""
-    return master is not None and (master == "local" or master.startswith("local["))
-
-
 @contextmanager
 def clear_errors() -> Iterator[None]:
-    """Raise one sentence in place of the traces of tasks that had no fit Python to run in.
+    """Raise one sentence in place of the traces of tasks whose Python can't run them.
 
     Raises:
-        InvalidRequestError: That was it. Whatever else failed is raised as it is.
+        InvalidRequestError: The executors' Python was the reason. Other errors pass unchanged.
     """
     try:
         yield
@@ -195,7 +191,7 @@ def clear_errors() -> Iterator[None]:
 
 
 def sentence_in(trace: str) -> str | None:
-    """Return what a failed job says of the executors' Python, if that is why it failed."""
+    """Return why the executors' Python made a job fail; None if something else did."""
     if said := _SENTENCE.search(trace):
         return said[0]
     if missing := _NO_PYTHON.search(trace):

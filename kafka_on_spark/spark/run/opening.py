@@ -1,7 +1,7 @@
-"""How any process opens the cluster's metadata and its replicas, and nothing more than that.
+"""Opens the metadata and the replicas of a cluster, in any process.
 
-Apart from `services`, which wires all of a Cluster: the process that Spark starts for each run of
-a streaming query imports this while the query waits.
+Apart from `services`, which wires all of a Cluster: the process that Spark starts for each run of a
+streaming query imports this module while the query waits for it.
 """
 
 import random
@@ -29,18 +29,19 @@ T = TypeVar("T")
 @lru_cache(maxsize=8)
 def replica_store(options: StorageOptions) -> "DeltaReplicaStore":
     """Return this process's open replicas."""
+    # In the function: the process that plans a stream needs no replicas, and deltalake is slow.
     from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
 
     return DeltaReplicaStore(options)
 
 
 class Awaits(Enum):
-    """What who opens a cluster waits for, for as long as `metadata.away.timeout.ms` has it by
-    default: what is set lies on the root."""
+    """What the opening of a cluster waits for, for the default of `metadata.away.timeout.ms`: the
+    cluster's own value lies on the root."""
 
-    NOTHING = "what can't be opened is refused"
-    ROOT = "a root that does not answer, or is not there"
-    CLUSTER = "that, and a root without a cluster: one was there, and its disk may not be mounted"
+    NOTHING = "a cluster that can't be opened is refused at once"
+    ROOT = "a root that does not answer, or does not exist"
+    CLUSTER = "also a root without a cluster: its disk may not be mounted"
 
 
 def open_metadata(
@@ -54,7 +55,7 @@ def open_metadata(
     """Return the metadata of the cluster at `metadata_root`, caught up.
 
     Raises:
-        ClusterNotFoundError: There is none.
+        ClusterNotFoundError: There is no cluster.
     """
 
     def opened() -> MetadataService:
@@ -68,8 +69,9 @@ def open_metadata(
 
 
 def awaiting(ask: Callable[[], T], metadata_root: str, awaits: Awaits) -> T:
-    """Return what `ask` returns, which opens the cluster at `metadata_root` and reads of it; it is
-    asked again while it fails of what is waited for.
+    """Return the answer of `ask`, which opens the cluster at `metadata_root` and reads from it.
+
+    It is asked again while its error is one that `awaits` waits for.
 
     Raises: as `ask`.
     """
@@ -84,7 +86,7 @@ def awaiting(ask: Callable[[], T], metadata_root: str, awaits: Awaits) -> T:
 
 
 def is_awaited(error: KafkaOnSparkError, metadata_root: str, awaits: Awaits) -> bool:
-    """Return whether who opens a cluster and met `error` waits, and tries it again."""
+    """Return whether the opening of a cluster waits after `error`, and tries again."""
     if not isinstance(error, ClusterNotFoundError):
         return is_failing(error)
     try:
@@ -100,10 +102,10 @@ def metadata_service(
     application_id: str | None = None,
     after_commit: Callable[[], None] = lambda: None,
 ) -> MetadataService:
-    """Return the metadata of the cluster at `metadata_root`, of which nothing was read yet.
+    """Return the metadata of the cluster at `metadata_root`, not read yet.
 
     Raises:
-        ClusterNotFoundError: There is none.
+        ClusterNotFoundError: There is no cluster.
     """
     metadata_log = DeltaMetadataLog(metadata_root, options)
     metadata_log.check()

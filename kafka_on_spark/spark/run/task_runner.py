@@ -2,20 +2,19 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
+
+from pyspark.sql import SparkSession
 
 from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.spark.jvm import is_local
 from kafka_on_spark.spark.run.executors import (
     PROBES_MAX,
     ExecutorTask,
     check_executors,
     clear_errors,
-    is_local,
 )
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 THREADS_OF_A_TASK: Final = 4
 
@@ -41,7 +40,7 @@ class SparkTaskRunner:
         InvalidRequestError: The session is a Spark Connect one, or its executors can't run ours.
     """
 
-    def __init__(self, spark: "SparkSession") -> None:
+    def __init__(self, spark: SparkSession) -> None:
         check_session(spark)
         self.session = spark
         self._context = spark.sparkContext
@@ -53,9 +52,9 @@ class SparkTaskRunner:
         return is_local(self._context.master)
 
     def run_on_each(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
-        """Return the results of every order on each of several executors: on all, as a rule.
+        """Return the results of every order on each of several executors, as a rule on all.
 
-        A task a core, so that Spark gives each executor one, up to a bound.
+        One task a core, so that each executor gets one, up to PROBES_MAX.
         """
         if not orders:
             return []
@@ -72,8 +71,8 @@ class SparkTaskRunner:
     def run(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
         """Return one result an order, in order.
 
-        Orders wait for disks and stores more than for the processor, so a Spark task, which
-        costs as much as a small order to begin, does several at once in threads.
+        Orders wait for disks and stores more than for the processor, and a Spark task costs as much
+        to begin as a small order. So one task runs several orders at once, in threads.
         """
         if not orders:
             return []
@@ -90,8 +89,8 @@ class SparkTaskRunner:
 
 
 def task_count(orders: int, cores: int) -> int:
-    """Return how many Spark tasks do `orders`: all cores have one before a task has several
-    orders, and no core has more than four."""
+    """Return how many Spark tasks run `orders`: each core has one before a task has several orders,
+    and no core has more than four."""
     full = -(-orders // THREADS_OF_A_TASK)
     return min(orders, max(cores, full), 4 * cores)
 
@@ -107,8 +106,6 @@ def check_session(spark: object) -> None:
             "a Spark Connect session can't run the cluster's tasks (it has no mapPartitions):"
             " use a classic SparkSession, or Cluster.open without one"
         )
-    from pyspark.sql import SparkSession  # slow to import, and of no use without a session
-
     if not isinstance(spark, SparkSession):
         raise InvalidRequestError(
             f"spark can't be {spark!r}: give a SparkSession, or none to run tasks in threads"

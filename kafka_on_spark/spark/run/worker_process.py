@@ -1,45 +1,46 @@
-"""A Python process of Spark's that works for us again and again: what it need not do each time.
+"""Keeps Spark's Python workers from collecting garbage among all imported modules after every task.
 
-Spark's daemon has such a process look for garbage after every task, among all that was ever
-imported there: 30 to 40 ms of the processor's time, in each of the four processes of a write, and
-the one that comes next waits for the processor.
+pyspark's daemon calls `gc.collect()` after each task of a worker that it keeps. That takes 30 to
+40 ms of processor time in each of the four processes of a write, and the next process waits for
+it. `gc.freeze()` takes all objects that exist out of later collections. This module ends when the
+daemon no longer collects after each task.
 """
 
 import gc
 import sys
 from typing import Final
 
-SETTLED_MAX: Final = 8
-"""How often a process settles: what is settled is never looked at again, so what turns to garbage
-later, in cycles, stays. Bounded, and after a few tasks all is imported that will be."""
+FREEZES_MAX: Final = 8
+"""How often a process freezes. Frozen objects that become cyclic garbage later are never freed, so
+the number is bounded; after a few tasks a worker has imported everything that it will."""
 
 _DAEMON: Final = "pyspark.daemon"
 
 
-class _Settling:
-    """How often this process has settled, and how many collections there had been then."""
+class _Freezes:
+    """How often this process froze, and its full collections up to the last task."""
 
     def __init__(self) -> None:
         self.count = 0
         self.collections: int | None = None
 
 
-_settling: Final = _Settling()
+_freezes: Final = _Freezes()
 
 
-def settle() -> None:
-    """Leave what has outlived a full collection out of those to come. Called before a task's work.
+def freeze_gc() -> None:
+    """Freeze the objects that survived a full collection. Called before a task's work.
 
-    Only right after a collection, so that little of it is garbage; and only in processes that
-    Spark's daemon has made, since others collect when they need it.
+    Only right after a full collection, so that little of it is garbage, and only in processes of
+    pyspark's daemon: others collect when they need to.
     """
-    if _settling.count >= SETTLED_MAX or not _is_of_daemon():
+    if _freezes.count >= FREEZES_MAX or not _is_of_daemon():
         return
     collections = gc.get_stats()[-1]["collections"]
-    if _settling.collections not in (None, collections):
+    if _freezes.collections not in (None, collections):
         gc.freeze()
-        _settling.count += 1
-    _settling.collections = collections
+        _freezes.count += 1
+    _freezes.collections = collections
 
 
 def _is_of_daemon() -> bool:

@@ -1,21 +1,22 @@
-"""Roots as Spark itself reaches them: by Hadoop's file systems, which know nothing of our clients.
+"""Checks that Spark itself can read roots, by Hadoop's file systems and not by our clients.
 
-Apart from `views`: asked before a query is, since what a JVM says of a store that it can't read
-is a hundred lines, after minutes, in the middle of a scan.
+Apart from `views`, and before a query runs: a JVM that can't read a store says so in a hundred
+lines, after minutes, in the middle of a scan.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
+
 from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.spark.jvm import hadoop_configuration, jvm_of
 from kafka_on_spark.storage.replicas.view_table import hadoop_url
 from kafka_on_spark.storage.roots.hadoop_options import bucket_prefix, hadoop_options
 from kafka_on_spark.storage.roots.storage_options import StorageOptions
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _PACKAGES: Final = {
     "s3a": "org.apache.hadoop:hadoop-aws",
@@ -31,43 +32,41 @@ _WRONG_JARS: Final = re.compile("ClassNotFound|NoClassDefFound|NoSuchMethod|NoSu
 
 
 def reader_settings(
-    spark: "SparkSession", roots: Sequence[str], options: StorageOptions
+    spark: SparkSession, roots: Sequence[str], options: StorageOptions
 ) -> dict[str, str]:
-    """Return what a scan has to be told of roots (normalized), so that Spark finds them.
+    """Return the settings by which a scan finds `roots` (normalized).
 
-    Buckets of which the session says anything itself are left as it says.
+    A bucket with settings in the session itself gets none.
 
     Raises:
         InvalidRequestError: Spark has no client for a root's store.
-        KafkaStorageError: A root's credentials are not to be found in this process.
+        KafkaStorageError: This process finds no credentials for a root.
     """
-    conf = _configuration(spark)
+    conf = hadoop_configuration(spark)
     _check_schemes(spark, conf, roots)
     unsaid = [url for url in roots if _is_unsaid(conf, url)]
     return hadoop_options(unsaid, options)
 
 
 def check_files(
-    spark: "SparkSession",
+    spark: SparkSession,
     urls: Sequence[str],
     settings: Mapping[str, str],
     options: StorageOptions,
 ) -> None:
-    """Check that Spark reaches the first of files (normalized URLs) on each bucket.
+    """Check that Spark reaches the first of the files (normalized URLs) on each bucket.
 
-    Disks are left out: this process, which has looked at them, and the JVM see the same.
+    Files on disks are not checked: this process has read them, and the JVM sees the same disks.
 
     Raises:
-        InvalidRequestError: It does not.
+        InvalidRequestError: Spark can't read one.
     """
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-
-    conf = _configuration(spark)
+    conf = hadoop_configuration(spark)
     for name, text in settings.items():
         conf.set(name, text)
     first = {urlsplit(url)[:2]: hadoop_url(url) for url in reversed(urls) if "://" in url}
     for url in first.values():
-        path = _jvm(spark).org.apache.hadoop.fs.Path(_jvm(spark).java.net.URI(url))
+        path = jvm_of(spark).org.apache.hadoop.fs.Path(jvm_of(spark).java.net.URI(url))
         try:
             path.getFileSystem(conf).getFileStatus(path)
         except Py4JJavaError as error:
@@ -78,7 +77,7 @@ def check_files(
 
 
 def _unreachable(url: str, said: str) -> str:
-    # The file's name, as long as it is, stands in it twice.
+    # The message contains the file's long name twice.
     reason = said.splitlines()[0].replace(f"{url}: ", "", 1)[:_REASON_LETTERS_MAX]
     parts = urlsplit(url)
     prefix = bucket_prefix(url)
@@ -89,22 +88,20 @@ def _unreachable(url: str, said: str) -> str:
     )
 
 
-def _check_schemes(spark: "SparkSession", conf: Any, roots: Sequence[str]) -> None:
-    from py4j.protocol import Py4JJavaError
-
+def _check_schemes(spark: SparkSession, conf: Any, roots: Sequence[str]) -> None:
     of_scheme = {_scheme(url): url for url in sorted(map(hadoop_url, roots))}
     for scheme, url in of_scheme.items():
         try:
-            _jvm(spark).org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, conf)
+            jvm_of(spark).org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, conf)
         except Py4JJavaError:
             raise InvalidRequestError(_lacking(spark, url)) from None
 
 
-def _lacking(spark: "SparkSession", url: str) -> str:
+def _lacking(spark: SparkSession, url: str) -> str:
     scheme = _scheme(url)
     package = "give it Hadoop's package for that and its credentials"
     if scheme in _PACKAGES:
-        version = _jvm(spark).org.apache.hadoop.util.VersionInfo.getVersion()
+        version = jvm_of(spark).org.apache.hadoop.util.VersionInfo.getVersion()
         package = (
             f"start it with spark.jars.packages={_PACKAGES[scheme]}:{version} (the version of its"
             " Hadoop) and credentials"
@@ -119,14 +116,3 @@ def _scheme(url: str) -> str:
 def _is_unsaid(conf: Any, url: str) -> bool:
     prefix = bucket_prefix(url)
     return prefix is None or bool(conf.getPropsWithPrefix(prefix).isEmpty())
-
-
-def _configuration(spark: "SparkSession") -> Any:
-    """Return a copy of Hadoop's configuration as the session's queries have it."""
-    return spark._jsparkSession.sessionState().newHadoopConf()
-
-
-def _jvm(spark: "SparkSession") -> Any:
-    jvm = spark.sparkContext._jvm
-    assert jvm is not None, "a classic session has a JVM"
-    return jvm

@@ -1,9 +1,9 @@
 """A topic as a DataFrame that the JVM scans, over the segments of its replicas.
 
-The Python data source prunes no columns and takes every row through Python; here Spark reads the
-Parquet files itself, by Delta's reader. What that reader is given is a table of its own, made for
-the view (storage/replicas/view_table.py): one union over a thousand replica tables would take Spark
-minutes to plan, and a list of Parquet files has no batch headers.
+The Python data source prunes no columns and takes every row through Python. Here Spark reads the
+Parquet files itself, by Delta's reader. The reader gets a table made for the view
+(storage/replicas/view_table.py): a union over a thousand replica tables would take Spark minutes to
+plan, and a list of Parquet files has no batch headers.
 """
 
 import atexit
@@ -14,8 +14,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import reduce
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from uuid import uuid4
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.functions import col, lit, timestamp_micros
 
 from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError
 from kafka_on_spark.query.reads.read_order import ReadOrder
@@ -41,12 +44,9 @@ from kafka_on_spark.storage.replicas.view_table import (
 )
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
-
 _EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
 _OPTIONS: Final = {
-    # A segment's pages carry checksums; Spark doesn't look at them unless it is told to.
+    # A segment's pages carry checksums, which Spark checks only with this option.
     "parquet.page.verify-checksum.enabled": "true",
 }
 
@@ -60,8 +60,8 @@ def open_view(
     start: Mapping[int, int] | datetime | None,
     end: Mapping[int, int] | datetime | None,
     has_headers: bool,
-) -> "DataFrame":
-    """Return a view as `Cluster.view` says, planned and made.
+) -> DataFrame:
+    """Return a topic's view, planned and made, as `Cluster.view` describes it.
 
     Raises: as there.
     """
@@ -93,12 +93,12 @@ def open_view(
     return view
 
 
-def check_view_session(spark: object, name: object) -> "SparkSession":
-    """Check that `spark` can scan a view, and that `name` may be a view's; return the session.
+def check_view_session(spark: object, name: object) -> SparkSession:
+    """Check that `spark` can scan a view, and that `name` is allowed for one; return the session.
 
     Raises:
-        InvalidRequestError: There is no session, it is a Spark Connect one, it has no Delta
-            Lake, or the name is none.
+        InvalidRequestError: There is no session, it is a Spark Connect one, it has no Delta Lake,
+            or the name is not allowed.
     """
     if spark is None:
         raise InvalidRequestError(
@@ -121,7 +121,7 @@ def check_view_session(spark: object, name: object) -> "SparkSession":
 
 
 def make_view(
-    spark: "SparkSession",
+    spark: SparkSession,
     topic: str,
     files: Sequence[ViewFile],
     options: StorageOptions,
@@ -129,7 +129,7 @@ def make_view(
     metadata_root: str,
     times: TimeRange,
     has_headers: bool,
-) -> "DataFrame":
+) -> DataFrame:
     """Return the records of `files` in the rows of Spark's Kafka source.
 
     Raises:
@@ -152,11 +152,9 @@ def make_view(
 
 
 def _rows(
-    table: "DataFrame", topic: str, branch: Branch, *, is_alone: bool, has_headers: bool
-) -> "DataFrame":
+    table: DataFrame, topic: str, branch: Branch, *, is_alone: bool, has_headers: bool
+) -> DataFrame:
     """Return the records of one kind of files."""
-    from pyspark.sql.functions import col, lit
-
     if not is_alone:
         table = table.where(
             (col("has_append_time") == branch.has_append_time) & (col("is_cut") == branch.is_cut)
@@ -177,10 +175,8 @@ def _rows(
     return table.select(*columns, *([col("headers")] if has_headers else []))
 
 
-def _in(rows: "DataFrame", times: TimeRange) -> "DataFrame":
-    """Return the rows of a time range: which files have some, Delta knows by their statistics."""
-    from pyspark.sql.functions import col
-
+def _in(rows: DataFrame, times: TimeRange) -> DataFrame:
+    """Return the rows of a time range; Delta skips files by their statistics."""
     if times.start_us is not None:
         rows = rows.where(col("timestamp") >= _moment(times.start_us))
     if times.end_us is not None:
@@ -188,14 +184,12 @@ def _in(rows: "DataFrame", times: TimeRange) -> "DataFrame":
     return rows
 
 
-def _moment(time_us: int) -> "Column":
-    from pyspark.sql.functions import lit, timestamp_micros
-
+def _moment(time_us: int) -> Column:
     return timestamp_micros(lit(time_us))
 
 
-def _new_folder(spark: "SparkSession", metadata_root: str, options: StorageOptions) -> str:
-    """Return where a new view's table goes: executors read it, too. It goes with this process."""
+def _new_folder(spark: SparkSession, metadata_root: str, options: StorageOptions) -> str:
+    """Return a folder for a view's table: executors can read it, and this process removes it."""
     if str(spark.sparkContext.master).startswith("local"):
         folder = tempfile.mkdtemp(prefix="kafka_on_spark-view-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -206,6 +200,6 @@ def _new_folder(spark: "SparkSession", metadata_root: str, options: StorageOptio
 
 
 def _delete(files: RootFiles, folder: str) -> None:
-    # The root may have gone; it is a few kilobytes that no reader minds.
+    # The root may be gone; what stays is a few kilobytes that no reader reads.
     with suppress(KafkaOnSparkError):
         files.delete(folder)

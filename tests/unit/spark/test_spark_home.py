@@ -1,4 +1,4 @@
-"""The home of Spark without the zip of pyspark: when it is chosen, and that it is made once."""
+"""SPARK_HOME without the zip of pyspark: when it is chosen, and that it is made once."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from kafka_on_spark.spark.spark_home import choose_home, is_made
+from kafka_on_spark.spark.spark_home import choose_spark_home, link_spark_home
 
 LOCAL = {"spark.master": "local[2]"}
 
@@ -32,7 +32,7 @@ def spark(tmp_path):
 
 
 def test_local_session_gets_a_home_without_the_zip(tmp_path):
-    choose_home(LOCAL)
+    choose_spark_home(LOCAL)
 
     assert os.environ["SPARK_HOME"] == str(tmp_path / "spark")
     assert (tmp_path / "spark" / "jars").is_dir()
@@ -42,7 +42,7 @@ def test_local_session_gets_a_home_without_the_zip(tmp_path):
 def test_a_python_that_is_no_virtual_environments_gets_no_folder(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
 
-    choose_home(LOCAL)
+    choose_spark_home(LOCAL)
 
     assert "SPARK_HOME" not in os.environ
     assert not (tmp_path / "spark").exists()
@@ -64,7 +64,7 @@ def test_what_is_chosen_already_or_may_need_the_zip_stays(monkeypatch, settings,
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
 
-    choose_home(settings)
+    choose_spark_home(settings)
 
     assert os.environ.get("SPARK_HOME") == variables.get("SPARK_HOME")
 
@@ -75,7 +75,7 @@ def test_home_that_the_launcher_named_is_given_up_where_the_zip_may_be_needed(
     monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark"))
     monkeypatch.setenv("PYSPARK_PYTHON", "/their/python")
 
-    choose_home(LOCAL)
+    choose_spark_home(LOCAL)
 
     assert os.environ["SPARK_HOME"] == str(Path(pyspark.__file__).parent)
 
@@ -83,19 +83,19 @@ def test_home_that_the_launcher_named_is_given_up_where_the_zip_may_be_needed(
 def test_where_nothing_may_be_written_spark_keeps_its_home(monkeypatch, tmp_path):
     (tmp_path / "spark").touch()
 
-    choose_home(LOCAL)
+    choose_spark_home(LOCAL)
 
     assert "SPARK_HOME" not in os.environ
 
 
 def test_home_that_is_there_is_left_alone_and_a_stale_link_replaced(tmp_path, spark):
     folder = tmp_path / "home"
-    assert is_made(folder, spark)
+    assert link_spark_home(folder, spark)
     before = (folder / "bin").lstat().st_ino
     (folder / "jars").unlink()
     (folder / "jars").symlink_to(tmp_path / "gone")
 
-    assert is_made(folder, spark)
+    assert link_spark_home(folder, spark)
 
     assert (folder / "bin").lstat().st_ino == before
     assert (folder / "jars").readlink() == spark / "jars"
@@ -103,4 +103,4 @@ def test_home_that_is_there_is_left_alone_and_a_stale_link_replaced(tmp_path, sp
 
 
 def test_folder_that_is_no_spark_is_not_taken_for_one(tmp_path):
-    assert not is_made(tmp_path / "home", tmp_path / "nothing")
+    assert not link_spark_home(tmp_path / "home", tmp_path / "nothing")
