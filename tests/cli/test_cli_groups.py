@@ -125,8 +125,8 @@ def test_offsets_of_a_topic_and_whole_groups_are_deleted(call, cluster, group, t
     of_topic = ("consumer-groups", "--delete-offsets", "--group", group, "--topic", f"{topic}:1")
     whole = ("consumer-groups", "--delete", "--group", group)
 
-    assert "nobody is at a terminal" in call.refused(*of_topic)
-    assert "nobody is at a terminal" in call.refused(*whole)
+    assert "there is no terminal to ask at" in call.refused(*of_topic)
+    assert "there is no terminal to ask at" in call.refused(*whole)
     assert "2 records would be committed, and nothing was" in call(*whole, "--dry-run")
     assert positions(cluster, group) == {0: 3, 1: 0}
 
@@ -201,7 +201,7 @@ def test_offsets_of_several_groups_are_exported_and_set_with_their_names(
 
 # fmt: off
 FILES = [  # content, with {topic}; what is said
-    ("",                                 "has no offsets: give a line at least"),
+    ("",                                 "has no offsets: give at least one line"),
     ("{topic},0",                        "line 1 of"),
     ("{topic},0,1_0",                    "give topic,partition,offset, or group,topic,partition,offset"),
     ("{topic},0,-1",                     "give topic,partition,offset"),
@@ -238,7 +238,7 @@ def test_a_line_without_a_group_says_nothing_where_there_may_be_several(call, to
 def test_a_file_and_another_way_contradict_each_other(call, tmp_path):
     of_file = reset("--group", "g", "--from-file", tmp_path / "offsets.csv")
 
-    assert "say in one way where to reset to" in call.refused(*of_file, "--to-latest")
+    assert "give one target" in call.refused(*of_file, "--to-latest")
     assert "leave --topic and --all-topics out" in call.refused(*of_file, "--all-topics")
     assert "can't be read" in call.refused(*of_file)
     assert "leave --output json out" in call.refused(*of_file, "--export", "--output", "json")

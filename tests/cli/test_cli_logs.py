@@ -122,9 +122,9 @@ def test_what_would_be_refused_is_refused_before_anybody_is_asked(
 
     assert (code, "Go on?" in shown) == (2, False)
     assert "can't start at 77" in refusal
-    assert "to be asked" not in refusal
+    assert "to ask at" not in refusal
     fewer = ("topics", "--alter", "--topic", topic, "--partitions", 0)
-    assert "to be asked" not in call.refused(*fewer)
+    assert "to ask at" not in call.refused(*fewer)
 
 
 def test_dump_shows_each_batch_with_its_producer_and_whether_it_is_committed(
@@ -305,7 +305,7 @@ def test_round_says_what_it_has_not_looked_at(call, new_topic, cluster, disks):
         cluster.run_controller()
         cluster.replicate(is_sweep=True)
 
-    assert "not all are caught up.\n1 partition could not be looked at, or was not within" in told
+    assert "not all are caught up.\n1 partition could not be inspected, or was not within" in told
 
 
 def test_round_that_cannot_reach_a_follower_says_so(call, new_topic, cluster, disks):

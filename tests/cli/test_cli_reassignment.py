@@ -110,7 +110,7 @@ def test_plan_of_what_is_in_balance_moves_nothing(call, new_topic, json_file):
 
     text = call("reassign-partitions", "--generate", "--topics-to-move-json-file", chosen)
 
-    assert "Nothing is to be moved" in text
+    assert "There is nothing to move" in text
 
 
 def test_the_dry_run_of_a_reassignment_moves_nothing(call, new_topic, cluster, json_file):
@@ -246,7 +246,7 @@ def test_a_person_may_say_that_a_replica_is_lost(call, new_topic, cluster):
     lost = ("replicas", "--topic", topic, "--partition", "0", "--broker", "3")
     uuid = partition_of(cluster, topic).uuid_of(3)
 
-    assert "say what is to be done" in call.refused(*lost)
+    assert "say what to do" in call.refused(*lost)
     assert "giving up the replica" in call.refused(*lost, "--lost")
     call.json(*lost, "--lost", "--yes")
 

@@ -1,7 +1,7 @@
-"""What verbs share: the options of all, and which options go with which action of a verb.
+"""Options that verbs share, and the check that options go with the action of a verb.
 
-Kafka's tools have a flag an action (`--create`, `--list`); exactly one is given, and an option that
-does not go with it is refused rather than left unread.
+Kafka's tools have one flag for each action (`--create`, `--list`). A call gives exactly one, and an
+option that does not go with it is refused rather than ignored.
 """
 
 import re
@@ -31,8 +31,8 @@ StorageOption = Annotated[
     typer.Option(
         "--storage-option",
         metavar="NAME=VALUE",
-        help="A storage option, such as AWS_REGION=eu-west-1; may be given more than once. Of the"
-        " lines of --command-config FILE those that begin with storage. are such options.",
+        help="A storage option, such as AWS_REGION=eu-west-1; may be given more than once."
+        " --command-config FILE gives the same in lines storage.NAME=VALUE.",
     ),
 ]
 AsOf = Annotated[
@@ -40,22 +40,25 @@ AsOf = Annotated[
     typer.Option(
         "--as-of",
         metavar="MOMENT",
-        help="As it was: a metadata offset, or a time such as 2026-11-21T13:00:00Z.",
+        help="Show the cluster as it was at a metadata offset, or at a time such as"
+        " 2026-11-21T13:00:00Z.",
     ),
 ]
 Format = Annotated[Output, typer.Option("--output", help="A table, or JSON for scripts.")]
 DryRun = Annotated[
     bool,
-    typer.Option("--dry-run", help="Decide, show the records to be committed, and commit nothing."),
+    typer.Option(
+        "--dry-run", help="Decide, show the records that would be committed, and commit nothing."
+    ),
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Don't ask before what can't be undone.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Don't ask before a change that can't be undone.")]
 
 RootMode = Annotated[
     str | None,
     typer.Option(
         "--root-mode",
         metavar="MODE",
-        help="Permissions of folders that are made for roots, as chmod has them; 700 if not said.",
+        help="Permissions of new folders for roots, as chmod takes them; 700 by default.",
     ),
 ]
 
@@ -65,7 +68,7 @@ FOUND: Final = 1
 FAILED: Final = 2
 INTERRUPTED: Final = 130
 UNREAD: Final = 141
-"""Exit code as of a process that SIGPIPE ended: 128 + 13."""
+"""The exit code of a process that SIGPIPE ended: 128 + 13."""
 
 SHARED = ("cluster", "storage_option", "output")
 CHANGING = ("dry_run", "yes")
@@ -74,10 +77,11 @@ CHANGING = ("dry_run", "yes")
 def chosen_action(
     context: typer.Context, actions: Mapping[str, Sequence[str]], default: str | None = None
 ) -> str:
-    """Return which of `actions` was asked for; they map to the parameters that go with them.
+    """Return the action that the call asks for; `actions` map to the parameters that go with each.
 
     Raises:
-        InvalidRequestError: None or several were, or an option that does not go with it.
+        InvalidRequestError: The call gives no action, several, or an option that does not go with
+            its action.
     """
     given = [name for name, value in context.params.items() if _is_given(value)]
     asked = [name for name in actions if name in given]
@@ -110,10 +114,10 @@ def _flag(name: str) -> str:
 
 
 def needed(value: T | None, option: str, words: str) -> T:
-    """Return an option's value, which the action needs.
+    """Return the value of an option that the action needs.
 
     Raises:
-        InvalidRequestError: It was not given.
+        InvalidRequestError: The option was not given.
     """
     if value is None or value in ([], ()):
         raise InvalidRequestError(f"{option} is missing: {words}")
@@ -121,10 +125,10 @@ def needed(value: T | None, option: str, words: str) -> T:
 
 
 def mode_of(text: str | None) -> int:
-    """Return permissions that were given as chmod's octal digits; without any, the default.
+    """Return the permissions that chmod's octal digits in `text` mean; None means the default.
 
     Raises:
-        InvalidRequestError: They are no such digits.
+        InvalidRequestError: `text` is no such digits.
     """
     if text is None:
         return ROOT_MODE
@@ -137,10 +141,10 @@ def mode_of(text: str | None) -> int:
 
 
 def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
-    """Return what was given as NAME=VALUE.
+    """Return the names and values of texts NAME=VALUE.
 
     Raises:
-        InvalidRequestError: It was not.
+        InvalidRequestError: A text is not NAME=VALUE.
     """
     found = {}
     for each in given or ():
@@ -152,10 +156,10 @@ def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
 
 
 def properties_of(file: str, option: str) -> list[str]:
-    """Return the lines of a file of properties that say something.
+    """Return the lines of a properties file, without comments and empty lines.
 
     Raises:
-        InvalidRequestError: It can't be read.
+        InvalidRequestError: The file can't be read.
     """
     try:
         text = Path(file).read_text(encoding="utf-8")
@@ -166,10 +170,10 @@ def properties_of(file: str, option: str) -> list[str]:
 
 
 def moment(text: str | None) -> datetime | int | None:
-    """Return a moment of the past as `Cluster.open` takes it; a time without a zone is UTC.
+    """Return a past moment as `Cluster.open` takes it; a time without a zone is UTC.
 
     Raises:
-        InvalidRequestError: It is neither a metadata offset nor a time.
+        InvalidRequestError: `text` is neither a metadata offset nor a time.
     """
     if text is None:
         return None
@@ -186,10 +190,10 @@ def moment(text: str | None) -> datetime | int | None:
 
 
 def numbers(text: str, option: str) -> list[int]:
-    """Return whole numbers that were given with commas between.
+    """Return the whole numbers of a list with commas.
 
     Raises:
-        InvalidRequestError: They were not.
+        InvalidRequestError: `text` is no such list.
     """
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() for part in parts):

@@ -1,8 +1,8 @@
-"""How an answer is written: tables for people, lines for pipes, JSON for scripts.
+"""Writes the answer of a call: tables for people, lines for pipes, JSON for scripts.
 
-What was asked for goes to standard output, everything else (progress, notes, questions) to standard
-error; both as `visible` has it, whoever wrote what is in them. Rows are plain values: one list of
-them makes the table and the JSON, so that both say the same.
+The answer goes to standard output; progress, notes and questions go to standard error. Both pass
+through `visible`, since other people's names and values stand in them. One list of rows of plain
+values makes the table and the JSON, so both say the same.
 """
 
 import sys
@@ -27,13 +27,13 @@ Columns = Mapping[str, str]
 """Keys of rows, and their titles, in the order of a table's columns."""
 
 ROWS_AT_ONCE: Final = 1000
-"""Rows that columns are aligned over: a long answer is written as it comes."""
+"""Columns are aligned over so many rows: a long answer is written as it comes."""
 
 PADDED_MAX: Final = 40
-"""Columns of lines are aligned up to so many characters; a longer cell pushes its own line only."""
+"""Columns of lines are aligned up to so many characters; a longer cell shifts its own line only."""
 
 UNFOLDED_MAX: Final = 24
-"""At a terminal, cells up to so many characters stay on a line; longer ones are folded."""
+"""At a terminal, a cell of up to so many characters stays on one line; a longer one is folded."""
 
 GAP: Final = 2
 """Characters between columns at a terminal."""
@@ -42,7 +42,7 @@ NOTHING: Final = "-"
 
 
 class Shown(str):
-    """A cell that is shown as it is: every character of it is visible, and its blanks count."""
+    """A cell that is written unchanged: every character is visible, and blanks count."""
 
     __slots__ = ()
 
@@ -60,7 +60,7 @@ def write_json(answer: Any) -> None:
 
 
 def write_rows(output: Output, columns: Columns, rows: Iterable[Row]) -> None:
-    """Write rows: all that they say as JSON, or their `columns` as a table."""
+    """Write rows: all keys as JSON, or only `columns` as a table."""
     if output is Output.JSON:
         _write_json_rows(rows)
     else:
@@ -68,7 +68,7 @@ def write_rows(output: Output, columns: Columns, rows: Iterable[Row]) -> None:
 
 
 def _write_json_rows(rows: Iterable[Row]) -> None:
-    """Write an array row by row: what is long is not held."""
+    """Write a JSON array row by row, without holding all of it."""
     separator = "[\n  "
     for row in rows:
         sys.stdout.write(separator + visible_json(row))
@@ -77,7 +77,7 @@ def _write_json_rows(rows: Iterable[Row]) -> None:
 
 
 def write_table(columns: Columns, rows: Iterable[Row]) -> None:
-    """Write a table; not on a terminal, a line a row that is neither wrapped nor cut."""
+    """Write a table; a pipe gets one line a row, neither wrapped nor cut."""
     remaining = iter(rows)
     write = _draw if sys.stdout.isatty() else _write_lines
     part = list(islice(remaining, ROWS_AT_ONCE))
@@ -89,9 +89,9 @@ def write_table(columns: Columns, rows: Iterable[Row]) -> None:
 
 
 def _draw(columns: Columns, rows: Sequence[Row], is_first: bool) -> None:
-    """Draw a table in the terminal's width, without columns that say nothing in any row.
+    """Draw a table in the terminal's width, without columns that are empty in every row.
 
-    Only long cells are folded; what is too wide all the same is written a row a block.
+    Only long cells are folded. A table that is still too wide is written as one block a row.
     """
     cells = {key: [text_of(row.get(key)) for row in rows] for key in columns}
     shown = [key for key in columns if set(cells[key]) != {NOTHING}] or list(columns)
@@ -113,7 +113,7 @@ def _draw(columns: Columns, rows: Sequence[Row], is_first: bool) -> None:
             columns[key],
             justify="right" if is_number else "left",
             overflow="fold",
-            # What has a width keeps it, and the others share the rest.
+            # Columns without a width share the rest.
             width=widths[key] if widths[key] < UNFOLDED_MAX else None,
         )
     for texts in zip(*(cells[key] for key in shown), strict=True):
@@ -122,7 +122,7 @@ def _draw(columns: Columns, rows: Sequence[Row], is_first: bool) -> None:
 
 
 def _widths(titles: Columns, cells: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Return the least widths of columns: short cells whole, long ones folded."""
+    """Return the least widths of columns, with short cells whole and long cells folded."""
     return {
         key: min(max(map(len, [title, *cells[key]])), UNFOLDED_MAX) for key, title in titles.items()
     }
@@ -150,7 +150,7 @@ def _write_lines(columns: Columns, rows: Sequence[Row], is_first: bool) -> None:
 
 
 def text_of(value: Any) -> str:
-    """Return a plain value as a cell, one line: "-" for none."""
+    """Return a plain value as a cell of one line; an empty value is "-"."""
     if isinstance(value, Shown):
         return value
     if value is None or value == "" or value == []:
@@ -163,12 +163,12 @@ def text_of(value: Any) -> str:
 
 
 def say(*lines: str) -> None:
-    """Write lines of an answer for people to standard output."""
+    """Write lines of the answer to standard output."""
     sys.stdout.write("".join(visible(line) + "\n" for line in lines))
 
 
 def note(sentence: str) -> None:
-    """Write what is worth knowing, and not the answer, to standard error."""
+    """Write a remark, which is not part of the answer, to standard error."""
     sys.stderr.write(visible(sentence) + "\n")
 
 
@@ -178,41 +178,37 @@ def plural(count: int, noun: str) -> str:
 
 
 def confirm(deed: str, *, is_yes: bool) -> None:
-    """Ask before a deed that can't be undone ("deleting 2 topics"); return if it may be done.
+    """Ask before a deed that can't be undone ("deleting 2 topics"); return if the answer is yes.
 
     Raises:
-        InvalidRequestError: Nobody is there to be asked, and --yes was not given.
+        InvalidRequestError: There is no terminal to ask at, and --yes was not given.
         typer.Abort: The answer was no.
     """
     if is_yes:
         return
     if not sys.stdin.isatty():
         raise InvalidRequestError(
-            f"{deed} can't be undone, and nobody is at a terminal to be asked: say --yes to have"
-            " it done"
+            f"{deed} can't be undone, and there is no terminal to ask at: give --yes to do it"
         )
     question = f"{deed[0].upper()}{deed[1:]} can't be undone. Go on?"
     typer.confirm(visible(question), abort=True, err=True)
 
 
 class Steps:
-    """How far something long has come."""
+    """The progress of a long call."""
 
     def __init__(self, progress: Progress, task_id: Any) -> None:
         self._progress = progress
         self._task_id = task_id
 
     def advance(self, count: int = 1) -> None:
-        """Say that `count` more are done."""
+        """Show that `count` more are done."""
         self._progress.advance(self._task_id, count)
 
 
 @contextmanager
 def progress(words: str, total: int | None = None) -> Iterator[Steps]:
-    """Show on standard error, if that is a terminal, how far something has come.
-
-    Without a `total`, that it goes on.
-    """
+    """Show progress on standard error, if that is a terminal; without a `total`, just a bar."""
     columns = [
         TextColumn("{task.description}"),
         BarColumn(),

@@ -1,4 +1,4 @@
-"""Verbs on a whole cluster: brokers, controller, leaders, metadata, losses.
+"""Verbs on a whole cluster: brokers, controller, leaders, metadata, lost replicas.
 
 In: Kafka's options.
 Out: tables or JSON.

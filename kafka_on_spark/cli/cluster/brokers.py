@@ -1,4 +1,4 @@
-"""`brokers`: list, describe, register, drain, resume and unregister them."""
+"""`brokers`: lists, describes, registers, drains, resumes and unregisters brokers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
@@ -55,21 +55,21 @@ def brokers(
         bool, typer.Option("--list", help="Show brokers, their states and roots.")
     ] = False,
     describe: Annotated[
-        bool, typer.Option("--describe", help="Show as well what each leads and holds.")
+        bool, typer.Option("--describe", help="Show also what each broker leads and holds.")
     ] = False,
     register: Annotated[
-        bool, typer.Option("--register", help="Add a broker, or another disk for a fenced one.")
+        bool, typer.Option("--register", help="Add a broker, or give a fenced one another disk.")
     ] = False,
     drain: Annotated[
-        bool, typer.Option("--drain", help="Have a broker give its leaderships away.")
+        bool, typer.Option("--drain", help="Move a broker's leaderships to others.")
     ] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Let a draining broker lead again.")
     ] = False,
     unregister: Annotated[
-        bool, typer.Option("--unregister", help="Take away a broker that has no replicas.")
+        bool, typer.Option("--unregister", help="Remove a broker that has no replicas.")
     ] = False,
-    broker: Annotated[int | None, typer.Option("--broker", "--id", help="Which.")] = None,
+    broker: Annotated[int | None, typer.Option("--broker", "--id", help="The broker's id.")] = None,
     root: Annotated[
         str | None, typer.Option("--root", metavar="URL", help="Its root: a folder or a URL.")
     ] = None,
@@ -116,7 +116,7 @@ def _row(broker: BrokerDescription) -> dict[str, Any]:
 
 
 def _register(session: Session, broker_id: int, given: Mapping[str, Any]) -> None:
-    root = needed(given["root"], "--root", "name the folder or URL that is the broker's")
+    root = needed(given["root"], "--root", "name the folder or URL of the broker")
     mode, rack = mode_of(given["root_mode"]), given["rack"]
     _confirm_another_disk(session, broker_id, root)
     session.do(lambda: session.cluster.register_broker(broker_id, root, rack=rack, root_mode=mode))
@@ -137,9 +137,8 @@ def _confirm_another_disk(session: Session, broker_id: int, root: str) -> None:
     found = check_reachable(normalize(root), session.options)
     if found is None or found.directory_id != known.registration.directory_id:
         session.confirm(
-            f"giving broker {broker_id} another disk, so that what its"
-            f" {plural(known.replica_count, 'replica')} had on {known.registration.root} counts"
-            " for nothing,"
+            f"giving broker {broker_id} another disk, and giving up what its"
+            f" {plural(known.replica_count, 'replica')} had on {known.registration.root},"
         )
 
 
@@ -173,7 +172,7 @@ def _resume(session: Session, broker_id: int) -> None:
 def _unregister(session: Session, broker_id: int) -> None:
     session.do(lambda: session.cluster.unregister_broker(broker_id))
     session.conclude(
-        f"Broker {broker_id} is no longer one.", {"broker": broker_id, "state": "unregistered"}
+        f"Unregistered broker {broker_id}.", {"broker": broker_id, "state": "unregistered"}
     )
 
 

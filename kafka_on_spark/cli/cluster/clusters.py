@@ -1,4 +1,4 @@
-"""`cluster`: create one, and describe what it is made of."""
+"""`cluster`: creates a cluster, or describes one."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
@@ -40,7 +40,7 @@ def cluster(
         ),
     ],
     create: Annotated[
-        bool, typer.Option("--create", help="Make a cluster: its metadata root and its brokers.")
+        bool, typer.Option("--create", help="Create a cluster: its metadata root and its brokers.")
     ] = False,
     describe: Annotated[
         bool, typer.Option("--describe", help="Show its id, its settings and its brokers.")
@@ -63,8 +63,8 @@ def cluster(
 ) -> None:
     """Create a cluster on storage roots, or describe one.
 
-    Each root is tested before it is trusted, and one that is in use is refused. Source: what
-    kafka-storage format and kafka-cluster do for Kafka.
+    Each root is tested first, and a root that is in use is refused. Source: kafka-storage format
+    and kafka-cluster.
     """
     if chosen_action(context, ACTIONS) == "create":
         _create(context.params)
@@ -83,8 +83,8 @@ def _create(given: Mapping[str, Any]) -> None:
         configs=pairs(given["config"], "--config"),
         storage_options=pairs(given["storage_option"], "--storage-option"),
         root_mode=mode_of(given["root_mode"]),
-    ) as made:
-        answer = _answer(made)
+    ) as created:
+        answer = _answer(created)
     if given["output"] is Output.JSON:
         write_json(answer)
     else:
@@ -95,12 +95,12 @@ def _create(given: Mapping[str, Any]) -> None:
 
 
 def brokers_of(given: Sequence[str]) -> tuple[dict[int, str], dict[int, str]]:
-    """Return roots and racks by broker id, of texts like "1=/disks/a,north".
+    """Return roots and racks by broker id, from texts like "1=/disks/a,north".
 
-    A rack is what follows the last comma; a root with a comma in it needs a rack, too.
+    The rack follows the last comma; a root that contains a comma needs a rack.
 
     Raises:
-        InvalidRequestError: One is no such text, or an id is given twice.
+        InvalidRequestError: A text has another form, or an id is given twice.
     """
     roots: dict[int, str] = {}
     racks: dict[int, str] = {}
@@ -131,7 +131,7 @@ def _describe(cluster: Cluster, output: Output) -> None:
         return
     settings = ", ".join(f"{name}={value}" for name, value in answer["configs"].items())
     say(
-        f"Cluster {answer['cluster_id']} at {answer['metadata_root']}, settings of its own:"
+        f"Cluster {answer['cluster_id']} at {answer['metadata_root']}, its own settings:"
         f" {settings or 'none'}."
     )
     say(f"Its metadata log, for SQL: {answer['metadata_table']}")

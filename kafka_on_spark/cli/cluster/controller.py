@@ -1,4 +1,4 @@
-"""`controller`: who controls the cluster; and to be it, for a pass or for a time."""
+"""`controller`: shows the active controller, or is it for one pass or some seconds."""
 
 from typing import Annotated, Any, Final
 
@@ -27,25 +27,27 @@ def controller(
     context: typer.Context,
     cluster: ClusterUrl,
     describe: Annotated[
-        bool, typer.Option("--describe", help="Show who controls the cluster.")
+        bool, typer.Option("--describe", help="Show the active controller.")
     ] = False,
     run: Annotated[
         bool,
-        typer.Option("--run", help="Control it: probe brokers, elect leaders, move replicas."),
+        typer.Option(
+            "--run", help="Be the controller: probe brokers, elect leaders, move replicas."
+        ),
     ] = False,
     seconds: Annotated[
         float | None,
-        typer.Option("--seconds", min=0, help="For so long; one pass if not said."),
+        typer.Option("--seconds", min=0, help="With --run: for so long; without it, one pass."),
     ] = None,
     dry_run: DryRun = False,
     as_of: AsOf = None,
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
-    """Show who controls the cluster, or control it for one pass or some seconds.
+    """Show the active controller, or be it for one pass or some seconds.
 
-    A controller waits until the one before has resigned or stopped renewing its lease. Interrupted,
-    it resigns.
+    A new controller waits until the one before has resigned or stopped renewing its lease. An
+    interrupted controller resigns.
     """
     action = chosen_action(context, ACTIONS)
     with opened(cluster, storage_option, output, dry_run=dry_run, as_of=as_of) as session:
@@ -61,7 +63,7 @@ def controller(
 
 
 def status(image: MetadataImage) -> dict[str, Any]:
-    """Return who controls a cluster, and how far its metadata has come."""
+    """Return a cluster's active controller, and how far its metadata log has come."""
     lease = image.controller
     states = [broker.state for broker in image.brokers.values()]
     return {

@@ -1,4 +1,4 @@
-"""`leader-election`: preferred leaders back, or leaders at the price of records."""
+"""`leader-election`: elects preferred leaders, or unclean ones that may lack records."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
@@ -26,14 +26,15 @@ def leader_election(
         typer.Option(
             "--election-type",
             metavar="preferred|unclean",
-            help="preferred: the first replica, if in sync; unclean: any, where nobody can lead.",
+            help="preferred: the first replica, if in sync; unclean: any, if no other can lead.",
         ),
     ],
     topic: Annotated[
-        str | None, typer.Option("--topic", metavar="NAME", help="With --partition: which.")
+        str | None, typer.Option("--topic", metavar="NAME", help="The topic of the partitions.")
     ] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", help="With --topic: which; all without it.")
+        int | None,
+        typer.Option("--partition", help="One partition of --topic; without it, all of them."),
     ] = None,
     all_topic_partitions: Annotated[
         bool, typer.Option("--all-topic-partitions", help="All partitions of the cluster.")
@@ -51,7 +52,7 @@ def leader_election(
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
-    """Have leaders elected: the preferred ones, or unclean ones where nobody else can lead."""
+    """Elect leaders: the preferred ones, or unclean ones where no replica in sync can lead."""
     given = election_type
     election_type = given.lower()  # Kafka's tool takes its words in capitals, too
     if election_type not in KINDS:
@@ -101,10 +102,11 @@ def _partitions(session: Session, given: Mapping[str, Any]) -> Sequence[TopicPar
 def _confirm_loss(session: Session, names: Sequence[TopicPartition]) -> None:
     image = session.cluster.image
     keys = [partition_key(image, *name) for name in names]
-    hopeless = leaderless(image, keys)
-    if hopeless:
-        words = ", ".join(str(image.name_of(key)) for key in hopeless[:20])
+    without_leader = leaderless(image, keys)
+    if without_leader:
+        words = ", ".join(str(image.name_of(key)) for key in without_leader[:20])
         session.confirm(
             "electing leaders that may lack committed records, for"
-            f" {plural(len(hopeless), 'partition')} that nobody in sync can lead ({words}),"
+            f" {plural(len(without_leader), 'partition')} without a replica in sync that can lead"
+            f" ({words}),"
         )

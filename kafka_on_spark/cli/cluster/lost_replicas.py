@@ -1,4 +1,4 @@
-"""`replicas`: a person's word that a replica is lost, where no process can find it so."""
+"""`replicas`: declares a replica lost, where no process can find that by itself."""
 
 from typing import Annotated
 
@@ -13,20 +13,23 @@ from kafka_on_spark.ids import TopicPartition
 
 def replicas(
     cluster: ClusterUrl,
-    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="Of which topic.")],
-    partition: Annotated[int, typer.Option("--partition", help="Of which partition.")],
-    broker: Annotated[int, typer.Option("--broker", help="On which broker.")],
+    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The replica's topic.")],
+    partition: Annotated[int, typer.Option("--partition", help="The replica's partition.")],
+    broker: Annotated[int, typer.Option("--broker", help="The replica's broker.")],
     lost: Annotated[
-        bool, typer.Option("--lost", help="It is lost: made anew, and fetched from the others.")
+        bool,
+        typer.Option(
+            "--lost", help="Give the replica up: it is created again, and fetched from the others."
+        ),
     ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
-    """Say that a replica is lost that only fails to be read, and is named in every report."""
+    """Declare a replica lost. It can't be read, and each replication report names it."""
     if not lost:
-        raise InvalidRequestError("say what is to be done with the replica: --lost is all there is")
+        raise InvalidRequestError("say what to do with the replica: --lost is the only choice")
     name = TopicPartition(topic, partition)
     with opened(cluster, storage_option, output, dry_run=dry_run, yes=yes) as session:
         session.confirm(
@@ -35,7 +38,7 @@ def replicas(
         )
         session.do(lambda: session.cluster.lose_replica(topic, partition, broker))
         session.conclude(
-            f"The replica of {name} on broker {broker} is lost: a round of replication makes it"
-            " anew.",
+            f"The replica of {name} on broker {broker} is lost: a round of replication"
+            " creates it again.",
             {"topic": topic, "partition": partition, "broker": broker},
         )

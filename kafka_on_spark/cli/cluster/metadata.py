@@ -1,4 +1,4 @@
-"""`metadata`: the metadata log's records, its newest snapshot, and the image, as rows."""
+"""`metadata`: shows the metadata log's records, its newest snapshot, or the image, as rows."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -49,7 +49,9 @@ def metadata(
     ] = None,
     record_type: Annotated[
         str | None,
-        typer.Option("--record-type", metavar="TYPE", help="Only such, as PartitionChangeRecord."),
+        typer.Option(
+            "--record-type", metavar="TYPE", help="Only this type, such as PartitionChangeRecord."
+        ),
     ] = None,
     limit: Annotated[
         int | None, typer.Option("--limit", min=0, help="At most so many rows.")
@@ -58,7 +60,7 @@ def metadata(
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
-    """Show the metadata log, its newest snapshot, or the image that they lead to."""
+    """Show the metadata log, its newest snapshot, or the image, which is their result."""
     action = chosen_action(context, ACTIONS)
     with opened(cluster, storage_option, output, as_of=as_of) as session:
         if action == "log":
@@ -75,8 +77,7 @@ def metadata(
 
 
 def log_rows(session: Session, offset: int) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the metadata log from `offset` on, to where it ended when the session's
-    cluster was as it is opened."""
+    """Yield the rows of the metadata log from `offset` on; of a past cluster, up to its moment."""
     image = session.cluster.image
     for row in batch_rows(_log(session).batches_from(Offset(offset)), image):
         if session.is_past and row["metadata_offset"] >= image.offset:
@@ -92,14 +93,14 @@ def _log(session: Session) -> DeltaMetadataLog:
 def _snapshot_rows(session: Session) -> list[dict[str, Any]]:
     snapshot = _log(session).newest_snapshot(to_offset=session.cluster.image.offset)
     if snapshot is None:
-        note("There is no snapshot yet: the log is short enough to be read whole.")
+        note("There is no snapshot yet: the log is short, and is read whole.")
         return []
     note(f"The newest snapshot holds the log up to offset {snapshot.end_offset}.")
     return list(batch_rows([snapshot], session.cluster.image))
 
 
 class _Filter:
-    """Which records were asked for. A record of a topic names it, or its id."""
+    """The records that a call asks for. A topic's record has its name or its id."""
 
     def __init__(self, session: Session, given: Mapping[str, Any]) -> None:
         self._topic = given["topic"]
@@ -112,7 +113,7 @@ class _Filter:
     def of(self, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         for row in rows:
             if self._topic is not None and row.get("topic") == self._topic and "topic_id" in row:
-                # Also topics that were deleted since: their records come by id after the first.
+                # Also deleted topics: their first record has the name, the others only the id.
                 self._topic_ids.add(row["topic_id"])
             if self._is_wanted(row):
                 yield row

@@ -1,4 +1,4 @@
-"""Verbs on consumer groups and offsets: `consumer-groups`, `get-offsets`.
+"""Verbs on consumer groups and offsets: `consumer-groups`, `get-offsets`, `delete-records`.
 
 In: Kafka's options.
 Out: tables or JSON.

@@ -1,4 +1,4 @@
-"""`consumer-groups --reset-offsets`: which offsets are asked for, shown, exported, and set."""
+"""`consumer-groups --reset-offsets`: plans, shows, exports or sets the offsets of groups."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -55,10 +55,10 @@ RESET_COLUMNS: Final = {
 
 
 def chosen_groups(image: MetadataImage, given: Mapping[str, Any]) -> list[str]:
-    """Return the groups that were named, each once.
+    """Return the groups that the call names, each once.
 
     Raises:
-        InvalidRequestError: They were named in no way, or in two.
+        InvalidRequestError: The call names no groups, or names them in two ways.
     """
     if bool(given["group"]) == given["all_groups"]:
         raise InvalidRequestError("say which groups in one way: --group or --all-groups")
@@ -66,10 +66,10 @@ def chosen_groups(image: MetadataImage, given: Mapping[str, Any]) -> list[str]:
 
 
 def reset_offsets_of(session: Session, given: Mapping[str, Any]) -> None:
-    """Show where groups would be set, or set them.
+    """Show the new offsets of groups, or set them.
 
     Raises:
-        InvalidRequestError: What is asked for is not said, or in two ways, or can't be.
+        InvalidRequestError: The target is missing, given in two ways, or not possible.
         UnknownTopicOrPartitionError: There is no such topic or partition.
     """
     if given["execute"] and given["dry_run"]:
@@ -78,8 +78,8 @@ def reset_offsets_of(session: Session, given: Mapping[str, Any]) -> None:
         raise InvalidRequestError("--export writes CSV: leave --output json out")
     name = _target_name(given)
     resets = _from_file(session, given) if name == "from_file" else _planned(session, given, name)
-    _note_what_is_moved(resets)
-    # Also where nothing is done: what would be refused is refused.
+    _note_limited(resets)
+    # Without --execute too: a reset that would be refused is refused.
     changes = [partial(_set_offsets, group, planned) for group, planned in resets.items()]
     decider = session if given["execute"] else _dry_run_of(session)
     decider.do_all(changes)
@@ -90,7 +90,7 @@ def reset_offsets_of(session: Session, given: Mapping[str, Any]) -> None:
 
 
 def _planned(session: Session, given: Mapping[str, Any], name: str) -> dict[str, list[Reset]]:
-    """Return what becomes of groups that are all reset to the same target."""
+    """Return the resets of groups that all get the same target."""
     target = _target(given, name)
     if bool(given["topic"]) == given["all_topics"]:
         raise InvalidRequestError("say which topics in one way: --topic or --all-topics")
@@ -103,7 +103,7 @@ def _planned(session: Session, given: Mapping[str, Any], name: str) -> dict[str,
 
 
 def _from_file(session: Session, given: Mapping[str, Any]) -> dict[str, list[Reset]]:
-    """Return what becomes of groups by the offsets in a file; it may have others' as well."""
+    """Return the resets of groups to the offsets in a file, which may hold other groups, too."""
     if given["topic"] or given["all_topics"]:
         raise InvalidRequestError(
             "--from-file says which topics: leave --topic and --all-topics out"
@@ -115,7 +115,7 @@ def _from_file(session: Session, given: Mapping[str, Any]) -> dict[str, list[Res
         if group not in offsets and not given["all_groups"]:
             raise InvalidRequestError(
                 f"{given['from_file']} has no offsets of group {group!r}: leave the group out, or"
-                " give a line of it"
+                " give a line for it"
             )
     find = partial(_find_offset, image, session.options)
     return {
@@ -131,7 +131,7 @@ def _from_file(session: Session, given: Mapping[str, Any]) -> dict[str, list[Res
 
 
 def _single(given: Mapping[str, Any]) -> str | None:
-    """Return the one group that was named; None if there may be several."""
+    """Return the group if the call names exactly one; else None."""
     groups: Sequence[str] = given["group"] or ()
     return groups[0] if len(groups) == 1 else None
 
@@ -160,7 +160,7 @@ def _target_name(given: Mapping[str, Any]) -> str:
     asked = [name for name in TARGETS if given[name] is not None and given[name] is not False]
     if len(asked) != 1:
         ways = ", ".join("--" + name.replace("_", "-") for name in TARGETS)
-        raise InvalidRequestError(f"say in one way where to reset to: {ways}")
+        raise InvalidRequestError(f"give one target: {ways}")
     return asked[0]
 
 
@@ -192,13 +192,13 @@ def _find_offset(
     return None if found is None else found.offset
 
 
-def _note_what_is_moved(resets: Mapping[str, Sequence[Reset]]) -> None:
+def _note_limited(resets: Mapping[str, Sequence[Reset]]) -> None:
     for group, planned in resets.items():
         for each in planned:
             if each.asked is not None:
                 note(
-                    f"{each.name} has no committed offset {each.asked}: group {group} would stand"
-                    f" at {each.offset}."
+                    f"{each.name} has no committed offset {each.asked}: group {group} gets"
+                    f" {each.offset}."
                 )
 
 

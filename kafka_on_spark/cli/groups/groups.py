@@ -1,7 +1,7 @@
-"""`consumer-groups`: where groups stand, how far they are behind, and setting them elsewhere.
+"""`consumer-groups`: lists, describes, resets and deletes consumer groups.
 
-A group is its offsets: nobody joins one, so Kafka's columns about members say nothing here, and
-are left out; it has no members, and is in Kafka's state for that.
+A group is its offsets and has no members. So Kafka's columns about members are left out, and each
+group is in Kafka's state for groups without members.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.query.offsets.group_offsets import describe_group, groups_of
 
 VIEWS: Final = ("offsets", "state", "members")
-"""What --describe shows, one of them; the first if none is named."""
+"""The views of --describe; the first by default."""
 
 EMPTY: Final = "Empty"
 """The state of a group with offsets and without members, as all are here."""
@@ -79,39 +79,39 @@ def consumer_groups(
         bool,
         typer.Option(
             "--describe",
-            help="Show where groups stand; the log end is the high watermark.",
+            help="Show the offsets and the lag of groups; the log end is the high watermark.",
         ),
     ] = False,
     offsets: Annotated[
-        bool, typer.Option("--offsets", help="Of groups, where they stand: what is shown.")
+        bool, typer.Option("--offsets", help="With --describe: offsets, as by default.")
     ] = False,
     state: Annotated[
         str | None,
         typer.Option(
             "--state",
             metavar="[STATES]",
-            help="Of groups, their states; with --list only those in some, with commas between.",
+            help="With --describe: states. With --list: only groups in these states.",
         ),
     ] = None,
     members: Annotated[
-        bool, typer.Option("--members", help="Of groups, their members: there are none.")
+        bool, typer.Option("--members", help="With --describe: members; there are none.")
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="With --describe: all that is known; it is always.")
+        bool, typer.Option("--verbose", help="With --describe: no effect, all is always shown.")
     ] = False,
-    delete: Annotated[bool, typer.Option("--delete", help="Remove groups.")] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete groups.")] = False,
     delete_offsets: Annotated[
-        bool, typer.Option("--delete-offsets", help="Remove a group's offsets of topics.")
+        bool, typer.Option("--delete-offsets", help="Delete a group's offsets in topics.")
     ] = False,
     reset_offsets: Annotated[
         bool,
         typer.Option(
-            "--reset-offsets", help="Show where groups would be set, and with --execute set them."
+            "--reset-offsets", help="Show the new offsets of groups; --execute sets them."
         ),
     ] = False,
     group: Annotated[
         list[str] | None,
-        typer.Option("--group", metavar="NAME", help="A group; as many as needed."),
+        typer.Option("--group", metavar="NAME", help="A group; may be given more than once."),
     ] = None,
     all_groups: Annotated[bool, typer.Option("--all-groups", help="All groups.")] = False,
     topic: Annotated[
@@ -119,29 +119,31 @@ def consumer_groups(
         typer.Option(
             "--topic",
             metavar="NAME[:0,1]",
-            help="A topic, or some of its partitions; as many as needed.",
+            help="A topic, or some of its partitions; may be given more than once.",
         ),
     ] = None,
     all_topics: Annotated[
-        bool, typer.Option("--all-topics", help="All of which the group has an offset.")
+        bool, typer.Option("--all-topics", help="All topics in which the group has offsets.")
     ] = False,
-    to_earliest: Annotated[
-        bool, typer.Option("--to-earliest", help="To the first records kept.")
-    ] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the log starts.")] = False,
     to_latest: Annotated[bool, typer.Option("--to-latest", help="To the high watermarks.")] = False,
     to_current: Annotated[
-        bool, typer.Option("--to-current", help="To where it stands, or the high watermark.")
+        bool,
+        typer.Option(
+            "--to-current", help="To the group's own offset; without one, to the high watermark."
+        ),
     ] = False,
     to_offset: Annotated[int | None, typer.Option("--to-offset", help="To an offset.")] = None,
     shift_by: Annotated[
-        int | None, typer.Option("--shift-by", help="On by so many records, or back if negative.")
+        int | None,
+        typer.Option("--shift-by", help="Forward by so many records, or back if negative."),
     ] = None,
     to_datetime: Annotated[
         str | None,
         typer.Option(
             "--to-datetime",
             metavar="2026-01-31T12:00:00.000",
-            help="To the first record that is not older; UTC, unless it has a time zone.",
+            help="To the first record at or after this time; UTC without a time zone.",
         ),
     ] = None,
     by_duration: Annotated[
@@ -149,7 +151,7 @@ def consumer_groups(
         typer.Option(
             "--by-duration",
             metavar="PnDTnHnMnS",
-            help="To the first record that is not older than so long ago.",
+            help="To the first record that is not older than this duration.",
         ),
     ] = None,
     from_file: Annotated[
@@ -164,19 +166,19 @@ def consumer_groups(
         bool,
         typer.Option(
             "--export",
-            help="Write the new offsets as CSV: topic,partition,offset, after the group if there"
-            " may be several.",
+            help="Write the new offsets as CSV: topic,partition,offset; for several groups,"
+            " group,topic,partition,offset.",
         ),
     ] = False,
     execute: Annotated[
-        bool, typer.Option("--execute", help="Do it: without this it is only shown.")
+        bool, typer.Option("--execute", help="Set the offsets; without it they are only shown.")
     ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
-    """List, describe, remove and reset consumer groups: what queries with kafka.group.id commit."""
+    """List, describe, reset and delete groups: the offsets of queries with kafka.group.id."""
     action = chosen_action(context, ACTIONS)
     with opened(cluster, storage_option, output, dry_run=dry_run, yes=yes) as session:
         _DO[action](session, context.params)
@@ -196,7 +198,7 @@ def _states(text: str | None) -> tuple[str, ...] | None:
     """Return the states that --state names; None if it was not given.
 
     Raises:
-        InvalidRequestError: A group is in no such state ever.
+        InvalidRequestError: A name is not one of Kafka's states.
     """
     if text is None:
         return None
@@ -237,7 +239,7 @@ def _describe_state(session: Session, given: Mapping[str, Any]) -> None:
 
 def _describe_members(session: Session, given: Mapping[str, Any]) -> None:
     for group in _existing_groups(session, given):
-        note(f"Group {group} has no members: it is what queries commit, and nobody joins it.")
+        note(f"Group {group} has no members: a group is the offsets that queries commit.")
     write_rows(session.output, MEMBER_COLUMNS, [])
 
 

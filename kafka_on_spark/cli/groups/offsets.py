@@ -1,4 +1,4 @@
-"""`get-offsets` and `delete-records`: where partitions begin, are committed to, and end."""
+"""`get-offsets` and `delete-records`: log starts, high watermarks and log ends of partitions."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ COLUMNS: Final = {
 AT_TIME_COLUMNS: Final = {"topic": "topic", "partition": "partition", "offset": "offset"}
 BY_TIME_COLUMNS: Final = {**AT_TIME_COLUMNS, "timestamp": "timestamp"}
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-# Kafka's numbers for the names.
+# Kafka's numbers, and their names.
 SPECIAL_TIMES: Final = {"-1": "latest", "-2": "earliest", "-3": "max-timestamp"}
 
 
@@ -57,12 +57,12 @@ def get_offsets(
         typer.Option(
             "--topic-partitions",
             metavar="A:0,B:1-3,C:2-",
-            help="Partitions; ranges without their end.",
+            help="Partitions; a range excludes its end.",
         ),
     ] = None,
     exclude_internal_topics: Annotated[
         bool,
-        typer.Option("--exclude-internal-topics", help="Leave out topics of the system's own."),
+        typer.Option("--exclude-internal-topics", help="Leave out internal topics."),
     ] = False,
     time: Annotated[
         str | None,
@@ -77,7 +77,7 @@ def get_offsets(
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
-    """Show where partitions begin, how far they are committed, and where they end."""
+    """Show log start, high watermark and log end of partitions, or the offsets of a time."""
     when = None if time is None else parsed_time(time)
     with opened(cluster, storage_option, output, as_of=as_of) as session:
         names = _named(session.cluster.image, context.params)
@@ -97,7 +97,7 @@ def parsed_time(text: str) -> str | int:
     """Return a time as kafka-get-offsets takes it: a name, or µs since 1970 UTC.
 
     Raises:
-        InvalidRequestError: It is neither.
+        InvalidRequestError: `text` is neither a name nor a time.
     """
     special = SPECIAL_TIMES.get(text, text)
     if special in SPECIAL_TIMES.values():
@@ -130,7 +130,7 @@ def _named(image: MetadataImage, given: Mapping[str, Any]) -> list[TopicPartitio
     missing = wanted.difference(name.partition for name in names)
     if missing:
         raise UnknownTopicOrPartitionError(
-            f"no topic that was named has a partition {min(missing)}: name others"
+            f"none of the topics has a partition {min(missing)}: name other partitions"
         )
     return [name for name in names if name.partition in wanted]
 
@@ -180,8 +180,8 @@ def delete_records(
         typer.Option(
             "--offset-json-file",
             metavar="FILE",
-            help='What to keep from: {"partitions": [{"topic": "flights", "partition": 0,'
-            ' "offset": 42}]}; -1 deletes all that is committed. - is standard input.',
+            help='The first offset to keep: {"partitions": [{"topic": "flights", "partition": 0,'
+            ' "offset": 42}]}; -1 deletes all committed records. - is standard input.',
         ),
     ],
     dry_run: DryRun = False,
@@ -198,9 +198,9 @@ def delete_records(
             name: _registered(image, name).high_watermark if offset == -1 else offset
             for name, offset in given.items()
         }
-        going = sum(max(0, offset - before[name]) for name, offset in offsets.items())
+        record_count = sum(max(0, offset - before[name]) for name, offset in offsets.items())
         session.confirm(
-            f"deleting {plural(going, 'record')} of {plural(len(offsets), 'partition')}",
+            f"deleting {plural(record_count, 'record')} of {plural(len(offsets), 'partition')}",
             lambda cluster: cluster.delete_records(named(given)),
         )
         starts = session.do(lambda: session.cluster.delete_records(named(given))) or {}

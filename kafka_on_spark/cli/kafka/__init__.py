@@ -1,4 +1,4 @@
-"""What Kafka's tools write: their files and their spellings of words.
+"""The formats of Kafka's tools: their files, their names of topics and partitions, their spellings.
 
 In: files that Kafka's tools take.
 Out: values, and files in the same form.

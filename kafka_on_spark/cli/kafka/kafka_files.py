@@ -1,7 +1,7 @@
-"""The files of Kafka's tools, read and checked, and written.
+"""Reads, checks and writes the files of Kafka's tools.
 
-Most are JSON: an object with a list; what else stands in it, such as `version` and `log_dirs`, may
-be left out. The offsets of consumer groups are CSV. "-" reads standard input.
+Most are JSON: an object with a list. Other keys, such as `version` and `log_dirs`, may be left out.
+The offsets of consumer groups are CSV. "-" reads standard input.
 """
 
 import csv
@@ -22,14 +22,14 @@ GroupOffsets = dict[str, dict[TopicPartition, int]]
 """Offsets by group and partition."""
 
 Named = dict[tuple[str, int], V]
-"""By topic and number, as a cluster's methods take partitions."""
+"""Values by topic and partition, as a cluster's methods take them."""
 
 
 def read_assignment(path: str) -> dict[TopicPartition, list[int]]:
-    """Return the replicas of partitions, from a reassignment file, or the proposal of a plan.
+    """Return the replicas of partitions, from a reassignment file or the proposal of a plan.
 
     Raises:
-        InvalidRequestError: It can't be read, or is not such a file; the sentence says where.
+        InvalidRequestError: The file can't be read, or has another form; the sentence says where.
     """
 
     def replicas(entry: Mapping[str, Any], where: str) -> list[int]:
@@ -44,7 +44,7 @@ def read_assignment(path: str) -> dict[TopicPartition, list[int]]:
 
 
 def read_offsets(path: str) -> dict[TopicPartition, int]:
-    """Return an offset a partition, from the file of kafka-delete-records; -1 is all of it.
+    """Return one offset a partition, from the file of kafka-delete-records; -1 means all records.
 
     Raises:
         InvalidRequestError: As in `read_assignment`.
@@ -55,7 +55,7 @@ def read_offsets(path: str) -> dict[TopicPartition, int]:
         if not _is_number(found):
             raise InvalidRequestError(
                 f'{where} has no offset: give a whole number, as in "offset": 42, or -1 for all'
-                " that is committed"
+                " committed records"
             )
         return found
 
@@ -89,13 +89,13 @@ def read_topics(path: str) -> list[str]:
 
 
 def read_group_offsets(path: str, group: str | None) -> GroupOffsets:
-    """Return offsets by group, from what kafka-consumer-groups --reset-offsets --export writes.
+    """Return offsets by group, from a file of kafka-consumer-groups --reset-offsets --export.
 
-    A line is group,topic,partition,offset; of one group, `group`, it may be topic,partition,offset.
+    A line is group,topic,partition,offset. For one `group` a line may be topic,partition,offset.
     Source: CsvUtils.
 
     Raises:
-        InvalidRequestError: It can't be read, or is not such a file; the sentence says where.
+        InvalidRequestError: The file can't be read, or has another form; the sentence says where.
     """
     found: GroupOffsets = {}
     try:
@@ -114,7 +114,7 @@ def read_group_offsets(path: str, group: str | None) -> GroupOffsets:
             raise InvalidRequestError(f"{where} names {name} again: name each partition once")
         of_group[name] = offset
     if not found:
-        raise InvalidRequestError(f"{path} has no offsets: give a line at least")
+        raise InvalidRequestError(f"{path} has no offsets: give at least one line")
     return found
 
 
@@ -137,7 +137,7 @@ def _group_offset(
 def write_group_offsets(offsets: GroupOffsets, *, with_group: bool) -> None:
     """Write offsets to standard output as `read_group_offsets` reads them.
 
-    At a terminal they are not read again, and only shown.
+    A terminal gets them with control characters escaped: no program reads them there.
     """
     shown = visible if sys.stdout.isatty() else str
     writer = csv.writer(sys.stdout, lineterminator="\n")
@@ -168,7 +168,7 @@ def assignment_text(assignment: Assignment) -> str:
 
 
 def named(values: Mapping[TopicPartition, V]) -> Named[V]:
-    """Return `values` by what a cluster's methods take for a partition."""
+    """Return `values` with the keys that a cluster's methods take."""
     return {name: value for name, value in values.items()}
 
 
@@ -204,7 +204,7 @@ def _entries(path: str, key: str) -> Iterable[Any]:
         raise InvalidRequestError(f"{path} has version {version!r}: only 1 is known")
     entries = content.get(key) if isinstance(content, dict) else None
     if not isinstance(entries, list) or not entries:
-        raise InvalidRequestError(f'{path} has no list "{key}": give one with an entry at least')
+        raise InvalidRequestError(f'{path} has no list "{key}": give one with at least one entry')
     return entries
 
 

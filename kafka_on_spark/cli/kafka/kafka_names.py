@@ -13,11 +13,11 @@ from kafka_on_spark.query.partition_names import partition_key
 def matching_topics(image: MetadataImage, pattern: str | None) -> list[str]:
     """Return the topics that `pattern` names, sorted; without one, all.
 
-    A topic of that very name is meant alone. Else it is a regular expression that a whole name
-    matches, with "," for "or". Source: IncludeList.
+    A topic with exactly that name is the only one. Otherwise `pattern` is a regular expression that
+    matches whole names, and "," in it means "or". Source: IncludeList.
 
     Raises:
-        InvalidRequestError: It is no regular expression.
+        InvalidRequestError: `pattern` is no regular expression.
         UnknownTopicOrPartitionError: No topic matches.
     """
     if pattern is None:
@@ -50,11 +50,11 @@ def all_partitions(image: MetadataImage, topics: Iterable[str]) -> list[TopicPar
 def named_partitions(image: MetadataImage, text: str) -> list[TopicPartition]:
     """Return the partitions of a list such as "flights:0,flights:2-4,copies:3-".
 
-    Ranges are half-open and a topic alone means all of its partitions. Source:
+    Ranges are half-open, and a topic alone means all of its partitions. Source:
     kafka-get-offsets --topic-partitions.
 
     Raises:
-        InvalidRequestError: The list is none of these.
+        InvalidRequestError: `text` is no such list.
         UnknownTopicOrPartitionError: There is no such topic or partition.
     """
     found: list[TopicPartition] = []
@@ -88,7 +88,7 @@ def named_partitions_of(image: MetadataImage, given: Iterable[str]) -> list[Topi
     Source: kafka-consumer-groups --topic.
 
     Raises:
-        InvalidRequestError: A partition is no number.
+        InvalidRequestError: A partition is not a number.
         UnknownTopicOrPartitionError: There is no such topic or partition.
     """
     found = set()

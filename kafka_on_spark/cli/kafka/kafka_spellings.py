@@ -1,8 +1,7 @@
-"""Options as Kafka's tools spell them, where a parser of options alone does not read them.
+"""Kafka's spellings of options that an options parser alone does not read.
 
-`--command-config FILE` is a file of a client's properties; of those, `storage.…` say here how roots
-are reached, and the others are for a connection that there is none of. And `--state` has a value or
-none.
+`--command-config FILE` is a file of a client's properties. Here `storage.…` are storage options;
+the others concern a connection to a server, and there is none. `--state` may have a value or none.
 """
 
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from kafka_on_spark.errors import InvalidRequestError
 COMMAND_CONFIG: Final = "--command-config"
 STORAGE: Final = "storage."
 OPTIONAL_VALUES: Final = {"--state": "all"}
-"""Options whose value may be left out, and what they say then."""
+"""Options whose value may be left out, and the value that they have then."""
 
 
 def with_optional_values(arguments: Sequence[str]) -> list[str]:
@@ -30,10 +29,10 @@ def with_optional_values(arguments: Sequence[str]) -> list[str]:
 
 
 def with_command_config(arguments: Sequence[str]) -> list[str]:
-    """Return a call's arguments with storage options in the place of the file that has them.
+    """Return a call's arguments with storage options in place of the file that holds them.
 
     Raises:
-        InvalidRequestError: The file is not named, can't be read, or is none of properties.
+        InvalidRequestError: The file is not named, can't be read, or is no properties file.
     """
     found: list[str] = []
     remaining = iter(arguments)
@@ -58,7 +57,7 @@ def _storage_options(path: str) -> list[str]:
             others.append(name)
     if others:
         note(
-            f"What {path} says of {', '.join(sorted(others))} is for a connection to a server, and"
-            " means nothing here."
+            f"{path} has settings of a connection to a server, which are ignored:"
+            f" {', '.join(sorted(others))}."
         )
     return options

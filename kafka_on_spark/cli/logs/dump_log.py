@@ -1,4 +1,4 @@
-"""`dump-log`: what stands in replicas' logs, batch by batch or record by record."""
+"""`dump-log`: shows the logs of replicas, batch by batch or record by record."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -73,27 +73,30 @@ RECORD_COLUMNS: Final = {
 def dump_log(
     context: typer.Context,
     cluster: ClusterUrl,
-    topic: Annotated[str | None, typer.Option("--topic", metavar="NAME", help="Which.")] = None,
+    topic: Annotated[str | None, typer.Option("--topic", metavar="NAME", help="The topic.")] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", help="Which; all if not said.")
+        int | None, typer.Option("--partition", help="One partition; without it, all of them.")
     ] = None,
     broker: Annotated[
-        int | None, typer.Option("--broker", help="Whose replicas; the leaders' if not said.")
+        int | None,
+        typer.Option(
+            "--broker", help="The broker whose replicas to show; without it, the leaders."
+        ),
     ] = None,
     print_data_log: Annotated[
-        bool, typer.Option("--print-data-log", help="Records rather than batches.")
+        bool, typer.Option("--print-data-log", help="Show records rather than batches.")
     ] = False,
     full: Annotated[
         bool,
         typer.Option(
-            "--full", help="Long keys and values whole in tables; in JSON they always are."
+            "--full", help="Don't cut long keys and values in tables; JSON never cuts them."
         ),
     ] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Read the files, and say whether they are sound.")
+        bool, typer.Option("--verify", help="Read the files, and check their checksums.")
     ] = False,
     cluster_metadata: Annotated[
-        bool, typer.Option("--cluster-metadata", help="The metadata log instead.")
+        bool, typer.Option("--cluster-metadata", help="Show the metadata log instead.")
     ] = False,
     offset: Annotated[int | None, typer.Option("--offset", min=0, help="Begin here.")] = None,
     limit: Annotated[
@@ -103,11 +106,11 @@ def dump_log(
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
-    """Show what stands in replicas' logs, committed or not; or in the metadata log.
+    """Show the logs of replicas, committed or not, or the metadata log.
 
-    Records' keys, values and headers are "in quotes" if they are text, base64:… if they are not
-    UTF-8, or null; in JSON a text, {"base64": "…"}, or null. With --verify, exits with 1 if a file
-    is not sound.
+    Keys, values and headers that are text stand "in quotes"; bytes that are not UTF-8 begin with
+    base64:, and null is null. JSON has a text, {"base64": "…"} or null. With --verify, the exit
+    code is 1 if a file is damaged.
     """
     chosen_action(context, ACTIONS, default="replica")
     with opened(cluster, storage_option, output, as_of=as_of) as session:
@@ -164,7 +167,7 @@ class _Dump:
             try:
                 yield from self._records_of(log)
             except KafkaOnSparkError as error:
-                self._go_on_after(error, log.name["partition"])
+                self._continue_after(error, log.name["partition"])
 
     def _records_of(self, log: "_Log") -> Iterator[dict[str, Any]]:
         for batch in log.batches:
@@ -174,18 +177,18 @@ class _Dump:
                     yield {**log.name, **_record_row(batch, record, is_committed=is_committed)}
 
     def _logs(self) -> Iterator["_Log"]:
-        """Yield the logs of partitions that were ever appended to."""
+        """Yield the logs of partitions that have a replica."""
         for key in self._keys:
             try:
                 log = self._log(key)
             except KafkaOnSparkError as error:
-                self._go_on_after(error, key.partition)
+                self._continue_after(error, key.partition)
             else:
                 if log is not None:
                     yield log
 
-    def _go_on_after(self, error: KafkaOnSparkError, number: int) -> None:
-        """Say why a partition can't be shown; the one that was asked for ends the call."""
+    def _continue_after(self, error: KafkaOnSparkError, number: int) -> None:
+        """Say why a partition can't be shown, and continue; if the call named it, raise."""
         if self._is_one:
             raise error
         note(f"partition {number}: {error}")
@@ -196,11 +199,11 @@ class _Dump:
         partition = image.topics[key.topic_id].partitions[key.partition]
         broker_id = _replica_asked_for(partition, self._broker, str(image.name_of(key)))
         if not any(map(partition.is_made, partition.replicas)):
-            return None  # nothing was ever appended, so no table was made
+            return None  # no replica was created, since nothing was appended
         if not partition.is_made(broker_id):
             raise ReplicaLostError(
-                f"the replica of {image.name_of(key)} on broker {broker_id} was not made, or is"
-                " lost: name another --broker"
+                f"the replica of {image.name_of(key)} on broker {broker_id} was not created, or"
+                " is lost: name another --broker"
             )
         address = address_of(image, key, partition, broker_id)
         state = load_replica(address, self._options)
@@ -223,7 +226,7 @@ class _Log:
 
 
 def _partitions_on(image: MetadataImage, name: str, broker: int | None) -> list[PartitionKey]:
-    """Return the partitions of a topic, of which `broker` has a replica if one is named."""
+    """Return a topic's partitions; with a `broker`, those of which it has a replica."""
     topic = image.topic(name)
     keys = [
         PartitionKey(topic.topic_id, number)
@@ -232,14 +235,15 @@ def _partitions_on(image: MetadataImage, name: str, broker: int | None) -> list[
     ]
     if not keys:
         raise InvalidRequestError(
-            f"broker {broker} has no replica of topic {name!r}: see topics --describe for who has"
+            f"broker {broker} has no replica of topic {name!r}: topics --describe shows which"
+            " brokers have one"
         )
     return keys
 
 
 def _replica_asked_for(partition: PartitionRegistration, broker: int | None, name: str) -> BrokerId:
     if broker is None:
-        # Without a leader the preferred one's log is as good as any to look into.
+        # Without a leader, the preferred leader's log is as good as any.
         return partition.replicas[0] if partition.leader is None else partition.leader
     if broker not in partition.replicas:
         raise InvalidRequestError(

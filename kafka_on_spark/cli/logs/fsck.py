@@ -1,4 +1,4 @@
-"""`fsck`: all tables of a cluster against what must hold, version by version."""
+"""`fsck`: checks all tables of a cluster against the invariants, version by version."""
 
 from typing import Annotated, Final
 
@@ -13,23 +13,23 @@ ORPHANS_SHOWN: Final = 20
 FINDING_COLUMNS: Final = {"invariant": "invariant", "where": "where", "what": "what"}
 ORPHAN_COLUMNS: Final = {"orphan": "orphan", "kind": "what", "path": "path", "why": "why"}
 WHAT_ORPHANS_ARE: Final = (
-    "An orphan is a file or a table that no log names: what an append that was cut off had written,"
-    " or what was left of a replica, a topic or records that are gone. It holds no record of the"
-    " cluster, and costs space only."
+    "An orphan is a file or a table that no log names: an interrupted append wrote it, or it is"
+    " left of a deleted replica, topic or record. It holds no record of the cluster, and only"
+    " takes space."
 )
 
 
 def fsck(
     cluster: ClusterUrl,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Read the tables' logs, not the segments.")
+        bool, typer.Option("--quick", help="Read only the tables' logs, not the segments.")
     ] = False,
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
-    """Check all tables of a cluster against what must hold, version by version.
+    """Check all tables of a cluster against the invariants, version by version.
 
-    Changes nothing. Exits with 0 if all is well, 1 if something was found, 2 if the cluster
+    Changes nothing. The exit code is 0 if nothing was found, 1 if something was, 2 if the cluster
     could not be checked.
     """
     options = pairs(storage_option, "--storage-option")
@@ -81,7 +81,7 @@ def _summary(report: FsckReport) -> list[str]:
     lines = [f"Checked {versions} versions of {len(report.coverage)} tables, and {read}."]
     cleaned = [each for each in report.coverage if each.first_version > 0]
     lines += [
-        f"The history of {each.table} begins at version {each.first_version}: what was before is"
+        f"The history of {each.table} begins at version {each.first_version}: earlier versions are"
         " cleaned up."
         for each in cleaned
     ]

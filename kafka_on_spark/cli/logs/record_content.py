@@ -1,7 +1,7 @@
-"""Keys, values and headers of records, shown so that null, empty, text and bytes are told apart.
+"""Shows keys, values and headers of records, so that null, empty, text and bytes differ.
 
-In JSON text is a string, null is null, and what is no UTF-8 is `{"base64": "..."}`. In a table text
-stands in quotes, null is the word without them, and bytes begin with base64: and have none either.
+In JSON, text is a string, null is null, and bytes that are not UTF-8 are `{"base64": "..."}`. In a
+table, text stands in quotes; null and base64:... stand without quotes.
 """
 
 import re
@@ -13,16 +13,16 @@ from kafka_on_spark.cli.call.output import Shown
 from kafka_on_spark.visible import quoted
 
 Content = str | dict[str, str] | None
-"""Bytes as JSON has them."""
+"""A key or value as JSON has it."""
 
 SHOWN_MAX: Final = 100
-"""Characters of a key or value in a table, unless they are asked for whole."""
+"""Characters of a key or value in a table without --full."""
 
 _PLAIN_NAME: Final = re.compile(r"[\w.-]+", re.ASCII)
 
 
 def content_as_json(content: bytes | None) -> Content:
-    """Return a key or value as a plain value, from which its bytes can be had again."""
+    """Return a key or value as a plain value, which determines its bytes."""
     if content is None:
         return None
     try:
@@ -32,7 +32,7 @@ def content_as_json(content: bytes | None) -> Content:
 
 
 def shown_record(row: Mapping[str, Any], *, is_whole: bool) -> dict[str, Any]:
-    """Return a record's row with its content as a table has it; long texts are cut."""
+    """Return a record's row with its content as a table shows it; long texts are cut."""
     return {
         **row,
         "key": Shown(_shown(row["key"], is_whole=is_whole)),

@@ -1,4 +1,4 @@
-"""Metadata records as rows: as the metadata table has them, and in one line for people."""
+"""Metadata records as rows: the columns of the metadata table, and one line of text for people."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -19,17 +19,17 @@ BATCH_COLUMNS: Final = {
 _NOT_FOR_PEOPLE: Final = frozenset(
     {"record_type", "cause", "time", "topic_id", "replica_uuids", "directories", "application_id"}
 )
-"""Said elsewhere in the row, or by a name; scripts get them all."""
+"""Other columns of the row say the same, or a name does; scripts get them all."""
 
 
 def time_text(time_ms: int) -> str:
-    """Return a time for people and scripts: ISO 8601, UTC, with milliseconds."""
+    """Return a time in ISO 8601, in UTC, with milliseconds."""
     moment = datetime.fromtimestamp(time_ms / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def decided_rows(records: Sequence[Record], image: MetadataImage) -> list[dict[str, Any]]:
-    """Return the rows of records that are not committed: they have no place and no time.
+    """Return the rows of records that are not committed: they have no offset and no time.
 
     The `image` names topics.
     """
@@ -43,7 +43,7 @@ def decided_rows(records: Sequence[Record], image: MetadataImage) -> list[dict[s
 def batch_rows(batches: Iterable[MetadataBatch], image: MetadataImage) -> Iterator[dict[str, Any]]:
     """Yield the rows of committed records, with their offsets and the base offset of their batch.
 
-    A column without a value is left out, as in the table's files. The `image` names topics.
+    A column without a value is left out. The `image` names topics.
     """
     for batch in batches:
         for place, row in enumerate(_encoded(batch.records, batch.stamp)):
@@ -65,7 +65,7 @@ def _encoded(records: Sequence[Record], stamp: Stamp) -> list[dict[str, Any]]:
 
 
 def _fields(row: dict[str, Any], image: MetadataImage) -> str:
-    """Return what a record says as people read it: without ids where there are names."""
+    """Return a record's fields in one line for people, with names in place of ids."""
     said = [] if row.get("topic_id") is None or "topic" in row else [_topic_of(row, image)]
     is_controllers = row["record_type"] == ControllerRecord.__name__
     for name, value in row.items():

@@ -1,4 +1,4 @@
-"""`configs`: settings of topics and of the cluster, as kafka-configs shows and alters them."""
+"""`configs`: shows and alters settings of topics and of the cluster, as kafka-configs does."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -62,32 +62,41 @@ def configs(
         typer.Option(
             "--entity-type",
             metavar="topics|brokers",
-            help="Whose settings, as Kafka's tool says it: topics', or brokers', which all have the"
-            " cluster's.",
+            help="Settings of topics, or of brokers: all brokers have the cluster's settings.",
         ),
     ] = None,
     entity_default: Annotated[
         bool,
         typer.Option(
-            "--entity-default", "--broker-defaults", help="Those of all brokers: the cluster's."
+            "--entity-default",
+            "--broker-defaults",
+            help="Settings of all brokers, which are the cluster's.",
         ),
     ] = False,
     all_: Annotated[
-        bool, typer.Option("--all", help="All settings that hold, defaults as well.")
+        bool, typer.Option("--all", help="Show also inherited settings and defaults.")
     ] = False,
     add_config: Annotated[
         list[str] | None,
         typer.Option(
-            "--add-config", metavar="A=B,C=[D,E]", help="Settings; brackets around a list."
+            "--add-config",
+            metavar="A=B,C=[D,E]",
+            help="Settings to set; a list stands in brackets.",
         ),
     ] = None,
     add_config_file: Annotated[
         str | None,
-        typer.Option("--add-config-file", metavar="FILE", help="Settings, a line each: NAME=VALUE"),
+        typer.Option(
+            "--add-config-file", metavar="FILE", help="Settings to set, one NAME=VALUE a line."
+        ),
     ] = None,
     delete_config: Annotated[
         str | None,
-        typer.Option("--delete-config", metavar="A,C", help="Settings to fall back on defaults."),
+        typer.Option(
+            "--delete-config",
+            metavar="A,C",
+            help="Settings to delete, so that defaults hold again.",
+        ),
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -109,25 +118,25 @@ def configs(
 
 
 def _is_of_cluster(given: Mapping[str, Any]) -> bool:
-    """Return whether the cluster's settings are meant, and not topics'.
+    """Return whether the call means the cluster's settings, and not those of topics.
 
     Raises:
-        InvalidRequestError: It is said in two ways, or of what has no settings here.
+        InvalidRequestError: The options contradict each other, or name one broker.
     """
     kind, name, is_default = given["entity_type"], given["topic"], given["entity_default"]
     if kind not in (None, "topics", "brokers"):
         raise InvalidRequestError(
-            f"--entity-type can't be {kind!r}: there are settings of 'topics', and of 'brokers',"
-            " which all have the cluster's"
+            f"--entity-type can't be {kind!r}: give 'topics', or 'brokers', which all have the"
+            " cluster's settings"
         )
     if name is not None and (kind == "brokers" or is_default):
         raise InvalidRequestError(
-            f"no single broker has settings, so {name!r} can't be one's: leave the name out for"
-            " those of all, which are the cluster's"
+            f"a single broker has no settings, so --entity-name can't be {name!r}: leave it out for"
+            " the settings of all brokers, which are the cluster's"
         )
     if kind == "topics" and is_default:
         raise InvalidRequestError(
-            "what topics have by default are the cluster's settings: say --entity-type brokers"
+            "the defaults of topics are the cluster's settings: give --entity-type brokers"
         )
     return name is None and kind != "topics"
 
@@ -135,9 +144,9 @@ def _is_of_cluster(given: Mapping[str, Any]) -> bool:
 def setting_rows(
     image: MetadataImage, topic: str | None, *, is_all: bool
 ) -> Iterator[dict[str, Any]]:
-    """Yield settings, and who has set them: those of a topic, or (None) of the cluster.
+    """Yield the settings of a topic, or (None) of the cluster, with the source of each.
 
-    Without `is_all` those that were set for it, and not what it has from elsewhere.
+    Without `is_all` only its own settings, not the inherited ones.
     """
     own = image.configs if topic is None else image.topic(topic).configs
     for name in sorted(SETTINGS):
@@ -164,7 +173,7 @@ def _alter(session: Session, given: Mapping[str, Any]) -> None:
     )
     if not changes:
         raise InvalidRequestError(
-            "nothing is to be altered: give --add-config, --add-config-file or --delete-config"
+            "there is nothing to alter: give --add-config, --add-config-file or --delete-config"
         )
     names = [] if pattern is None else matching_topics(session.cluster.image, pattern)
     session.do_all([_alteration_of(name, changes) for name in names])
@@ -183,11 +192,11 @@ def _alteration_of(name: str, changes: Mapping[str, str | None]) -> Change:
 def changed_settings(
     added: Sequence[str] | None, file: str | None, deleted: str | None
 ) -> dict[str, str | None]:
-    """Return what kafka-configs' options ask for; None removes a setting.
+    """Return the changes that kafka-configs' options ask for; None deletes a setting.
 
     Raises:
-        InvalidRequestError: A setting is set and deleted, or not NAME=VALUE, or the file can't
-            be read.
+        InvalidRequestError: A setting is set and deleted, or not NAME=VALUE, or the file can't be
+            read.
     """
     lines = [part for each in added or () for part in _BETWEEN_SETTINGS.split(each)]
     changes: dict[str, str | None] = {}

@@ -1,4 +1,4 @@
-"""`reassign-partitions`: generate, execute, verify, cancel and list, as Kafka's tool does."""
+"""`reassign-partitions`: generates, executes, verifies, cancels and lists, as Kafka's tool does."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final
@@ -87,22 +87,29 @@ def reassign_partitions(
     ] = False,
     execute: Annotated[bool, typer.Option("--execute", help="Begin to move replicas.")] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Say what became of it; 1 unless all is complete.")
+        bool,
+        typer.Option(
+            "--verify",
+            help="Show how far a reassignment is; the exit code is 1 until it is complete.",
+        ),
     ] = False,
     cancel: Annotated[
-        bool, typer.Option("--cancel", help="Have what moves stay where it was.")
+        bool, typer.Option("--cancel", help="Move replicas back to where they were.")
     ] = False,
-    list_: Annotated[bool, typer.Option("--list", help="Show what moves.")] = False,
+    list_: Annotated[
+        bool, typer.Option("--list", help="Show partitions that are being reassigned.")
+    ] = False,
     topics_to_move_json_file: Annotated[
         str | None,
         typer.Option(
             "--topics-to-move-json-file",
             metavar="FILE",
-            help='Topics as {"topics": [{"topic": "flights"}]}; all without it.',
+            help='Topics as {"topics": [{"topic": "flights"}]}; without it, all topics.',
         ),
     ] = None,
     broker_list: Annotated[
-        str | None, typer.Option("--broker-list", metavar="1,2", help="Where to; all without it.")
+        str | None,
+        typer.Option("--broker-list", metavar="1,2", help="Target brokers; without it, all."),
     ] = None,
     reassignment_json_file: Annotated[
         str | None,
@@ -110,11 +117,11 @@ def reassign_partitions(
             "--reassignment-json-file",
             metavar="FILE",
             help='{"partitions": [{"topic": "flights", "partition": 0, "replicas": [1, 2]}]}; or'
-            " what --generate says with --output json. - is standard input.",
+            " the output of --generate --output json. - is standard input.",
         ),
     ] = None,
     throttle: Annotated[
-        int | None, typer.Option("--throttle", help="Bytes a second to copy for it, at most.")
+        int | None, typer.Option("--throttle", help="The most bytes a second to copy.")
     ] = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -122,9 +129,9 @@ def reassign_partitions(
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
-    """Move replicas between brokers: plan it, begin, follow, and call it off.
+    """Move replicas between brokers: plan a move, begin it, follow it, cancel it.
 
-    Copying is done by replication, and each step of a move by a controller.
+    Replication copies the records, and a controller takes each step of a move.
     """
     action = chosen_action(context, ACTIONS)
     with opened(cluster, storage_option, output, dry_run=dry_run, yes=yes, as_of=as_of) as session:
@@ -145,7 +152,7 @@ def _generate(session: Session, given: Mapping[str, Any]) -> None:
         return
     write_rows(session.output, PLAN_COLUMNS, map(_planned_row, plan.moves))
     say(_plan_summary(plan))
-    # As Kafka's tool has it, the file's content last.
+    # The file's content comes last, as in Kafka's tool.
     say("", "Current partition replica assignment", assignment_text(plan.current))
     say("", "Proposed partition reassignment configuration", assignment_text(plan.proposed))
 
@@ -174,7 +181,7 @@ def _planned_row(move: PlannedMove) -> dict[str, Any]:
 
 def _plan_summary(plan: ReassignmentPlan) -> str:
     if not plan.moves:
-        return "Nothing is to be moved: replicas and leaders are in balance."
+        return "There is nothing to move: replicas and leaders are in balance."
     rate = "as limited" if plan.is_rate_known else "assumed"
     summary = (
         f"{plural(len(plan.moves), 'partition')} of {len(plan.current)} would change:"
@@ -239,7 +246,7 @@ def _list(session: Session, given: Mapping[str, Any]) -> None:
     moving = list_reassignments(image)
     if not moving and session.output is Output.TABLE:
         note("No partition is being reassigned.")
-    # What was left to copy in the past, no table says now.
+    # No table says what was left to copy at a past moment.
     awaited = [] if session.is_past else awaited_replicas(image, moving)
     found = dict(load_replicas(awaited, session.options))
     rows = (
@@ -271,7 +278,7 @@ def _targets(given: Mapping[str, Any]) -> dict[TopicPartition, list[int]]:
 
 
 def _current(image: MetadataImage, names: Iterable[TopicPartition]) -> Assignment:
-    """Return where partitions are now; those that are not there are refused with the rest."""
+    """Return the replicas of partitions now; the command itself refuses unknown partitions."""
     found = {}
     for name in names:
         topic_id = image.topic_ids.get(name.topic)

@@ -1,4 +1,4 @@
-"""`log-dirs` and `replica-verification`: what brokers' disks hold, and whether it is the same."""
+"""`log-dirs` and `replica-verification`: sizes of replicas, and whether replicas are equal."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Final
@@ -47,7 +47,10 @@ VERIFICATION_COLUMNS: Final = {
 def log_dirs(
     cluster: ClusterUrl,
     describe: Annotated[
-        bool, typer.Option("--describe", help="What this verb does; Kafka's tool wants it said.")
+        bool,
+        typer.Option(
+            "--describe", help="No effect: the verb always describes. Kafka's tool requires it."
+        ),
     ] = False,
     broker_list: Annotated[
         str | None, typer.Option("--broker-list", metavar="1,2", help="Only these brokers.")
@@ -65,7 +68,7 @@ def log_dirs(
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
-    """Show what each broker's disk holds of which partition, in bytes."""
+    """Show the bytes and the lag of each replica on each broker's disk."""
     _refuse_past(as_of, "log-dirs")
     with opened(cluster, storage_option, output) as session:
         image = session.cluster.image
@@ -77,16 +80,15 @@ def log_dirs(
 
 
 def _refuse_past(as_of: str | None, verb: str) -> None:
-    """Refuse to look at disks as they were.
+    """Refuse a past moment for a verb that reads disks.
 
     Raises:
         InvalidRequestError: `as_of` was given.
     """
     if as_of is not None:
         raise InvalidRequestError(
-            f"--as-of does not go with {verb}: it reads the disks of now, and what they held at a"
-            " past moment is written nowhere; leave it out, or see topics --describe --as-of for"
-            " who was in sync then"
+            f"--as-of does not go with {verb}, which reads the disks as they are now: leave it out;"
+            " topics --describe --as-of shows which replicas were in sync then"
         )
 
 
@@ -127,7 +129,7 @@ def replica_verification(
         ),
     ] = None,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Read the files as well, and check their bytes.")
+        bool, typer.Option("--deep", help="Read the files, too, and compare their bytes.")
     ] = False,
     as_of: AsOf = None,
     output: Format = Output.TABLE,
@@ -135,7 +137,7 @@ def replica_verification(
 ) -> None:
     """Compare all replicas below the high watermark, by their chain digests.
 
-    Exits with 1 if they differ.
+    The exit code is 1 if replicas differ.
     """
     _refuse_past(as_of, "replica-verification")
     with opened(cluster, storage_option, output) as session:
@@ -156,7 +158,7 @@ def replica_verification(
 
 
 def _compare(session: Session, topic: str, number: int, *, is_deep: bool) -> PartitionComparison:
-    """Compare a partition's replicas by an image that is taken now: the log goes on meanwhile."""
+    """Compare a partition's replicas by a fresh image: appends may go on meanwhile."""
     image = session.cluster.image
     key = PartitionKey(image.topic(topic).topic_id, number)
     return compare_partition(image, key, session.options, is_deep=is_deep)

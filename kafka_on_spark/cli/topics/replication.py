@@ -1,4 +1,4 @@
-"""`replicate`: one round of what brokers do by themselves in Kafka, which have no process here."""
+"""`replicate`: one round of replication, which brokers in Kafka do by themselves."""
 
 from typing import Annotated, Any
 
@@ -33,16 +33,16 @@ def replicate(
     output: Format = Output.TABLE,
     storage_option: StorageOption = None,
 ) -> None:
-    """Bring followers up to their leaders, once, and say who is in sync.
+    """Bring followers up to their leaders in one round, and say whether all are in sync.
 
-    Besides the partitions with work it looks at a part of all, so that rounds come to every replica
-    within ten minutes (replica.sweep.interval.ms). Exits with 1 while a follower is behind or out
-    of sync, or partitions were not looked at for longer: run it again, and a controller. A dry run
-    reads the tables, and says what would be copied, cut and decided.
+    A round visits the partitions with work and inspects a part of the others, so that rounds
+    inspect every replica within ten minutes (replica.sweep.interval.ms). The exit code is 1 while a
+    follower is behind or out of sync, or a partition was not inspected in time: run it again, and a
+    controller. A dry run reads the tables, and says what would be copied, cut and decided.
     """
     with opened(cluster, storage_option, output, dry_run=dry_run) as session:
         topics = None if topic is None else matching_topics(session.cluster.image, topic)
-        with progress("looking" if dry_run else "copying"):
+        with progress("inspecting" if dry_run else "copying"):
             report = session.cluster.replicate(topics, is_sweep=sweep)
         _conclude(session, report)
         raise typer.Exit(0 if report.is_caught_up else FOUND)
@@ -81,23 +81,23 @@ def _show(report: ReplicationReport, *, is_done: bool) -> None:
     cut = plural(report.truncated_records, "uncommitted record")
     visited = "Visited" if is_done else "A dry run: nothing was changed; it would have visited"
     say(
-        f"{visited} {plural(report.partition_count, 'partition')}{_besides(report)}, copied"
+        f"{visited} {plural(report.partition_count, 'partition')}{_inspected(report)}, copied"
         f" {plural(report.copied_records, 'record')} ({plural(report.copied_bytes, 'byte')}), cut"
         f" {cut}, changed {plural(report.isr_changes, 'ISR')}:"
         f" {'all are caught up' if report.is_caught_up else 'not all are caught up'}."
     )
     if report.not_looked_at:
         say(
-            f"{plural(report.not_looked_at, 'partition')} could not be looked at, or was not within"
-            " replica.sweep.interval.ms: --sweep looks at all now."
+            f"{plural(report.not_looked_at, 'partition')} could not be inspected, or was not within"
+            " replica.sweep.interval.ms: --sweep inspects all now."
         )
 
 
-def _besides(report: ReplicationReport) -> str:
-    """Return how many were looked at besides those with work, and how long it takes for all."""
+def _inspected(report: ReplicationReport) -> str:
+    """Return how many idle partitions were inspected, and how often rounds inspect all."""
     if not report.slice_count:
         return ""
     if report.once_round_ms is None:
-        return f" and looked at {report.slice_count} besides (at all never: the share is 0)"
+        return f" and inspected {report.slice_count} more (never all: the share is 0)"
     minutes = report.once_round_ms / 60_000
-    return f" and looked at {report.slice_count} besides (at all once in {minutes:,.1f} minutes)"
+    return f" and inspected {report.slice_count} more (all once in {minutes:,.1f} minutes)"

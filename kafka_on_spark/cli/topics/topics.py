@@ -1,4 +1,4 @@
-"""`topics`: create, alter, delete, describe and list them, as kafka-topics does."""
+"""`topics`: creates, alters, deletes, describes and lists topics, as kafka-topics does."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final
@@ -78,7 +78,7 @@ COLUMNS: Final = {
 def topics(
     context: typer.Context,
     cluster: ClusterUrl,
-    create: Annotated[bool, typer.Option("--create", help="Make a topic.")] = False,
+    create: Annotated[bool, typer.Option("--create", help="Create a topic.")] = False,
     alter: Annotated[
         bool, typer.Option("--alter", help="Give topics more partitions, or fewer.")
     ] = False,
@@ -92,52 +92,61 @@ def topics(
         typer.Option("--topic", metavar="NAME", help="A topic, or a regular expression of names."),
     ] = None,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", help="How many partitions a topic has.")
+        int | None, typer.Option("--partitions", help="The number of partitions.")
     ] = None,
     replication_factor: Annotated[
-        int | None, typer.Option("--replication-factor", help="How many replicas each has.")
+        int | None,
+        typer.Option("--replication-factor", help="The number of replicas of each partition."),
     ] = None,
     replica_assignment: Annotated[
         str | None,
         typer.Option(
             "--replica-assignment",
             metavar="1:2:3,2:3:1",
-            help="Brokers of each partition, the preferred leader first; also of those there.",
+            help="Brokers of each partition, preferred leader first; existing partitions, too.",
         ),
     ] = None,
     config: Annotated[
         list[str] | None,
-        typer.Option("--config", metavar="NAME=VALUE", help="A setting; as many as needed."),
+        typer.Option("--config", metavar="NAME=VALUE", help="A setting; may be repeated."),
     ] = None,
     records: Annotated[
         str | None,
         typer.Option(
             "--records",
             metavar="refuse|drop",
-            help="With fewer partitions: refuse unless those that go are empty, or drop records.",
+            help="With fewer partitions: refuse if the others have records, or drop these.",
         ),
     ] = None,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="No topic is no error.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Ignore a missing topic.")] = False,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="A topic that is there is no error.")
+        bool, typer.Option("--if-not-exists", help="Ignore an existing topic.")
     ] = False,
     exclude_internal: Annotated[
-        bool, typer.Option("--exclude-internal", help="Leave out topics of the system's own.")
+        bool, typer.Option("--exclude-internal", help="Leave out internal topics.")
     ] = False,
     topics_with_overrides: Annotated[
-        bool, typer.Option("--topics-with-overrides", help="Only topics with settings.")
+        bool,
+        typer.Option("--topics-with-overrides", help="Only topics with own settings."),
     ] = False,
     under_replicated_partitions: Annotated[
-        bool, typer.Option("--under-replicated-partitions", help="Only with replicas out of sync.")
+        bool,
+        typer.Option(
+            "--under-replicated-partitions", help="Only partitions with replicas out of sync."
+        ),
     ] = False,
     under_min_isr_partitions: Annotated[
-        bool, typer.Option("--under-min-isr-partitions", help="Only below min.insync.replicas.")
+        bool,
+        typer.Option(
+            "--under-min-isr-partitions", help="Only partitions below min.insync.replicas."
+        ),
     ] = False,
     at_min_isr_partitions: Annotated[
-        bool, typer.Option("--at-min-isr-partitions", help="Only at min.insync.replicas.")
+        bool,
+        typer.Option("--at-min-isr-partitions", help="Only partitions at min.insync.replicas."),
     ] = False,
     unavailable_partitions: Annotated[
-        bool, typer.Option("--unavailable-partitions", help="Only without a leader.")
+        bool, typer.Option("--unavailable-partitions", help="Only partitions without a leader.")
     ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -154,7 +163,7 @@ def topics(
 def _create(session: Session, given: Mapping[str, Any]) -> None:
     name = needed(given["topic"], "--topic", "name the topic to create")
     if given["if_not_exists"] and name in session.cluster.image.topic_ids:
-        session.conclude(f"Topic {name} is there already.", {"topic": name, "created": False})
+        session.conclude(f"Topic {name} exists already.", {"topic": name, "created": False})
         return
     assignment = given["replica_assignment"]
     topic_id = session.do(
@@ -171,7 +180,7 @@ def _create(session: Session, given: Mapping[str, Any]) -> None:
 
 
 def _assignment(text: str) -> dict[int, list[int]]:
-    """Return the replicas of each partition as --replica-assignment says them."""
+    """Return the replicas of each partition that --replica-assignment gives."""
     return {
         number: numbers(part.replace(":", ","), "--replica-assignment")
         for number, part in enumerate(text.split(","))
@@ -181,7 +190,7 @@ def _assignment(text: str) -> dict[int, list[int]]:
 def _new_assignment(text: str | None, count: int) -> dict[int, list[int]] | None:
     """Return the replicas of partitions from `count` on.
 
-    As in kafka-topics, --replica-assignment names those that are there first.
+    As in kafka-topics, --replica-assignment begins with the existing partitions.
     """
     if text is None:
         return None
@@ -190,14 +199,14 @@ def _new_assignment(text: str | None, count: int) -> dict[int, list[int]] | None
 
 def _alter(session: Session, given: Mapping[str, Any]) -> None:
     pattern = needed(given["topic"], "--topic", "name the topic to alter")
-    to = needed(given["partitions"], "--partitions", "say how many partitions it is to have")
+    to = needed(given["partitions"], "--partitions", "give the new number of partitions")
     counts = {
         name: len(session.cluster.image.topic(name).partitions)
         for name in _found(session, pattern, given["if_exists"])
     }
     session.do_all([_change_of(session, name, count, to, given) for name, count in counts.items()])
     if any(count < to for count in counts.values()):
-        note("Records stay where they are: later ones of a key may go to a new partition.")
+        note("Records stay where they are; later records of a key may go to a new partition.")
     words = [
         f"Topic {name} has {plural(to, 'partition')}, {count} before."
         for name, count in counts.items()
@@ -212,7 +221,7 @@ def _alter(session: Session, given: Mapping[str, Any]) -> None:
 def _change_of(
     session: Session, name: str, count: int, to: int, given: Mapping[str, Any]
 ) -> Change:
-    """Return what gives a topic another number of partitions, confirmed if some go."""
+    """Return the change of a topic's number of partitions; a removal is confirmed first."""
     records, assignment = given["records"], given["replica_assignment"]
     if to < count:
         if assignment is not None:
@@ -238,13 +247,14 @@ def _removal_of(name: str, to: int, records: str) -> Change:
 
 
 def _confirm_removal(session: Session, name: str, count: int, to: int, change: Change) -> None:
-    lost = sum(
+    record_count = sum(
         each.log_end_offset - each.log_start_offset
         for number, each in session.cluster.offsets(name).items()
         if number >= to
     )
     session.confirm(
-        f"removing {plural(count - to, 'partition')} of topic {name} with {plural(lost, 'record')}",
+        f"removing {plural(count - to, 'partition')} of topic {name} with"
+        f" {plural(record_count, 'record')}",
         change,
     )
 
@@ -259,10 +269,10 @@ def _delete(session: Session, given: Mapping[str, Any]) -> None:
     deletions = [_deletion_of(name) for name in names]
     if names:
         offsets = [each for name in names for each in session.cluster.offsets(name).values()]
-        held = sum(each.log_end_offset - each.log_start_offset for each in offsets)
+        record_count = sum(each.log_end_offset - each.log_start_offset for each in offsets)
         session.confirm(
             f"deleting {plural(len(names), 'topic')} ({', '.join(names)}) with"
-            f" {plural(len(offsets), 'partition')} and {plural(held, 'record')}",
+            f" {plural(len(offsets), 'partition')} and {plural(record_count, 'record')}",
             *deletions,
         )
     session.do_all(deletions)
@@ -322,7 +332,7 @@ def _states(given: Mapping[str, Any]) -> frozenset[PartitionState]:
 def partition_rows(
     image: MetadataImage, topic: TopicImage, wanted: frozenset[PartitionState] = frozenset()
 ) -> Iterator[dict[str, Any]]:
-    """Yield a topic's partitions as rows; with `wanted` states, those in any of them."""
+    """Yield a topic's partitions as rows; with `wanted`, only those in one of these states."""
     for number in sorted(topic.partitions):
         partition = topic.partitions[number]
         states = states_of(image, topic.topic_id, partition)
@@ -371,7 +381,7 @@ def _replication_factor(topic: TopicImage) -> int:
 
 
 def _summary(image: MetadataImage, topic: TopicImage) -> str:
-    """Return kafka-topics' line of a topic."""
+    """Return the line that kafka-topics shows for a topic."""
     configs = ",".join(f"{name}={value}" for name, value in sorted(topic.configs.items()))
     return (
         f"Topic: {topic.name}  TopicId: {topic.topic_id}"
