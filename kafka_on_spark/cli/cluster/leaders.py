@@ -1,4 +1,4 @@
-"""`leader-election`: elects preferred leaders, or unclean ones that may lack records."""
+"""`leader-election`: elects preferred leaders, or leaders that may lack committed records."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
