@@ -15,7 +15,6 @@ from kafka_on_spark.audit.metadata.registers import Register
 from kafka_on_spark.audit.replicas.batches import epoch_in_name
 from kafka_on_spark.audit.trace import ReplicaTrace
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey, ReplicaUuid, TopicId
-from kafka_on_spark.log.retention import is_deletable
 
 
 def segment_orphans(
@@ -82,6 +81,18 @@ def _judge(
         return "segment", True, reason
     reason = f"a replica is not fenced above leadership {epoch}, or could not be read"
     return "segment", False, reason
+
+
+def is_deletable(
+    file_epoch: LeaderEpoch, *, is_named: bool, fences: Iterable[LeaderEpoch | None]
+) -> bool:
+    """Return whether a segment file staged under `file_epoch` may be deleted.
+
+    `is_named`: some replica's log names it. `fences`: of all replicas of the partition. A commit
+    can name the file only under its epoch, and fences only rise: what may be deleted once may be
+    deleted at any later time, and no clock is asked.
+    """
+    return not is_named and all(fence is not None and fence > file_epoch for fence in fences)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Final
 
 from kafka_on_spark.errors import NO_ERROR
 from kafka_on_spark.ids import LeaderEpoch
-from kafka_on_spark.log.follower.fetching import FetchAction, after_refusal
+from kafka_on_spark.log.follower.fetch_checks import FetchAction, after_refusal
 
 JITTER: Final = 0.2
 """A back-off is a fifth longer or shorter than reckoned, Kafka's for clients (KIP-580)."""

@@ -13,7 +13,7 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
-from kafka_on_spark.log.retention import retained_from
+from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -106,6 +106,37 @@ def apply_retention(
         retention_bytes=_bound(settings.integer("retention.bytes")),
     )
     return raise_log_start(image, key, start_offset)
+
+
+def retained_from(
+    state: ReplicaState,
+    *,
+    high_watermark: Offset,
+    now_ms: int,
+    retention_ms: int | None,
+    retention_bytes: int | None,
+) -> Offset:
+    """Return the log start that retention leads to: it removes whole batches, the oldest first.
+
+    A batch is removed while the batches after it have at least `retention_bytes`, or if its newest
+    record is older than `retention_ms`; None sets no bound. A batch that is not wholly below the
+    high watermark stays, and every batch after it. Source: UnifiedLog.deleteOldSegments.
+    """
+    kept = [batch for batch in state.batches if batch.end_offset > state.log_start_offset]
+    surplus = sum(batch.size_bytes for batch in kept) - (retention_bytes or 0)
+    start_offset = state.log_start_offset
+    for batch in kept:
+        surplus -= batch.size_bytes
+        is_surplus = retention_bytes is not None and surplus >= 0
+        is_expired = retention_ms is not None and _newest_ms(batch) < now_ms - retention_ms
+        if batch.end_offset > high_watermark or not (is_surplus or is_expired):
+            break
+        start_offset = batch.end_offset
+    return start_offset
+
+
+def _newest_ms(batch: Batch) -> int:
+    return max(segment.timestamp_max_us for segment in batch.segments) // 1000
 
 
 def low_watermark(

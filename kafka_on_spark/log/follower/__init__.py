@@ -1,4 +1,4 @@
-"""What a follower does with its leader's log: where they part, what it copies, whom it follows.
+"""A follower and its leader's log: where they diverge, what is fetched, which requests are refused.
 
 In: the states of both replicas.
 Out: an operation on the follower's table, or why there is none.

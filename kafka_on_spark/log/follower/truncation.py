@@ -1,10 +1,10 @@
-"""Where a follower's log parts from its leader's: the only rules by which a log is ever cut.
+"""Truncation: where a follower's log diverges from its leader's; no other rule ever cuts a log.
 
-Never by high watermark. Cutting to a stale one lost committed records, and cutting to the true
-one keeps records that the leader does not share (FAULTS b.1, b.2). One question is not enough
-after two fast failovers (KIP-279), so the follower asks until both name the same epoch. Then by
-chain: where a table was set back, two logs may part inside an epoch, and epochs alone would keep
-them apart for ever.
+A log is never cut by the high watermark: a stale one has lost committed records (KIP-101), and the
+true one keeps records that the leader does not have. One question for an epoch's end is not enough
+after two fast failovers (KIP-279), so the follower asks until both sides name the same epoch. Then
+it compares chains: where a table was set back, two logs may diverge inside an epoch, and epochs
+alone would keep them apart for ever.
 """
 
 from collections.abc import Callable
@@ -24,8 +24,8 @@ class TruncationStep:
     """What one answer of the leader says about the follower's log.
 
     Attributes:
-        truncate_to: Nothing from this offset on is shared.
-        is_complete: Everything below it is; otherwise the follower asks about an older epoch.
+        truncate_to: The logs share nothing from this offset on.
+        is_complete: They share everything below it; if not, the follower asks about an older epoch.
     """
 
     truncate_to: Offset
@@ -35,9 +35,9 @@ class TruncationStep:
 def truncation_step(answer: EpochEnd, mine: EpochEnd, log_end_offset: Offset) -> TruncationStep:
     """Return what the leader's `answer` leaves of a log that ends at `log_end_offset`.
 
-    `mine`: where the follower's own log ends the epoch of the answer, or the next older one it
-    has. The same epoch on both sides: they share it up to the smaller end. An epoch that the
-    follower never had: nothing after its own older one is shared, and perhaps not all of that
+    `mine`: where the follower's own log ends the epoch of the answer, or the next older one that it
+    has. If both sides have the same epoch, they share it up to the smaller end. If the follower
+    never had the epoch, they share nothing after its older one, and perhaps not all of that
     (Source: AbstractFetcherThread.getOffsetTruncationState).
     """
     end_offset = min(mine.end_offset, log_end_offset)
@@ -88,7 +88,7 @@ def shared_border(
 ) -> Offset | None:
     """Return the highest border, at or below `end_offset`, up to which both are the same log.
 
-    None if the chains show none that both still have: nothing is known to be shared.
+    None if the chains show none that both still have: then no record is known to be shared.
     """
     if not follower.batches:
         end = follower.log_end_offset  # may lie inside a batch of the leader's
@@ -107,8 +107,8 @@ def follow(
 
     It keeps what it shares with the leader, by epochs and by chain. If that ends below the
     leader's log start, the follower starts where the leader does, with the leader's counters and
-    chain. Kept, a deposed leader's batch down there would answer a retry of an append that was
-    never committed. None if it follows already, and lacks nothing that is gone.
+    chain: a deposed leader's batch below it, if kept, would answer a retry of an append that was
+    never committed. None if it follows already, and its next records are still there.
 
     Raises:
         FencedLeaderEpochError: The table is fenced above `leader_epoch`.
@@ -117,7 +117,7 @@ def follow(
     """
     start = leader.log_start_offset
     shared_end: Offset | None = follower.log_end_offset
-    if not follower.is_fenced_at(leader_epoch):  # else it was compared when it began to follow
+    if not follower.is_fenced_at(leader_epoch):  # if it is, it was compared when it began to follow
         by_epochs = divergence_offset(follower, lambda epoch: end_offset_for(leader, epoch))
         shared_end = shared_border(follower, leader, by_epochs)
     if shared_end is None and floor > 0:

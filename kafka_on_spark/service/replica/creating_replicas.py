@@ -1,7 +1,7 @@
-"""Creating replicas: empty tables first, then one metadata commit that says where they are.
+"""Creation of replicas: empty tables first, then one metadata commit that says where they are.
 
-Only a replica whose directory is null may be made. Before that commit nothing is appended to it
-or counted, so a try that dies halfway leaves an empty table and no harm (DESIGN §3).
+Only a replica whose directory is null may be created. Before that commit nothing is appended to it
+or counted, so a try that fails halfway only leaves an empty table.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -27,7 +27,7 @@ from kafka_on_spark.ports import ReplicaAddress, ReplicaStore
 
 @dataclass(frozen=True, slots=True)
 class CreateReplicaOrder:
-    """Which replica to make, and at which leadership its empty log begins."""
+    """The replica to create, and the leader epoch that its empty log is fenced at."""
 
     address: ReplicaAddress
     leader_epoch: LeaderEpoch
@@ -35,7 +35,7 @@ class CreateReplicaOrder:
 
 @dataclass(frozen=True, slots=True)
 class CreateReplicaResult:
-    """One row: which replica, and NO_ERROR if its empty table is there."""
+    """One row: the replica, and NO_ERROR if its empty table is there."""
 
     address: ReplicaAddress
     error_code: int
@@ -43,7 +43,7 @@ class CreateReplicaResult:
 
 
 def create_replica(order: CreateReplicaOrder, replicas: ReplicaStore) -> CreateReplicaResult:
-    """Make one empty table; answer with a code, do not raise."""
+    """Create one empty table; return an error code instead of raising."""
     try:
         replicas.create(order.address, leader_epoch=order.leader_epoch)
     except KafkaOnSparkError as error:
@@ -53,7 +53,7 @@ def create_replica(order: CreateReplicaOrder, replicas: ReplicaStore) -> CreateR
 
 
 def plan_creations(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[CreateReplicaOrder]:
-    """Return the orders for replicas that were never made, on brokers that answer."""
+    """Return the orders for replicas that were never created, on brokers that answer."""
     orders = []
     for key in keys:
         partition = image.partition(key)
@@ -69,10 +69,12 @@ def plan_creations(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[C
     return orders
 
 
-def record_created(image: MetadataImage, made: Sequence[ReplicaAddress]) -> ControllerResult[None]:
-    """Decide the records that say where `made` replicas are; what changed since is left out."""
+def record_created(
+    image: MetadataImage, created: Sequence[ReplicaAddress]
+) -> ControllerResult[None]:
+    """Decide the records that say where `created` replicas are, if they are still assigned."""
     by_key: dict[PartitionKey, list[ReplicaAddress]] = {}
-    for address in made:
+    for address in created:
         by_key.setdefault(address.key, []).append(address)
     records: list[Record] = []
     for key, addresses in by_key.items():
@@ -94,14 +96,14 @@ def _directories(
     partition: PartitionRegistration,
     addresses: Sequence[ReplicaAddress],
 ) -> tuple[DirectoryId | None, ...]:
-    made = {
+    created = {
         (each.broker_id, each.replica_uuid): each.directory_id
         for each in addresses
         if image.brokers[each.broker_id].directory_id == each.directory_id
     }
     places = zip(partition.replicas, partition.replica_uuids, partition.directories, strict=True)
     return tuple(
-        made.get((broker_id, uuid)) if directory is None else directory
+        created.get((broker_id, uuid)) if directory is None else directory
         for broker_id, uuid, directory in places
     )
 
@@ -109,10 +111,10 @@ def _directories(
 def renew_lost(
     image: MetadataImage, new_uuid: Callable[[], str]
 ) -> ControllerResult[list[PartitionKey]]:
-    """Decide new uuids for lost replicas outside the ISR: they are made and fetched anew.
+    """Decide new uuids for lost replicas outside the ISR: they are created and fetched again.
 
-    The last member of an ISR keeps its uuid: its disk may come back with what nobody else has.
-    The others' are kept beside the new ones, so that a loss that was none can be taken back.
+    The last member of an ISR keeps its uuid: its disk may come back with records that no other
+    replica has. The former uuids of the others are kept, so that a wrong verdict can be taken back.
     """
     records: list[Record] = []
     renewed = []

@@ -1,7 +1,7 @@
-"""Replicas drop what lies below the log start that was decided: deleted records.
+"""Log starts of replicas: each removes the records below the log start that was decided.
 
-The decision is in the metadata log; this is a command that follows it, and a lost one costs time
-only: whoever fetches from or to a replica does it as well.
+The decision is in the metadata log. This command follows it and may fail without harm: a fetch from
+or to a replica does the same.
 """
 
 from collections.abc import Iterable
@@ -18,14 +18,14 @@ from kafka_on_spark.ports import ReplicaAddress, ReplicaLog, ReplicaStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogStartOrder:
-    """Which replica begins where, as decided."""
+    """The replica, and the log start that was decided."""
 
     address: ReplicaAddress
     log_start_offset: Offset
 
 
 def plan_log_starts(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[LogStartOrder]:
-    """Return an order for each replica that is in sync; the others do it once they fetch."""
+    """Return an order for each in-sync replica; the others follow when they fetch."""
     return [
         LogStartOrder(
             address=address_of(image, key, partition, broker_id),
@@ -39,7 +39,7 @@ def plan_log_starts(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[
 
 
 def run_log_start(order: LogStartOrder, replicas: ReplicaStore) -> str | None:
-    """Have a replica begin where it was decided; return why it does not yet, or None."""
+    """Move a replica's log start to the decided one; return why that failed, or None."""
     replica = replicas.open(order.address)
     try:
         advance_to(replica, replica.load(), order.log_start_offset)
@@ -49,7 +49,7 @@ def run_log_start(order: LogStartOrder, replicas: ReplicaStore) -> str | None:
 
 
 def advance_to(replica: ReplicaLog, state: ReplicaState, offset: Offset) -> ReplicaState:
-    """Have a log begin at `offset`, if it reaches that far; return the state after it."""
+    """Move a log's start to `offset`, if its end is not below; return the state after it."""
     if offset > state.log_end_offset:
         return state
     change = operations.advance_log_start(state, offset)
@@ -58,4 +58,4 @@ def advance_to(replica: ReplicaLog, state: ReplicaState, offset: Offset) -> Repl
     try:
         return replica.commit(state, change)
     except CommitConflictError:
-        return state  # a twin has done it, or the next who comes by will
+        return state  # another process has done it, or the next fetch will

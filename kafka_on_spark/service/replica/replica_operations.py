@@ -19,17 +19,17 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaLog
 
 ATTEMPTS_MAX: Final = 32
-"""A table has one writer by design; twins and zombies make a few conflicts, no more."""
+"""A table has one writer by design: twins and deposed leaders cause a few conflicts only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What became of an append to one table.
+    """The result of an append to one table.
 
     Attributes:
         state: The table after it.
-        batch: Where it stands; None if retention has removed it since.
-        is_duplicate: It stood there before.
+        batch: The batch in the log; None if retention has removed it since.
+        is_duplicate: The log had it before.
     """
 
     state: ReplicaState
@@ -59,10 +59,10 @@ def commit_decided(
 
 
 def begin_leadership(replica: ReplicaLog, partition: PartitionRegistration) -> ReplicaState:
-    """Fence a leader's table at the partition's epoch; its log must prove itself first (P*2).
+    """Fence a leader's table at the partition's epoch, if its log has all committed records (I2).
 
-    A log that does not is looked at anew before it is called lost: a stale listing shows an
-    older, shorter one (FAULTS b.44).
+    A log that has not is read again before it is called lost: a stale listing shows an older,
+    shorter one.
 
     Raises:
         FencedLeaderEpochError: The table has adopted a later leadership: the image is old.
@@ -83,7 +83,7 @@ def begin_leadership(replica: ReplicaLog, partition: PartitionRegistration) -> R
             state,
             leader_epoch=partition.leader_epoch,
             truncate_to=None,
-            floor=Offset(0),  # the proof says it better
+            floor=Offset(0),  # check_complete names what is missing
         )
         check_complete(state, partition)
         return change
@@ -97,9 +97,9 @@ def begin_leadership(replica: ReplicaLog, partition: PartitionRegistration) -> R
 def fence_older_writers(
     replica: ReplicaLog, state: ReplicaState, writer: WriterFence | None
 ) -> ReplicaState:
-    """Have a writer's epoch stand in a leader's table, last seen at `state`, before it appends.
+    """Write a writer's epoch to a leader's table, last seen at `state`, before it appends.
 
-    One commit, the first time that a writer comes to a partition.
+    This takes one commit, the first time that a writer appends to a partition.
 
     Raises:
         ProducerFencedError: A newer writer has begun.
@@ -164,9 +164,9 @@ def append(
     now_ms: int,
     expected_offset: Offset | None = None,
 ) -> Appended:
-    """Append `staged` to a leader's table last seen at `state`, or find where it stands.
+    """Append `staged` to a leader's table last seen at `state`, or find it there.
 
-    After a conflict the same files get the new log end; no byte is written again.
+    After a conflict the same files get offsets from the new log end; no byte is written again.
 
     Raises: as `operations.append` and the log.
     """

@@ -23,7 +23,7 @@ WORKED = {"text": f"2:{'a' * 20} 3:{'b' * 20} 4:{'c' * 10}", "base": 30}  # epoc
 
 # fmt: off
 CASES = [  # log                                                    asked  expected
-    # The worked example of DESIGN §3: epochs 2→30, 3→50, 4→70, log end 80.
+    # Epochs 2→30, 3→50, 4→70, log end 80.
     pytest.param(WORKED,                                            2,     (2, 50),  id="older-ends-where-next-begins"),
     pytest.param(WORKED,                                            3,     (3, 70),  id="middle"),
     pytest.param(WORKED,                                            4,     (4, 80),  id="latest-ends-at-log-end"),

@@ -22,7 +22,12 @@ from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch, Segment
 from kafka_on_spark.log.epochs import latest_epoch_with_records
-from kafka_on_spark.log.follower.fetching import OffsetPlace, check_fetch, first_batches, place_of
+from kafka_on_spark.log.follower.fetch_checks import (
+    OffsetPlace,
+    check_fetch,
+    first_batches,
+    place_of,
+)
 from kafka_on_spark.log.follower.leadership import check_leader_epoch
 from kafka_on_spark.log.follower.truncation import follow
 from kafka_on_spark.log.state import LogChange, ReplicaState

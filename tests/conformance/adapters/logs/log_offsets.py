@@ -6,7 +6,7 @@ from kafka_on_spark.errors import CorruptLogError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import NO_CHAIN, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.epochs import EpochEntry, epoch_history
-from kafka_on_spark.log.follower.fetching import check_fetch
+from kafka_on_spark.log.follower.fetch_checks import check_fetch
 from kafka_on_spark.log.offsets import (
     earliest_offset,
     latest_offset,

@@ -10,7 +10,7 @@ from kafka_on_spark.errors import ERROR_BY_CODE, NO_ERROR, UNKNOWN_SERVER_ERROR,
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.epochs import EpochEnd, end_offset_for, latest_epoch_with_records
-from kafka_on_spark.log.follower.fetching import FetchAction, after_refusal
+from kafka_on_spark.log.follower.fetch_checks import FetchAction, after_refusal
 from kafka_on_spark.log.follower.truncation import truncation_step, truncation_steps
 from tests.conformance.fetching import Disks
 from tests.conformance.logs import batch_of, in_chain, log_of

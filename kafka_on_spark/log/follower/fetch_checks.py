@@ -1,8 +1,8 @@
-"""What a leader's log answers a fetch, and what a follower does about an answer.
+"""Checks of a fetch, and what follows a refusal: out of range, diverging epoch, fenced.
 
-A fetch names an offset and the epoch of the last record that the fetcher has; together they
-say whether both logs are one so far (KIP-595, KIP-320). Whether the log may be asked at all is
-in `leadership`.
+A fetch names an offset and the epoch of the last record that the fetcher has; both together say
+whether the logs are the same so far (KIP-595, KIP-320). Whether the request's leader epoch is valid
+is decided in `leadership`.
 """
 
 from collections.abc import Sequence
@@ -22,9 +22,9 @@ from kafka_on_spark.log.state import ReplicaState
 class OffsetPlace(Enum):
     """Where a fetch offset lies in a log; the two ways out of range need different answers."""
 
-    BELOW_START = "below the log start"  # what the fetcher needs next is gone: start anew there
+    BELOW_START = "below the log start"  # the next records are gone: the fetcher starts there again
     IN_RANGE = "between log start and log end"  # the log end itself is in range, and empty
-    ABOVE_END = "above the log end"  # this log, or our look at it, is behind the fetcher
+    ABOVE_END = "above the log end"  # this log, or the state read of it, is behind
 
 
 def place_of(state: ReplicaState, fetch_offset: Offset) -> OffsetPlace:
@@ -39,11 +39,11 @@ def place_of(state: ReplicaState, fetch_offset: Offset) -> OffsetPlace:
 def check_fetch(
     state: ReplicaState, fetch_offset: Offset, *, last_fetched_epoch: LeaderEpoch | None = None
 ) -> EpochEnd | None:
-    """Check a fetch from `fetch_offset`; return where the logs part, or None if they do not.
+    """Check a fetch from `fetch_offset`; return where the logs diverge, or None if they do not.
 
-    `last_fetched_epoch`: of the fetcher's last record; None: it says nothing of its log, so
-    only the range is checked. Logs that part are no error: the fetcher has something to cut,
-    and may lie above our end. Source: Partition.readRecords.
+    `last_fetched_epoch`: of the fetcher's last record; None: the fetcher names none, so only the
+    range is checked. Logs that diverge are no error: the fetcher must cut, and may have a larger
+    end than this log. Source: Partition.readRecords.
 
     Raises:
         OffsetOutOfRangeError: The offset is below the log start or above the log end, or the
@@ -69,7 +69,7 @@ def check_fetch(
 
 
 class FetchAction(Enum):
-    """What becomes of a partition whose fetch was refused; no other partition is touched."""
+    """What to do with a partition whose fetch was refused; other partitions are not affected."""
 
     RETRY = "retry after a back-off"
     RESET = "find where the leader's log begins and ends, and go on from there"
@@ -85,9 +85,9 @@ def after_refusal(
 ) -> FetchAction:
     """Return what to do after a fetch planned under `asked_epoch` was refused.
 
-    Fenced under the newest epoch that is known, more of the same can't help; fenced under an
-    older one, the newer is tried. All else may pass, a corrupt source too: it is marked, and
-    another replica serves. Source: AbstractFetcherThread.processFetchRequest.
+    If the newest known epoch is fenced, another try can't help; if an older one is fenced, the
+    newer one is tried. All other errors may pass, even a corrupt source: its replica is found bad,
+    and another one leads. Source: AbstractFetcherThread.processFetchRequest.
     """
     if error_code in _RESET_CODES:
         return FetchAction.RESET

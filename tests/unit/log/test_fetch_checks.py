@@ -9,7 +9,7 @@ from kafka_on_spark.errors import (
     OffsetOutOfRangeError,
 )
 from kafka_on_spark.log.epochs import EpochEnd
-from kafka_on_spark.log.follower.fetching import (
+from kafka_on_spark.log.follower.fetch_checks import (
     FetchAction,
     OffsetPlace,
     after_refusal,
