@@ -71,7 +71,7 @@ def compare_partition(
 ) -> PartitionComparison:
     """Return what was found in all replicas of one partition, which must be in `image`."""
     partition = image.topics[key.topic_id].partitions[key.partition]
-    if not any(partition.is_made(each) for each in partition.replicas):
+    if not any(partition.is_created(each) for each in partition.replicas):
         return PartitionComparison(
             partition=key.partition, replica_count=0, batch_count=0, read_bytes=0, differences=()
         )
@@ -79,7 +79,7 @@ def compare_partition(
     read_bytes = 0
     differences: dict[BrokerId, str] = {}
     for broker_id in partition.replicas:
-        if not partition.is_made(broker_id):
+        if not partition.is_created(broker_id):
             differences[broker_id] = "not made, or lost"
             continue
         address = address_of(image, key, partition, broker_id)

@@ -160,9 +160,9 @@ class MetadataImage:
                 yield PartitionKey(topic_id, number), partition
 
     def partitions_needing_work(self) -> Iterable[tuple[PartitionKey, PartitionRegistration]]:
-        """Yield the partitions for which something waits to be done: see `is_settled`."""
+        """Yield the partitions that need work: see `PartitionRegistration.needs_work`."""
         for topic_id, topic in self.topics.items():
-            for number, partition in topic.partitions.unsettled():
+            for number, partition in topic.partitions.needing_work():
                 yield PartitionKey(topic_id, number), partition
 
     def is_eligible(self, broker_id: BrokerId) -> bool:

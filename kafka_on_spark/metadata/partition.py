@@ -161,7 +161,7 @@ class PartitionRegistration:
             return None
         return self.former_uuids[self.replicas.index(broker_id)]
 
-    def is_made(self, broker_id: BrokerId) -> bool:
+    def is_created(self, broker_id: BrokerId) -> bool:
         """Return whether the replica on `broker_id` was made and not lost since."""
         return self.directory_of(broker_id) not in (None, LOST)
 
@@ -185,13 +185,13 @@ class PartitionRegistration:
         return len(self.isr) < len(self.replicas) - len(self.adding_replicas)
 
     @property
-    def is_settled(self) -> bool:
-        """Whether nothing waits to be done for it: the preferred leader leads, all replicas are
-        in sync, none is lost or moves, and all that was appended is committed.
+    def needs_work(self) -> bool:
+        """Whether work waits for it: another leads than the preferred leader, a replica is out of
+        sync, lost or moving, or records are appended and not committed.
 
-        Of a healthy cluster nearly all are, and whoever looks for work visits the others only.
+        In a healthy cluster nearly no partition needs work, and rounds visit those that do only.
         """
-        return (
+        return not (
             self.leader == self.replicas[0]
             and self.high_watermark == self.log_end_offset
             and len(self.isr) == len(self.replicas)

@@ -51,7 +51,7 @@ def test_a_replica_that_would_be_made_is_filled_in_the_dry_run(
     told = call.json("replicate", "--topic", topic, "--dry-run", code=1)
 
     assert everything() == before
-    assert not partition_of(cluster, topic).is_made(3)
+    assert not partition_of(cluster, topic).is_created(3)
     assert told["copied_records"] == 2
     assert "replicas made on brokers 3" in told["records"][0]["cause"]
     done = call.json("replicate", "--topic", topic, code=1)  # it moves still

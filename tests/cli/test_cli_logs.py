@@ -326,7 +326,7 @@ def test_round_that_cannot_reach_a_follower_says_so(call, new_topic, cluster, di
 def test_check_tells_of_each_replica_that_it_has_read(new_topic, disks):
     new_topic(b"a")
     made = sum(
-        partition.is_made(each)
+        partition.is_created(each)
         for _, partition in disks.cluster.image.partitions()
         for each in partition.replicas
     )

@@ -50,7 +50,7 @@ class Register:
                 return directory
         return None
 
-    def is_made(self, broker_id: BrokerId) -> bool:
+    def is_created(self, broker_id: BrokerId) -> bool:
         """Return whether the replica on `broker_id` was created, and not lost since."""
         return self.directory_of(broker_id) not in (None, LOST)
 

@@ -198,9 +198,9 @@ class _Dump:
         image = self._image
         partition = image.topics[key.topic_id].partitions[key.partition]
         broker_id = _replica_asked_for(partition, self._broker, str(image.name_of(key)))
-        if not any(map(partition.is_made, partition.replicas)):
+        if not any(map(partition.is_created, partition.replicas)):
             return None  # no replica was created, since nothing was appended
-        if not partition.is_made(broker_id):
+        if not partition.is_created(broker_id):
             raise ReplicaLostError(
                 f"the replica of {image.name_of(key)} on broker {broker_id} was not created, or"
                 " is lost: name another --broker"

@@ -85,7 +85,7 @@ def register_broker(
 
 def _mark_lost(image: MetadataImage, broker_id: BrokerId, cause: str) -> Iterable[Record]:
     for key, partition in image.partitions_on(broker_id):
-        if partition.is_made(broker_id):
+        if partition.is_created(broker_id):
             change = lost_change(image, partition, broker_id)
             yield change_record(image, key, partition, change, cause)
 

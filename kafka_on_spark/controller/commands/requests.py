@@ -8,7 +8,7 @@ stands for what is done. A refusal travels as Kafka's code and a sentence.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from kafka_on_spark.controller.commands.command_json import from_json, to_json
 from kafka_on_spark.controller.commands.commands import COMMANDS, CommandOrder, IdSource
@@ -25,10 +25,6 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord, Record
 from kafka_on_spark.stored_json import parse_json
-
-REQUEST_FIELDS: Final = frozenset(
-    {"id", "command", "arguments", "asked_by", "timeout_ms", "deadline_at_ms"}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -221,7 +221,9 @@ def why_all_lost(partition: PartitionRegistration) -> str | None:
     lost = [each for each in sorted(partition.isr) if partition.directory_of(each) == LOST]
     if partition.leader is not None or len(lost) < len(partition.isr):
         return None
-    others = [each for each in partition.replicas if partition.is_made(each) and each not in lost]
+    others = [
+        each for each in partition.replicas if partition.is_created(each) and each not in lost
+    ]
     what = f"the last replica in sync, on {_named(lost)}, is lost: give its disk back as it was"
     if not others:
         return f"{what}; there is no other replica, so without it the topic must be made anew"

@@ -315,13 +315,6 @@ class ReassignmentStatus(Enum):
     ELSEWHERE = "the replicas are others"
 
 
-def verify_reassignments(
-    image: MetadataImage, targets: Mapping[PartitionKey, Sequence[int]]
-) -> dict[PartitionKey, ReassignmentStatus]:
-    """Return what became of each of `targets`."""
-    return {key: status_of(image.partition(key), target) for key, target in targets.items()}
-
-
 def status_of(partition: PartitionRegistration | None, target: Sequence[int]) -> ReassignmentStatus:
     """Return what became of a partition's move to `target`; None: it is not there."""
     if partition is None:

@@ -1,8 +1,8 @@
 """When a partition whose fetch was refused is fetched again. For liveness only.
 
-A back-off spares a root that does not answer, and the rounds that would wait for it; nothing is
-decided on it. It grows from refusal to refusal and ends with the first progress, and it is of
-one leadership: a newer one is tried at once. Source: AbstractFetcherThread.delayPartitions.
+A back-off spares a root that does not answer, and the rounds that would wait for it; no decision
+rests on it. It grows from refusal to refusal, ends with the first progress, and belongs to one
+leadership: a newer one is tried at once. Source: AbstractFetcherThread.delayPartitions.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.log.follower.fetch_checks import FetchAction, after_refusal
 
 JITTER: Final = 0.2
-"""A back-off is a fifth longer or shorter than reckoned, Kafka's for clients (KIP-580)."""
+"""A back-off is up to a fifth longer or shorter, as Kafka's for clients (KIP-580)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,26 @@ class FetchDelay:
         return None if until_ms is None else max(0, until_ms - now_ms)
 
 
+def is_delay_over(
+    delay: FetchDelay, image: MetadataImage, key: PartitionKey, follower: BrokerId | None
+) -> bool:
+    """Return whether the metadata ends a back-off before its time.
+
+    It does so by a newer leadership, or if the partition is deleted. A follower's back-off also
+    ends if its broker is fenced: once the broker is back, the follower is fetched for at once.
+    """
+    partition = image.partition(key)
+    if partition is None or partition.leader_epoch != delay.leader_epoch:
+        return True
+    return follower is not None and not image.brokers[follower].is_online
+
+
 def backoff_ms(refusal_count: int, *, first_ms: int, max_ms: int, random: float) -> float:
     """Return the back-off after so many refusals in a row; `random` is in [0, 1)."""
-    # Twice as long each time; bounded before it is reckoned: a root may be away for days.
+    # Twice as long each time. The exponent is bounded, since a root may be away for days.
     doublings = min(refusal_count - 1, 62)
-    grown = min(first_ms << doublings, max(first_ms, max_ms))
-    return grown * (1 - JITTER + 2 * JITTER * random)
+    longer = min(first_ms << doublings, max(first_ms, max_ms))
+    return longer * (1 - JITTER + 2 * JITTER * random)
 
 
 def delay_after(
@@ -67,9 +81,8 @@ def delay_after(
     """Decide how long a fetch is left out after its answer; None: not at all.
 
     `error_code`: of the answer, or NO_ERROR. `asked_epoch` is the leadership it was planned
-    under, `current_epoch` the one known when the answer came (None: the
-    partition is gone). `has_progressed`: it copied something before it was refused, so that the
-    count begins again.
+    under, `current_epoch` the one known when the answer came (None: the partition is deleted).
+    `has_progressed`: it copied records before it was refused, so that the count starts again.
     """
     if error_code == NO_ERROR or asked_epoch != current_epoch:
         return None  # a newer leadership is tried at once, whatever the older one's answer was

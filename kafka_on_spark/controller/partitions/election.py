@@ -99,7 +99,7 @@ def furthest_replica(
         each
         for each in inspections
         if each.broker_id in eligible.intersection(partition.replicas)
-        and partition.is_made(each.broker_id)
+        and partition.is_created(each.broker_id)
     ]
 
     def rank(inspection: ReplicaInspection) -> tuple[int, int, int]:

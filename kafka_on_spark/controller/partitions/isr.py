@@ -72,7 +72,7 @@ def _is_same_replica(partition: PartitionRegistration, seen: ReplicaReport) -> b
     is_assigned = seen.broker_id in partition.replicas
     return (
         is_assigned
-        and partition.is_made(seen.broker_id)
+        and partition.is_created(seen.broker_id)
         and partition.uuid_of(seen.broker_id) == seen.replica_uuid
     )
 

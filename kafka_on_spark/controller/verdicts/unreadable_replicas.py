@@ -34,7 +34,7 @@ def leave_unreadable(
     partition = image.partition(key)
     if partition is None or broker_id not in partition.isr:
         return nothing
-    if partition.uuid_of(broker_id) != replica_uuid or not partition.is_made(broker_id):
+    if partition.uuid_of(broker_id) != replica_uuid or not partition.is_created(broker_id):
         return nothing
     members = readable & (partition.isr - {broker_id}) & image.eligible_brokers()
     if not members:
@@ -63,8 +63,8 @@ def lose_replica(
     partition = image.partition(key)
     if partition is None:
         raise UnknownTopicOrPartitionError(f"partition {key.partition} is gone: it was deleted")
-    if broker_id not in partition.replicas or not partition.is_made(broker_id):
-        holders = ", ".join(str(each) for each in partition.replicas if partition.is_made(each))
+    if broker_id not in partition.replicas or not partition.is_created(broker_id):
+        holders = ", ".join(str(each) for each in partition.replicas if partition.is_created(each))
         raise InvalidRequestError(
             f"can't give up the replica of {image.name_of(key)} on broker {broker_id}: it has none"
             f" that is not lost already; name one of the brokers {holders}"

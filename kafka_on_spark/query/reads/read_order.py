@@ -162,12 +162,12 @@ def readers_choice(
     readable = [
         broker_id
         for broker_id in partition.replicas
-        if partition.is_made(broker_id) and image.brokers[broker_id].is_online
+        if partition.is_created(broker_id) and image.brokers[broker_id].is_online
     ]
     # A broker that counts as dead is asked last: it may be back before the controller sees it.
     rest = [
         broker_id
         for broker_id in partition.replicas
-        if partition.is_made(broker_id) and broker_id not in readable
+        if partition.is_created(broker_id) and broker_id not in readable
     ]
     return sorted(readable, key=rank) + sorted(rest, key=rank)

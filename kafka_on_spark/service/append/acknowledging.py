@@ -62,7 +62,7 @@ def _fetch_orders(image: MetadataImage, appended: AppendedPart) -> list[FetchOrd
             fetch_bytes_max=image.settings().integer("replica.fetch.max.bytes"),
         )
         for follower in partition.isr
-        if follower != partition.leader and partition.is_made(follower)
+        if follower != partition.leader and partition.is_created(follower)
     ]
 
 

@@ -61,7 +61,7 @@ def place(
         ProducerFencedError: A newer run of the producer, or a newer writer, has begun.
         KafkaStorageError: No root that answers has the files.
     """
-    if partition.leader is None or not partition.is_made(partition.leader):
+    if partition.leader is None or not partition.is_created(partition.leader):
         raise NotLeaderOrFollowerError(f"partition {image.name_of(part.key)} has no leader")
     leader = address_of(image, part.key, partition, partition.leader)
     log = replicas.open(leader)

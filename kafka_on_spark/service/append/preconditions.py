@@ -81,7 +81,7 @@ def _leader_state(
 ) -> ReplicaState | None:
     """Return the leader's log; None if the partition has no records yet, or no leader now."""
     partition = image.partition(key)
-    if partition is None or partition.leader is None or not partition.is_made(partition.leader):
+    if partition is None or partition.leader is None or not partition.is_created(partition.leader):
         return None
     return replicas.open(address_of(image, key, partition, partition.leader)).load()
 

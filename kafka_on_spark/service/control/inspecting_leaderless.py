@@ -65,6 +65,6 @@ def plan_inspections(
                 high_watermark=partition.high_watermark,
             )
             for broker_id in partition.replicas
-            if partition.is_made(broker_id) and image.is_eligible(broker_id)
+            if partition.is_created(broker_id) and image.is_eligible(broker_id)
         ]
     return orders

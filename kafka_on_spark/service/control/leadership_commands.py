@@ -124,5 +124,5 @@ def _may_be_told(
     image: MetadataImage, partition: PartitionRegistration, broker_id: BrokerId
 ) -> bool:
     """Return whether a replica is assigned, was made, and is believed to answer."""
-    is_made = broker_id in partition.replicas and partition.is_made(broker_id)
-    return is_made and image.brokers[broker_id].is_online
+    is_created = broker_id in partition.replicas and partition.is_created(broker_id)
+    return is_created and image.brokers[broker_id].is_online

@@ -53,7 +53,7 @@ def made_replicas(
         for key, partition in image.partitions()
         if topics is None or image.topics[key.topic_id].name in topics
         for broker_id in partition.replicas
-        if partition.is_made(broker_id) and (brokers is None or broker_id in brokers)
+        if partition.is_created(broker_id) and (brokers is None or broker_id in brokers)
     ]
     return [address for _, _, address in sorted(found, key=lambda each: each[:2])]
 
@@ -85,7 +85,7 @@ def awaited_replicas(image: MetadataImage, moves: Iterable[Reassignment]) -> lis
         for move in moves
         if (partition := image.partition(move.key)) is not None
         for broker_id in move.waits_for
-        if partition.is_made(broker_id)
+        if partition.is_created(broker_id)
     ]
 
 
@@ -101,7 +101,7 @@ def offsets_to_copy(
     everything = partition.high_watermark - partition.log_start_offset
     lacking = 0
     for broker_id in move.waits_for:
-        if not partition.is_made(broker_id):
+        if not partition.is_created(broker_id):
             lacking += everything
             continue
         address = address_of(image, move.key, partition, broker_id)

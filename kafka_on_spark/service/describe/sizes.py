@@ -34,7 +34,7 @@ def partition_sizes(
     for key in keys:
         partition = image.topics[key.topic_id].partitions[key.partition]
         sizes[key] = None if partition.leader is None else 0
-        if partition.leader is not None and partition.is_made(partition.leader):
+        if partition.leader is not None and partition.is_created(partition.leader):
             orders.append(address_of(image, key, partition, partition.leader))
     found = run_sizes(orders) if orders else []
     return sizes | {order.key: size for order, size in zip(orders, found, strict=True)}
@@ -69,7 +69,7 @@ def move_progress(image: MetadataImage, run_sizes: RunSizes) -> list[MoveProgres
         for move in moves
         for partition in [image.topics[move.key.topic_id].partitions[move.key.partition]]
         for broker_id in move.adding
-        if partition.is_made(broker_id)
+        if partition.is_created(broker_id)
     ]
     held_by_key: dict[PartitionKey, list[int]] = {move.key: [] for move in moves}
     for address, size in zip(coming, run_sizes(coming) if coming else [], strict=True):

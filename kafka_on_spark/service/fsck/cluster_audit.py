@@ -222,7 +222,11 @@ class Fsck:
         for broker_id in dict.fromkeys(register.replicas):
             directory_id = register.directory_of(broker_id)
             uuid = register.uuid_of(broker_id)
-            if not register.is_made(broker_id) or broker_id in absent or broker_id not in brokers:
+            if (
+                not register.is_created(broker_id)
+                or broker_id in absent
+                or broker_id not in brokers
+            ):
                 continue
             if directory_id is None or uuid is None:
                 continue  # an invalid registration, which has a finding
@@ -252,7 +256,7 @@ class Fsck:
             self._findings.extend(trace.findings)
             self._coverage.append(_coverage(after, trace))
         read = [trace for trace in traces if trace.is_read]
-        made = [each for each in before.register.replicas if before.register.is_made(each)]
+        made = [each for each in before.register.replicas if before.register.is_created(each)]
         history = PartitionHistory(
             before=before, after=after, traces=read, is_whole=len(read) == len(made)
         )
@@ -268,7 +272,7 @@ class Fsck:
 
 def _is_still(register: Register, address: ReplicaAddress) -> bool:
     """Return whether a replica is still the assigned one: findings of a lost one do not count."""
-    return register.uuid_of(address.broker_id) == address.replica_uuid and register.is_made(
+    return register.uuid_of(address.broker_id) == address.replica_uuid and register.is_created(
         address.broker_id
     )
 

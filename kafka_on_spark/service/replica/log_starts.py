@@ -34,7 +34,7 @@ def plan_log_starts(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[
         for key in keys
         if (partition := image.partition(key)) is not None
         for broker_id in partition.isr
-        if partition.is_made(broker_id) and image.brokers[broker_id].is_online
+        if partition.is_created(broker_id) and image.brokers[broker_id].is_online
     ]
 
 

@@ -170,7 +170,7 @@ def _leader_of(
     image: MetadataImage, key: PartitionKey, partition: PartitionRegistration, broker_id: BrokerId
 ) -> ReplicaAddress | None:
     leader = partition.leader
-    if leader is None or leader == broker_id or not partition.is_made(leader):
+    if leader is None or leader == broker_id or not partition.is_created(leader):
         return None
     return address_of(image, key, partition, leader)
 

@@ -199,7 +199,7 @@ class LastingErrors:
         others = [
             each
             for each in sorted(partition.isr - {place.broker_id})
-            if partition.is_made(each) and not self._is_failing(place.key, partition, each)
+            if partition.is_created(each) and not self._is_failing(place.key, partition, each)
         ]
         inspections = self._run_inspections(
             [
@@ -231,4 +231,4 @@ def _is_member(
         return False
     is_same = partition.uuid_of(place.broker_id) == place.replica_uuid
     is_now = partition.leader_epoch == failing.leader_epoch
-    return is_same and is_now and partition.is_made(place.broker_id)
+    return is_same and is_now and partition.is_created(place.broker_id)

@@ -231,7 +231,7 @@ def is_assigned(image: MetadataImage, finding: Finding) -> bool:
     if partition is None or finding.broker_id not in partition.replicas:
         return False
     is_same = partition.uuid_of(finding.broker_id) == finding.replica_uuid
-    return is_same and partition.is_made(finding.broker_id)
+    return is_same and partition.is_created(finding.broker_id)
 
 
 def plan_second_inspection(image: MetadataImage, finding: Finding) -> list[FetchOrder]:
@@ -243,7 +243,7 @@ def plan_second_inspection(image: MetadataImage, finding: Finding) -> list[Fetch
     if partition is None or not is_assigned(image, finding):
         return []
     leader = partition.leader
-    if leader is None or not partition.is_made(leader):
+    if leader is None or not partition.is_created(leader):
         return []
     followers: list[BrokerId | None] = [finding.broker_id]
     if finding.broker_id == leader:
@@ -252,7 +252,7 @@ def plan_second_inspection(image: MetadataImage, finding: Finding) -> list[Fetch
             followers += [
                 each
                 for each in partition.replicas
-                if each != leader and partition.is_made(each) and image.brokers[each].is_online
+                if each != leader and partition.is_created(each) and image.brokers[each].is_online
             ]
     return [
         FetchOrder(

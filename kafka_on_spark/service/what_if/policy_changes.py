@@ -133,7 +133,7 @@ def catch_up_as_recorded(
     simulated = image.partition(key)
     assert simulated is not None, "the caller asks of partitions that exist"
     joining = (recorded.isr - simulated.isr) & image.eligible_brokers()
-    joining = frozenset(each for each in joining if simulated.is_made(each))
+    joining = frozenset(each for each in joining if simulated.is_created(each))
     if not joining or simulated.leader is None:
         return None
     minimum = min_isr_setting(image, key.topic_id)
@@ -155,7 +155,7 @@ def known_inspections(
         simulated = image.partition(key)
         assert simulated is not None, "the caller asks of partitions that exist"
         for broker_id in simulated.replicas:
-            if broker_id not in eligible or not simulated.is_made(broker_id):
+            if broker_id not in eligible or not simulated.is_created(broker_id):
                 continue
             reach = tally.reach(key, broker_id)
             has_all = reach.offset >= simulated.high_watermark

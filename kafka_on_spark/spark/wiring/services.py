@@ -410,7 +410,7 @@ class Services:
             for key in keys
             if (partition := image.partition(key)) is not None
             for broker_id in partition.isr
-            if partition.is_made(broker_id)
+            if partition.is_created(broker_id)
         ]
         run_later(self._maintenance, partial(self._maintain, addresses))
 

@@ -59,7 +59,7 @@ def assert_only_assigned_tables(disks, cluster):
         (broker_id, f"{key.partition}-{partition.uuid_of(broker_id)}")
         for key, partition in image.partitions()
         for broker_id in partition.replicas
-        if partition.is_made(broker_id)
+        if partition.is_created(broker_id)
     }
 
 

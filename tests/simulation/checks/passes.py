@@ -222,7 +222,7 @@ def append_without_a_disk(
         for number, partition in partitions.items()
         if partition.leader is not None
         and len(partition.isr) > plan.min_isr
-        and all(partition.is_made(each) and image.is_eligible(each) for each in partition.isr)
+        and all(partition.is_created(each) and image.is_eligible(each) for each in partition.isr)
     ]
     if not numbers:
         return

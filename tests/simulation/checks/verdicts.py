@@ -20,7 +20,7 @@ def sound_is_not_lost(
 ) -> None:
     """A member of ISR or ELR that has all that is committed is not called lost."""
     for broker_id in before.isr | before.elr:
-        if broker_id not in after.replicas or not before.is_made(broker_id):
+        if broker_id not in after.replicas or not before.is_created(broker_id):
             continue
         if after.directory_of(broker_id) == LOST:
             require(
@@ -95,7 +95,7 @@ def taken_back_is_whole(
     finds the replica lost again.
     """
     for broker_id in after.replicas:
-        if broker_id not in before.replicas or not after.is_made(broker_id):
+        if broker_id not in before.replicas or not after.is_created(broker_id):
             continue
         uuid = after.uuid_of(broker_id)
         was_lost = before.directory_of(broker_id) == LOST and before.uuid_of(broker_id) == uuid

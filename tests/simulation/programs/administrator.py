@@ -83,7 +83,7 @@ class Admin(Program):
         share = self.rng.random()
         partition = self.driver.metadata.submit(decide, timeout_ms=TIMEOUT_MS)
         newest = self.driver.metadata.image.partition(key)
-        if partition is None or newest is None or not partition.is_made(partition.leader):
+        if partition is None or newest is None or not partition.is_created(partition.leader):
             return
         self.seen["records deleted"] += 1
         address = address_of(self.driver.metadata.image, key, partition, partition.leader)

@@ -106,7 +106,7 @@ class RoundSeen:
         self._began_ms = world.scheduler.now_ms
         self._before = image
         for key, partition in image.partitions():
-            for broker_id in filter(partition.is_made, partition.replicas):
+            for broker_id in filter(partition.is_created, partition.replicas):
                 world.looked_at_ms.setdefault((key, broker_id), self._began_ms)
 
     def check(self) -> None:
@@ -123,10 +123,10 @@ class RoundSeen:
             now = self._world.disks.image.partition(key)  # the driver may have slept since
             if now is None or now.replica_uuids != partition.replica_uuids:
                 continue
-            if partition.leader is None or not partition.is_made(partition.leader):
+            if partition.leader is None or not partition.is_created(partition.leader):
                 continue
             for broker_id in partition.replicas:
-                if not partition.is_made(broker_id):
+                if not partition.is_created(broker_id):
                     continue
                 looked_at_ms = self._world.looked_at_ms[key, broker_id]
                 require(

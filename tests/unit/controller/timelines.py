@@ -195,7 +195,7 @@ class Course:
 
 def report_of(key, partition, appended, lagging):
     leader = partition.leader
-    if leader is None or not partition.is_made(leader):
+    if leader is None or not partition.is_created(leader):
         return None
     end = max(partition.high_watermark, partition.log_end_offset) + appended
     is_behind = end > partition.high_watermark
@@ -218,7 +218,7 @@ def report_of(key, partition, appended, lagging):
     followers = [
         seen(each, partition.high_watermark if each in lagging else end)
         for each in partition.replicas
-        if each != leader and partition.is_made(each)
+        if each != leader and partition.is_created(each)
     ]
     return PartitionReport(
         key=key,
@@ -251,7 +251,7 @@ def looks_of(image):
         for key in leaderless(image)
         if (partition := image.partition(key)) is not None
         for broker_id in partition.replicas
-        if partition.is_made(broker_id) and image.is_eligible(broker_id)
+        if partition.is_created(broker_id) and image.is_eligible(broker_id)
     ]
 
 

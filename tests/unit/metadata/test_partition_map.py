@@ -110,25 +110,25 @@ SETTLED = [
 def test_partition_with_something_to_do_is_not_settled(found):
     map_ = PartitionMap({0: ONE, 1: found, CHUNK_SIZE: found})
 
-    assert list(map_.unsettled()) == [(1, found), (CHUNK_SIZE, found)]
+    assert list(map_.needing_work()) == [(1, found), (CHUNK_SIZE, found)]
 
 
 @pytest.mark.parametrize("found", SETTLED)
-def test_partition_with_nothing_to_do_is_settled(found):
-    assert list(PartitionMap({0: found}).unsettled()) == []
+def test_partition_with_nothing_to_do_needs_no_work(found):
+    assert list(PartitionMap({0: found}).needing_work()) == []
 
 
-def test_unsettled_partitions_are_found_anew_after_a_change():
+def test_partitions_needing_work_are_found_again_after_a_change():
     map_ = PartitionMap({0: ONE, 1: TWO})
-    assert list(map_.unsettled()) == [(1, TWO)]
+    assert list(map_.needing_work()) == [(1, TWO)]
 
     after = changed(map_, [(0, TWO), (1, ONE)])
 
-    assert list(after.unsettled()) == [(0, TWO)]
-    assert list(map_.unsettled()) == [(1, TWO)]
+    assert list(after.needing_work()) == [(0, TWO)]
+    assert list(map_.needing_work()) == [(1, TWO)]
 
 
-def test_image_names_the_unsettled_partitions():
+def test_image_names_the_partitions_that_need_work():
     image = image_of(ONE, TWO)
 
     assert list(image.partitions_needing_work()) == [(PartitionKey(TOPIC_ID, 1), TWO)]

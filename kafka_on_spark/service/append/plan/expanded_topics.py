@@ -125,7 +125,7 @@ class ExpandedTopics:
         """
         partition = read.partition
         for broker_id in sorted((partition.isr | partition.elr) - {read.leader.broker_id}):
-            if not partition.is_made(broker_id):
+            if not partition.is_created(broker_id):
                 continue
             order = FetchOrder(
                 key=read.key,
@@ -169,7 +169,7 @@ def _leader(
     image: MetadataImage, key: PartitionKey
 ) -> tuple[ReplicaAddress, PartitionRegistration]:
     partition = image.partition(key)
-    if partition is None or partition.leader is None or not partition.is_made(partition.leader):
+    if partition is None or partition.leader is None or not partition.is_created(partition.leader):
         raise NotLeaderOrFollowerError(
             f"partition {key.partition} has no leader, and may have a first try of this"
             " append: bring its brokers back, and append again"

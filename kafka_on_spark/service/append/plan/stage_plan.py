@@ -194,7 +194,7 @@ def _staging_address(
     """Return where a replica is, will be created, or was lost and may be taken back: its files
     may come before its table."""
     directory = partition.directory_of(broker_id)
-    if not partition.is_made(broker_id):
+    if not partition.is_created(broker_id):
         directory = image.brokers[broker_id].directory_id
     return address_of(image, key, partition, broker_id, directory_id=directory)
 

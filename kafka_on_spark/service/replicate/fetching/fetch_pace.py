@@ -1,23 +1,28 @@
 """Back-offs and quotas of fetches, as one process remembers them between rounds of replication.
 
-Holds state; `controller/pace/fetch_delay.py` and `controller/pace/throttle.py` decide. The state
-ends with the process, which costs one early fetch and one second's worth of bytes.
+It holds state for the decisions of `controller/pace` (`fetch_delay`, `limits`, `throttle`). If the
+process ends, that costs one early fetch and one second's worth of bytes.
 """
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from kafka_on_spark.config import Settings
-from kafka_on_spark.controller.pace.fetch_delay import FetchDelay, delay_after
+from kafka_on_spark.controller.pace.fetch_delay import FetchDelay, delay_after, is_delay_over
+from kafka_on_spark.controller.pace.limits import (
+    Limit,
+    limit_rates,
+    limits_of,
+    move_rate,
+    unfilled_limits,
+)
 from kafka_on_spark.controller.pace.throttle import (
-    UNLIMITED,
     Demand,
     Quota,
     accrue,
     deal,
-    is_named,
     wait_ms,
 )
 from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid
@@ -25,18 +30,6 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
 from kafka_on_spark.service.replicate.fetching.fetch_refusals import current_epoch, refusal_code
-
-_THROTTLES: Final = ("leader.replication.throttled", "follower.replication.throttled")
-
-
-class _Limit(NamedTuple):
-    """The bytes that a quota counts: those of a setting, or (None) of reassignments.
-
-    Reassignments with the same rate share one quota, which ends with the last of them.
-    """
-
-    setting: str | None
-    rate: int = 0
 
 
 class _Fetcher(NamedTuple):
@@ -74,7 +67,7 @@ class FetchPace:
         self._random = random
         self._lock = threading.Lock()
         self._delays: dict[_Fetcher, FetchDelay] = {}
-        self._quotas: dict[_Limit, Quota] = {}
+        self._quotas: dict[Limit, Quota] = {}
         self._served_in: dict[_Fetcher, int] = {}
         self._rounds = 0
 
@@ -154,17 +147,9 @@ class FetchPace:
             self._delays[name] = delay
 
     def _forget_ended(self, image: MetadataImage) -> None:
-        """Forget back-offs of earlier leaderships, of fenced brokers and of deleted partitions.
-
-        A follower whose broker is back is fetched for at once.
-        """
+        """Forget back-offs that are over, and deleted partitions."""
         for name, delay in list(self._delays.items()):
-            partition = image.partition(name.key)
-            if (
-                partition is None
-                or partition.leader_epoch != delay.leader_epoch
-                or (name.follower is not None and not image.brokers[name.follower].is_online)
-            ):
+            if is_delay_over(delay, image, name.key, name.follower):
                 del self._delays[name]
         for name in [each for each in self._served_in if image.partition(each.key) is None]:
             del self._served_in[name]
@@ -178,7 +163,7 @@ class FetchPace:
     ) -> tuple[list[FetchOrder], float | None]:
         """Share the quotas out; return the orders, and the wait of those that got no bytes."""
         settings = image.settings().over(overrides)
-        rates = {**_unfilled(self._quotas), **_rates(settings, orders)}
+        rates = {**unfilled_limits(self._quotas), **limit_rates(settings, _move_rates(orders))}
         self._quotas = {
             limit: accrue(self._quotas.get(limit), bytes_per_s=rate, now_ms=now_ms)
             for limit, rate in rates.items()
@@ -218,7 +203,7 @@ class FetchPace:
         ]
         return paced, min(waits)
 
-    def _use(self, limits: Sequence[_Limit], size_bytes: int) -> None:
+    def _use(self, limits: Sequence[Limit], size_bytes: int) -> None:
         for limit in limits:
             if limit in self._quotas:
                 self._quotas[limit] = self._quotas[limit].less(size_bytes)
@@ -234,52 +219,25 @@ def _is_in_sync(order: FetchOrder) -> bool:
     return order.follower is not None and order.follower.broker_id in order.partition.isr
 
 
-def _rates(settings: Settings, orders: Sequence[FetchOrder]) -> dict[_Limit, int]:
-    """Return the limits that hold now, each with its bytes a second."""
-    rates = {_Limit(each): settings.integer(f"{each}.rate") for each in _THROTTLES}
-    reassignments = {rate for order in orders if (rate := _reassignment_rate(order)) is not None}
-    return {
-        **{limit: rate for limit, rate in rates.items() if rate != UNLIMITED},
-        **{_Limit(None, rate): rate for rate in sorted(reassignments)},
-    }
-
-
-def _unfilled(quotas: Mapping[_Limit, Quota]) -> dict[_Limit, int]:
-    """Return the limits of reassignments whose quotas are not full.
-
-    The quota of a reassignment stays while a round leaves its fetches out for a back-off.
-    """
-    return {
-        limit: limit.rate
-        for limit, quota in quotas.items()
-        if limit.setting is None and not quota.is_full(bytes_per_s=limit.rate)
-    }
-
-
-def _reassignment_rate(order: FetchOrder) -> int | None:
-    """Return the bytes a second of the reassignment that a fetch is part of; None: no limit.
-
-    A follower that is in sync keeps up unthrottled, so that the reassignment can complete.
-    """
-    if order.follower is None or _is_in_sync(order):
-        return None
-    is_adding = order.follower.broker_id in order.partition.adding_replicas
-    return order.partition.throttle_bytes_per_s if is_adding else None
+def _move_rates(orders: Sequence[FetchOrder]) -> list[int]:
+    """Return the rates of the moves that `orders` are part of."""
+    rates = (
+        move_rate(order.partition, None if order.follower is None else order.follower.broker_id)
+        for order in orders
+    )
+    return [rate for rate in rates if rate is not None]
 
 
 def _limits_of(
     image: MetadataImage, order: FetchOrder, overrides: Mapping[str, str]
-) -> tuple[_Limit, ...]:
-    """Return the quotas that a fetch uses: its leader's, its follower's, its reassignment's."""
+) -> tuple[Limit, ...]:
+    """Return which quotas a fetch draws on; none if it copies nothing."""
     if order.follower is None or order.copy_bytes_max == 0:
         return ()
-    settings = image.settings(order.key.topic_id).over(overrides)
-    ends = (order.leader.broker_id, order.follower.broker_id)
-    limits = [
-        _Limit(name)
-        for name, broker_id in zip(_THROTTLES, ends, strict=True)
-        if settings.integer(f"{name}.rate") != UNLIMITED
-        and is_named(settings.text(f"{name}.replicas"), order.key.partition, broker_id)
-    ]
-    rate = _reassignment_rate(order)
-    return (*limits, _Limit(None, rate)) if rate is not None else tuple(limits)
+    return limits_of(
+        image.settings(order.key.topic_id).over(overrides),
+        order.key.partition,
+        order.partition,
+        leader=order.leader.broker_id,
+        follower=order.follower.broker_id,
+    )

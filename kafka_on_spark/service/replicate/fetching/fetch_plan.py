@@ -27,7 +27,7 @@ def plan_fetches(
     without a leader, or whose leader was never created, has nothing to fetch from.
     """
     partition = image.partition(key)
-    if partition is None or partition.leader is None or not partition.is_made(partition.leader):
+    if partition is None or partition.leader is None or not partition.is_created(partition.leader):
         return []
     leader = address_of(image, key, partition, partition.leader)
     is_behind = is_inspection or partition.high_watermark < partition.log_end_offset
@@ -35,7 +35,7 @@ def plan_fetches(
         broker_id
         for broker_id in partition.replicas
         if broker_id != partition.leader
-        and partition.is_made(broker_id)
+        and partition.is_created(broker_id)
         and image.brokers[broker_id].is_online
         and (is_behind or broker_id not in partition.isr)
     ]
@@ -56,9 +56,9 @@ def plan_fetches(
 
 def lacks_leader_table(partition: PartitionRegistration | None) -> bool:
     """Return whether replicas were created that can't be inspected before their leader's is."""
-    if partition is None or partition.leader is None or partition.is_made(partition.leader):
+    if partition is None or partition.leader is None or partition.is_created(partition.leader):
         return False
-    return any(partition.is_made(broker_id) for broker_id in partition.replicas)
+    return any(partition.is_created(broker_id) for broker_id in partition.replicas)
 
 
 def covers_all(image: MetadataImage, key: PartitionKey, plan: Sequence[FetchOrder]) -> bool:

@@ -210,7 +210,7 @@ class PartitionChanges(Adapter):
         known = [each for each in self.last_known_elr if each in self.eligible]
         if self.one.leader is None and self.is_elr_enabled and len(known) == 1:
             raise CutOffError("no-last-known-leader")
-        unmade = [each for each in self.one.replicas if not self.one.is_made(each)]
+        unmade = [each for each in self.one.replicas if not self.one.is_created(each)]
         if self.one.leader is None and election == "UNCLEAN" and self.eligible.intersection(unmade):
             raise CutOffError("nothing-never-leads")
         if election == "PREFERRED":

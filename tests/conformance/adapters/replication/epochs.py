@@ -17,7 +17,10 @@ from kafka_on_spark.log.follower.leadership import check_request
 from kafka_on_spark.log.state import ReplicaState
 from tests.builders import partition
 from tests.conformance.logs import (
+    assigned,
     batch_of,
+    cut_from_end,
+    cut_from_start,
     entries_of,
     history_of,
     in_chain,
@@ -41,7 +44,7 @@ class LeaderEpochCache(Adapter):
             entry = EpochEntry(LeaderEpoch(epoch), Offset(start_offset))
         except AssertionError as error:
             raise IllegalArgumentError from error
-        self.history = self.history.assigned(entry)
+        self.history = assigned(self.history, entry)
 
     def op_latest_epoch(self):
         return self.history.latest_epoch
@@ -57,11 +60,11 @@ class LeaderEpochCache(Adapter):
 
     def op_truncate_from_end(self, offset):
         if offset >= 0:  # -1: no offset is given
-            self.history = self.history.truncated_from_end(offset)
+            self.history = cut_from_end(self.history, offset)
 
     def op_truncate_from_start(self, offset):
         if offset >= 0:
-            self.history = self.history.truncated_from_start(offset)
+            self.history = cut_from_start(self.history, offset)
 
     def op_clear(self):
         self.history = history_of([])
@@ -134,7 +137,7 @@ class EpochLog(Adapter):
         change = operations.append_fetched(
             self.state, fetched, leader_epoch=self.state.leader_epoch
         )
-        latest = known.assigned(EpochEntry(batch_epoch, base_offset)).latest_epoch
+        latest = assigned(known, EpochEntry(batch_epoch, base_offset)).latest_epoch
         self.state = replace(self.state.apply(change), leader_epoch=latest)
 
     def _adopt(self, epoch):

@@ -42,7 +42,7 @@ def what_is_missing(cluster: Cluster) -> list[str]:
         if broker.state is not BrokerState.ACTIVE
     ]
     for key, partition in image.partitions():
-        if not any(partition.is_made(each) for each in partition.replicas):
+        if not any(partition.is_created(each) for each in partition.replicas):
             continue  # nothing was appended to it yet
         missing += _missing_of(image, key, partition)
     return missing

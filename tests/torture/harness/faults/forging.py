@@ -60,7 +60,7 @@ class Place:
     def is_in(self, image: MetadataImage) -> bool:
         """Return whether it is still the partition's, and not lost."""
         partition = image.partition(self.key)
-        if partition is None or not partition.is_made(self.broker_id):
+        if partition is None or not partition.is_created(self.broker_id):
             return False
         return partition.uuid_of(self.broker_id) == self.address.replica_uuid
 
@@ -72,7 +72,7 @@ class Place:
 def places_on(image: MetadataImage, broker_id: int) -> Iterator[Place]:
     """Yield the replicas that a broker has."""
     for key, partition in image.partitions():
-        if broker_id in partition.replicas and partition.is_made(BrokerId(broker_id)):
+        if broker_id in partition.replicas and partition.is_created(BrokerId(broker_id)):
             address = address_of(image, key, partition, BrokerId(broker_id))
             yield Place(image.name_of(key).topic, key, BrokerId(broker_id), partition, address)
 

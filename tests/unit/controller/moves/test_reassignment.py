@@ -11,7 +11,7 @@ from kafka_on_spark.controller.moves.reassignment import (
     cancel_reassignments,
     list_reassignments,
     start_reassignments,
-    verify_reassignments,
+    status_of,
 )
 from kafka_on_spark.controller.moves.reassignment_checks import check_throttle
 from kafka_on_spark.controller.partitions.isr import may_join
@@ -256,7 +256,8 @@ def test_listed_and_verified():
     second, gone = PartitionKey(TOPIC_ID, 1), PartitionKey(TOPIC_ID, 7)
 
     [listed] = list_reassignments(image)
-    status = verify_reassignments(image, {KEY: [2, 4], second: [1, 2], gone: [1]})
+    targets = {KEY: [2, 4], second: [1, 2], gone: [1]}
+    status = {key: status_of(image.partition(key), target) for key, target in targets.items()}
 
     assert listed == Reassignment(
         key=KEY, name=(TOPIC, 0), target=(2, 4), adding=(4,), removing=(1,), waits_for=(4,)
@@ -266,7 +267,7 @@ def test_listed_and_verified():
         second: ReassignmentStatus.COMPLETE,
         gone: ReassignmentStatus.NOT_THERE,
     }
-    assert verify_reassignments(image, {second: [2, 1]}) == {second: ReassignmentStatus.ELSEWHERE}
+    assert status_of(image.partition(second), [2, 1]) is ReassignmentStatus.ELSEWHERE
 
 
 # fmt: off

@@ -93,7 +93,7 @@ def test_every_election_of_three_replicas_is_safe():
     for before, eligible, election in small_cases():
         leader, is_unclean = elected(before, eligible, election)
         checked += 1
-        able = frozenset(each for each in eligible if before.is_made(each))
+        able = frozenset(each for each in eligible if before.is_created(each))
         complete = before.isr | before.elr
         assert leader is None or leader in able
         assert is_unclean == (leader is not None and leader not in complete)
