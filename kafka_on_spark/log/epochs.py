@@ -47,42 +47,6 @@ class EpochHistory:
 
     entries: tuple[EpochEntry, ...] = ()
 
-    def assigned(self, entry: EpochEntry) -> "EpochHistory":
-        """Return the history once records of `entry`'s epoch begin at its offset.
-
-        A further record of the latest epoch changes nothing. An epoch that is not below the
-        entry's, or that starts at or after it, was cut off and is dropped.
-        """
-        last = self.entries[-1] if self.entries else None
-        if (
-            last is not None
-            and last.leader_epoch == entry.leader_epoch
-            and last.start_offset <= entry.start_offset
-        ):
-            return self
-        kept = tuple(
-            each
-            for each in self.entries
-            if each.leader_epoch < entry.leader_epoch and each.start_offset < entry.start_offset
-        )
-        return EpochHistory((*kept, entry))
-
-    def truncated_from_end(self, end_offset: Offset) -> "EpochHistory":
-        """Return the history of the log cut at `end_offset`: epochs that start there are gone."""
-        return EpochHistory(tuple(e for e in self.entries if e.start_offset < end_offset))
-
-    def truncated_from_start(self, start_offset: Offset) -> "EpochHistory":
-        """Return the history of the log that starts at `start_offset` now.
-
-        The epoch that the start lies in begins there; a history that ends before it keeps its
-        latest epoch, so that an emptied log still knows it.
-        """
-        place = bisect_right(self.entries, start_offset, key=lambda entry: entry.start_offset)
-        if place == 0:
-            return self
-        first = EpochEntry(self.entries[place - 1].leader_epoch, start_offset)
-        return EpochHistory((first, *self.entries[place:]))
-
     @property
     def latest_epoch(self) -> LeaderEpoch | None:
         """The last leader epoch; None for a log that has none."""

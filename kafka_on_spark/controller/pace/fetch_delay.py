@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafka_on_spark.errors import NO_ERROR
-from kafka_on_spark.ids import LeaderEpoch
+from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey
 from kafka_on_spark.log.follower.fetch_checks import FetchAction, after_refusal
+from kafka_on_spark.metadata.image import MetadataImage
 
 JITTER: Final = 0.2
 """A back-off is up to a fifth longer or shorter, as Kafka's for clients (KIP-580)."""
