@@ -1,7 +1,7 @@
 """Batches of the past: `asOfTimestamp` and `asOfMetadataOffset` read what a consumer saw then.
 
-Pure. The metadata log says how far every partition was committed at any of its offsets: one
-consistent cut. The records are read from today's tables, under the same proof as today's.
+Pure. An image at any offset of the metadata log has the high watermarks of all partitions: one
+consistent cut. The records are read from the tables of now, which must prove to have them.
 """
 
 from collections.abc import Iterable
@@ -24,12 +24,12 @@ class AsOf:
 def image_as_of(batches: Iterable[MetadataBatch], as_of: AsOf) -> MetadataImage:
     """Return the image as of a moment, replayed from the first batch on.
 
-    An offset is exclusive, as an image's is; a decision is seen as a whole or not at all. A time
-    sees what was committed until then; the first commit behind it ends the past, so that a later
-    time never sees less, whatever clocks said.
+    An offset is exclusive, as an image's is, and never splits a batch. A time includes what was
+    committed until then; the first later commit ends the past, so that a later time never includes
+    less, even if clocks were wrong.
 
     Raises:
-        InvalidRequestError: There was no cluster then, or the log does not reach that far.
+        InvalidRequestError: There was no cluster then, or the log ends before.
     """
     past, end = [], 0
     for batch in batches:

@@ -1,7 +1,7 @@
 """Which partitions a query reads: `assign`, `subscribe` or `subscribePattern`.
 
-Pure. A subscription is asked anew at each look for data, so that partitions, and with a pattern
-topics, that appear later are found.
+Pure. A query resolves its subscription each time that it asks for data, so that it finds
+partitions, and with a pattern topics, that are created later.
 """
 
 from collections.abc import Iterable, Mapping
@@ -47,7 +47,7 @@ def parse_subscription(given: Mapping[str, str]) -> Subscription:
     """Return the subscription that the options name; their keys are lower-cased.
 
     Raises:
-        InvalidRequestError: There is none, more than one, or it can't be read.
+        InvalidRequestError: There is none, more than one, or it can't be parsed.
     """
     named = [name for name in STRATEGIES if name in given]
     if len(named) != 1:
@@ -112,8 +112,8 @@ def partitions_of(
     """Return the partitions that `subscription` means in `image`.
 
     Raises:
-        UnknownTopicOrPartitionError: One that it names does not exist; with `is_missing_failed`
-            off it is left out.
+        UnknownTopicOrPartitionError: One that it names does not exist, and `is_missing_failed`;
+            otherwise that one is left out.
     """
     if isinstance(subscription, Assign):
         return _assigned(image, subscription, is_missing_failed=is_missing_failed)
@@ -142,7 +142,7 @@ def _assigned(image: MetadataImage, subscription: Assign, *, is_missing_failed: 
 
 
 def names_of(partitions: Mapping[str, Iterable[int]]) -> list[str]:
-    """Return partitions by topic as "topic-number", sorted, for a sentence."""
+    """Return partitions by topic as "topic-number", sorted, for error texts."""
     return [
         f"{name}-{number}"
         for name, numbers in sorted(partitions.items())

@@ -1,7 +1,7 @@
-r"""`subscribePattern` in Python's syntax; what only Java's has is refused by its name.
+r"""`subscribePattern` in Python's syntax; syntax that only Java has is refused by its name.
 
-Spark's Kafka source takes Java's. Most patterns mean the same in both; apart are those that do
-not compile here, and, worse, those that compile and mean something else (``[a-z&&[^x]]``).
+Spark's Kafka source takes Java's syntax. Most patterns mean the same in both. Some Java patterns do
+not compile in Python, and some compile and mean something else (``[a-z&&[^x]]``).
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Final
 
 from kafka_on_spark.errors import InvalidRequestError
 
-# What only Java has, as it begins outside of a character class: its name, and what to write.
+# Escapes that only Java has outside of a character class: the name, and what to write instead.
 _JAVA_ESCAPES: Final = {
     "Q": (r"quoting \Q...\E", "escape each character with a backslash"),
     "E": (r"quoting \Q...\E", "escape each character with a backslash"),
@@ -40,7 +40,7 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     """Return `pattern` compiled.
 
     Raises:
-        InvalidRequestError: It is not in Python's syntax; says what of Java's it has, if it has.
+        InvalidRequestError: It is not in Python's syntax; Java's syntax is named, if it has any.
     """
     _refuse_java(pattern)
     try:
@@ -64,7 +64,7 @@ def _refuse_java(pattern: str) -> None:
             place += 2
             continue
         if is_class:
-            is_class = _goes_on(pattern, place)
+            is_class = _is_still_class(pattern, place)
         elif character == "[":
             is_class = True
             place = _first_of_class(pattern, place)
@@ -75,7 +75,7 @@ def _refuse_java(pattern: str) -> None:
 
 
 def _first_of_class(pattern: str, place: int) -> int:
-    """Return where a class's members begin to be looked at: a first "]" is one of them."""
+    """Return where to begin to scan a class's members: a "]" that comes first is a member."""
     place += 1
     if pattern[place : place + 1] == "^":
         place += 1
@@ -84,8 +84,8 @@ def _first_of_class(pattern: str, place: int) -> int:
     return place
 
 
-def _goes_on(pattern: str, place: int) -> bool:
-    """Return whether the class goes on after the character at `place`."""
+def _is_still_class(pattern: str, place: int) -> bool:
+    """Return whether the class continues after the character at `place`."""
     if pattern.startswith("&&", place):
         raise _java(pattern, "an intersection of classes [..&&..]", "a look-ahead (?=...)")
     if pattern[place] == "[":

@@ -1,5 +1,5 @@
-"""Where a query, or a consumer group, stands, begins and ends.
+"""Positions of queries and consumer groups: where they begin, stand and end.
 
-In: positions in words (`earliest`, a time, an offset), an image, what replicas answered.
-Out: one offset a partition, how far a batch goes, how far a group lags, and what is lost.
+In: positions as options give them (`earliest`, a time, an offset), an image, offsets for times.
+Out: one offset a partition, a batch's end, a group's lag, and errors for lost records.
 """

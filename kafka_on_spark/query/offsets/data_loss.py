@@ -1,8 +1,9 @@
-"""What is told to a query that has lost something: never skipped over unless it asks for that.
+"""Data loss: fails a query whose offsets point to records that are gone, unless told otherwise.
 
-Pure. A query's offset says of which cluster, topic ids and unclean generations it is; here it is
-held against the newest image. The names of the conditions are those of Spark's Kafka source
-(KAFKA_DATA_LOSS.*); with `failOnDataLoss` off the query goes on with what there is.
+Pure. A query's offset carries the cluster, the topic ids and the unclean generations that it was
+taken with; this module compares them with the newest image. The conditions have the names of
+Spark's Kafka source (KAFKA_DATA_LOSS.*). With `failOnDataLoss` off the query continues with the
+records that are left.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -21,25 +22,25 @@ from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 
 UncleanCuts = Mapping[PartitionKey, Offset]
-"""Where unclean elections have cut partitions, the lowest each."""
+"""The offsets at which unclean elections cut partitions, the lowest of each."""
 
 CutsSince = Callable[[int], UncleanCuts]
-"""Returns where unclean elections from a metadata offset on have cut; asked only if there were."""
+"""Returns the cuts by unclean elections since a metadata offset; called only if there were any."""
 
 
 def no_cuts(_since: int) -> UncleanCuts:
-    """Return that nothing is known of where they cut."""
+    """Return that no cut is known."""
     return {}
 
 
-_GO_ON = "set failOnDataLoss to false to go on"
+_TO_CONTINUE = "set failOnDataLoss to false to go on"
 
 
 def check_cluster(image: MetadataImage, offset: StreamOffset) -> None:
-    """Check that `offset` is of this cluster, and not from its future.
+    """Check that `offset` was taken of this cluster, and not in its future.
 
     Raises:
-        InconsistentClusterIdError: It is another's, or this one was set back.
+        InconsistentClusterIdError: It is another cluster's, or this one was set back.
     """
     cut = offset.cut
     if cut is None:
@@ -57,17 +58,17 @@ def check_cluster(image: MetadataImage, offset: StreamOffset) -> None:
         )
 
 
-def checked(
+def checked_position(
     image: MetadataImage,
     start: StreamOffset,
     *,
     is_data_loss_failed: bool,
     cuts_since: CutsSince = no_cuts,
 ) -> StreamOffset:
-    """Return `start`, if its cluster, topics and generations are still the ones of `image`.
+    """Return `start`, if its cluster, topics and unclean generations are still those of `image`.
 
-    With data loss passed over, positions of what was lost are cut to what there is: to where
-    unclean elections have cut, where that is known, so that records appended since are read.
+    If data loss may pass, positions of lost records are cut: to where unclean elections have cut,
+    where that is known, so that records appended since are read.
 
     Raises:
         InconsistentClusterIdError: The offsets are another cluster's.
@@ -148,8 +149,8 @@ def _clipped(
 
 
 def _end_of(partition: PartitionRegistration, cut: Offset | None) -> Offset:
-    """Return up to where a position may stand: between the end of what is committed and the log's
-    end it waits."""
+    """Return the highest position that is valid; one above the high watermark, up to the log's end,
+    waits for commits."""
     return partition.known_log_end if cut is None else min(partition.high_watermark, cut)
 
 
@@ -168,7 +169,7 @@ def _check_topic(image: MetadataImage, start: StreamOffset, name: str) -> None:
         raise partitions_deleted(gone)
     for number, position in places.items():
         partition = partitions[number]
-        # Who stands at the log start has read nothing that could be lost.
+        # A query that stands at the log start has read nothing that could be lost.
         has_read = position > partition.log_start_offset
         has_lost = has_read and has_new_generation(start, name, number, partition)
         if has_lost or position > partition.known_log_end:
@@ -178,10 +179,10 @@ def _check_topic(image: MetadataImage, start: StreamOffset, name: str) -> None:
 def partitions_deleted(
     names: Iterable[str], what: str = "have been deleted"
 ) -> UnknownTopicOrPartitionError:
-    """Return the error for partitions that a query reads and that are gone."""
+    """Return the error for partitions of a query that are gone."""
     return UnknownTopicOrPartitionError(
         f"KAFKA_DATA_LOSS.PARTITIONS_DELETED: Partitions {', '.join(sorted(names))} {what};"
-        f" {_GO_ON} without them"
+        f" {_TO_CONTINUE} without them"
     )
 
 
@@ -195,25 +196,25 @@ def _offset_changed(
     if has_lost:
         return LogTruncatedError(
             f"{changed}: it was led by a replica that lacked committed records (unclean election"
-            f" {partition.unclean_generation}); {_GO_ON} with what there is now"
+            f" {partition.unclean_generation}); {_TO_CONTINUE} with what there is now"
         )
     return LogTruncatedError(
         f"{changed}, and its log ends at {partition.known_log_end}: the start offset is set too"
-        f" high and this is the first batch, or records are gone; {_GO_ON} from there"
+        f" high and this is the first batch, or records are gone; {_TO_CONTINUE} from there"
     )
 
 
 def starts_late(place: str, first: int) -> OffsetOutOfRangeError:
-    """Return the error for a partition that was found later and does not begin at 0."""
+    """Return the error for a partition that was added later and does not begin at 0."""
     return OffsetOutOfRangeError(
         "KAFKA_DATA_LOSS.ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO: Added partition"
-        f" {place} starts from {first} instead of 0; {_GO_ON} from there"
+        f" {place} starts from {first} instead of 0; {_TO_CONTINUE} from there"
     )
 
 
 def could_not_read(place: str, first: int, last: int, why: str) -> OffsetOutOfRangeError:
-    """Return the error for records of a range that can't be had: [first, last)."""
+    """Return the error for records of a range that can't be read: [first, last)."""
     return OffsetOutOfRangeError(
         "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE: Could not read records in offset"
-        f" [{first}, {last}) for topic partition {place}: {why}; {_GO_ON} without them"
+        f" [{first}, {last}) for topic partition {place}: {why}; {_TO_CONTINUE} without them"
     )

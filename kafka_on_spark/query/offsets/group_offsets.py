@@ -1,8 +1,8 @@
-"""A consumer group's positions in the metadata log: to start from, to commit, to compare.
+"""A consumer group's offsets in the metadata log: a query starts at them, and commits its own.
 
-Pure. A query with `kafka.group.id` commits where it begins to look for data: Spark asks for data
-behind an offset only when all before it has been processed, and calls neither `commit` nor `stop`
-after the last batch. So a group's offsets never run ahead of what was processed.
+Pure. A query with `kafka.group.id` commits the offset behind which Spark asks for more data: Spark
+asks only when all records before have been processed, and calls neither `commit` nor `stop` after
+the last batch. So a group's offsets never run ahead of what was processed.
 """
 
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ def group_positions(
 ) -> dict[str, dict[int, int | str]]:
     """Return a group's positions in the partitions `wanted`.
 
-    Where it has committed nothing at all, `default` holds (Kafka's auto.offset.reset). A
-    partition that it lacks beside others that it has was found later: from its beginning.
+    A group that has committed nothing at all gets `default` (Kafka's auto.offset.reset). If it has
+    committed some partitions, the others were added later, and start at their beginning.
     """
     committed: dict[tuple[str, int], int] = {}
     for name, numbers in wanted.items():
@@ -40,10 +40,8 @@ def group_positions(
 def group_generations(
     image: MetadataImage, group: str, wanted: Partitions
 ) -> dict[str, dict[int, int]]:
-    """Return how many unclean elections there had been when a group's positions were saved.
-
-    Of a partition in which it has none: how many there are now.
-    """
+    """Return the unclean generations with which a group's positions were saved, by partition; the
+    current one where the group has no position."""
     return {
         name: {
             number: image.topic(name).partitions[number].unclean_generation
@@ -57,9 +55,9 @@ def group_generations(
 
 
 def commit_group(image: MetadataImage, group: str, position: StreamOffset) -> ControllerResult[int]:
-    """Return the commits that bring a group to `position`; how many partitions they move.
+    """Return the records that bring a group to `position`, and how many partitions they move.
 
-    Nothing is committed for partitions that are gone or are another topic's by now.
+    Partitions that are gone, or belong to another topic of that name now, get no record.
     """
     records = []
     for name, partitions in sorted(position.positions.items()):
@@ -83,7 +81,7 @@ class GroupLag:
 
     Attributes:
         name: The partition.
-        offset: Next record the group would read.
+        offset: Next record that the group would read.
         log_start_offset: First offset kept.
         high_watermark: First offset not committed.
         lag: Records that it has not processed.
@@ -97,7 +95,7 @@ class GroupLag:
 
 
 def describe_group(image: MetadataImage, group: str) -> list[GroupLag]:
-    """Return where a group stands, by partition; empty if it has committed nothing."""
+    """Return a group's offsets and lag by partition; empty if it has committed nothing."""
     described = []
     for (name, key), place in image.groups.items():
         partition = image.partition(key)

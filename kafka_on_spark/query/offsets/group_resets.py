@@ -1,6 +1,6 @@
-"""To which offsets a group is reset: what `consumer-groups --reset-offsets` asks for.
+"""Plans to which offsets a group is reset, as `consumer-groups --reset-offsets` asks.
 
-Pure, but for times, which the replicas are asked for. Source: ConsumerGroupCommand.
+Pure: offsets for times are found by a function that is passed in. Source: ConsumerGroupCommand.
 """
 
 import re
@@ -36,7 +36,7 @@ class Latest:
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """To where it stands: offsets that are not there any more are brought into what is."""
+    """To the group's own offset, moved into the range that the log still has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +48,14 @@ class To:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """By a number of records from where it stands, back if it is negative."""
+    """By a number of records from the group's offset; backwards if negative."""
 
     by: int
 
 
 @dataclass(frozen=True, slots=True)
 class ToTime:
-    """To the first record that is not older: µs since 1970 UTC."""
+    """To the first record that is not older than a time, µs since 1970 UTC."""
 
     timestamp_us: int
 
@@ -65,13 +65,13 @@ Target = Earliest | Latest | Current | To | Shift | ToTime
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reset:
-    """What becomes of a group's offset in a partition.
+    """The reset of a group's offset in a partition.
 
     Attributes:
         name: The partition.
-        before: Where the group stands, or None.
-        offset: Where it would stand.
-        asked: What was asked for, if that is no offset of the log; else None.
+        before: The group's offset before, or None.
+        offset: The group's offset after.
+        asked: The offset that was asked for, if it is outside of the log; else None.
     """
 
     name: TopicPartition
@@ -87,7 +87,7 @@ def plan_resets(
     target: Target,
     find_offset: FindOffset,
 ) -> list[Reset]:
-    """Return what becomes of a group's offsets; each lies in what its partition has committed.
+    """Return the resets of a group's offsets; each stays within the partition's committed range.
 
     Raises:
         InvalidRequestError: A shift where the group has no offset.
@@ -100,7 +100,7 @@ def _reset(
     image: MetadataImage, group: str, key: PartitionKey, target: Target, find_offset: FindOffset
 ) -> Reset:
     partition = image.partition(key)
-    assert partition is not None, "of this image"
+    assert partition is not None, "the partition is in this image"
     known = image.groups.get((group, key))
     before = None if known is None else known.offset
     if isinstance(target, Shift) and before is None:
@@ -125,7 +125,7 @@ def _asked(
     target: Target,
     find_offset: FindOffset,
 ) -> int:
-    """Return the offset that is asked for: without an answer, where the log ends, as in Kafka."""
+    """Return the offset that is asked for; the high watermark if no record matches, as in Kafka."""
     match target:
         case Earliest():
             return partition.log_start_offset
@@ -146,7 +146,7 @@ def parse_datetime(text: str) -> int:
     """Return a moment in µs since 1970 UTC; without a time zone it is UTC, as in Kafka.
 
     Raises:
-        InvalidRequestError: It is none.
+        InvalidRequestError: It is not one.
     """
     try:
         moment = datetime.fromisoformat(text)
@@ -163,7 +163,7 @@ def parse_duration(text: str) -> int:
     """Return an ISO 8601 duration in µs. Source: java.time.Duration, without its signs.
 
     Raises:
-        InvalidRequestError: It is none.
+        InvalidRequestError: It is not one.
     """
     match = _DURATION.fullmatch(text.upper())
     if match is None:

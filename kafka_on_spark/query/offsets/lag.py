@@ -1,7 +1,7 @@
-"""How far a stream is behind: the three figures that Spark's Kafka source puts in its metrics.
+"""Lag of a stream: the three figures that Spark's Kafka source puts in its metrics.
 
-Pure. A Python source has no metrics of its own in a query's progress, but the progress has both
-offsets they are made of. Source: KafkaMicroBatchStream.metrics.
+Pure. A query's progress has no metrics of a Python source, but it has both offsets that the figures
+are computed from. Source: KafkaMicroBatchStream.metrics.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ def offsets_behind(end: Mapping[str, Any], latest: Mapping[str, Any]) -> dict[st
 def lag_metrics(sources: Iterable[Pair]) -> dict[str, str]:
     """Return Kafka's figures over all partitions of a query's sources, as texts.
 
-    Empty where no source of ours has said both offsets yet.
+    Empty if no source of this package has reported both offsets yet.
     """
     behind = [
         count

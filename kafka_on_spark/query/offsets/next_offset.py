@@ -1,7 +1,7 @@
-"""What there is for a stream's next batch: from where, to where, and whether anything moved.
+"""The next batch of a stream: where it starts, where it ends, and whether anything is new.
 
 Pure. The end is one consistent cut: the high watermarks of all partitions in one image. It moves
-only when a partition of the query moves, or when the query has to take note of a loss.
+only when a partition of the query moves, or when a loss must be reported to the query.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.offsets.data_loss import (
     CutsSince,
-    checked,
+    checked_position,
     has_unclean_elections,
     is_another_topic,
     no_cuts,
@@ -28,9 +28,9 @@ class Available:
 
     Attributes:
         starts: Where it would begin, for every partition of `ends`.
-        ends: Where it could end.
-        is_moved: There is something new: records, partitions, or a loss to take note of.
-        has_loss: A loss has to be taken note of, at once.
+        ends: Where it could end at most.
+        is_moved: There is something new: records, partitions, or a loss.
+        has_loss: A loss must be reported at once.
     """
 
     starts: Ends
@@ -40,7 +40,7 @@ class Available:
 
     @property
     def record_count(self) -> int:
-        """How many records lie between."""
+        """Number of records between starts and ends."""
         return sum(sizes(self.starts, self.ends).values())
 
     def offset(self, image: MetadataImage, max_offsets: int | None = None) -> StreamOffset:
@@ -65,16 +65,19 @@ def available(
     fixed_ends: Ends | None = None,
     cuts_since: CutsSince = no_cuts,
 ) -> Available:
-    """Return what there is after `since`; `fixed_ends`: to there at most, and no other partitions.
+    """Return what a stream could read after `since`, up to `fixed_ends` if given, which also
+    limit the partitions.
 
-    A partition that `since` does not know was found later, and is read from its beginning.
+    A partition that `since` lacks was added later, and is read from its beginning.
 
     Raises:
         LogTruncatedError, InconsistentTopicIdError, InconsistentClusterIdError,
-        UnknownTopicOrPartitionError, OffsetOutOfRangeError: What was read is gone or another's
-            (unless data loss is passed over).
+        UnknownTopicOrPartitionError, OffsetOutOfRangeError: Records were lost, or belong to
+            another topic or cluster, and `is_data_loss_failed`.
     """
-    start = checked(image, since, is_data_loss_failed=is_data_loss_failed, cuts_since=cuts_since)
+    start = checked_position(
+        image, since, is_data_loss_failed=is_data_loss_failed, cuts_since=cuts_since
+    )
     wanted = partitions_of(image, subscription, is_missing_failed=is_data_loss_failed)
     ends = committed_ends(image, wanted)
     if fixed_ends is not None:

@@ -1,7 +1,6 @@
-"""What positions mean in an image: words, offsets, timestamps and a group's offsets become numbers.
+"""Resolves positions in an image: words, offsets, timestamps and a group's offsets become numbers.
 
-Pure but for timestamps, which are looked up by a function that is passed in. Source:
-KafkaOffsetReaderAdmin.
+Pure: timestamps are looked up by a function that is passed in. Source: KafkaOffsetReaderAdmin.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +10,7 @@ from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.query.offsets.data_loss import checked
+from kafka_on_spark.query.offsets.data_loss import checked_position
 from kafka_on_spark.query.offsets.group_offsets import group_generations, group_positions
 from kafka_on_spark.query.offsets.positions import (
     EARLIEST,
@@ -27,14 +26,14 @@ from kafka_on_spark.query.subscription import Partitions, names_of
 
 @dataclass(frozen=True, slots=True)
 class TimeQuestion:
-    """Which is the first record of a partition that is not older than `timestamp_ms`?"""
+    """Asks for the first record of a partition that is not older than `timestamp_ms`."""
 
     key: PartitionKey
     timestamp_ms: int
 
 
 TimeLookup = Callable[[Sequence[TimeQuestion]], Sequence[Offset | None]]
-"""Answers questions, in order; None where no committed record is that young."""
+"""Answers questions, in order; None if all committed records are older."""
 
 Ends = dict[str, dict[int, int]]
 
@@ -50,14 +49,14 @@ def resolve(
     group_default: str = EARLIEST,
     is_data_loss_failed: bool = True,
 ) -> StreamOffset:
-    """Return what `positions` mean for the partitions `wanted`.
+    """Return the offsets that `positions` mean for the partitions `wanted`.
 
-    `group_default` holds where a group has committed nothing of the query yet.
+    `group_default` applies if a group has committed no partition of the query yet.
 
     Raises:
-        InvalidRequestError: Specific positions do not name all partitions, or no record is as
-            young as a start.
-        And as `data_loss.checked`, where the positions say of what they are.
+        InvalidRequestError: Specific positions do not name all partitions, or all records are older
+            than a start.
+        And as `data_loss.checked_position`, if the positions carry a cut.
     """
     if isinstance(positions, Timestamps):
         return StreamOffset.in_image(image, _by_time(image, wanted, positions, option, look_up))
@@ -66,16 +65,16 @@ def resolve(
         if positions.cut is None:
             return StreamOffset.in_image(image, found)
         start = StreamOffset(positions=found, cut=positions.cut)
-        kept = checked(image, start, is_data_loss_failed=is_data_loss_failed)
+        kept = checked_position(image, start, is_data_loss_failed=is_data_loss_failed)
         return StreamOffset.in_image(image, kept.positions)
     if positions == GROUP:
         assert group is not None, "checked with the options"
         words = group_positions(image, group, wanted, default=group_default)
         now = StreamOffset.in_image(image, _resolved(image, words))
-        assert now.cut is not None, "of an image"
+        assert now.cut is not None, "in_image sets the cut"
         saved = replace(now.cut, unclean_generations=group_generations(image, group, wanted))
         start = replace(now, cut=saved)
-        kept = checked(image, start, is_data_loss_failed=is_data_loss_failed)
+        kept = checked_position(image, start, is_data_loss_failed=is_data_loss_failed)
         return StreamOffset.in_image(image, kept.positions)
     words = {name: dict.fromkeys(numbers, positions) for name, numbers in wanted.items()}
     return StreamOffset.in_image(image, _resolved(image, words))

@@ -1,6 +1,6 @@
-"""Where a read begins or ends, as its options say it: offsets, timestamps, or a word.
+"""Parses where a read begins or ends: offsets, timestamps, or a word.
 
-Pure: texts in, values out; `offset_resolution` says what they mean in an image. The order of
+Pure: texts in, values out; `offset_resolution` resolves them in an image. The order of
 precedence is Spark's: one timestamp for all, timestamps by partition, offsets
 (Source: KafkaSourceProvider.getKafkaOffsetRangeLimit).
 """
@@ -26,7 +26,7 @@ Position = int | str
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """A position by topic and partition; with `cut`, what a query's offset says of itself."""
+    """A position by topic and partition; `cut` if it is the stored offset of a query."""
 
     by_partition: Mapping[str, Mapping[int, Position]]
     cut: Cut | None = None
@@ -34,10 +34,11 @@ class Offsets:
 
 @dataclass(frozen=True, slots=True)
 class Timestamps:
-    """The first record that is not older, in ms since 1970: for all, or by topic and partition.
+    """The first record that is not older than a time, in ms since 1970: one time for all
+    partitions, or one by topic and partition.
 
-    `is_latest_if_none`: where there is no such record, the latest offset is meant; else a start
-    there is refused.
+    `is_latest_if_none`: if there is no such record, the latest offset is meant; else the read is
+    refused.
     """
 
     given: int | Mapping[str, Mapping[int, int]]
@@ -52,7 +53,7 @@ def parse_starting(given: Mapping[str, str], *, default: str) -> Positions:
     """Return where a read begins.
 
     Raises:
-        InvalidRequestError: An option can't be read.
+        InvalidRequestError: An option can't be parsed.
     """
     strategy = given.get("startingoffsetsbytimestampstrategy", "error").strip().lower()
     if strategy not in ("error", "latest"):
@@ -69,7 +70,7 @@ def parse_ending(given: Mapping[str, str]) -> Positions:
     """Return where a batch ends.
 
     Raises:
-        InvalidRequestError: An option can't be read.
+        InvalidRequestError: An option can't be parsed.
     """
     positions = _parse(given, "ending", words=(EARLIEST, LATEST))
     if isinstance(positions, Timestamps):
@@ -96,10 +97,10 @@ def _parse(given: Mapping[str, str], side: str, *, words: tuple[str, ...]) -> Po
 
 
 def parse_long(text: str) -> int:
-    """Return a whole number, as Spark's Kafka source reads it.
+    """Return a whole number, as Spark's Kafka source parses it.
 
     Raises:
-        InvalidRequestError: It is none.
+        InvalidRequestError: It is not one.
     """
     try:
         return whole_number(text.strip())
@@ -145,12 +146,12 @@ def _timestamp(value: Any) -> int:
 
 
 def check_batch(starting: Positions, ending: Positions) -> None:
-    """Check what a batch can't begin or end at, and that it does not end before it begins.
+    """Check that a batch does not start at latest, end at earliest, or end before it starts.
 
     Source: KafkaSourceProvider.validateBatchOptions, checkOffsetLimitValidity.
 
     Raises:
-        InvalidRequestError: It can't.
+        InvalidRequestError: It does.
     """
     if starting == LATEST:
         raise InvalidRequestError("starting offset can't be latest for batch queries on Kafka")

@@ -1,9 +1,9 @@
-"""A query's position: one consistent cut over all partitions that it reads.
+"""A query's offset: one consistent cut over all partitions that it reads.
 
-As JSON it is Kafka's, ``{"flights": {"0": 23}}``, with one key more that no topic can have:
-``"$cut"`` says of which cluster, at which metadata offset, of which topic ids and unclean
-generations. So a topic that was deleted and created again, and an unclean election, are told to
-the query and never skipped over. Keys are sorted: Spark compares offsets as JSON texts.
+As JSON it is Kafka's, ``{"flights": {"0": 23}}``, with one more key, which no topic can have:
+``"$cut"`` has the cluster, the metadata offset, the topic ids and the unclean generations. So a
+query notices that a topic was deleted and created again, or that an election was unclean. Keys are
+sorted: Spark compares offsets as JSON texts.
 """
 
 from collections.abc import Mapping
@@ -15,18 +15,18 @@ from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 
 CUT: Final = "$cut"
 CUT_VERSION: Final = 1
-"""Of the cut's JSON; one without a version is of the first."""
+"""Format version of the cut's JSON; a cut without one has version 1."""
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """Of what a query's positions are.
+    """The state of the cluster that a query's positions belong to.
 
     Attributes:
         cluster_id: The cluster.
-        metadata_offset: The image that the cut was taken of.
+        metadata_offset: The offset of the image that the cut was taken from.
         topic_ids: By topic name.
         unclean_generations: By topic name and partition; only those above 0.
     """
@@ -51,7 +51,7 @@ class Cut:
         """Return the cut that `to_json` wrote, or None for plain Kafka JSON.
 
         Raises:
-            InvalidRequestError: It is not one, or of a newer version.
+            InvalidRequestError: It is not a cut, or its version is newer.
         """
         if cut is None:
             return None
@@ -81,7 +81,7 @@ class StreamOffset:
 
     Attributes:
         positions: By topic name and partition.
-        cut: Of what they are; None in plain Kafka JSON.
+        cut: What they belong to; None in plain Kafka JSON.
     """
 
     positions: Mapping[str, Mapping[int, int]]
@@ -97,7 +97,7 @@ class StreamOffset:
         """Return the offset that `to_json` wrote, or plain Kafka JSON.
 
         Raises:
-            InvalidRequestError: It is neither, or of a newer version.
+            InvalidRequestError: It is neither, or its version is newer.
         """
         try:
             positions = _numbers({name: offset[name] for name in offset if name != CUT})
@@ -112,7 +112,7 @@ class StreamOffset:
     def in_image(
         cls, image: MetadataImage, positions: Mapping[str, Mapping[int, int]]
     ) -> "StreamOffset":
-        """Return `positions` as a cut of `image`."""
+        """Return `positions` with the cut of `image`."""
         topics = {name: image.topic(name) for name in positions}
         generations = {name: _generations(topic) for name, topic in topics.items()}
         cut = Cut(

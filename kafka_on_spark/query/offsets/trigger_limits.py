@@ -1,6 +1,6 @@
-"""How much a micro-batch takes: `maxOffsetsPerTrigger`, `minOffsetsPerTrigger`, `maxTriggerDelay`.
+"""Limits of a micro-batch: `maxOffsetsPerTrigger`, `minOffsetsPerTrigger`, `maxTriggerDelay`.
 
-Pure; the clock's reading is passed in. Source: KafkaMicroBatchStream.rateLimit and delayBatch.
+Pure; the time is passed in. Source: KafkaMicroBatchStream.rateLimit and delayBatch.
 """
 
 import math
@@ -27,12 +27,12 @@ Ends = Mapping[str, Mapping[int, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerLimits:
-    """What bounds a micro-batch.
+    """The limits of a micro-batch.
 
     Attributes:
-        max_offsets: Records a batch takes at most, or None.
+        max_offsets: Records that a batch has at most, or None.
         min_offsets: Records that a batch waits for, or None.
-        max_delay_ms: How long it waits at most.
+        max_delay_ms: How long a batch waits for them at most.
     """
 
     max_offsets: int | None = None
@@ -55,7 +55,7 @@ def parse_delay_ms(text: str) -> int:
     Source: JavaUtils.timeStringAs.
 
     Raises:
-        InvalidRequestError: It is no time.
+        InvalidRequestError: It is not a time.
     """
     given = text.strip().lower()
     digits = given.rstrip("abcdefghijklmnopqrstuvwxyz")
@@ -70,7 +70,7 @@ def parse_delay_ms(text: str) -> int:
 
 
 def sizes(starts: Ends, ends: Ends) -> dict[tuple[str, int], int]:
-    """Return how many records lie between, by partition; only those that have some."""
+    """Return how many records lie between, by partition; only partitions with records."""
     return {
         (name, number): size
         for name, partitions in ends.items()
@@ -82,7 +82,7 @@ def sizes(starts: Ends, ends: Ends) -> dict[tuple[str, int], int]:
 def is_delayed(
     limits: TriggerLimits, new_records: int, *, now_ms: int, last_trigger_ms: int | None
 ) -> bool:
-    """Return whether a batch waits for more records; the first one of a run never does."""
+    """Return whether a batch waits for more records; a run's first batch never does."""
     if limits.min_offsets is None or last_trigger_ms is None:
         return False
     is_over = now_ms - last_trigger_ms >= limits.max_delay_ms
@@ -92,8 +92,8 @@ def is_delayed(
 def limited(starts: Ends, ends: Ends, max_offsets: int | None) -> dict[str, dict[int, int]]:
     """Return `ends`, cut so that about `max_offsets` records lie between.
 
-    Each partition gets its share, and at least one record: small partitions never starve, so
-    the sum may exceed the limit by one a partition.
+    Each partition gets its share, and one record at least, so that small partitions never starve;
+    the sum may exceed the limit by one record a partition.
     """
     found = sizes(starts, ends)
     total = sum(found.values())

@@ -1,8 +1,8 @@
 """Options of Kafka's client: refused where Spark's source refuses them, else accepted.
 
-Pure. A query that moves over keeps its `kafka.*` options. Some have a meaning here (a source's
-`kafka.group.id` and `kafka.client.rack`, a sink's `kafka.acks` and `kafka.transactional.id`); the
-rest mean nothing and are named once in a warning.
+Pure. A query that moves here from Kafka keeps its `kafka.*` options. Some have a meaning here (a
+source's `kafka.group.id` and `kafka.client.rack`, a sink's `kafka.acks` and
+`kafka.transactional.id`); the others are ignored, and one warning names them.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -15,10 +15,10 @@ GROUP_ID: Final = "kafka.group.id"
 RACK: Final = "kafka.client.rack"
 ACKS: Final = "kafka.acks"
 TRANSACTIONAL_ID: Final = "kafka.transactional.id"
-SOURCE_MEANT: Final = frozenset({GROUP_ID, RACK})
-SINK_MEANT: Final = frozenset({ACKS, TRANSACTIONAL_ID})
+SOURCE_OPTIONS_USED: Final = frozenset({GROUP_ID, RACK})
+SINK_OPTIONS_USED: Final = frozenset({ACKS, TRANSACTIONAL_ID})
 
-# Of Spark's connector and about the client too.
+# Options of Spark's connector that are about the client too.
 _CONNECTOR: Final = {
     "groupidprefix": "groupIdPrefix",
     "kafkaconsumer.polltimeoutms": "kafkaConsumer.pollTimeoutMs",
@@ -61,8 +61,8 @@ def is_client_option(name: str) -> bool:
     return name.startswith(PREFIX) or name in _CONNECTOR
 
 
-def apart(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the client's options, lower-cased, and all others as they are."""
+def split_client_options(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the client's options, lower-cased, and all others unchanged."""
     client = {
         name.lower(): text for name, text in options.items() if is_client_option(name.lower())
     }
@@ -93,13 +93,15 @@ def _check(given: Mapping[str, str], refused: Mapping[str, str]) -> None:
             raise InvalidRequestError(sentence)
 
 
-def meaningless(names: Iterable[str], meant: Collection[str] = SOURCE_MEANT) -> list[str]:
-    """Return a warning that names those of the options, lower-cased, that mean nothing here.
+def ignored_warnings(
+    names: Iterable[str], used: Collection[str] = SOURCE_OPTIONS_USED
+) -> list[str]:
+    """Return a warning that names the ignored options, lower-cased; none if all are used.
 
     Names only: a value may be a password.
     """
     ignored = sorted(
-        _CONNECTOR.get(name, name) for name in names if is_client_option(name) and name not in meant
+        _CONNECTOR.get(name, name) for name in names if is_client_option(name) and name not in used
     )
     if not ignored:
         return []

@@ -1,7 +1,7 @@
-"""Which columns an append takes, in the words of Spark's Kafka sink.
+"""Checks the columns of an append, in the words of Spark's Kafka sink.
 
-Apart from Arrow and Spark, which both bring their own type names: a caller says each column's
-kind, "string", "binary", "int", "timestamp", "headers", or its own name for another type.
+Pure, since Arrow and Spark have type names of their own: a caller gives each column's kind, a name
+of Spark's such as "string" or "binary", or any name for another type.
 Source: Spark's KafkaWriter.validateQuery.
 """
 
@@ -11,7 +11,7 @@ from typing import Final
 from kafka_on_spark.config import unknown_name
 from kafka_on_spark.errors import InvalidRequestError
 
-# In the order in which Kafka's sink looks at them.
+# In the order in which Kafka's sink checks them.
 _ALLOWED: Final[Mapping[str, tuple[str, ...]]] = {
     "topic": ("string",),
     "key": ("string", "binary"),
@@ -21,13 +21,14 @@ _ALLOWED: Final[Mapping[str, tuple[str, ...]]] = {
     "timestamp": ("timestamp",),
 }
 IGNORED: Final = ("offset", "timestampType")
-"""Columns of the source's rows that a sink has no use for, so that rows can be written back."""
+"""Columns of the source's rows that a sink ignores, so that rows can be written back."""
 
 NULL_KIND: Final = "void"
 
 
 def check_columns(kinds: Mapping[str, str], *, has_topic: bool) -> None:
-    """Check the names and types of an append's columns; `has_topic`: the topic is given apart.
+    """Check the names and types of an append's columns; `has_topic`: the
+    caller names the topic.
 
     Raises:
         InvalidRequestError: A column is missing, unknown or of a wrong type.

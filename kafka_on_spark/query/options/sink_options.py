@@ -1,6 +1,6 @@
 """Options of writes, in the words of Spark's Kafka sink.
 
-Pure: texts in, values out. Keys come lower-cased, as Spark hands them to a Python source.
+Pure: texts in, values out. Keys come lower-cased, as Spark passes them to a Python source.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import whole_number
 from kafka_on_spark.query.options.client_options import (
     ACKS,
-    SINK_MEANT,
+    SINK_OPTIONS_USED,
     TRANSACTIONAL_ID,
-    apart,
     check_producer_options,
-    meaningless,
+    ignored_warnings,
+    split_client_options,
 )
 from kafka_on_spark.query.options.source_options import (
     cluster_root,
@@ -55,18 +55,18 @@ _BATCH_ONLY: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """Where to write.
+    """The checked options of a write.
 
     Attributes:
         cluster: The metadata root.
         topic: The topic of all rows; None: each row names its own.
         acks: "all", "1" or "0".
-        producer_id: For an idempotent batch write, or None.
-        sequence: Its number, or None.
-        transactional_id: Whose older writers are fenced, or None.
+        producer_id: The producer of an idempotent batch write, or None.
+        sequence: The write's number, or None.
+        transactional_id: The id whose older writers this one fences, or None.
         expected_offsets: Log ends by topic and partition, for a conditional batch write.
-        may_decide: auto.controller is not switched off.
-        warnings: Sentences to be said once.
+        may_decide: The write may make small passes: auto.controller is not switched off.
+        warnings: Sentences to log once.
         storage: Storage options.
     """
 
@@ -88,13 +88,13 @@ def parse_sink(options: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
     Raises:
         InvalidRequestError: One is missing, unknown or not allowed.
     """
-    client, rest = apart(options)
+    client, rest = split_client_options(options)
     given = known_options(rest, _SINK)
     check_producer_options(client)
     for name, sentence in _BATCH_ONLY.items():
         if is_stream and name in given:
             raise InvalidRequestError(sentence)
-    # The sink has always written the column `headers`; the option says nothing more.
+    # The sink always writes the column `headers`: this option is checked, and has no effect.
     flag(given, "includeheaders", default=False)
     return SinkOptions(
         cluster=cluster_root(given),
@@ -105,7 +105,7 @@ def parse_sink(options: Mapping[str, str], *, is_stream: bool) -> SinkOptions:
         transactional_id=given.get("transactional_id", client.get(TRANSACTIONAL_ID)),
         expected_offsets=_expected_offsets(given.get("expected_offsets")),
         may_decide=leaves_auto_controller(_named(given, "auto.controller")),
-        warnings=tuple(meaningless(client, SINK_MEANT)),
+        warnings=tuple(ignored_warnings(client, SINK_OPTIONS_USED)),
         storage=storage_options(options),
     )
 

@@ -1,6 +1,6 @@
-"""Options of the data source, in the words of Spark's Kafka source and sink.
+"""Options of reads, in the words of Spark's Kafka source.
 
-Pure: texts in, values out. Keys come lower-cased, as Spark hands them to a Python source.
+Pure: texts in, values out. Keys come lower-cased, as Spark passes them to a Python source.
 """
 
 from collections.abc import Mapping
@@ -29,9 +29,9 @@ from kafka_on_spark.query.offsets.trigger_limits import (
 from kafka_on_spark.query.options.client_options import (
     GROUP_ID,
     RACK,
-    apart,
     check_client_options,
-    meaningless,
+    ignored_warnings,
+    split_client_options,
 )
 from kafka_on_spark.query.subscription import Subscription, parse_subscription
 
@@ -75,22 +75,22 @@ _NOT_IN_STREAMS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
-    """What to read.
+    """The checked options of a read.
 
     Attributes:
         cluster: The metadata root.
-        subscription: Which partitions.
+        subscription: The partitions to read.
         starting: Where a new query, or a batch, begins.
         ending: Where a batch ends; not for streams.
         as_of: The moment of the past that a batch reads, or None.
-        is_data_loss_failed: Missing offsets fail the query, else they are passed over.
-        limits: What bounds a micro-batch.
-        tasks_min: About as many tasks as a batch becomes at least, or None.
+        is_data_loss_failed: Missing offsets fail the query; else it continues without them.
+        limits: Limits of a micro-batch.
+        tasks_min: Number of tasks of a batch, about, at least; or None.
         records_max: Records that a task reads at most, or None.
         has_headers: Rows have the column `headers`.
-        client_rack: Read from this rack's replicas first, or None.
-        group: The consumer group whose offsets are started from and committed, or None.
-        warnings: Sentences to be said once.
+        client_rack: The rack whose replicas are read first, or None.
+        group: The consumer group at whose offsets the query starts and which it commits, or None.
+        warnings: Sentences to log once.
         storage: Storage options.
     """
 
@@ -116,7 +116,7 @@ def parse_source(options: Mapping[str, str], *, is_stream: bool) -> SourceOption
     Raises:
         InvalidRequestError: One is missing, unknown or not allowed.
     """
-    client, rest = apart(options)
+    client, rest = split_client_options(options)
     given = known_options(rest, _SOURCE)
     if is_stream:
         for name, sentence in _NOT_IN_STREAMS.items():
@@ -147,7 +147,7 @@ def parse_source(options: Mapping[str, str], *, is_stream: bool) -> SourceOption
         has_headers=flag(given, "includeheaders", default=False),
         client_rack=given.get("client.rack") or client.get(RACK),
         group=client.get(GROUP_ID) or None,
-        warnings=(*meaningless(client), *_unused(given, is_stream=is_stream)),
+        warnings=(*ignored_warnings(client), *_unused(given, is_stream=is_stream)),
         storage=storage_options(options),
     )
 
@@ -194,9 +194,9 @@ def _positive(given: Mapping[str, str], name: str, sentence: str) -> int | None:
 
 
 def known_options(options: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
-    """Return the options but those of the storage, lower-cased.
+    """Return all options but those of the storage, lower-cased.
 
-    `known`: their names as people write them, by the lower-cased ones.
+    `known`: the names as people write them, by the lower-cased names.
 
     Raises:
         InvalidRequestError: One is unknown.
@@ -234,7 +234,7 @@ def cluster_root(given: Mapping[str, str]) -> str:
 
 
 def flag(given: Mapping[str, str], name: str, *, default: bool) -> bool:
-    """Return a yes or no; `name` is one of the source's, lower-cased.
+    """Return an option that is true or false; `name` is one of the source's, lower-cased.
 
     Raises:
         InvalidRequestError: It is neither.

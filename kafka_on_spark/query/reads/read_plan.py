@@ -8,7 +8,7 @@ from kafka_on_spark.ids import Offset, PartitionKey, TopicId
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.offsets.data_loss import (
     CutsSince,
-    checked,
+    checked_position,
     could_not_read,
     no_cuts,
     starts_late,
@@ -33,10 +33,12 @@ def plan_ranges(
     Raises:
         OffsetOutOfRangeError: Records of the range are gone below the log start, or are not
             committed.
-        And as `data_loss.checked`.
+        And as `data_loss.checked_position`.
     """
     start, end = (
-        checked(image, each, is_data_loss_failed=is_data_loss_failed, cuts_since=cuts_since)
+        checked_position(
+            image, each, is_data_loss_failed=is_data_loss_failed, cuts_since=cuts_since
+        )
         for each in (start, end)
     )
     orders = []

@@ -1,5 +1,5 @@
-"""An append from staged files to an acknowledgement.
+"""An append, from its plan to an answer: staged → placed → appended → acknowledged.
 
-In: staged segments, `acks`, a producer's run.
-Out: the offsets of each partition's batches, once they are as safe as `acks` asks.
+In: options of an append, then the segments that its tasks have staged.
+Out: an order for tasks, then the offsets of each partition's batches, as safe as `acks` asks.
 """

@@ -56,7 +56,7 @@ from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 PAUSE_MS_MIN: Final = 10.0
 PAUSE_MS_MAX: Final = 1000.0
 
-# After these, the image is refreshed and the append goes on, with the new leader if there is one.
+# After these, the append is tried again on a newer image, with the new leader if there is one.
 _TRY_AGAIN: Final = (
     CommitError,
     FencedLeaderEpochError,
@@ -284,9 +284,9 @@ class Appender:
         if isinstance(error, CommitOutcomeUnknownError):
             each.may_be_appended = True
         if isinstance(error, _TRY_AGAIN) and not isinstance(error, RootAccessDeniedError):
-            return  # denied access is told at once: waiting gives nobody a permission
+            return  # a denial is answered at once: waiting gives no permission
         if each.is_appended or each.may_be_appended:
-            # The error refuses this try, and says nothing of the one before.
+            # The error is about this try only.
             words = f"{error.message}; an earlier try of this append may be committed"
             error = type(error)(words, **{**error.context, "may_be_committed": True})
         del pending[each.part.key]

@@ -1,4 +1,4 @@
-"""Runs of idempotent producers: each takes its producer's next epoch, and fences the one before."""
+"""Runs of idempotent producers and writers: each takes the next epoch, and fences earlier runs."""
 
 from collections.abc import Mapping
 
@@ -26,9 +26,9 @@ class ProducerRuns:
     ) -> ProducerRun | None:
         """Return the run to append under; None without a producer.
 
-        Without an epoch, this process's own run: its first append takes the next epoch. One that
-        is given is taken, too, if it is new: it fences lower ones on every partition, and not
-        only on those that it has appended to.
+        Without an epoch it is this process's own run, whose first append takes the next epoch. An
+        epoch that is given is committed, too, if it is new: so it fences lower epochs on every
+        partition, and not only on those that it has appended to.
 
         Raises:
             InvalidRequestError: Producer id and sequence are not given together.
@@ -57,7 +57,7 @@ class ProducerRuns:
         This process is one writer: its first append takes the next epoch.
 
         Raises:
-            InvalidRequestError: The id is no text.
+            InvalidRequestError: The id is not a text.
             ProducerFencedError: A newer writer has begun.
         """
         if transactional_id is None:
@@ -88,7 +88,7 @@ def check_producer(producer_id: object, producer_epoch: int | None, sequence: in
     """Check that a producer and its append's number are given together, or neither.
 
     Raises:
-        InvalidRequestError: They are not, or a number is none or below 0.
+        InvalidRequestError: They are not, or a number is not a whole number or below 0.
     """
     if producer_id is None:
         if producer_epoch is not None or sequence is not None:
@@ -124,7 +124,7 @@ def _check_producer_id(producer_id: object) -> None:
 def producer_of(
     producer_id: str | None, sequence: int | None, transactional_id: str | None
 ) -> str | None:
-    """Return whose append it is: with a sequence and no producer, the transactional id's."""
+    """Return the producer of an append: the transactional id, if a sequence comes without one."""
     if sequence is not None and producer_id is None:
         return transactional_id
     return producer_id
@@ -134,7 +134,7 @@ def check_transactional_id(transactional_id: object) -> None:
     """Check that a transactional id is one.
 
     Raises:
-        InvalidRequestError: It is no text, or an empty one.
+        InvalidRequestError: It is not a text, or empty.
     """
     if not isinstance(transactional_id, str) or not transactional_id:
         raise InvalidRequestError(

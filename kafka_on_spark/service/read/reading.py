@@ -72,7 +72,7 @@ def read_pieces(
             reasons.append(f"broker {address.broker_id}: {error}")
             note(address, None if piece is None else piece.segment, error)
     if position < order.end_offset:
-        raise nobody_can_serve(order, reasons)
+        raise no_replica_can_serve(order, reasons)
 
 
 def _pieces(
@@ -95,7 +95,7 @@ def _pieces(
             base_offset = piece.end_offset
 
 
-def nobody_can_serve(order: ReadOrder, reasons: list[str]) -> KafkaStorageError:
+def no_replica_can_serve(order: ReadOrder, reasons: list[str]) -> KafkaStorageError:
     """Return the error for a range that no replica can serve."""
     asked = "; ".join(reasons) or "none was ever created"
     return KafkaStorageError(

@@ -1,8 +1,8 @@
 """``format("kafka_on_spark")``: reads for batches and streams; see `sink` for writes.
 
-Here are its name, its schema and its options; `source` reads. Made anew in planner workers all
-the time, so it holds the options and nothing else, and imports what reads or writes when asked for
-it: who reads does not wait for what writes.
+This module has its name, its schema and its options; `source` reads. Spark creates it again in
+each planner worker, so it holds the options and nothing else. It imports the reader or the writer
+when Spark asks for one: a reader does not wait for the import of writers.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -48,13 +48,13 @@ _SCHEMA_WITH_HEADERS = StructType([*_SCHEMA.fields, StructField("headers", Array
 
 
 class KafkaOnSparkDataSource(SentToExecutors, DataSource):
-    """The data source; Spark finds it by its name, and sends it along with its readers."""
+    """The data source; Spark finds it by its name, and pickles it with its readers."""
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
         freeze_gc()
         self._given: dict[str, str] = dict(options)
-        # A query's batches are committed by writers of one instance, made when its run begins.
+        # One instance, created when a query's run begins, creates the writers of all its batches.
         self._run = uuid4().hex
 
     @classmethod

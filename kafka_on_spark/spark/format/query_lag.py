@@ -1,4 +1,4 @@
-"""How far a streaming query is behind, from its progress: Kafka's three figures.
+"""Lag of a streaming query, read from its progress: Kafka's three figures.
 
 Spark shows a Python source's offsets in the progress, and no metrics of its own.
 """
@@ -15,16 +15,16 @@ from kafka_on_spark.query.offsets.lag import lag_metrics
 log = logging.getLogger(__name__)
 
 Report = Callable[[Any, dict[str, str]], None]
-"""Takes a query's progress and its figures."""
+"""Called with a query's progress and its figures."""
 
 
 def lag(progress: Any) -> dict[str, str]:
-    """Return how far a query is behind, as Spark's Kafka source puts it in its metrics.
+    """Return the lag of a query, as Spark's Kafka source has it in its metrics.
 
     ``minOffsetsBehindLatest``, ``maxOffsetsBehindLatest`` and ``avgOffsetsBehindLatest``, in
-    records, as texts, over all partitions of all sources of ours in the query. `progress` is
-    ``query.lastProgress``, what a listener gets, or their JSON; None and a query that has read
-    nothing of ours give an empty dict.
+    records, as texts, over all partitions of all sources of this format in the query. `progress`
+    is ``query.lastProgress``, a listener's progress, or their JSON; None, and a query without such
+    a source, give an empty dict.
     """
     if progress is None:
         return {}
@@ -59,7 +59,7 @@ class LagListener(StreamingQueryListener):
         """Do nothing: there is no progress yet."""
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        """Report the figures, if the query reads a source of ours."""
+        """Report the figures, if the query reads a source of this format."""
         figures = lag(event.progress)
         if figures:
             self._report(event.progress, figures)

@@ -1,11 +1,11 @@
-"""Writes of ``format("kafka_on_spark")``: executors stage segments, the driver commits them.
+"""Writes of ``format("kafka_on_spark")``: executors stage segments, the driver appends them.
 
 Exactly once. A stream's query id and batch number are producer and sequence; Spark runs a batch
-again after a crash, and the second commit finds the first. An abort deletes nothing, because
+again after a crash, and the second append finds the first. An abort deletes nothing, because
 Spark calls it with the same messages after a commit whose outcome is unknown.
 
-A stream's batch is staged by one writer and committed by another, in another process; what was
-planned travels with the messages.
+One writer stages a stream's batch, and another one, in another process, appends it: the plan comes
+with the messages.
 """
 
 import socket
@@ -39,7 +39,7 @@ from kafka_on_spark.service.append.plan.multi_topic import (
 from kafka_on_spark.service.append.plan.stage_plan import ProducerRun, StageOrder, is_unreached
 from kafka_on_spark.service.append.producers import ProducerRuns, check_producer, producer_of
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from kafka_on_spark.spark.format.source import say_once
+from kafka_on_spark.spark.format.source import warn_once
 from kafka_on_spark.spark.run.executors import SentToExecutors
 from kafka_on_spark.spark.run.frames import kind_of
 from kafka_on_spark.spark.run.multi_topic_tasks import TopicOrders
@@ -54,9 +54,9 @@ _BATCH_NUMBER = "streaming.sql.batchId"
 
 
 @dataclass
-class Staged(WriterCommitMessage):
-    """A task's rows, as JSON by topic, which query's they are, where they were planned, and on
-    which host they were written."""
+class StagedMessage(WriterCommitMessage):
+    """What a task has staged, as JSON by topic; its query, the metadata offset of the plan, and the
+    host that wrote the files."""
 
     task: int
     topics: list[str]
@@ -67,11 +67,11 @@ class Staged(WriterCommitMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePlan:
-    """What the tasks of a write are told.
+    """The order that the tasks of a write get.
 
     Attributes:
-        topics: How a topic is planned.
-        order: For the option's topic; None where each row names its own.
+        topics: The order for topics that rows name.
+        order: The order for the option's topic; None if each row names its own.
     """
 
     topics: MultiTopicOrder
@@ -91,10 +91,10 @@ def _check(
     options = parse_sink(given, is_stream=is_stream)
     kinds = {field.name: kind_of(field.dataType) for field in schema.fields}
     if options.topic is not None:
-        kinds.pop("topic", None)  # the option wins, whatever the column is
+        kinds.pop("topic", None)  # the option wins over the column, of whatever type that is
     check_columns(kinds, has_topic=options.topic is not None)
     for warning in options.warnings:
-        say_once(warning)
+        warn_once(warning)
     return options
 
 
@@ -127,7 +127,7 @@ def _stage(
     batches: Iterator[pa.RecordBatch],
     producer: tuple[str, int] | None,
     awaits: Awaits,
-) -> Staged:
+) -> StagedMessage:
     context = TaskContext.get()
     assert context is not None
     task = context.partitionId()
@@ -137,7 +137,7 @@ def _stage(
         staged = orders.stage_one(options.topic, plan.order, batches, task)
     else:
         staged = orders.stage_rows(batches, task)
-    return Staged(
+    return StagedMessage(
         task=task,
         topics=[encode_topic(each) for each in staged],
         query_id=context.getLocalProperty(_QUERY_ID),
@@ -146,9 +146,9 @@ def _stage(
     )
 
 
-def _reached_elsewhere(messages: Sequence[Staged]) -> frozenset[BrokerId]:
-    """Return the brokers whose roots tasks on other hosts have written to: this process may fail to
-    reach them by a fault of its own."""
+def _reached_elsewhere(messages: Sequence[StagedMessage]) -> frozenset[BrokerId]:
+    """Return the brokers whose roots tasks on other hosts have written to: if this process can't
+    reach one, the fault may be its own."""
     here = socket.gethostname()
     elsewhere = _answers([each for each in messages if each.host != here])
     return frozenset(
@@ -156,28 +156,28 @@ def _reached_elsewhere(messages: Sequence[Staged]) -> frozenset[BrokerId]:
     )
 
 
-def _answers(messages: Sequence[Staged]) -> list[StagedTopic]:
-    """Return what tasks have answered, in their order, which is that of offsets."""
+def _answers(messages: Sequence[StagedMessage]) -> list[StagedTopic]:
+    """Return what tasks have staged, in task order, which is the order of offsets."""
     ordered = sorted(messages, key=lambda message: message.task)
     return [decode_topic(text) for message in ordered for text in message.topics]
 
 
-def _commit(
+def _append(
     services: Services,
     options: SinkOptions,
-    messages: Sequence[Staged],
+    messages: Sequence[StagedMessage],
     producer: ProducerRun | None,
     writer: WriterFence | None,
     image_offset: Offset,
     known: MetadataImage,
 ) -> None:
-    """Commit what tasks have staged, all topics at once.
+    """Append what tasks have staged, all topics at once.
 
-    `image_offset`: where it was planned. `known`: an image, perhaps an older one.
+    `image_offset`: the metadata offset of the plan. `known`: an image, perhaps an older one.
     """
     given = _answers(messages)
     if options.acks == "0" and is_unreached([row for each in given for row in each.rows]):
-        return  # who does not wait for errors is not told
+        return  # acks=0 waits for no errors
     answers = by_topic(given)
     answers |= conditions_only(options.expected_offsets, answers)
     if not answers:
@@ -202,7 +202,7 @@ _KEPT: Final = Kept(
     lambda services: services.metadata,
     Services.close,
 )
-"""Of the clusters that this process has committed batch writes to."""
+"""The clusters that this process has appended batch writes to."""
 
 
 class BatchWriter(SentToExecutors, DataSourceArrowWriter):
@@ -227,13 +227,13 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
         return _stage(self._options, self._plan, iterator, producer, Awaits.NOTHING)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Commit what the tasks have staged, on the driver's host."""
-        staged = [each for each in messages if isinstance(each, Staged)]
+        """Append what the tasks have staged, on the driver's host."""
+        staged = [each for each in messages if isinstance(each, StagedMessage)]
         options = self._options
         root, storage = normalize(options.cluster), StorageOptions(options.storage)
         services, known = _KEPT.get(root, storage)
         planned = self._plan.topics.image_offset
-        _commit(
+        _append(
             services,
             options,
             staged,
@@ -243,16 +243,16 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
             services.metadata.image if known is None else known,
         )
         if known is None:
-            # The process is new, and perhaps its application ends with this write: what is due
-            # would be left to the next one, each time.
+            # The process is new, and its application may end with this write: maintenance that is
+            # due would always be left to the next one.
             services.finish_maintenance()
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Leave everything as it is: files that no commit names harm nobody."""
+        """Leave everything as it is: files that no commit names do no harm."""
 
 
 _RUNS: dict[str, Services] = {}
-"""Of the runs of queries that this process commits, one at a time as a rule."""
+"""The services of each run of a query that this process appends for, one at a time as a rule."""
 
 _RUNS_MAX = 8
 
@@ -260,8 +260,9 @@ _RUNS_MAX = 8
 class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
     """Appends a query's batches, each once.
 
-    `run`: the same for whoever commits the batches of one run of a query, in one process. So a
-    run is one writer: it takes its epochs once, and is fenced for good by a run that takes over.
+    `run`: the name of one run of a query, the same for all writers that append its batches in one
+    process. So a run is one writer: it takes its epochs once, and a run that takes over fences it
+    for good.
     """
 
     def __init__(
@@ -270,7 +271,7 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         self._options = _check(given, schema, overwrite=overwrite, is_stream=True)
         self._run = run
         self._plan: WritePlan | None = None
-        if run not in _RUNS:  # else it is made to commit, and what was planned comes with the rows
+        if run not in _RUNS:  # else it is created to append, and the plan comes with the rows
             self._plan = _plan(
                 _metadata(self._options, is_stream=True), self._options, has_producer=True
             )
@@ -279,18 +280,18 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         """Stage a task's rows, on an executor."""
         context = TaskContext.get()
         assert context is not None
-        assert self._plan is not None, "the writer that is sent to tasks has planned"
+        assert self._plan is not None, "the writer that tasks get has a plan"
         query_id = context.getLocalProperty(_QUERY_ID)
         number = context.getLocalProperty(_BATCH_NUMBER)
-        # Without them it is refused when it is committed.
+        # Without them, `commit` refuses the batch.
         producer = None
         if query_id is not None and number is not None:
             producer = _producer_of(query_id), int(number)
         return _stage(self._options, self._plan, iterator, producer, Awaits.CLUSTER)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Commit a batch under its number; a batch that was committed before is found."""
-        staged = [each for each in messages if isinstance(each, Staged) and each.topics]
+        """Append a batch under its number, or find that it was appended before."""
+        staged = [each for each in messages if isinstance(each, StagedMessage) and each.topics]
         if not staged:
             return  # a batch without records, perhaps without a task
         query_id = next((each.query_id for each in staged if each.query_id), None)
@@ -304,7 +305,7 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         writer = services.producers.take_over(self._options.transactional_id)
         producer = services.producers.begin(_producer_of(query_id), None, batchId)
         planned = Offset(staged[0].image_offset)
-        _commit(services, self._options, staged, producer, writer, planned, known)
+        _append(services, self._options, staged, producer, writer, planned, known)
 
     def _services(self) -> Services:
         if self._run not in _RUNS:
@@ -315,7 +316,7 @@ class StreamWriter(SentToExecutors, DataSourceStreamArrowWriter):
         return _RUNS[self._run]
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Leave everything as it is: files that no commit names harm nobody."""
+        """Leave everything as it is: files that no commit names do no harm."""
 
 
 def _producer_of(query_id: str) -> str:

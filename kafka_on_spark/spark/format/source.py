@@ -1,8 +1,8 @@
 """Reads of ``format("kafka_on_spark")``: readers of batches and streams.
 
-Thin over `service/`: options, offsets, plans. Readers are made in planner workers and pickled to
-executors, so they hold values only and open what they need. What reads files is imported where
-files are read: a query waits for the process that plans it.
+Thin over `query/` and `service/`: options, offsets, plans. Readers are created in planner workers
+and pickled to executors, so they hold values only and open what they need. The reader of files is
+imported where files are read, since a query waits for the process that plans it.
 """
 
 import logging
@@ -25,7 +25,7 @@ from kafka_on_spark.errors import KafkaOnSparkError, ProtocolError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.as_of import image_as_of
-from kafka_on_spark.query.offsets.data_loss import CutsSince, checked, unclean_cuts
+from kafka_on_spark.query.offsets.data_loss import CutsSince, checked_position, unclean_cuts
 from kafka_on_spark.query.offsets.group_offsets import commit_group
 from kafka_on_spark.query.offsets.next_offset import Available, available, committed_ends
 from kafka_on_spark.query.offsets.offset_resolution import TimeLookup, TimeQuestion, resolve
@@ -47,17 +47,17 @@ from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
 log = logging.getLogger(__name__)
 
 GROUP_COMMIT_TIMEOUT_MS = 5_000
-"""A group's offsets are for people and restarts; a query does not wait for them for long."""
+"""How long a query waits for a commit of its group's offsets, which people and restarts use."""
 
 GROUP_RETRY_MS = 5_000
-"""Until a group's offsets that could not be committed are tried again: Spark looks all the time."""
+"""Pause after a failed commit of a group's offsets: Spark asks for data every few milliseconds."""
 
 _LOOK_UP_THREADS = 8
 
 
 @lru_cache(maxsize=256)
-def say_once(sentence: str) -> None:
-    """Log a warning once in this process, which serves a query for as long as it runs."""
+def warn_once(sentence: str) -> None:
+    """Log a warning once in this process, which serves a query as long as the query runs."""
     log.warning(sentence)
 
 
@@ -76,14 +76,14 @@ class Reading:
         self.options = options
         self.storage = StorageOptions(options.storage)
         for warning in options.warnings:
-            say_once(warning)
+            warn_once(warning)
 
     def open_metadata(self, awaits: Awaits) -> MetadataService:
         """Return the metadata of the cluster, caught up."""
         return open_metadata(normalize(self.options.cluster), self.storage, awaits=awaits)
 
     def look_up(self, now: MetadataImage, then: MetadataImage) -> TimeLookup:
-        """Return what asks the replicas of `now` for offsets of what was committed `then`."""
+        """Return a lookup of records committed `then` that asks the replicas of `now`."""
 
         def answer(questions: Sequence[TimeQuestion]) -> list[Offset | None]:
             from kafka_on_spark.storage.replicas.reader import read_timestamps
@@ -126,7 +126,7 @@ class Reading:
         self, metadata: MetadataService, start: StreamOffset, end: StreamOffset
     ) -> list[PartitionRange]:
         """Return the tasks between two positions; only partitions with records become one."""
-        self.say_losses(metadata.image, start, end)
+        self.warn_of_losses(metadata.image, start, end)
         orders = plan_ranges(
             metadata.image,
             start,
@@ -146,17 +146,17 @@ class Reading:
         )
         return [PartitionRange(order) for order in parts]
 
-    def say_losses(self, image: MetadataImage, start: StreamOffset, end: StreamOffset) -> None:
-        """With data loss passed over, say what a query that fails would have said."""
+    def warn_of_losses(self, image: MetadataImage, start: StreamOffset, end: StreamOffset) -> None:
+        """If data loss may pass, log what would have failed the query otherwise."""
         if self.options.is_data_loss_failed:
             return
         try:
             plan_ranges(image, start, end, is_data_loss_failed=True, client_rack=None)
         except ProtocolError as loss:
-            say_once(f"data loss is passed over, as failOnDataLoss is false: {loss}")
+            warn_once(f"data loss is passed over, as failOnDataLoss is false: {loss}")
 
     def rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield a task's rows; where no task was planned, Spark asks for those of None."""
+        """Yield a task's rows; if no task was planned, Spark asks once, with None."""
         from kafka_on_spark.spark.wiring.second_inspections import TaskFindings
         from kafka_on_spark.storage.replicas.reader import read_rows
 
@@ -179,7 +179,7 @@ class Reading:
 
 
 def cuts_of(metadata: MetadataService) -> CutsSince:
-    """Return what reads from the metadata log where unclean elections have cut."""
+    """Return a function that reads from the metadata log where unclean elections have cut."""
     return lambda since: unclean_cuts(metadata.history(), since)
 
 
@@ -228,8 +228,8 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         return {**self.__dict__, "_metadata": None, "_idle": None}
 
     def _caught_up(self, awaits: Awaits = Awaits.CLUSTER) -> MetadataService:
-        """Return the metadata; a stream waits for a root that is away, when it starts, too: one
-        that has offsets has seen a cluster there."""
+        """Return the metadata, caught up; a stream waits for an absent root, also at its start: a
+        stream that has offsets has seen a cluster there."""
         if self._metadata is None:
             self._metadata = self._reading.open_metadata(awaits)
         else:
@@ -237,14 +237,14 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         return self._metadata
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Return that the options' limits hold; Trigger.Once asks for everything instead."""
+        """Return the options' limits; Trigger.Once asks for everything instead."""
         limits = self._options.limits
         if limits.max_offsets is not None:
             return ReadMaxRows(limits.max_offsets)
         return ReadAllAvailable() if limits.min_offsets is None else ReadMinRows(limits.min_offsets)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Return where a new query begins; asked twice, so decided once."""
+        """Return where a new query begins; Spark asks twice, so it is decided once."""
         if self._initial is None:
             image = self._caught_up(Awaits.ROOT).image
             times = self._reading.look_up(image, image)
@@ -256,7 +256,7 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix the end of an AvailableNow query: what is committed now."""
         image = self._caught_up(Awaits.ROOT).image
-        # What is missing is told at the first look, with what the query had read of it.
+        # latestOffset reports missing partitions, with the offsets that the query had read to.
         wanted = partitions_of(image, self._options.subscription, is_missing_failed=False)
         self._available_now = committed_ends(image, wanted)
 
@@ -278,7 +278,7 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         self._reported = StreamOffset.in_image(image, found.ends)
         self._commit_group(metadata, since)
         if not found.is_moved:
-            # Not the image that the group's commit led to: it may hold news nobody looked at yet.
+            # Not the image after the group's commit: that may have changes this call has not seen.
             self._idle = (image, start)
             return start
         is_limited = not isinstance(limit, ReadAllAvailable)
@@ -288,7 +288,7 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         return found.offset(image, options.limits.max_offsets if is_limited else None).to_json()
 
     def _is_delayed(self, found: Available) -> bool:
-        # What is available now is all there will be: waiting for more would end the query.
+        # No more will become available: to wait would end the query.
         if found.has_loss or self._available_now is not None:
             return False
         return is_delayed(
@@ -299,7 +299,7 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         )
 
     def _is_idle(self, start: dict[str, Any], image: MetadataImage) -> bool:
-        """Return whether this was looked at already, and nothing is left to be done."""
+        """Return whether the last call saw the same image and start, and nothing is left to do."""
         if self._idle is None or self._idle[0] is not image or self._idle[1] != start:
             return False
         return self._group_retry_at_ms is None or _monotonic_ms() < self._group_retry_at_ms
@@ -310,7 +310,7 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         if group is None or (retry_at_ms is not None and _monotonic_ms() < retry_at_ms):
             return
         try:
-            kept = checked(metadata.image, processed, is_data_loss_failed=False)
+            kept = checked_position(metadata.image, processed, is_data_loss_failed=False)
             moved = metadata.submit(
                 lambda image: commit_group(image, group, kept),
                 timeout_ms=GROUP_COMMIT_TIMEOUT_MS,
@@ -318,7 +318,7 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
             if moved:
                 metadata.maintain()
         except KafkaOnSparkError as error:
-            # Late or lost, the query has its own; a later look commits again.
+            # The query has its own offsets; a later call commits the group's again.
             log.warning("the offsets of group %r were not committed: %s", group, error)
             self._group_retry_at_ms = _monotonic_ms() + GROUP_RETRY_MS
         else:
@@ -329,7 +329,7 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
         return None if self._reported is None else self._reported.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Return the tasks of a batch; after a restart this is asked first."""
+        """Return the tasks of a batch; after a restart Spark calls this first."""
         return self._reading.ranges(
             self._caught_up(), StreamOffset.from_json(start), StreamOffset.from_json(end)
         )

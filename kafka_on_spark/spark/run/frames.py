@@ -1,4 +1,4 @@
-"""DataFrames into staged segments: the executors' half of an append, without a shuffle."""
+"""Stages the rows of a DataFrame in its own tasks, without a shuffle."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -61,7 +61,7 @@ def check_frame(frame: "DataFrame", *, has_topic: bool) -> None:
 
 
 def kind_of(data_type: "DataType") -> str:
-    """Return a Spark type as `check_columns` names it."""
+    """Return a Spark type's name for `check_columns`."""
     text = data_type.simpleString()
     return "string" if text.startswith(("varchar", "char")) else text
 

@@ -1,4 +1,4 @@
-"""The executors' half of a write: rows into staged segments, topic by topic."""
+"""The executors' half of a write: a task stages its rows, topic by topic."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -21,8 +21,11 @@ _IMAGES: dict[tuple[str, str | None], MetadataImage] = {}
 
 
 class TopicOrders:
-    """One task's orders. `producer`: its id and the append's sequence, or None. `awaits`: what a
-    task waits for that must see the metadata."""
+    """One task's orders, by topic.
+
+    `producer`: its id and the append's sequence, or None. `awaits`: what a task waits for if it
+    must read the metadata.
+    """
 
     def __init__(
         self,
@@ -61,18 +64,18 @@ class TopicOrders:
         return split_as_before(order, replica_store(self._storage), *self._producer)
 
     def _image(self) -> MetadataImage:
-        place = (self._root, self._topics.cluster_id)
-        known = _IMAGES.get(place)
+        cluster = (self._root, self._topics.cluster_id)
+        known = _IMAGES.get(cluster)
         if known is None or known.offset != self._topics.image_offset:
-            known = awaiting(partial(self._look, known), self._root, self._awaits)
+            known = awaiting(partial(self._image_at_plan, known), self._root, self._awaits)
             if known.cluster_id != self._topics.cluster_id:
                 raise ClusterNotFoundError(
                     f"the cluster {self._topics.cluster_id} that the write was planned on is gone"
                     f" from {self._root}: write again"
                 )
-            _IMAGES[place] = known
+            _IMAGES[cluster] = known
         return known
 
-    def _look(self, known: MetadataImage | None) -> MetadataImage:
+    def _image_at_plan(self, known: MetadataImage | None) -> MetadataImage:
         metadata = metadata_service(self._root, self._storage)
         return metadata.image_at(self._topics.image_offset, known)

@@ -1,5 +1,5 @@
-"""Records into staged segments: what an executor does of an append. Nothing is committed.
+"""An append's first stage, in tasks: records become staged segments. Nothing is committed.
 
-In: Arrow batches and a plan.
-Out: Parquet files on the roots of leader and ISR, and their headers.
+In: Arrow batches and an order.
+Out: Parquet files on the roots of leader and ISR, and a row for each.
 """

@@ -1,7 +1,7 @@
 """Hashes of whole Arrow columns: Kafka's murmur2 of keys, and payload digests.
 
-Nothing here goes record by record through Python: rows are processed together, one machine word
-of each at a time, longest rows first, so that the rows still at work are always a prefix.
+No record goes through Python by itself: all rows are processed together, one machine word of each
+at a time, longest rows first, so that the rows with words left are always a prefix.
 """
 
 from typing import Any, Final
@@ -112,7 +112,7 @@ def murmur64a(column: pa.Array) -> UInt64:
 
 
 def partitions_of_keys(keys: pa.Array, partition_count: int) -> npt.NDArray[np.int32]:
-    """Return the partition of each key as Kafka's default partitioner has it.
+    """Return the partition of each key, as Kafka's default partitioner does.
 
     Source: BuiltInPartitioner.partitionForKey: toPositive(murmur2(key)) modulo partitions.
     """
@@ -128,11 +128,11 @@ def to_positive(hashes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
 
 
 def record_digests(records: pa.RecordBatch) -> UInt64:
-    """Return the digest of each record (DESIGN §3).
+    """Return the payload digest of each record, which tells a retry from another append.
 
     MurmurHash64A of key, value and headers, each as int32 length (-1 for null) and bytes,
-    headers preceded by their count; then the timestamp as int64 µs, if the caller gave one:
-    a retry would fill in another.
+    headers preceded by their count; then the timestamp as int64 µs, if the caller gave one: one
+    that is filled in differs in a retry.
     """
     timestamps = records.column("timestamp")
     numbers = pc.fill_null(timestamps.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)

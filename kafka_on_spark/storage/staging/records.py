@@ -1,4 +1,4 @@
-"""Records as users hold them, tables, pandas frames and lists, into the batches that are staged."""
+"""Turns records of users (tables, pandas frames, lists) into the batches that are staged."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ from kafka_on_spark.query.options.columns import NULL_KIND, check_columns
 from kafka_on_spark.storage.replicas.segments import HEADERS, TIMESTAMP
 from kafka_on_spark.storage.staging.staging import INPUT_SCHEMA
 
-# What a list's records may hold, for people.
+# What the fields of a list's records may be, for error texts.
 _IN_LISTS: Final = {
     "key": "bytes, a str or None",
     "value": "bytes, a str or None",
@@ -27,11 +27,11 @@ class Record(NamedTuple):
     """One record to append.
 
     Attributes:
-        key: Decides the partition unless `partition` does; None for a keyless record.
-        value: None is a tombstone.
+        key: Decides the partition unless `partition` is given; None for a keyless record.
+        value: None for a tombstone.
         headers: Names and values, in order.
         timestamp: Create time, an aware datetime; None for now.
-        partition: None to have it chosen.
+        partition: None to have it chosen by key.
     """
 
     key: bytes | str | None
@@ -62,13 +62,13 @@ def table_of(records: object) -> pa.Table:
 
 
 def _is_pandas(records: object) -> bool:
-    # Who has a frame has imported pandas, and nobody else should pay for that.
+    # A caller that has a frame has imported pandas; other callers should not pay for the import.
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(records, pandas.DataFrame)
 
 
 def _table_of_pandas(frame: Any) -> pa.Table:
-    """Return a frame's columns; its index is none of them. A NaN is none."""
+    """Return a frame's columns, without its index. A NaN becomes null."""
     return pa.table({str(name): _array_of_series(str(name), frame[name]) for name in frame})
 
 
@@ -77,7 +77,7 @@ def _array_of_series(name: str, series: Any) -> pa.Array:
         return _array(name, [None if _is_missing(each) else _headers(each) for each in series])
     try:
         found = pa.array(series, from_pandas=True)
-        # A column of whole numbers of which some are missing is one of floats in pandas.
+        # In pandas, a column of whole numbers is one of floats if some are missing.
         is_floats = name == "partition" and pa.types.is_floating(found.type)
         return found.cast(pa.int64()) if is_floats else found
     except _NOT_CONVERTIBLE:

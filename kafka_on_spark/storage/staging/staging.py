@@ -1,8 +1,8 @@
-"""Records into staged segments: what an executor does of an append, nothing committed.
+"""Records → staged: a task writes its records as segments to the roots of leader and ISR.
 
-Splits a task's own rows by partition without a shuffle, digests, encodes and ships them. Whole
-columns at a time; nothing goes record by record through Python. A task that runs twice leaves
-orphans and nothing else, because every file has a name of its own.
+It splits its own rows by partition without a shuffle, digests, encodes and writes them, whole
+columns at a time: no record goes through Python by itself. A task that runs twice leaves orphans
+and nothing else, because every file has a name of its own.
 """
 
 import logging
@@ -50,18 +50,18 @@ from kafka_on_spark.storage.staging.hashing import (
 log = logging.getLogger(__name__)
 
 BUFFERED_BYTES_MAX: Final = 192 * 1024 * 1024
-"""Records held before they are written: with a few encoded segments and Arrow's own copies a
-worker stays well under 1 GiB."""
+"""Bytes of records that a task holds before it writes them: with a few encoded segments and Arrow's
+own copies, a worker stays well under 1 GiB."""
 
 RECORDS_BYTES_MAX: Final = SEGMENT_BYTES_MAX // 4
-"""Uncompressed records of one segment: a batch of Arrow's may have gigabytes."""
+"""Bytes of uncompressed records in one segment: a batch of Arrow's may have gigabytes."""
 
 YEAR_1_US: Final = -62_135_596_800_000_000
 YEAR_10000_US: Final = 253_402_300_800_000_000
-"""What a table's statistics can say of a timestamp."""
+"""The range of timestamps that a table's statistics can have."""
 
 INPUT_SCHEMA: Final = pa.schema([*RECORD_SCHEMA, pa.field("partition", pa.int32())])
-"""Records as they come: `timestamp` null means now, `partition` null means by key."""
+"""Records to append: `timestamp` null means now, `partition` null means by key."""
 
 
 def stage_records(
@@ -73,17 +73,23 @@ def stage_records(
 ) -> list[StagedSegment]:
     """Write a task's records (INPUT_SCHEMA) as segments; a refusal is one row with its code."""
     stager = Stager(order, options)
-    # Keyless records go elsewhere with each append, and where they went when a task runs again.
-    first_turn = task_number + order.now_us // 1000
+    # Keyless records go to another partition with each append, and to the same one when a task
+    # runs again.
+    sticky = first_sticky(order, task_number)
     try:
         for number, batch in enumerate(batches):
             if batch.num_rows:
-                stager.add(batch, first_turn + number)
+                stager.add(batch, sticky + number)
         staged = stager.finish()
     except ProtocolError as error:
         return [refusal_of(error)]
     log.debug("task %d has staged %d segments", task_number, len(staged))
     return staged
+
+
+def first_sticky(order: StageOrder, task_number: int) -> int:
+    """Return which partition a task's first keyless records go to (modulo their number)."""
+    return task_number + order.now_us // 1000
 
 
 def refusal_of(error: ProtocolError) -> StagedSegment:
@@ -103,10 +109,10 @@ class Stager:
         self._staged: list[StagedSegment] = []
         self._folders: dict[ReplicaAddress, None] = {}
 
-    def add(self, batch: pa.RecordBatch, turn: int) -> None:
-        """Take a batch; `turn` says which partition its keyless records go to."""
+    def add(self, batch: pa.RecordBatch, sticky: int) -> None:
+        """Take a batch, whose keyless records go to partition `sticky` (modulo their number)."""
         check_sizes(batch, self._order.record_bytes_max)
-        numbers = self._partitions(batch, turn)
+        numbers = self._partitions(batch, sticky)
         digests = record_digests(batch) if self._order.has_producer else None
         records = self._with_timestamps(batch).select(RECORD_SCHEMA.names)
         for number, part, part_digests in _split(records, numbers, digests):
@@ -115,7 +121,7 @@ class Stager:
             if part_digests is not None:
                 digest = add_digests(self._digests.get(number, 0), sum_digests(part_digests))
                 self._digests[number] = digest
-        self._write_what_is_full()
+        self._write_full()
 
     def _with_timestamps(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         column = batch.column("timestamp")
@@ -126,11 +132,11 @@ class Stager:
         place = batch.schema.get_field_index("timestamp")
         return batch.set_column(place, "timestamp", pc.fill_null(column, now))
 
-    def _partitions(self, batch: pa.RecordBatch, turn: int) -> npt.NDArray[np.int32]:
-        """Return each record's partition: as given, else by key, else any."""
+    def _partitions(self, batch: pa.RecordBatch, sticky: int) -> npt.NDArray[np.int32]:
+        """Return each record's partition: as given, else by key, else the sticky one."""
         count = len(self._order.targets)
         given, keys = batch.column("partition"), batch.column("key")
-        numbers = np.full(batch.num_rows, self._sticky(turn), np.int32)
+        numbers = np.full(batch.num_rows, self._with_leader(sticky), np.int32)
         if self._order.has_producer and keys.null_count:
             values = pc.fill_null(batch.column("value"), b"")
             numbers = partitions_of_keys(values, count)
@@ -143,16 +149,16 @@ class Stager:
             _check_range(numbers, count)
         return numbers.astype(np.int32)
 
-    def _sticky(self, turn: int) -> int:
-        """Return a partition with a leader, another one each turn."""
+    def _with_leader(self, sticky: int) -> int:
+        """Return the first partition with a leader, from `sticky` on."""
         count = len(self._order.targets)
         for step in range(count):
-            number = (turn + step) % count
+            number = (sticky + step) % count
             if self._order.targets[number].has_leader:
                 return number
-        return turn % count
+        return sticky % count
 
-    def _write_what_is_full(self) -> None:
+    def _write_full(self) -> None:
         full = [
             number
             for number, size in self._bytes.items()
@@ -164,17 +170,17 @@ class Stager:
 
     @property
     def buffered_bytes(self) -> int:
-        """What is held of records, and not written yet."""
+        """Bytes of records that are not written yet."""
         return sum(self._bytes.values())
 
     def write_all(self) -> None:
-        """Write what is held."""
+        """Write all records that are held."""
         self._write(list(self._bytes))
 
     def finish(self) -> list[StagedSegment]:
-        """Write what is left; return all that was staged, durable.
+        """Write the rest; return all that was staged, durable.
 
-        A replica whose folder can't be flushed holds nothing; another one's files will do.
+        A replica whose folder can't be flushed does not count as a holder.
         """
         self.write_all()
         failures = {
@@ -187,7 +193,7 @@ class Stager:
         return [_with_durable_holders(each, failures) for each in self._staged]
 
     def _write(self, numbers: Sequence[int]) -> None:
-        """Encode the partitions one by one while the ones before are on their way."""
+        """Encode one partition after the other, while threads write those before."""
         under_way: list[tuple[StagedSegment, Future[Any]]] = []
         for number in sorted(numbers):
             table = pa.Table.from_batches(self._buffered.pop(number))
@@ -211,7 +217,7 @@ class Stager:
 
 
 def _of_readable_size(table: pa.Table) -> list[pa.Table]:
-    """Return records in parts that nobody refuses to read for their size."""
+    """Return records in parts that are small enough for each reader of segments."""
     if table.nbytes <= RECORDS_BYTES_MAX or table.num_rows < 2:
         return [table]
     half = table.num_rows // 2
@@ -221,7 +227,7 @@ def _of_readable_size(table: pa.Table) -> list[pa.Table]:
 def _put(
     target: PartitionTarget, segment: Segment, content: Any, options: StorageOptions
 ) -> dict[int, KafkaOnSparkError | None]:
-    """Write a segment where it is to be; elsewhere if nobody there can be reached."""
+    """Write a segment to the target's replicas; to its `others` if none of these is reached."""
     failures = put_segment(target.replicas, segment, content, options)
     if all(failure is not None for failure in failures.values()):
         failures |= put_segment(target.others, segment, content, options)
@@ -233,11 +239,11 @@ def _with_holders(
 ) -> StagedSegment:
     holders = tuple(BrokerId(each) for each, failure in failures.items() if failure is None)
     if not holders:
-        raise _reached_nobody(staged.partition, failures)
+        raise _reached_no_root(staged.partition, failures)
     return replace(staged, holders=holders)
 
 
-def _reached_nobody(
+def _reached_no_root(
     partition: int, failures: Mapping[int, KafkaOnSparkError | None]
 ) -> KafkaStorageError:
     reasons = "; ".join(f"broker {each}: {failure}" for each, failure in failures.items())
@@ -265,13 +271,13 @@ def _with_durable_holders(
         found: dict[int, KafkaOnSparkError | None] = {
             each: failures[staged.partition, each] for each in staged.holders
         }
-        raise _reached_nobody(staged.partition, found)
+        raise _reached_no_root(staged.partition, found)
     return replace(staged, holders=durable)
 
 
 @lru_cache(maxsize=1)
 def _folder_threads() -> DaemonThreads:
-    """Return this process's threads for whole puts; each waits for the shippers only."""
+    """Return this process's threads for segments; each waits for single puts only."""
     return DaemonThreads(4, "stage")
 
 
@@ -340,12 +346,12 @@ def _header_sizes(headers: pa.Array) -> npt.NDArray[np.int64]:
 def _split(
     records: pa.RecordBatch, numbers: npt.NDArray[np.int32], digests: npt.NDArray[Any] | None
 ) -> Iterator[tuple[int, pa.RecordBatch, npt.NDArray[Any] | None]]:
-    """Yield the records of each partition, in their order; a stable sort on the number."""
+    """Yield the records of each partition, in their order: a stable sort by partition number."""
     first = int(numbers[0])
     if (numbers == first).all():
         yield first, records, digests
         return
-    # Of 16 bits, numpy sorts by radix: several times faster than the stable sort of 32.
+    # numpy sorts 16-bit numbers by radix, several times faster than 32-bit ones.
     is_narrow = int(numbers.max()) <= np.iinfo(np.int16).max
     order = np.argsort(numbers.astype(np.int16) if is_narrow else numbers, kind="stable")
     ordered = numbers[order]

@@ -1,6 +1,6 @@
-"""Rows that name their topics into staged segments: one task's, topic by topic.
+"""Records → staged, for rows that name their topics: a task stages them topic by topic.
 
-Apart from the staging of one topic, which knows nothing of names.
+Apart from the staging of one topic, which knows no topic names.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +13,12 @@ from kafka_on_spark.service.append.plan.multi_topic import NULL_TOPIC, StagedTop
 from kafka_on_spark.service.append.plan.stage_plan import StageOrder
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from kafka_on_spark.storage.staging.records import input_batches
-from kafka_on_spark.storage.staging.staging import BUFFERED_BYTES_MAX, Stager, refusal_of
+from kafka_on_spark.storage.staging.staging import (
+    BUFFERED_BYTES_MAX,
+    Stager,
+    first_sticky,
+    refusal_of,
+)
 
 TOPIC = "topic"
 
@@ -27,8 +32,8 @@ def stage_topics(
 ) -> list[StagedTopic]:
     """Write a task's rows as segments of the topics that they name.
 
-    `order_of`: a topic's order, asked for once a topic. `batches` have the column `topic`, and
-    others of an append as they come. A refusal is one answer without a topic.
+    `order_of` returns a topic's order, and is called once a topic. `batches` have the column
+    `topic` and others of an append. A refusal is one answer without a topic.
     """
     orders: dict[str, StageOrder] = {}
     stagers: dict[str, Stager] = {}
@@ -38,8 +43,7 @@ def stage_topics(
                 if name not in stagers:
                     orders[name] = order_of(name)
                     stagers[name] = Stager(orders[name], options)
-                first_turn = task_number + orders[name].now_us // 1000
-                stagers[name].add(rows, first_turn + number)
+                stagers[name].add(rows, first_sticky(orders[name], task_number) + number)
                 if sum(each.buffered_bytes for each in stagers.values()) >= BUFFERED_BYTES_MAX:
                     for each in stagers.values():
                         each.write_all()

@@ -4,7 +4,7 @@ from socket import gethostname
 
 from kafka_on_spark.service.append.plan.multi_topic import StagedTopic, encode_topic
 from kafka_on_spark.service.append.plan.stage_plan import StagedSegment
-from kafka_on_spark.spark.format.sink import Staged, _reached_elsewhere
+from kafka_on_spark.spark.format.sink import StagedMessage, _reached_elsewhere
 from tests.builders import segment
 
 
@@ -12,7 +12,7 @@ def staged(host, *holders):
     """Return what a task on a host has written to brokers."""
     row = StagedSegment(partition=0, segment=segment("a"), holders=holders)
     topics = [encode_topic(StagedTopic(topic="orders", partition_count=1, rows=(row,)))]
-    return Staged(task=0, topics=topics, query_id=None, image_offset=0, host=host)
+    return StagedMessage(task=0, topics=topics, query_id=None, image_offset=0, host=host)
 
 
 def test_what_tasks_on_other_hosts_have_written_to_is_reached_whatever_this_process_sees():

@@ -1,5 +1,5 @@
-"""What executors are told of an append before they stage, and what they answer.
+"""Plans of appends: the order that tasks get before they stage, and what their answers make.
 
-In: an image, options, and where partitions stood when the append began.
-Out: a picklable plan for tasks; their answers, put together into parts by partition.
+In: an image, options, and the logs of an expanded topic's leaders.
+Out: a picklable order for tasks; staged parts by partition; results.
 """

@@ -1,6 +1,6 @@
-"""How far records' own timestamps may be from the time of their append (KIP-937).
+"""Checks how far records' own timestamps are from the time of their append (KIP-937).
 
-Source: LogValidator.validateTimestamp. Where the append's time is the timestamp, nothing is asked.
+Source: LogValidator.validateTimestamp. Not for topics whose timestamps are the append's time.
 """
 
 from collections.abc import Iterable, Mapping
