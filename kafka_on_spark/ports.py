@@ -22,7 +22,7 @@ from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 
 if TYPE_CHECKING:
-    # Who appends or reads does not import what audits.
+    # Type-checking only: appenders and readers must not load the audit package.
     from kafka_on_spark.audit.history import FileEntry, TableStep
     from kafka_on_spark.audit.metadata.metadata_checks import MetadataRows
     from kafka_on_spark.audit.metadata.orphans import FoundTable
@@ -151,7 +151,7 @@ class MetadataLog(Protocol):
         ...
 
     def check_writable(self) -> None:
-        """Check that this process may append, as far as a look tells.
+        """Check that this process may append, as far as can be seen without an append.
 
         Raises:
             RootAccessDeniedError: It may not.

@@ -6,7 +6,7 @@ from kafka_on_spark.cluster.requests import names_of
 from kafka_on_spark.controller.brokers.draining import check_empty
 from kafka_on_spark.controller.commands import commands
 from kafka_on_spark.ids import BrokerId, TopicPartition, check_whole_number
-from kafka_on_spark.spark.wiring.making_clusters import prepare_broker
+from kafka_on_spark.spark.wiring.preparing_roots import prepare_broker
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.roots.roots import normalize
 

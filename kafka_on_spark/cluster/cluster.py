@@ -25,7 +25,7 @@ from kafka_on_spark.service.replicate.replication_round import ReplicationReport
 from kafka_on_spark.service.what_if.policy_replay import PolicyReplay
 from kafka_on_spark.service.what_if.what_if import Forecast
 from kafka_on_spark.spark.run.task_runner import check_session
-from kafka_on_spark.spark.wiring.making_clusters import commit_creation, prepare_roots, roots_of
+from kafka_on_spark.spark.wiring.preparing_roots import commit_creation, prepare_roots, roots_of
 from kafka_on_spark.spark.wiring.read_services import ServicesAsOf
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.roots.roots import StorageOptions, normalize

@@ -127,8 +127,8 @@ class Requests:
         if kind == "preferred":
             moved = self._run(commands.ELECT_PREFERRED, keys=keys)
         else:
-            looks = self._services.look_for_leaders(keys)
-            moved = self._run(commands.ELECT_UNCLEAN, looks=looks)
+            inspections = self._services.inspect_leaderless(keys)
+            moved = self._run(commands.ELECT_UNCLEAN, looks=inspections)
         return self._names(moved)
 
     def lose_replica(self, topic: str, partition: int, broker_id: int) -> None:

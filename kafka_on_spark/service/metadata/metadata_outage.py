@@ -1,4 +1,4 @@
-"""Waiting for a metadata root that is away: what goes on for days outlives that."""
+"""Waits for a metadata root that is away: a process that runs for days outlives that."""
 
 import logging
 from collections.abc import Callable
@@ -16,19 +16,19 @@ AWAY_PAUSE_MS_MAX: Final = 5000.0
 
 
 def is_failing(error: KafkaOnSparkError) -> bool:
-    """Return whether a root fails, and not the caller: to wait gives nobody a permission."""
+    """Return whether the root fails, and not the caller: waiting grants no permission."""
     return isinstance(error, KafkaStorageError) and not isinstance(error, RootAccessDeniedError)
 
 
-def waiting_for_root(
+def wait_for_root(
     ask: Callable[[], T],
     clock: Clock,
     *,
     timeout_ms: int,
     is_away: Callable[[KafkaOnSparkError], bool] = is_failing,
 ) -> T:
-    """Return what `ask` returns, which is asked again while the metadata root is away, for
-    `timeout_ms` at most. `is_away` tells whether an error says that it is.
+    """Return what `ask` returns; call it again while the metadata root is away, for `timeout_ms` at
+    most. `is_away` says whether an error means that the root is away.
 
     Raises: as `ask`.
     """

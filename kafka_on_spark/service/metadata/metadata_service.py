@@ -1,7 +1,7 @@
-"""Catch up, decide, commit: the one way in which a process learns and changes metadata.
+"""Catches up with the metadata log, decides, and commits: the one way to learn and change metadata.
 
-Holds the image; decides nothing itself. After a conflict the decision runs again on what the
-winner wrote, so it must be pure.
+Holds the image of the process; decides nothing itself. After a conflict the decision runs again on
+the image that the winner's commit led to, so it must be pure.
 """
 
 import logging
@@ -34,7 +34,7 @@ from kafka_on_spark.metadata.records import (
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.ports import NO_LOCK, Clock, CommitLock, MetadataLog
 from kafka_on_spark.service.metadata.gc_pause import gc_paused
-from kafka_on_spark.service.metadata.metadata_outage import waiting_for_root
+from kafka_on_spark.service.metadata.metadata_outage import wait_for_root
 from kafka_on_spark.service.metadata.queued_reports import decode_queued, encode_reports
 
 log = logging.getLogger(__name__)
@@ -42,11 +42,11 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 SNAPSHOT_RECORDS_MIN: Final = 1000
-"""A snapshot is made when the tail has grown to the image's size, and to this at least, so that
-snapshots cost a constant share of the writes."""
+"""A snapshot is due when the log after the last one has as many records as the image, and at least
+these: snapshots then cost a constant share of the writes."""
 
 OWN_CHANGES_MAX: Final = 1000
-"""Of so many of its own commits that change partitions a process knows that they are its own."""
+"""A process remembers so many of its own commits that change partitions."""
 
 AcquireLock = Callable[[Callable[[], bytes] | None], AbstractContextManager[CommitLock]]
 """Waits for the commit lock. Its argument encodes the reports that the lock's holder may decide on
@@ -60,10 +60,10 @@ class MetadataService:
     """The image of one process, and its commits to the metadata log.
 
     Threads may share it. `random` gives [0, 1): jitter between tries, nothing else.
-    `after_commit` is told of each commit, to have `maintain` called off the answer's path.
+    `after_commit` is called after each commit; it has `maintain` called in another thread.
     `acquire_lock` waits for the commit lock of the log, where there is one. The lock saves
     conflicts; what keeps the log right is the conditional commit, with or without the lock.
-    `table` is where people find the log, for SQL.
+    `table` is the URL of the log, for SQL.
     """
 
     def __init__(
@@ -93,11 +93,11 @@ class MetadataService:
         self._is_closed = False
 
     def close(self) -> None:
-        """Have whatever is asked from now on refused: nothing is read or committed any more."""
+        """Refuse all later calls: nothing is read or committed any more."""
         self._is_closed = True
 
     def check_open(self) -> None:
-        """Check that nobody has closed the cluster.
+        """Check that this process has not closed the cluster.
 
         Raises:
             ClusterClosedError: This process has.
@@ -136,19 +136,21 @@ class MetadataService:
 
     def catch_up_waiting(self) -> MetadataImage:
         """Do as `catch_up`, and wait for a metadata root that is away, for as long as
-        `metadata.away.timeout.ms` says: what goes on for days outlives that.
+        `metadata.away.timeout.ms` says: a process that runs for days outlives that.
 
         Raises: as `catch_up`.
         """
         timeout_ms = self._image.settings().integer("metadata.away.timeout.ms")
-        return waiting_for_root(self.catch_up, self._clock, timeout_ms=timeout_ms)
+        return wait_for_root(self.catch_up, self._clock, timeout_ms=timeout_ms)
 
     @contextmanager
     def watching(
         self, record: AdminRequestRecord
     ) -> Iterator[Callable[[], AdminResultRecord | None]]:
-        """Give what tells the result of a request that is not in the log yet, once this process
-        has replayed it. An image keeps no results, only what waits for one."""
+        """Yield a function that returns the result of a request, once this process has replayed it.
+
+        Begin before the request is in the log: an image keeps open requests, and no results.
+        """
         with self._lock:
             self._watched[record.request] = None
         try:
@@ -170,15 +172,13 @@ class MetadataService:
             self._changes.append(batch.base_offset)
 
     def is_own_change(self, base_offset: Offset) -> bool:
-        """Return whether this process has committed the changes of partitions at an offset; of
-        its last ones."""
+        """Return whether this process has lately committed the partition changes at an offset."""
         return base_offset in self._changes
 
     def image_at(self, offset: Offset, after: MetadataImage | None = None) -> MetadataImage:
-        """Return the image that the log gave up to `offset`; a decision is in it as a whole.
+        """Return the image at `offset`; a decision is in it as a whole.
 
-        From `after`, if it is old enough, else from the newest snapshot that is, and what was
-        committed between.
+        Replays the log from `after`, if that is old enough, else from the newest snapshot that is.
         """
         if after is not None and after.offset == offset:
             return after
@@ -188,7 +188,7 @@ class MetadataService:
         return image.replay(*self._log.read(from_offset=image.offset, to_offset=offset))
 
     def offset_at(self, time_ms: int) -> Offset:
-        """Return where the log ended at a moment, by the clocks of those who committed."""
+        """Return where the log ended at a moment, by the clocks of the committing processes."""
         return self._log.offset_at(time_ms)
 
     def _start_from_snapshot(self) -> None:
@@ -256,7 +256,7 @@ class MetadataService:
         while True:
             with self._acquire_lock(encoded_reports) as lock, self._lock, gc_paused():
                 if lock.needs_refresh:
-                    self.catch_up()  # with what those before have committed
+                    self.catch_up()  # with the commits of earlier holders
                 image = self._image
                 result = decide(image, lock)
                 if not result.records:
@@ -314,7 +314,7 @@ class MetadataService:
 
     def pieces(self) -> Iterator[tuple[MetadataImage, list[MetadataBatch]]]:
         """Yield the log between its snapshots, the newest piece first, each with the image that it
-        continues. Who looks for what happened lately reads no more than it must."""
+        continues. A search for a recent batch reads no more than it must."""
         self.check_open()
         end = self._image.offset
         while end > 0:

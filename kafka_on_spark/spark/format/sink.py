@@ -44,7 +44,7 @@ from kafka_on_spark.spark.run.executors import SentToExecutors
 from kafka_on_spark.spark.run.frames import kind_of
 from kafka_on_spark.spark.run.multi_topic_tasks import TopicOrders
 from kafka_on_spark.spark.run.opening import Awaits
-from kafka_on_spark.spark.wiring.cluster_cache import Kept, kept_metadata
+from kafka_on_spark.spark.wiring.cluster_cache import ClusterCache, cached_metadata
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
@@ -100,7 +100,7 @@ def _check(
 
 def _metadata(options: SinkOptions, *, is_stream: bool) -> MetadataService:
     root, storage = normalize(options.cluster), StorageOptions(options.storage)
-    return kept_metadata(root, storage, is_patient=is_stream)
+    return cached_metadata(root, storage, is_patient=is_stream)
 
 
 def _plan(metadata: MetadataService, options: SinkOptions, *, has_producer: bool) -> WritePlan:
@@ -197,7 +197,7 @@ def _append(
     )
 
 
-_KEPT: Final = Kept(
+_SERVICES: Final = ClusterCache(
     lambda root, options, awaits: Services.open(root, options, None, awaits=awaits),
     lambda services: services.metadata,
     Services.close,
@@ -231,7 +231,7 @@ class BatchWriter(SentToExecutors, DataSourceArrowWriter):
         staged = [each for each in messages if isinstance(each, StagedMessage)]
         options = self._options
         root, storage = normalize(options.cluster), StorageOptions(options.storage)
-        services, known = _KEPT.get(root, storage)
+        services, known = _SERVICES.get(root, storage)
         planned = self._plan.topics.image_offset
         _append(
             services,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kafka_on_spark.config import SETTINGS
 from kafka_on_spark.errors import ClusterNotFoundError, KafkaOnSparkError, KafkaStorageError
-from kafka_on_spark.service.metadata.metadata_outage import is_failing, waiting_for_root
+from kafka_on_spark.service.metadata.metadata_outage import is_failing, wait_for_root
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.lock.commit_lock import acquire_commit_lock
@@ -77,7 +77,7 @@ def awaiting(ask: Callable[[], T], metadata_root: str, awaits: Awaits) -> T:
     """
     if awaits is Awaits.NOTHING:
         return ask()
-    return waiting_for_root(
+    return wait_for_root(
         ask,
         SystemClock(),
         timeout_ms=int(SETTINGS["metadata.away.timeout.ms"].default),

@@ -1,11 +1,11 @@
-"""What a process that Spark starts keeps open of clusters, from one write to the next.
+"""Caches the clusters that a process of Spark's has open, from one write to the next.
 
-Spark keeps the processes in which writes are planned and committed, and lets them go after a
-minute without work. A write that finds its cluster open here reads what is new in the metadata
-log, where one that opens it reads all of the log since its snapshot.
+Spark keeps the processes in which writes are planned and committed, and ends them after a minute
+without work. A write that finds its cluster in the cache reads what is new in the metadata log; a
+write that opens it reads all of the log since its snapshot.
 
-Whoever asks gets what he would get by opening it: a cluster that is not the one that was opened,
-or that can't be caught up with, is opened anew, and what is wrong with it is said by that.
+A caller gets what it would get by opening the cluster: if another cluster stands in its place, or
+the metadata can't be read, the cache opens it again, and that says what is wrong.
 """
 
 from collections.abc import Callable
@@ -22,14 +22,14 @@ from kafka_on_spark.storage.roots.storage_options import StorageOptions
 
 T = TypeVar("T")
 
-KEPT_MAX: Final = 4
+CLUSTERS_MAX: Final = 4
 """Clusters that a process has open: an image of a million partitions takes a gigabyte."""
 
 
-class Kept(Generic[T]):
-    """What is open, by cluster and credentials; the least used is closed first.
+class ClusterCache(Generic[T]):
+    """Open clusters, by root and credentials; the least recently used is closed first.
 
-    For one thread: Spark gives each of its processes one thing to do at a time.
+    For one thread: Spark gives each of its processes one task at a time.
     """
 
     def __init__(
@@ -46,12 +46,12 @@ class Kept(Generic[T]):
     def get(
         self, root: str, options: StorageOptions, *, is_patient: bool = False
     ) -> tuple[T, MetadataImage | None]:
-        """Return what is open of the cluster at `root`, caught up, and the image that it had
-        before that; None if it was opened just now.
+        """Return the cluster at `root`, caught up, and the image that it had before; None: it was
+        opened just now.
 
-        `is_patient`: it waits for a metadata root that is away.
+        `is_patient`: wait for a metadata root that is away.
 
-        Raises: as what opens it.
+        Raises: as `open_new`.
         """
         place = (root, options)
         known = self._open.pop(place, None)
@@ -62,13 +62,13 @@ class Kept(Generic[T]):
             known, before = None, None
         found = self._open_new(root, options, awaits) if known is None else known
         self._open[place] = found
-        if len(self._open) > KEPT_MAX:
+        if len(self._open) > CLUSTERS_MAX:
             self._close(self._open.pop(next(iter(self._open))))
         return found, before
 
 
 def _catch_up(metadata: MetadataService, is_patient: bool) -> bool:
-    """Return whether the cluster is the one that was opened, and could be caught up with."""
+    """Return whether the metadata could be caught up with, and is that of the same cluster."""
     try:
         if is_patient:
             metadata.catch_up_waiting()
@@ -91,17 +91,17 @@ def _open_metadata(root: str, options: StorageOptions, awaits: Awaits) -> Metada
 
 @lru_cache(maxsize=1)
 def _maintenance() -> DaemonThreads:
-    """Return the thread in which this process makes ready what it commits to next."""
+    """Return the thread that makes checkpoints and snapshots for this process."""
     return DaemonThreads(1, "maintenance")
 
 
-_METADATA: Final = Kept(_open_metadata, lambda metadata: metadata, MetadataService.close)
+_METADATA: Final = ClusterCache(_open_metadata, lambda metadata: metadata, MetadataService.close)
 
 
-def kept_metadata(
+def cached_metadata(
     root: str, options: StorageOptions, *, is_patient: bool = False
 ) -> MetadataService:
-    """Return the metadata of the cluster at `root`, caught up; as `Kept.get` says.
+    """Return the metadata of the cluster at `root`, caught up, as `ClusterCache.get` does.
 
     Raises: as `open_metadata`.
     """

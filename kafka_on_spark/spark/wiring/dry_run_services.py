@@ -28,7 +28,9 @@ def dry_run_round(services: Services, metadata: DryRunMetadata) -> ReplicationRo
     clock, timeout_ms = services.clock, services.timeout_ms
 
     def run(orders: Sequence[FetchOrder]) -> list[FetchResult]:
-        return services.in_threads(lambda order: fetch(order, replicas, segments, clock), orders)
+        return services.tasks.in_threads(
+            lambda order: fetch(order, replicas, segments, clock), orders
+        )
 
     def inspect(orders_of: Sequence[PartitionFetches]) -> list[list[FetchResult]]:
         results = iter(run([order for orders in orders_of for order in orders]))

@@ -1,7 +1,7 @@
-"""The check of a cluster, wired to files and a task runner.
+"""Checks a cluster (fsck), wired to files and a task runner.
 
-Apart from `services`, which opens a cluster by replaying its metadata: one that can't be opened
-is one to check.
+Apart from `services`, which opens a cluster by replaying its metadata: fsck also checks a cluster
+that can't be opened.
 """
 
 import os
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 THREADS: Final = 8
-"""Tables are read by as many threads: they wait for disks and stores most of the time."""
+"""Threads that read tables: they wait for disks and stores most of the time."""
 
 
 def check_tables(
@@ -34,7 +34,7 @@ def check_tables(
     """Check the cluster at `metadata_root` (normalized) by tasks of `runner`.
 
     Raises:
-        ClusterNotFoundError: There is none.
+        ClusterNotFoundError: There is no cluster.
         KafkaStorageError: The metadata root does not answer.
     """
 
@@ -57,9 +57,9 @@ def check_cluster(
     In threads, `after_replica` is called after each replica that was read.
 
     Raises:
-        ClusterNotFoundError: There is none.
+        ClusterNotFoundError: There is no cluster.
         KafkaStorageError: The metadata root does not answer.
-        InvalidRootError: It is not a root's URL.
+        InvalidRootError: `metadata_root` is not the URL of a root.
         InvalidRequestError: `spark` is a Spark Connect session.
     """
     options, root = StorageOptions(storage_options), normalize(metadata_root)
@@ -71,7 +71,7 @@ def check_cluster(
 
 
 class _CountedRunner(ThreadTaskRunner):
-    """A TaskRunner in threads that says when a task is done."""
+    """A TaskRunner in threads that calls back after each task."""
 
     def __init__(self, threads: Executor, after_task: Callable[[], None]) -> None:
         super().__init__(threads)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def watch_ports(services: "Services", threads: Executor) -> WatchPorts:
-    """Return what a process's appends watch with while they wait."""
+    """Return what the appends of a process watch the cluster with while they wait."""
     return WatchPorts(
         metadata=services.metadata,
         clock=services.clock,
@@ -44,12 +44,12 @@ def probe_where_it_appends(
     options: StorageOptions,
 ) -> list[ProbeResult]:
     """Probe roots from this process, which commits appends, and from the executors, which write
-    them: of those, one that reaches a root is enough.
+    their files: a root is reachable if one executor reaches it.
 
-    Executors within this very process are not asked: they reach what it reaches.
+    Executors within this process are not asked: they reach what this process reaches.
 
     Raises:
-        KafkaStorageError: Spark has given the job up: nothing is known.
+        KafkaStorageError: Spark has given the job up, so the result is unknown.
     """
     probe = partial(probe_task, options=options)
     results = list(threads.map(probe, orders))

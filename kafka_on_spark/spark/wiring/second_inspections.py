@@ -1,7 +1,7 @@
-"""Second looks that are made after an answer was given: later, before a process ends, or by a task.
+"""Runs second inspections after an answer was given: later, before a process ends, or in a task.
 
-A process that ends without closing its cluster makes them, too: what it alone has found would go
-with it.
+A process that ends without closing its cluster runs them, too: what it alone has found bad would be
+lost with it.
 """
 
 import atexit
@@ -29,7 +29,7 @@ _open: Final["WeakSet[SecondInspections]"] = WeakSet()
 
 
 def finish(second_inspections: SecondInspections) -> None:
-    """Make the second looks that are still to be made; what fails is left to who finds it next."""
+    """Run the second inspections that are due; what fails is left to the next that finds it."""
     try:
         second_inspections.finish()
     except KafkaOnSparkError as error:
@@ -37,14 +37,16 @@ def finish(second_inspections: SecondInspections) -> None:
 
 
 def finish_later(second_inspections: SecondInspections, threads: Executor) -> None:
-    """Have the second looks made, if there are any, after an answer was given."""
+    """Have due second inspections run, if there are any, after an answer was given."""
     if second_inspections.wait_ms() is None:
         return
     _open.add(second_inspections)
     try:
         threads.submit(finish, second_inspections)
-    except KafkaOnSparkError as error:  # it has no more threads: before the process ends then
-        log.debug("second looks are made at the end: %s", error)
+    except (
+        KafkaOnSparkError
+    ) as error:  # the pool has no more threads: at the end of the process then
+        log.debug("second inspections are run at the end: %s", error)
 
 
 def _finish_all() -> None:
@@ -52,12 +54,12 @@ def _finish_all() -> None:
         finish(second_inspections)
 
 
-# Registered after the pools' own, whose threads the looks need: it runs before them.
+# Registered after the pools' own handlers, and so run before them: it needs their threads.
 atexit.register(_finish_all)
 
 
 class TaskFindings:
-    """What a task that reads has found bad. The task itself makes the second looks and reports."""
+    """What a reading task has found bad. The task itself inspects it again, and reports it."""
 
     def __init__(self, cluster: str, storage: StorageOptions) -> None:
         self._cluster = cluster
@@ -67,12 +69,12 @@ class TaskFindings:
     def note(
         self, address: ReplicaAddress, segment: Segment | None, error: KafkaOnSparkError
     ) -> None:
-        """Take note of a replica that could not be read, if it is wrong."""
+        """Record a replica that could not be read, if the error is evidence that it is bad."""
         if is_evidence(error):
             self._found.append((address, segment, error))
 
     def report(self) -> None:
-        """Look at what was found a second time, and report it."""
+        """Inspect the findings a second time, and report them."""
         if not self._found:
             return
         try:

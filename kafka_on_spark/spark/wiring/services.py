@@ -29,48 +29,29 @@ from kafka_on_spark.service.append.appender import Appender, AppendThreads
 from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
 from kafka_on_spark.service.append.producers import ProducerRuns
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
-from kafka_on_spark.service.control.inspecting_leaderless import InspectionOrder, plan_inspections
+from kafka_on_spark.service.control.inspecting_leaderless import plan_inspections
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
-from kafka_on_spark.service.control.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.service.control.removing_replicas import (
     Cleaner,
-    ListOrder,
-    ListResult,
-    RemoveOrder,
 )
 from kafka_on_spark.service.describe.sizes import MoveProgress, move_progress, partition_sizes
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from kafka_on_spark.service.replica.creating_replicas import CreateReplicaOrder, CreateReplicaResult
 from kafka_on_spark.service.replica.log_starts import plan_log_starts
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
 from kafka_on_spark.service.replicate.inspecting_lost import (
-    InspectLostOrder,
-    InspectLostResult,
     LostReplicaInspector,
 )
 from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
-from kafka_on_spark.service.replicate.partition_inspection import PartitionFetches
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
 from kafka_on_spark.spark.run.opening import Awaits, open_metadata, replica_store
 from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunner
-from kafka_on_spark.spark.run.tasks import (
-    create_replica_task,
-    fetch_task,
-    inspect_lost_task,
-    inspect_partition_task,
-    list_task,
-    log_start_task,
-    look_task,
-    probe_task,
-    remove_task,
-    size_task,
-)
 from kafka_on_spark.spark.wiring.probing import watch_ports
 from kafka_on_spark.spark.wiring.second_inspections import finish, finish_later
+from kafka_on_spark.spark.wiring.task_calls import TaskCalls
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.metadata.sweep_hint import FileSweepHints
@@ -87,7 +68,7 @@ T = TypeVar("T")
 Order = TypeVar("Order")
 
 THREADS: Final = 8
-"""Threads a pool: commits wait for disks and stores, not for the processor."""
+"""Threads of a pool: commits wait for disks and stores, not for the processor."""
 
 
 def new_uuid() -> str:
@@ -96,44 +77,45 @@ def new_uuid() -> str:
 
 
 ID_SOURCE: Final = IdSource(new_uuid=new_uuid, random_below=random.randrange)
-"""What this process's decisions make up."""
+"""Gives the ids and random numbers of this process's decisions."""
 
 
 def run_later(threads: Executor, work: Callable[[], None]) -> None:
-    """Have `work` done after the answer was given; what it would do saves time only."""
+    """Have `work` done after the answer was given; skipping it costs time only."""
 
     def run() -> None:
         try:
             work()
-        except Exception:  # in a thread that nobody asks: unsaid, it would be lost
+        except Exception:  # no caller waits for this thread: without a log line it would be lost
             log.warning("maintenance failed", exc_info=True)
 
     try:
         threads.submit(run)
-    except KafkaOnSparkError as error:  # it was closed, or has no more threads
+    except KafkaOnSparkError as error:  # the pool is closed, or has no more threads
         log.debug("no maintenance: %s", error)
 
 
 @dataclass(slots=True, kw_only=True)
 class Services:
-    """What a Cluster is thin over.
+    """The services of one open cluster, which the parts of a `Cluster` call.
 
     Attributes:
         options: Credentials of all roots.
-        clock: The system's.
+        clock: The system's clock.
         producers: Runs of producers that this process has begun.
         metadata: The image, and commits to it.
         spark: The session that tasks run on and that scans views; None: there is none.
         replicas: Open replicas of this process.
         appends: Plans appends, and commits what was staged.
-        cleaner: Removes tables of replicas that are nobody's any more.
-        lost_inspector: Looks at lost replicas, so that one that is whole is taken back.
+        cleaner: Removes tables of replicas that are assigned to no broker any more.
+        lost_inspector: Inspects lost replicas, so that a complete one is taken back.
         runner: Where tasks run.
-        controller_id: A name for this process that no other has.
+        tasks: Runs each kind of task there.
+        controller_id: A name for this process that no other process has.
         pace: Back-offs and throttles of this process's rounds.
-        looks: What this process has found bad once, and looks at again.
-        sweep: Which partitions this process's rounds have looked at.
-        sweep_hints: Where it leaves that for other processes.
+        second_inspections: Inspects again what this process has found bad once.
+        sweep: Which partitions this process's rounds have inspected.
+        sweep_hints: Where rounds leave their sweep's progress for other processes.
     """
 
     options: StorageOptions
@@ -148,11 +130,12 @@ class Services:
     second_inspections: SecondInspections
     sweep: SweepProgress
     sweep_hints: FileSweepHints
+    tasks: TaskCalls
+    cleaner: Cleaner
+    lost_inspector: LostReplicaInspector
     _pools: tuple[DaemonThreads, ...]
     _maintenance: DaemonThreads
     appends: AppendService = field(init=False)
-    cleaner: Cleaner = field(init=False)
-    lost_inspector: LostReplicaInspector = field(init=False)
 
     @classmethod
     def open(
@@ -168,10 +151,11 @@ class Services:
             ClusterNotFoundError: There is none.
             InvalidRequestError: `spark` is a Spark Connect session.
         """
-        tasks = DaemonThreads(THREADS, "task")
+        task_threads = DaemonThreads(THREADS, "task")
         partitions = DaemonThreads(THREADS, "partition")
         fetches = DaemonThreads(THREADS, "fetch")
-        runner = ThreadTaskRunner(tasks) if spark is None else SparkTaskRunner(spark)
+        runner = ThreadTaskRunner(task_threads) if spark is None else SparkTaskRunner(spark)
+        tasks = TaskCalls(runner, options, task_threads)
         maintenance = DaemonThreads(1, "maintenance")
         metadata = open_metadata(
             metadata_root,
@@ -194,8 +178,8 @@ class Services:
             lasting=LastingErrors(
                 metadata,
                 clock,
-                run_probes=lambda orders: services._run_probes(orders),
-                run_inspections=lambda orders: services._run_inspections(orders),
+                run_probes=tasks.probe,
+                run_inspections=tasks.inspect_replicas,
                 timeout_ms=timeout_ms,
             ),
             timeout_ms=timeout_ms,
@@ -223,14 +207,13 @@ class Services:
             second_inspections=second_inspections,
             sweep=SweepProgress(clock, sweep_hints, random_below=random.randrange),
             sweep_hints=sweep_hints,
-            _pools=(tasks, partitions, fetches),
+            tasks=tasks,
+            cleaner=Cleaner(
+                metadata, clock, run_lists=tasks.list_tables, run_removes=tasks.remove_tables
+            ),
+            lost_inspector=LostReplicaInspector(clock, run_lost_inspections=tasks.inspect_lost),
+            _pools=(task_threads, partitions, fetches),
             _maintenance=maintenance,
-        )
-        services.cleaner = Cleaner(
-            metadata, clock, run_lists=services._run_lists, run_removes=services._run_removes
-        )
-        services.lost_inspector = LostReplicaInspector(
-            clock, run_lost_inspections=services._run_lost_inspections
         )
         services.appends = AppendService(
             metadata,
@@ -248,7 +231,7 @@ class Services:
                 threads=partitions,
             ),
             maintain=services.maintain,
-            watch_ports=watch_ports(services, tasks),
+            watch_ports=watch_ports(services, task_threads),
         )
         return services
 
@@ -258,7 +241,7 @@ class Services:
         return self.metadata.image.settings().integer("delivery.timeout.ms")
 
     def replication_round(self, configs: Mapping[str, object] | None = None) -> ReplicationRound:
-        """Return what plans and concludes rounds; `configs`: settings that win over all others.
+        """Return what plans and concludes rounds; `configs` override all other settings.
 
         Raises:
             InvalidConfigError: A setting is unknown or its value not allowed.
@@ -267,9 +250,9 @@ class Services:
             self.metadata,
             self.clock,
             sweep=self.sweep,
-            run_fetches=self._run_fetches,
-            run_inspections=self._run_partition_inspections,
-            run_creations=self._run_creations,
+            run_fetches=self.tasks.fetch,
+            run_inspections=self.tasks.inspect_partitions,
+            run_creations=self.tasks.create_replicas,
             new_uuid=new_uuid,
             timeout_ms=self.timeout_ms,
             second_inspections=self.second_inspections,
@@ -279,13 +262,13 @@ class Services:
         )
 
     def controller_loop(self, dry_run: DryRunMetadata | None = None) -> ControllerLoop:
-        """Return a controllership that has not begun; with `dry_run` it changes nothing else."""
+        """Return a control loop that has not begun; with `dry_run` it changes `dry_run` alone."""
         return ControllerLoop(
             dry_run or self.metadata,
             self.clock,
             controller_id=self.controller_id,
-            run_probes=self._run_probes,
-            run_inspections=self._run_inspections,
+            run_probes=self.tasks.probe,
+            run_inspections=self.tasks.inspect_replicas,
             id_source=ID_SOURCE,
             timeout_ms=self.timeout_ms,
             lost_inspector=self.lost_inspector if dry_run is None else None,
@@ -317,7 +300,7 @@ class Services:
     def note_unread(
         self, address: ReplicaAddress, segment: Segment | None, error: KafkaOnSparkError
     ) -> None:
-        """Take note of a replica that a read could not read."""
+        """Record a replica that a read could not read."""
         self.second_inspections.record_unread(address, segment, error)
 
     def commands(self) -> CommandRunner:
@@ -326,22 +309,14 @@ class Services:
             self.metadata, self.clock, controller_id=self.controller_id, id_source=ID_SOURCE
         )
 
-    def _run_fetches(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
-        return self.runner.run(partial(fetch_task, options=self.options), orders)
-
-    def _run_partition_inspections(
-        self, looks: Sequence[PartitionFetches]
-    ) -> list[list[FetchResult]]:
-        return self.runner.run(partial(inspect_partition_task, options=self.options), looks)
-
     def _run_commands(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
-        """Send commands to tables.
+        """Fetch as the controller asks for, and record what the fetches found bad.
 
         Raises:
-            KafkaStorageError: Spark has given the job up: they are lost, and no more than that.
+            KafkaStorageError: Spark has given the job up. The fetches are lost; nothing else is.
         """
         try:
-            results = self._run_fetches(orders)
+            results = self.tasks.fetch(orders)
             self.note_findings(result.report for result in results)
             return results
         except KafkaOnSparkError:
@@ -349,62 +324,33 @@ class Services:
         except Exception as error:  # whatever Spark calls the loss of an executor
             raise KafkaStorageError(f"the executors did not do them: {error}") from error
 
-    def in_threads(self, work: Callable[[Order], T], orders: Sequence[Order]) -> list[T]:
-        """Return what `work` makes of each order, in threads of this process."""
-        return list(self._pools[0].map(work, orders))
-
-    def _run_creations(self, orders: Sequence[CreateReplicaOrder]) -> list[CreateReplicaResult]:
-        # Few tables are made faster here than a Spark job begins.
-        if len(orders) <= THREADS * 4:
-            return self.in_threads(partial(create_replica_task, options=self.options), orders)
-        return self.runner.run(partial(create_replica_task, options=self.options), orders)
-
-    def _run_probes(self, orders: Sequence[ProbeOrder]) -> list[ProbeResult]:
-        return self.runner.run(partial(probe_task, options=self.options), orders)
-
-    def _run_lists(self, orders: Sequence[ListOrder]) -> list[ListResult]:
-        return self.runner.run(partial(list_task, options=self.options), orders)
-
-    def _run_removes(self, orders: Sequence[RemoveOrder]) -> list[str | None]:
-        return self.runner.run(partial(remove_task, options=self.options), orders)
-
-    def _run_lost_inspections(self, orders: Sequence[InspectLostOrder]) -> list[InspectLostResult]:
-        return self.runner.run(partial(inspect_lost_task, options=self.options), orders)
-
-    def _run_inspections(self, orders: Sequence[InspectionOrder]) -> list[ReplicaInspection | None]:
-        return self.runner.run(partial(look_task, options=self.options), orders)
-
     def partition_sizes(self, keys: Sequence[PartitionKey]) -> dict[PartitionKey, int | None]:
         """Return the bytes of one replica of each partition; None where no leader can tell."""
-        return partition_sizes(self.metadata.image, keys, self._run_sizes)
+        return partition_sizes(self.metadata.image, keys, self.tasks.measure)
 
     def move_progress(self) -> list[MoveProgress]:
         """Return how far the reassignments under way have come."""
-        return move_progress(self.metadata.catch_up(), self._run_sizes)
+        return move_progress(self.metadata.catch_up(), self.tasks.measure)
 
-    def _run_sizes(self, orders: Sequence[ReplicaAddress]) -> list[int | None]:
-        return self.runner.run(partial(size_task, options=self.options), orders)
-
-    def look_for_leaders(self, keys: Iterable[PartitionKey] | None) -> list[ReplicaInspection]:
-        """Return what the replicas say of the partitions that nobody in sync can lead."""
-        looks = self._run_inspections(plan_inspections(self.metadata.catch_up(), keys))
-        return [look for look in looks if look is not None]
+    def inspect_leaderless(self, keys: Iterable[PartitionKey] | None) -> list[ReplicaInspection]:
+        """Return inspections of the replicas of partitions that no replica in sync can lead."""
+        found = self.tasks.inspect_replicas(plan_inspections(self.metadata.catch_up(), keys))
+        return [inspection for inspection in found if inspection is not None]
 
     def advance_log_starts(self, keys: Iterable[PartitionKey]) -> None:
-        """Have the replicas of partitions drop what lies below the log start of now.
+        """Have the replicas of partitions drop the records below the log start of now.
 
-        A root that does not answer does it with a later fetch.
+        A replica whose root does not answer drops them with a later fetch.
         """
-        orders = plan_log_starts(self.metadata.image, keys)
-        self.runner.run(partial(log_start_task, options=self.options), orders)
+        self.tasks.advance_log_starts(plan_log_starts(self.metadata.image, keys))
 
     def note_findings(self, reports: Iterable[PartitionReport] = ()) -> None:
-        """Take note of what is bad by a first look; the second is made after the answer."""
+        """Record what a first inspection found bad; the second one follows after the answer."""
         self.second_inspections.record(reports)
         finish_later(self.second_inspections, self._maintenance)
 
     def maintain(self, image: MetadataImage, keys: Iterable[PartitionKey]) -> None:
-        """Have checkpoints made that are due, after the answer was given and not before."""
+        """Have due checkpoints made, after the answer was given and not before."""
         addresses = [
             address_of(image, key, partition, broker_id)
             for key in keys
@@ -419,11 +365,11 @@ class Services:
             self.replicas.open(address).maintain()
 
     def finish_maintenance(self) -> None:
-        """Wait until what is due so far was done."""
+        """Wait until the maintenance that is due by now is done."""
         self._maintenance.submit(lambda: None).result()
 
     def close(self) -> None:
-        """Finish what is due and let the threads go; refuse what is asked for afterwards."""
+        """Finish what is due and end the threads; calls that come later are refused."""
         finish(self.second_inspections)
         self.metadata.close()
         self._maintenance.shutdown(wait=True)

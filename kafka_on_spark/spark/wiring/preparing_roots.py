@@ -1,4 +1,4 @@
-"""Creating a cluster's folders, before its first commit says that there is one."""
+"""Prepares roots: of a new cluster before its first commit, and of a new broker."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,8 +45,8 @@ def roots_of(
     """Return a new cluster's roots, normalized and checked as far as they are names.
 
     Raises:
-        InvalidRequestError: None, a bad id or rack, or a root given twice.
-        InvalidRootError: One is no root's URL.
+        InvalidRequestError: There is no broker, a bad id or rack, or a root is given twice.
+        InvalidRootError: One is not the URL of a root.
     """
     check_mapping(brokers, "brokers", "broker ids and roots")
     roots = {BrokerId(each): normalize(root) for each, root in brokers.items()}
@@ -61,9 +61,9 @@ def prepare_roots(
     options: StorageOptions,
     mode: int = ROOT_MODE,
 ) -> tuple[str, list[BrokerIdentity]]:
-    """Return the cluster's id and its brokers, whose roots are theirs from now on.
+    """Return the cluster's id and its brokers; each root has its broker's identity from now on.
 
-    Each root is tested before the first is written to. Folders that are made get `mode`.
+    Each root is tested before the first is written to. Folders that are created get `mode`.
 
     Raises:
         InvalidRequestError: There is a cluster at the metadata root.
@@ -95,16 +95,16 @@ def prepare_roots(
 
 @contextmanager
 def _one_creation(metadata_root: str, options: StorageOptions) -> Iterator[None]:
-    """Say of a creation that lost against another at the same place that there is a cluster now.
+    """Refuse a creation that lost against another one at the same place: there is a cluster now.
 
     Raises:
-        InvalidRequestError: There is one, which another process made meanwhile.
+        InvalidRequestError: Another process has created a cluster meanwhile.
     """
     try:
         yield
     except (InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError):
         is_there = False
-        # A metadata root that does not answer is no cluster; what was refused is said.
+        # A metadata root that does not answer holds no cluster; the first error is raised.
         with suppress(KafkaOnSparkError):
             is_there = has_cluster(metadata_root, options)
         if not is_there:
@@ -119,10 +119,10 @@ def commit_creation(
     brokers: Sequence[BrokerIdentity],
     settings: Mapping[str, object],
 ) -> None:
-    """Commit a cluster; its services are closed if it does not come to be.
+    """Commit the first batch of a cluster; if that fails, close its services.
 
     Raises:
-        InvalidRequestError: There is one, which another process made meanwhile.
+        InvalidRequestError: Another process has created a cluster meanwhile.
     """
     try:
         services.commands().run_alone(
@@ -143,10 +143,10 @@ def prepare_broker(
     options: StorageOptions,
     mode: int = ROOT_MODE,
 ) -> DirectoryId:
-    """Return the disk at `root`, which is the broker's from now on.
+    """Return the disk at `root`; it has the broker's identity from now on.
 
-    What the registration would be refused for is found before the root is written to: a root
-    that says it is a broker's can be nobody else's.
+    All that the registration would be refused for is found before the root is written to: a root
+    with the identity of a broker can belong to no other broker.
 
     Raises:
         InvalidRequestError: A bad id or rack.

@@ -9,7 +9,7 @@ import pytest
 from kafka_on_spark import Cluster
 from kafka_on_spark.spark.format import sink
 from kafka_on_spark.spark.wiring import cluster_cache
-from kafka_on_spark.spark.wiring.cluster_cache import kept_metadata
+from kafka_on_spark.spark.wiring.cluster_cache import cached_metadata
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
 from tests.cluster.disks import new_disks, values_of
@@ -28,7 +28,7 @@ def disks():
 
 def forget():
     """Close what these processes keep, as Spark does when it lets them go."""
-    for each in (cluster_cache._METADATA, sink._KEPT):
+    for each in (cluster_cache._METADATA, sink._SERVICES):
         for found in each._open.values():
             found.close()
         each._open.clear()
@@ -101,14 +101,14 @@ def test_a_cluster_made_anew_in_the_same_folders_is_written_to(disks, monkeypatc
 def test_a_log_that_was_set_back_is_read_as_who_opens_it_would(disks):
     root = normalize(str(disks.metadata_root))
     copy = Path(root).with_name("copy")
-    before = kept_metadata(root, OPTIONS).image
+    before = cached_metadata(root, OPTIONS).image
     shutil.copytree(root, copy)
     disks.cluster.create_topic("two", replication_factor=2)
-    assert kept_metadata(root, OPTIONS).image.offset > before.offset
+    assert cached_metadata(root, OPTIONS).image.offset > before.offset
     shutil.rmtree(root)
     copy.rename(root)
 
-    assert kept_metadata(root, OPTIONS).image.offset == before.offset
+    assert cached_metadata(root, OPTIONS).image.offset == before.offset
 
 
 def test_a_new_process_has_done_what_is_due_before_its_first_write_is_answered(disks, monkeypatch):

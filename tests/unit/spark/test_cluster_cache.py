@@ -1,4 +1,4 @@
-"""What Spark's processes keep open: the same cluster, caught up, or one that is opened anew."""
+"""The cache of open clusters: the same cluster, caught up, or one that is opened again."""
 
 from dataclasses import dataclass, field
 
@@ -6,7 +6,7 @@ import pytest
 
 from kafka_on_spark.errors import ClusterNotFoundError, InconsistentClusterError, KafkaStorageError
 from kafka_on_spark.spark.run.opening import Awaits
-from kafka_on_spark.spark.wiring.cluster_cache import KEPT_MAX, Kept
+from kafka_on_spark.spark.wiring.cluster_cache import CLUSTERS_MAX, ClusterCache
 from kafka_on_spark.storage.roots.storage_options import StorageOptions
 
 OPTIONS = StorageOptions()
@@ -65,10 +65,10 @@ def roots():
 
 @pytest.fixture
 def clusters(roots):
-    return Kept(roots.open, lambda metadata: metadata, Metadata.close)
+    return ClusterCache(roots.open, lambda metadata: metadata, Metadata.close)
 
 
-def test_what_is_open_is_caught_up_and_tells_where_it_was(roots, clusters):
+def test_an_open_cluster_is_caught_up_and_says_which_image_it_had(roots, clusters):
     first, nothing = clusters.get("/m", OPTIONS)
 
     second, before = clusters.get("/m", OPTIONS)
@@ -86,7 +86,7 @@ def test_other_credentials_open_the_cluster_for_themselves(roots, clusters):
     assert second is not first
 
 
-def test_another_cluster_in_its_place_is_opened_anew(roots, clusters):
+def test_another_cluster_in_its_place_is_opened_again(roots, clusters):
     first, _ = clusters.get("/m", OPTIONS)
     first.error = ClusterNotFoundError("it is gone")
     roots.clusters["/m"] = "another"
@@ -97,7 +97,7 @@ def test_another_cluster_in_its_place_is_opened_anew(roots, clusters):
     assert (second.image.cluster_id, before) == ("another", None)
 
 
-def test_only_a_patient_one_waits_for_a_metadata_root_that_is_away(clusters):
+def test_only_a_patient_caller_waits_for_a_metadata_root_that_is_away(clusters):
     first, _ = clusters.get("/m", OPTIONS)
 
     clusters.get("/m", OPTIONS)
@@ -107,7 +107,9 @@ def test_only_a_patient_one_waits_for_a_metadata_root_that_is_away(clusters):
     assert first.waits == 1
 
 
-def test_a_patient_one_waits_for_a_root_once_and_not_again_when_it_is_opened_anew(roots, clusters):
+def test_a_patient_caller_waits_for_a_root_once_and_not_again_when_it_is_opened_again(
+    roots, clusters
+):
     first, _ = clusters.get("/m", OPTIONS, is_patient=True)
     first.error = KafkaStorageError("away for ever")
 
@@ -119,7 +121,7 @@ def test_a_patient_one_waits_for_a_root_once_and_not_again_when_it_is_opened_ane
 @pytest.mark.parametrize(
     "error", [InconsistentClusterError("it went back"), KafkaStorageError("away")]
 )
-def test_a_cluster_that_can_not_be_caught_up_with_is_opened_anew(roots, clusters, error):
+def test_a_cluster_that_can_not_be_caught_up_with_is_opened_again(roots, clusters, error):
     first, _ = clusters.get("/m", OPTIONS)
     first.error = error
 
@@ -142,7 +144,7 @@ def test_what_is_wrong_with_a_root_is_said_by_opening_it_and_nothing_of_it_stays
 
 
 def test_the_least_used_cluster_is_closed_when_there_are_too_many(roots, clusters):
-    for number in range(KEPT_MAX):
+    for number in range(CLUSTERS_MAX):
         clusters.get(f"/{number}", OPTIONS)
     clusters.get("/0", OPTIONS)
 
