@@ -62,15 +62,15 @@ class Cluster:
         storage_options: Mapping[str, Any] | None = None,
         root_mode: int = 0o700,
     ) -> "Cluster":
-        """Make a cluster at `metadata_root` with `brokers` (id → root), and open it.
+        """Create a cluster at `metadata_root` with `brokers` (id → root), and open it.
 
         Each root is tested first. A creation that was cut off before its commit is continued.
-        Local folders that are made get the permissions `root_mode`.
+        Local folders that are created get the permissions `root_mode`.
 
         Raises:
             InvalidRequestError: There is a cluster at the metadata root, or no broker is given.
             InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError:
-                A root can't be a broker's.
+                A root can't belong to its broker.
             InvalidConfigError: A setting is unknown or its value not allowed.
         """
         if spark is not None:
@@ -93,16 +93,16 @@ class Cluster:
         as_of: datetime | int | None = None,
         storage_options: Mapping[str, Any] | None = None,
     ) -> "Cluster":
-        """Open the cluster at `metadata_root`; tasks run on `spark`, or in threads without.
+        """Open the cluster at `metadata_root`; tasks run on `spark`, or without it in threads.
 
-        `as_of`: as it was at a moment, or at a metadata offset (exclusive, as `image.offset` is).
-        It is read-only then: what was committed at that time can be read, where replicas still
-        have it, and all that would change something is refused.
+        `as_of` opens it as it was at a moment, or at a metadata offset (exclusive, as
+        `image.offset` is). The cluster is read-only then: records that were committed at that time
+        can be read where replicas still have them, and every change is refused.
 
         Raises:
-            ClusterNotFoundError: There is none.
+            ClusterNotFoundError: There is no cluster.
             InvalidRequestError: `spark` is no session, or a Spark Connect one; `as_of` is in the
-                future, has no time zone, or was before the cluster.
+                future, has no time zone, or is before the cluster's creation.
         """
         options = StorageOptions(storage_options)
         url = normalize(metadata_root)
@@ -113,9 +113,9 @@ class Cluster:
         return cls(url, past, parts_as_of(url, past))
 
     def close(self) -> None:
-        """Finish what is due (checkpoints) and let the threads go.
+        """Finish what is due (checkpoints), and end the threads of the cluster.
 
-        Whatever is asked for afterwards is refused with a ClusterClosedError.
+        Later calls are refused with a ClusterClosedError.
         """
         self._services.close()
 
@@ -142,7 +142,7 @@ class Cluster:
 
     @property
     def image(self) -> MetadataImage:
-        """The cluster's metadata of now."""
+        """The newest metadata; for a cluster as of a moment, the metadata of that moment."""
         return self._metadata.catch_up()
 
     # Topics
@@ -162,7 +162,7 @@ class Cluster:
             InvalidTopicError: The name is not allowed.
             TopicAlreadyExistsError: There is a topic of that name.
             InvalidPartitionsError, InvalidReplicationFactorError: Too few, or too many.
-            InvalidReplicaAssignmentError: Replicas stand where none can.
+            InvalidReplicaAssignmentError: A replica is assigned where none can be.
             InvalidConfigError: A setting is unknown or its value not allowed.
         """
         return self._requests.create_topic(
@@ -178,25 +178,25 @@ class Cluster:
     ) -> int:
         """Give a topic more partitions, `to` in all; return how many are new.
 
-        Records stay where they are: of their keys, later ones may go to a new partition. A
+        Records stay where they are; later records of the same keys may go to a new partition.
         `replica_assignment` names the brokers of each new partition, the preferred leader first.
 
         Raises:
             UnknownTopicOrPartitionError: There is no such topic.
             InvalidPartitionsError, InvalidReplicationFactorError: Too few, or too many.
-            InvalidReplicaAssignmentError: Replicas stand where none can.
+            InvalidReplicaAssignmentError: A replica is assigned where none can be.
         """
         return self._requests.add_partitions(name, to, replica_assignment)
 
     def remove_partitions(self, name: str, *, to: int, records: str = "refuse") -> int:
         """Leave a topic its first `to` partitions; return how many are gone.
 
-        `records` says what becomes of theirs: "refuse" to remove a partition that has any, or
-        "drop" them. Kafka can't remove partitions.
+        `records` says what happens to the records of the others: "refuse" to remove a partition
+        that has any, or "drop" them. Kafka can't remove partitions.
 
         Raises:
             UnknownTopicOrPartitionError: There is no such topic.
-            InvalidPartitionsError, PolicyViolationError: What is asked for is not allowed.
+            InvalidPartitionsError, PolicyViolationError: The removal is not allowed.
             InvalidRequestError: `records` is neither word.
         """
         return self._requests.remove_partitions(name, to, records)
@@ -204,15 +204,15 @@ class Cluster:
     def delete_topic(self, name: str) -> None:
         """Delete a topic: gone at once for users.
 
-        The controller's passes remove its tables, once file.delete.delay.ms are over.
+        The controller's passes remove its tables after file.delete.delay.ms.
 
         Raises:
-            UnknownTopicOrPartitionError: There is none.
+            UnknownTopicOrPartitionError: There is no such topic.
         """
         self._requests.delete_topic(name)
 
     def alter_topic_configs(self, name: str, configs: Mapping[str, object | None]) -> None:
-        """Set a topic's settings; None removes one.
+        """Set a topic's settings; None removes a setting.
 
         Raises:
             UnknownTopicOrPartitionError: There is no such topic.
@@ -221,8 +221,8 @@ class Cluster:
         self._requests.alter_topic_configs(name, configs)
 
     def alter_cluster_configs(self, configs: Mapping[str, object | None]) -> None:
-        """Set settings of the cluster, which hold at once where no topic has its own; None removes
-        one, so that the default holds again.
+        """Set settings of the cluster. They hold at once where no topic has its own; None removes a
+        setting, so that its default holds again.
 
         Raises:
             InvalidConfigError: A setting is unknown or its value not allowed.
@@ -230,18 +230,18 @@ class Cluster:
         self._requests.alter_cluster_configs(configs)
 
     def describe_topic(self, name: str) -> TopicDescription:
-        """Return a topic's partitions, settings, and which of those are not enforced.
+        """Return a topic's partitions, its settings, and which settings are not enforced.
 
         Raises:
-            UnknownTopicOrPartitionError: There is none.
+            UnknownTopicOrPartitionError: There is no such topic.
         """
         return self._answers.describe_topic(name)
 
     def offsets(self, name: str) -> dict[int, PartitionOffsets]:
         """Return each partition's log start, high watermark and recorded log end.
 
-        From the metadata alone, so the log end is that of whoever led when it was recorded: after
-        a clean election the old leader's, until a round or an append has looked at the new one.
+        From the metadata alone, so the log end is that of the broker that led when it was recorded:
+        after a clean election the old leader's, until a round or an append has read the new one's.
 
         Raises:
             UnknownTopicOrPartitionError: There is no such topic.
@@ -267,15 +267,16 @@ class Cluster:
         """Append a DataFrame (Spark's, pandas'), an Arrow table or a list; return where it is.
 
         With `producer_id` and `sequence` a retry of the same records is appended once. Of the
-        writers under one `transactional_id`, the newest fences the others; this object is one.
-        `expected_offsets`: append only if partitions end there. `configs`: auto.controller=false.
+        writers under one `transactional_id`, the newest fences the others; this object is one
+        writer. With `expected_offsets` records are appended only if partitions end there.
+        `configs` may have auto.controller=false.
 
         Raises:
             UnknownTopicOrPartitionError, InvalidRequestError: Nothing was appended.
             InvalidRecordError, MessageTooLargeError: Nothing was appended.
             NotEnoughReplicasError: Nothing was appended.
-            RequestTimedOutError, NotEnoughReplicasAfterAppendError: Unknown; retry with the
-                same producer and sequence.
+            RequestTimedOutError, NotEnoughReplicasAfterAppendError: The outcome is unknown; retry
+                with the same producer and sequence.
             DuplicateSequenceError, OutOfOrderSequenceError: As their docstrings say.
             ProducerFencedError, UnexpectedOffsetError: As their docstrings say.
         """
@@ -300,7 +301,7 @@ class Cluster:
     ) -> pa.Table:
         """Return committed records as Arrow, by partition and offset.
 
-        `start` and `end` are offsets by partition; without, all that is committed now.
+        `start` and `end` are offsets by partition; without them, all committed records are read.
 
         Raises:
             UnknownTopicOrPartitionError, OffsetOutOfRangeError: As in `plan_reads`.
@@ -317,22 +318,22 @@ class Cluster:
         end: Mapping[int, int] | datetime | None = None,
         has_headers: bool = False,
     ) -> "DataFrame":
-        """Return what is committed now as a DataFrame that Spark itself scans; in SQL as `name`.
+        """Return the committed records as a DataFrame that Spark itself scans; in SQL as `name`.
 
-        The rows are those of ``format("kafka_on_spark")``, with `has_headers` their headers. Only
-        the columns that a query asks for are read; conditions on `partition` and `timestamp` leave
-        out segments. `start` and `end` do so, too: offsets by partition, or moments (records whose
-        timestamp is not before the one and before the other).
+        The rows are those of ``format("kafka_on_spark")``, with their headers if `has_headers`. Only
+        the columns that a query asks for are read. Conditions on `partition` and `timestamp` leave
+        out segments, and so do `start` and `end`: offsets by partition, or moments (of records
+        whose timestamp is at `start` or later, and before `end`).
 
         The view is frozen: appends, elections, moves and deleted records change none of its rows.
-        It names files; once a cleaner has removed them (of a deleted topic, a replica that moved
-        away) or a disk is lost, a query fails and names the file: make the view again.
+        It names files. Once a cleaner has removed a file (of a deleted topic, of a replica that
+        moved away), or a disk is lost, a query fails and names the file: make the view again.
 
         Raises:
             UnknownTopicOrPartitionError, OffsetOutOfRangeError: As in `plan_reads`.
-            InvalidRequestError: There is no Spark that can scan the roots, `name` is no name, or a
+            InvalidRequestError: No Spark session can scan the roots, `name` is no valid name, or a
                 moment has no time zone.
-            KafkaStorageError: No replica has a range; or the view's table can't be written.
+            KafkaStorageError: No replica has a range, or the view's table can't be written.
         """
         return self._reads.view(topic, name, start, end, has_headers)
 
@@ -341,8 +342,8 @@ class Cluster:
     ) -> dict[TopicPartition, Offset]:
         """Delete the records below an offset of each partition (-1: all that are committed).
 
-        Return the new log starts. All or none is decided; replicas drop the records afterwards,
-        at the latest with their next fetch.
+        Return the new log starts. All are decided or none; replicas drop the records afterwards, at
+        the latest with their next fetch.
 
         Raises:
             UnknownTopicOrPartitionError: A partition does not exist.
@@ -363,24 +364,24 @@ class Cluster:
     ) -> None:
         """Register a broker, or another disk for a fenced one.
 
-        A local folder that is made gets the permissions `root_mode`.
+        A local folder that is created gets the permissions `root_mode`.
 
         Raises:
             InvalidRequestError: A bad id, rack or mode.
             InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError: The root
-                can't be this broker's.
+                can't belong to this broker.
         """
         self._brokers.register_broker(broker_id, root, rack, root_mode)
 
     def drain_broker(self, broker_id: int) -> list[TopicPartition]:
-        """Have a broker lead nothing, then leave the ISRs: two steps, and nothing offline between.
+        """Move all leaderships off a broker, then take it out of the ISRs; nothing goes offline.
 
-        Return the partitions whose leadership moved. A partition that nobody else in sync can
-        lead stays with it until somebody can: the controller's passes go on with it.
+        Return the partitions whose leadership moved. A partition that no other replica in sync can
+        lead stays with the broker until one can: the controller's passes go on with the drain.
 
         Raises:
             BrokerIdNotRegisteredError: There is no such broker.
-            InvalidRequestError: It is fenced, and leads nothing.
+            InvalidRequestError: The broker is fenced, and leads nothing.
         """
         return self._brokers.drain_broker(broker_id)
 
@@ -389,43 +390,43 @@ class Cluster:
 
         Raises:
             BrokerIdNotRegisteredError: There is no such broker.
-            InvalidRequestError: It is fenced: it comes back by answering.
+            InvalidRequestError: The broker is fenced: it comes back when its root answers.
         """
         self._requests.resume_broker(broker_id)
 
     def unregister_broker(self, broker_id: int) -> None:
         """Take a broker without replicas out of the cluster.
 
-        Tables on its root that are nobody's any more are removed first, since nobody looks at the
-        root of a broker that is none; a root that does not answer is left as it is.
+        Tables on its root that belong to no partition any more are removed first: no cleaner visits
+        the root of a broker that is not registered. A root that does not answer is left as it is.
 
         Raises:
             BrokerIdNotRegisteredError: There is no such broker.
-            InvalidRequestError: It has replicas: reassign them first.
+            InvalidRequestError: The broker has replicas: reassign them first.
         """
         self._brokers.unregister_broker(broker_id)
 
     def elect_leaders(
         self, kind: str = "preferred", partitions: Iterable[tuple[str, int]] | None = None
     ) -> list[TopicPartition]:
-        """Give partitions their preferred leaders back; or ("unclean") leaders to those that have
-        none and can get none without losing records. Return which moved.
+        """Elect preferred leaders; or, by kind "unclean", leaders for partitions that have none and
+        can get none without losing records. Return the partitions whose leadership moved.
 
         Raises:
-            InvalidRequestError: Another kind of election.
+            InvalidRequestError: `kind` is another kind of election.
             UnknownTopicOrPartitionError: A partition does not exist.
         """
         return self._requests.elect_leaders(kind, partitions)
 
     def lose_replica(self, topic: str, partition: int, broker_id: int) -> None:
-        """Say that a replica is lost which no process can find so: it fails to be read, for one.
+        """Declare a replica lost that no process finds lost by itself, such as one that can't be read.
 
-        It leaves the ISR and is made anew, unless it is the ISR's last member: nobody else has its
-        records. If it is whole after all, it is taken back.
+        The replica leaves the ISR and is created again, unless it is the ISR's last member: no
+        other replica has its records. If it is complete after all, it is taken back.
 
         Raises:
             UnknownTopicOrPartitionError: The partition does not exist.
-            InvalidRequestError: The broker has no replica of it, or that is lost already.
+            InvalidRequestError: The broker has no replica of it, or the replica is lost already.
         """
         self._requests.lose_replica(topic, partition, broker_id)
 
@@ -438,9 +439,9 @@ class Cluster:
         brokers: Iterable[int] | None = None,
         throttle_bytes_per_s: int | None = None,
     ) -> ReassignmentPlan:
-        """Plan replicas and leaders of topics (None: all) in balance over brokers (None: all that
-        are active), racks apart, with few bytes moved. Decides nothing; give `targets` of the
-        plan to `reassign`.
+        """Plan replicas and leaders of topics (None: all) in balance over brokers (None: all active
+        ones), racks apart, with few bytes moved. Nothing is decided; pass `targets` of the plan to
+        `reassign`.
 
         Raises:
             UnknownTopicOrPartitionError: A topic does not exist.
@@ -456,12 +457,12 @@ class Cluster:
         *,
         throttle_bytes_per_s: int | None = None,
     ) -> list[TopicPartition]:
-        """Have partitions move to `targets`, the replicas in their order of preference.
+        """Move partitions to `targets`, lists of replicas in their order of preference.
 
-        All start or none does; return those that change. Replication copies, and the controller's
-        passes do the rest. The throttle holds for the copying of all moves with the same one in
-        sum, is a part of the moves, and ends with them; the same target again, under way,
-        changes its throttle.
+        All moves start or none; return the partitions that change. Replication copies the records,
+        and the controller's passes do the rest. The throttle limits the sum of all moves that have
+        the same throttle, belongs to the moves, and ends with them. The same target again, while
+        the move is under way, changes its throttle.
 
         Raises:
             UnknownTopicOrPartitionError: A partition does not exist.
@@ -476,17 +477,17 @@ class Cluster:
     def cancel_reassignment(
         self, partitions: Iterable[tuple[str, int]] | None = None
     ) -> list[TopicPartition]:
-        """Have partitions stay where they were (None: all that move); return them.
+        """Cancel the moves of partitions (None: of all that move); return the partitions.
 
         Raises:
             UnknownTopicOrPartitionError: A partition does not exist.
             NoReassignmentInProgressError: A partition is not moving.
-            InvalidReplicaAssignmentError: Of those that would stay nobody is in sync.
+            InvalidReplicaAssignmentError: No replica that would stay is in sync.
         """
         return self._requests.cancel_reassignment(partitions)
 
     def reassignments(self) -> list[Reassignment]:
-        """Return the moves under way, and whom each waits for."""
+        """Return the moves under way, and the replicas that each waits for."""
         return self._answers.reassignments()
 
     def reassignment_progress(self) -> list[MoveProgress]:
@@ -496,7 +497,7 @@ class Cluster:
     def verify_reassignment(
         self, targets: Mapping[tuple[str, int], Sequence[int]]
     ) -> dict[TopicPartition, ReassignmentStatus]:
-        """Return what became of each of `targets`; a partition that is not there is no error.
+        """Return the status of each of `targets`; a partition that does not exist is no error.
 
         Raises:
             InvalidRequestError: A partition is not named by topic and number.
@@ -520,21 +521,21 @@ class Cluster:
     def alter_group_offsets(
         self, group: str, offsets: Mapping[tuple[str, int], int]
     ) -> dict[TopicPartition, Offset]:
-        """Set offsets of a group, which need not be there yet; return them. All or none is decided.
+        """Set offsets of a group, which may be new; return them. All are set or none.
 
-        New queries start from them. One that runs under the group's name commits its own again.
+        New queries start from them. A running query of the group commits its own offsets again.
 
         Raises:
             InvalidGroupIdError, UnknownTopicOrPartitionError: The group's name is not allowed, or a
                 partition does not exist.
-            OffsetOutOfRangeError: One is below the log start or above the high watermark.
+            OffsetOutOfRangeError: An offset is below the log start or above the high watermark.
         """
         return self._requests.alter_group_offsets(group, offsets)
 
     def delete_group(
         self, group: str, partitions: Iterable[tuple[str, int]] | None = None
     ) -> list[TopicPartition]:
-        """Remove a group's offsets, of some partitions or of all; return where it had one.
+        """Remove a group's offsets, of some partitions or of all; return where it had offsets.
 
         Raises:
             GroupIdNotFoundError: No group of that name has committed an offset.
@@ -547,10 +548,11 @@ class Cluster:
     def run_controller(self, seconds: float | None = None) -> ControllerReport:
         """Control the cluster for `seconds`, or for one pass.
 
-        A pass probes a root that fails until it answers or its session is over.
+        A pass probes a root that fails until the root answers or the broker's session has ended.
 
         Raises:
-            NotControllerError, RootAccessDeniedError: Another controls; no root may be written.
+            NotControllerError: Another process controls the cluster.
+            RootAccessDeniedError: This process may write to no broker's root.
         """
         return self._upkeep.run_controller(seconds)
 
@@ -561,9 +563,9 @@ class Cluster:
         is_sweep: bool = False,
         configs: Mapping[str, object] | None = None,
     ) -> ReplicationReport:
-        """Replicate once where there is work, and look at a slice of all replicas.
+        """Replicate once where there is work, and inspect a slice of all replicas.
 
-        `is_sweep`: look at all of them now. `configs` hold for this round alone.
+        `is_sweep`: inspect all replicas now. `configs` hold for this round alone.
 
         Raises:
             UnknownTopicOrPartitionError, InvalidConfigError: A topic or setting does not exist.
@@ -571,9 +573,10 @@ class Cluster:
         return self._upkeep.replicate(topics, is_sweep, configs)
 
     def fsck(self, *, deep: bool = True) -> FsckReport:
-        """Check all tables against what must hold, version by version; change nothing.
+        """Check all tables against the invariants, version by version; change nothing.
 
-        `deep`: read every segment, too. The command line checks one that can't be opened.
+        `deep`: read every segment as well. The command line also checks a cluster that can't be
+        opened.
 
         Raises:
             KafkaStorageError: The metadata root does not answer.
@@ -585,11 +588,11 @@ class Cluster:
     def history(self, topic: str | None = None, partition: int | None = None) -> list[HistoryEntry]:
         """Return leaders, ISRs, epochs and causes of a partition, a topic, or all, oldest first.
 
-        Without `topic`: of every partition that there ever was, those of deleted topics too.
+        Without `topic`: of every partition that ever existed, those of deleted topics included.
 
         Raises:
             UnknownTopicOrPartitionError: There is no such topic or partition.
-            InvalidRequestError: A partition without its topic.
+            InvalidRequestError: A partition is named without its topic.
         """
         return self._answers.history(topic, partition)
 
@@ -605,19 +608,19 @@ class Cluster:
     ) -> Forecast:
         """Return what the controller would decide if brokers, or all of a rack, died now.
 
-        From the metadata alone, and nothing is changed.
+        From the metadata alone; nothing is changed.
 
         Raises:
             BrokerIdNotRegisteredError: There is no such broker.
-            InvalidRequestError: Nobody is named, or a rack that no broker is in.
+            InvalidRequestError: No broker is named, or a rack that no broker is in.
         """
         return self._answers.what_if(broker_dies, rack_dies)
 
     def replay(self, policy: Mapping[str, object]) -> PolicyReplay:
         """Decide the recorded history again under other settings; return what differs.
 
-        `policy`: of "unclean.leader.election.enable", "min.insync.replicas" and
-        "broker.session.timeout.ms"; it holds for all topics. Nothing is changed.
+        `policy` may set "unclean.leader.election.enable", "min.insync.replicas" and
+        "broker.session.timeout.ms", for all topics. Nothing is changed.
 
         Raises:
             InvalidConfigError: The log can't say what another setting would have done, or the
