@@ -320,10 +320,10 @@ class Cluster:
     ) -> "DataFrame":
         """Return the committed records as a DataFrame that Spark itself scans; in SQL as `name`.
 
-        The rows are those of ``format("kafka_on_spark")``, with their headers if `has_headers`. Only
-        the columns that a query asks for are read. Conditions on `partition` and `timestamp` leave
-        out segments, and so do `start` and `end`: offsets by partition, or moments (of records
-        whose timestamp is at `start` or later, and before `end`).
+        The rows are those of ``format("kafka_on_spark")``, with headers if `has_headers`. Only the
+        columns that a query asks for are read. Conditions on `partition` and `timestamp` leave out
+        segments, and so do `start` and `end`: offsets by partition, or moments (of records whose
+        timestamp is at `start` or later, and before `end`).
 
         The view is frozen: appends, elections, moves and deleted records change none of its rows.
         It names files. Once a cleaner has removed a file (of a deleted topic, of a replica that
@@ -419,7 +419,7 @@ class Cluster:
         return self._requests.elect_leaders(kind, partitions)
 
     def lose_replica(self, topic: str, partition: int, broker_id: int) -> None:
-        """Declare a replica lost that no process finds lost by itself, such as one that can't be read.
+        """Declare a replica lost that no process finds lost by itself: it can't be read, for one.
 
         The replica leaves the ISR and is created again, unless it is the ISR's last member: no
         other replica has its records. If it is complete after all, it is taken back.
