@@ -1,4 +1,4 @@
-"""What the quickstart verifies, as functions of Arrow tables: each returns what is wrong, in words.
+"""The quickstart's checks, as pure functions of Arrow tables: each returns its findings in words.
 
 Apart from the job, so that a test can plant each fault and see it found.
 """
@@ -142,7 +142,7 @@ def check_offsets(committed: pa.Table, high_watermarks: dict[int, int]) -> list[
 
 
 def check_seen(committed: pa.Table, seen: pa.Table) -> list[str]:
-    """Check that a stream has seen every committed record once, and each partition in order."""
+    """Check that a stream saw every committed record once, and each partition in order."""
     problems: list[str] = []
     numbers = pa.concat_arrays(
         [pc.unique(committed.column("partition")), pc.unique(seen.column("partition"))]

@@ -1,4 +1,4 @@
-"""What the quickstart prints: numbered steps, progress, and how long each took."""
+"""Prints the quickstart's output: numbered steps, their progress and their times."""
 
 import time
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from kafka_on_spark.inspect.report import text_table
 
 
 class Output:
-    """Prints to a terminal, with a bar that moves; elsewhere plain lines."""
+    """Prints to a terminal, with a progress bar; elsewhere plain lines."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False, soft_wrap=True)
@@ -25,14 +25,14 @@ class Output:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Print the heading of the next step, and keep its time."""
+        """Print the heading of the next step, and measure its time."""
         self._console.print(f"\n[bold]{len(self._durations) + 1}  {name}[/bold]")
         started = time.monotonic()
         yield
         self._durations.append((name, time.monotonic() - started))
 
     def failure(self, text: str) -> None:
-        """Print why the run has failed, in one sentence."""
+        """Print why the run failed, in one sentence."""
         self._console.print("\n[bold]The quickstart has failed:[/bold] ", end="")
         self._console.print(text, markup=False)
 
@@ -60,7 +60,7 @@ class Output:
 
 
 class Advance:
-    """Moves one progress bar; where there is none, prints a line for each move."""
+    """Moves a progress bar; without a terminal, prints a line for each move."""
 
     def __init__(self, output: Output, bar: Progress, total: int) -> None:
         self._output = output

@@ -1,8 +1,8 @@
 """The quickstart's records: all flights out of New York in 2013 (see data/README.md).
 
 The key is the tail number, the value the flight as JSON, the timestamp its scheduled departure.
-Each is a function of the row alone: the same append, repeated, has the same bytes, in whatever
-time zone the session is.
+Each depends on the row alone: a repeated append has the same bytes in every time zone of the
+session.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession, functions
 FLIGHTS: Final = Path(__file__).parents[2] / "data" / "flights.parquet"
 IDENTITY: Final = ("year", "month", "day", "sched_dep_time", "carrier", "flight", "origin")
 APPENDS_PER_HALF: Final = 4
-"""An append is seen by readers as a whole: with several, the stream has something to do."""
+"""Readers see an append as a whole: several appends give the stream several batches."""
 
 
 def flight_count() -> int:
@@ -51,7 +51,7 @@ def flight_records(spark: SparkSession, rows: range) -> DataFrame:
     flights = spark.read.parquet(str(FLIGHTS)).where(
         functions.col("_metadata.row_index").between(rows.start, rows.stop - 1)
     )
-    # With the zone in the options, since the session's would be written otherwise.
+    # The zone is an option, since Spark would write times in the session's zone.
     value = functions.to_json(
         functions.struct("*"), {"timeZone": "UTC", "ignoreNullFields": "false"}
     )

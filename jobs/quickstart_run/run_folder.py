@@ -1,8 +1,8 @@
-"""The folder of one quickstart: what was asked for, what lies where, and the disk that goes away.
+"""The folder of one quickstart run: its plan, its paths, and the disk that is taken away.
 
-With a root on an object store, the cluster is there, and the rest in the folder still: Spark would
-need a client of its own for the stream's checkpoint.
-Nothing else is kept: how far a run has come, the cluster says.
+With a root on an object store, the cluster lies there, and the rest still in the folder: Spark
+would need its own client for the stream's checkpoint. The folder does not record how far a run has
+come: the cluster does.
 """
 
 import fcntl
@@ -19,12 +19,12 @@ PLAN_FILE: Final = "quickstart.json"
 
 
 class QuickstartError(Exception):
-    """The run can't begin or go on; the text says why and what to do, in a sentence."""
+    """The run can't begin or continue; one sentence says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run was asked for, for as long as its folder lives."""
+    """The options of a run, fixed for the life of its folder."""
 
     rows: int
     brokers: int
@@ -33,8 +33,8 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What the command line says of a plan; None where it says nothing."""
+class GivenPlan:
+    """The options that the command line gives; None where it gives none."""
 
     rows: int | None
     brokers: int | None
@@ -43,7 +43,7 @@ class Wish:
 
 
 class RunFolder:
-    """A folder that this process alone works in, until it is closed or dies."""
+    """A folder that this process alone works in, until it closes it or ends."""
 
     def __init__(self, path: Path, plan: Plan, lock: int, *, is_continued: bool) -> None:
         self.path = path
@@ -52,50 +52,50 @@ class RunFolder:
         self._lock = lock
 
     @classmethod
-    def take(cls, given: str | None, wish: Wish, default: Plan) -> Self:
-        """Return the folder to work in: `given`, begun or continued, or a fresh one.
+    def take(cls, given: str | None, given_plan: GivenPlan, default: Plan) -> Self:
+        """Return the folder to work in: `given`, new or with an earlier run, or a temporary one.
 
         Raises:
-            QuickstartError: It holds something else, another run works in it, or was begun with
-                other options.
+            QuickstartError: The folder holds something else, another run works in it, or its run
+                has other options.
         """
         path = Path(given or tempfile.mkdtemp(prefix="quickstart-")).absolute()
         lock = _lock_folder(path)
         try:
             begun = _read_plan(path)
-            plan = _begin(path, wish, default) if begun is None else begun
-            _check_wish(path, wish, plan)
+            plan = _begin(path, given_plan, default) if begun is None else begun
+            _check_given(path, given_plan, plan)
         except QuickstartError:
             os.close(lock)
             raise
         return cls(path, plan, lock, is_continued=begun is not None)
 
     def close(self) -> None:
-        """Let others work in it."""
+        """Unlock the folder."""
         os.close(self._lock)
 
     @property
     def base(self) -> str:
-        """Where the roots are: a URL, or this folder."""
+        """The parent of the roots: a URL, or this folder."""
         return self.plan.root or str(self.path)
 
     @property
     def metadata_root(self) -> str:
-        """Where the cluster's metadata log is."""
+        """The cluster's metadata root."""
         return f"{self.base}/metadata"
 
     def broker_root(self, broker_id: int) -> str:
-        """Return a broker's disk."""
+        """Return a broker's root."""
         return f"{self.base}/broker-{broker_id}"
 
     @property
     def checkpoint(self) -> Path:
-        """Spark's notes on how far the stream has read."""
+        """Spark's checkpoint of the stream."""
         return self.path / "stream" / "checkpoint"
 
     @property
     def seen(self) -> Path:
-        """What the stream has seen, a folder each batch."""
+        """Records that the stream has seen, one folder a batch."""
         return self.path / "stream" / "seen"
 
     @property
@@ -105,7 +105,7 @@ class RunFolder:
 
     @property
     def log(self) -> Path:
-        """What the package has to say, and the details of a failure."""
+        """The package's log, with the details of a failure."""
         return self.path / "quickstart.log"
 
     def is_away(self, broker_id: int) -> bool:
@@ -114,7 +114,7 @@ class RunFolder:
         return self._away(broker_id).exists() if store is None else store.is_away()
 
     def take_away(self, broker_id: int) -> None:
-        """Rename a broker's root, which is all that a lost disk is to everybody else."""
+        """Rename a broker's root: to every process that is a lost disk."""
         store = self._store(broker_id)
         if store is None:
             Path(self.broker_root(broker_id)).rename(self._away(broker_id))
@@ -137,7 +137,7 @@ class RunFolder:
 
 
 def _lock_folder(path: Path) -> int:
-    """Make the folder and lock it; the lock goes with the process, however that ends."""
+    """Make the folder and lock it; the lock ends with the process."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         lock = os.open(path, os.O_RDONLY)
@@ -167,16 +167,16 @@ def _read_plan(path: Path) -> Plan | None:
         ) from None
 
 
-def _begin(path: Path, wish: Wish, default: Plan) -> Plan:
+def _begin(path: Path, given_plan: GivenPlan, default: Plan) -> Plan:
     if any(path.iterdir()):
         raise QuickstartError(f"--dir {path} holds something else: name a new or an empty folder")
-    plan = _filled(wish, default)
+    plan = _filled(given_plan, default)
     _write_plan(path, plan)
     return plan
 
 
 def _write_plan(path: Path, plan: Plan) -> None:
-    """Write the plan whole or not at all: the folder may be begun by a process that dies."""
+    """Write the plan whole or not at all: this process may be killed meanwhile."""
     draft = path / f".{PLAN_FILE}"
     try:
         draft.write_text(json.dumps(asdict(plan)) + "\n", encoding="utf-8")
@@ -187,14 +187,14 @@ def _write_plan(path: Path, plan: Plan) -> None:
         ) from None
 
 
-def _filled(wish: Wish, default: Plan) -> Plan:
-    given = {name: value for name, value in asdict(wish).items() if value is not None}
+def _filled(given_plan: GivenPlan, default: Plan) -> Plan:
+    given = {name: value for name, value in asdict(given_plan).items() if value is not None}
     return Plan(**(asdict(default) | given))
 
 
-def _check_wish(path: Path, wish: Wish, plan: Plan) -> None:
+def _check_given(path: Path, given_plan: GivenPlan, plan: Plan) -> None:
     begun = asdict(plan)
-    for name, value in asdict(wish).items():
+    for name, value in asdict(given_plan).items():
         if value not in (None, begun[name]):
             raise QuickstartError(
                 f"the run in {path} was begun with --{name} {begun[name]}, not {value}: continue"

@@ -1,7 +1,7 @@
-"""The seven steps of the quickstart, each of which finds out from the cluster what is left to do.
+"""The seven steps of the quickstart. Each step asks the cluster what is left to do.
 
-So a run that was cut off anywhere goes on where it was: what it repeats, the cluster tells apart by
-producer and sequence.
+So an interrupted run continues where it was: the cluster finds repeated appends by producer and
+sequence.
 """
 
 from dataclasses import dataclass
@@ -31,12 +31,12 @@ REPLICATION_FACTOR: Final = 3
 LOST_BROKER: Final = BrokerId(1)
 CONFIGS: Final = {"min.insync.replicas": "2", "retention.ms": "-1"}
 ROUNDS_MAX: Final = 20
-"""Rounds of replication until a broker has caught up; one is enough if nobody else appends."""
+"""Rounds of replication until a broker has caught up; one is enough if nothing is appended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What the steps work with."""
+    """The session, folder, cluster and output of a run."""
 
     spark: SparkSession
     folder: RunFolder
@@ -45,23 +45,23 @@ class Run:
 
     @property
     def committed_count(self) -> int:
-        """Records below the high watermarks: how far the run has come."""
+        """The number of committed records: how far the run has come."""
         offsets = self.cluster.offsets(TOPIC).values()
         return sum(each.high_watermark for each in offsets)
 
     @property
     def is_fenced(self) -> bool:
-        """Whether the cluster knows that the broker is away."""
+        """Whether the lost broker is fenced."""
         return self.cluster.image.brokers[LOST_BROKER].state is BrokerState.FENCED
 
     def partitions(self) -> tuple[PartitionDescription, ...]:
-        """Return the topic's partitions of now."""
+        """Return the topic's partitions."""
         return self.cluster.describe_topic(TOPIC).partitions
 
 
 def open_cluster(spark: SparkSession, folder: RunFolder, output: Output) -> Cluster:
-    """Return the folder's cluster with its topic, made as far as it is not there."""
-    cluster = _cluster_there(spark, folder)
+    """Return the folder's cluster with its topic; create what does not exist."""
+    cluster = _existing_cluster(spark, folder)
     plan = folder.plan
     if cluster is None:
         roots = {number: folder.broker_root(number) for number in range(1, plan.brokers + 1)}
@@ -82,19 +82,19 @@ def open_cluster(spark: SparkSession, folder: RunFolder, output: Output) -> Clus
     return cluster
 
 
-def _cluster_there(spark: SparkSession, folder: RunFolder) -> Cluster | None:
+def _existing_cluster(spark: SparkSession, folder: RunFolder) -> Cluster | None:
     try:
         cluster = Cluster.open(folder.metadata_root, spark)
     except ClusterNotFoundError:
         return None
-    if cluster.image.cluster_id is None:  # its creation was cut off: to be continued
+    if cluster.image.cluster_id is None:  # its creation was interrupted, and is repeated
         cluster.close()
         return None
     return cluster
 
 
 def begin_stream(run: Run) -> Stream | None:
-    """Start the stream, if it has not seen everything yet."""
+    """Start the stream, unless it has seen everything."""
     if seen_count(run.folder.seen) == run.folder.plan.rows:
         return None
     stream = Stream(run.spark, run.folder, TOPIC)
@@ -103,14 +103,14 @@ def begin_stream(run: Run) -> Stream | None:
 
 
 def append_half(run: Run, half: int) -> None:
-    """Append a half (0 or 1) of the flights, acks=all; what stands there already only once."""
+    """Append a half (0 or 1) of the flights, acks=all; a committed append is not repeated."""
     appends = list(enumerate(appends_of(run.folder.plan.rows)))
     middle = len(appends) // 2
     mine = appends[:middle] if half == 0 else appends[middle:]
     begin, committed = mine[0][1].start, run.committed_count
     with run.output.progress(mine[-1][1].stop - begin) as advance:
         for sequence, rows in mine:
-            note = " (stood there before)"
+            note = " (committed before)"
             if rows.stop > committed:
                 records = flight_records(run.spark, rows)
                 result = run.cluster.append(
@@ -131,10 +131,10 @@ def show_topic(run: Run) -> None:
 
 
 def lose_disk(run: Run) -> None:
-    """Take a broker's disk away, and have the controller find out and act."""
+    """Take a broker's disk away, and run the controller."""
     folder, output = run.folder, run.output
     if run.committed_count == folder.plan.rows:
-        output.say("this has happened before: all records are there")
+        output.say("this was done before: all records are committed")
         return
     led = [each.partition for each in run.partitions() if each.leader == LOST_BROKER]
     if not folder.is_away(LOST_BROKER):
@@ -165,12 +165,12 @@ def _listed(numbers: list[int]) -> str:
 
 
 def give_disk_back(run: Run) -> None:
-    """Give the disk back: the broker rejoins, catches up, and leads what it should lead."""
+    """Give the disk back: the broker is unfenced, catches up, and leads its partitions again."""
     folder, output = run.folder, run.output
     if folder.is_away(LOST_BROKER):
         folder.give_back(LOST_BROKER)
     elif not _check_partitions(run.partitions()):
-        output.say("this has happened before: it is in sync and leads what it should")
+        output.say("this was done before: the broker is in sync and leads its preferred partitions")
         return
     run.cluster.run_controller()
     if run.is_fenced:
@@ -196,7 +196,7 @@ def _catch_up(run: Run) -> None:
             break
     else:
         reason = "; ".join(report.failures) or "replicas are still behind"
-        raise QuickstartError(f"replication got no end in {ROUNDS_MAX} rounds: {reason}")
+        raise QuickstartError(f"replication did not end in {ROUNDS_MAX} rounds: {reason}")
     run.output.say(
         f"its replicas were cut by {truncated:,} records, fetched {copied:,} records"
         f" ({copied_bytes / 1e6:.1f} MB) in {rounds} round{'s' if rounds > 1 else ''},"
@@ -205,9 +205,9 @@ def _catch_up(run: Run) -> None:
 
 
 def wait_for_stream(run: Run, stream: Stream | None) -> None:
-    """Wait until the stream has seen everything that is committed; print how far it is."""
+    """Wait until the stream has seen all committed records; print its progress."""
     if stream is None:
-        run.output.say("the stream has seen all of it before")
+        run.output.say("the stream has seen all records before")
         return
     count = run.committed_count
     with run.output.progress(count) as advance:
@@ -215,7 +215,7 @@ def wait_for_stream(run: Run, stream: Stream | None) -> None:
 
 
 def verify(run: Run) -> list[str]:
-    """Check everything against the tables, by a cluster opened anew; return what is wrong."""
+    """Check everything against the tables, by a newly opened cluster; return the findings."""
     with Cluster.open(run.folder.metadata_root) as cluster:
         image = cluster.image
         flights = read_flights(run.folder.plan.rows)
@@ -255,7 +255,7 @@ def _check_partitions(partitions: tuple[PartitionDescription, ...]) -> list[str]
 
 
 def show_history(run: Run) -> None:
-    """Print one partition's history, and draw all of them."""
+    """Print one partition's history, and draw those of all partitions."""
     partitions = run.partitions()
     preferred = [each.partition for each in partitions if each.replicas[0] == LOST_BROKER]
     number = preferred[0] if preferred else 0

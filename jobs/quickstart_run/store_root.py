@@ -1,7 +1,7 @@
-"""A broker's root on an object store, for the quickstart: its objects are moved away and back.
+"""A broker's root on an object store, for the quickstart: moves its objects away and back.
 
-A bucket can't be unmounted. What tells that a root is the disk it was goes first and comes back
-last, so that nobody takes what is between for a disk that has lost its tables.
+A bucket can't be unmounted. The root's identity goes first and comes back last, so that no process
+takes a half-moved root for a disk that has lost its tables.
 """
 
 from typing import Any, Final
@@ -13,7 +13,7 @@ AWAY: Final = ".away"
 
 
 class StoreRoot:
-    """One root; credentials are those that the environment names."""
+    """One root; its credentials come from the environment."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -21,7 +21,7 @@ class StoreRoot:
         self._files: Any = filesystem(url, StorageOptions())
 
     def is_away(self) -> bool:
-        """Return whether it was taken away, and not given back."""
+        """Return whether the root was taken away, and not given back."""
         return self._has(self._away) and not self._has(self.url)
 
     def take_away(self) -> None:
@@ -31,7 +31,7 @@ class StoreRoot:
         self._move_all(self.url, self._away)
 
     def give_back(self) -> None:
-        """Undo `take_away`, also one that was cut off."""
+        """Undo `take_away`, also an interrupted one."""
         self._move_all(self._away, self.url)
         self._copy(self._away, self.url, META_PROPERTIES)
         self._files.rm_file(f"{self._away}/{META_PROPERTIES}")

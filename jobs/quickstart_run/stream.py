@@ -1,7 +1,7 @@
-"""The quickstart's stream: a query that writes down what it sees, in the order in which it sees it.
+"""The quickstart's stream: a query that stores the records that it sees, in their order.
 
-A batch is written under its number, so one that Spark runs again after a failure takes the place
-of its first try.
+A batch is stored under its number, so a batch that Spark repeats after a failure replaces its first
+run.
 """
 
 import logging
@@ -35,7 +35,7 @@ _RESTARTS_MAX: Final = 3
 
 
 class Stream:
-    """The query, started again where its checkpoint says if it fails."""
+    """The query; a failed one is started again from its checkpoint."""
 
     def __init__(self, spark: SparkSession, folder: RunFolder, topic: str) -> None:
         self._spark = spark
@@ -53,7 +53,7 @@ class Stream:
             .load()
         )
         return (
-            records.writeStream.foreachBatch(partial(_write_down, seen=self._folder.seen))
+            records.writeStream.foreachBatch(partial(_store_batch, seen=self._folder.seen))
             .option("checkpointLocation", str(self._folder.checkpoint))
             .trigger(processingTime="1 second")
             .queryName("quickstart")
@@ -61,14 +61,14 @@ class Stream:
         )
 
     def stop(self) -> None:
-        """Stop the query; what it has seen is written down."""
+        """Stop the query; the records that it saw are stored."""
         self._query.stop()
 
     def wait(self, count: int, on_progress: Callable[[int], None]) -> None:
-        """Wait until `count` records were seen.
+        """Wait until the stream has seen `count` records.
 
         Raises:
-            QuickstartError: The query fails again and again, or got no further for two minutes.
+            QuickstartError: The query fails repeatedly, or makes no progress for two minutes.
         """
         last_count, last_time = -1, time.monotonic()
         while (now_count := seen_count(self._folder.seen)) < count:
@@ -77,7 +77,7 @@ class Stream:
                 on_progress(now_count)
             if time.monotonic() - last_time > _WAIT_S_MAX:
                 raise QuickstartError(
-                    f"the stream has seen {now_count} of {count} records and got no further for"
+                    f"the stream has seen {now_count} of {count} records, and no more for"
                     f" {_WAIT_S_MAX:.0f} s"
                 )
             self._keep_running()
@@ -87,7 +87,7 @@ class Stream:
     def _keep_running(self) -> None:
         if self._query.isActive:
             return
-        reason = what_happened(str(self._query.exception() or "it was stopped"))
+        reason = last_error_line(str(self._query.exception() or "it was stopped"))
         log.warning("the stream failed: %s", reason)
         if self._restarts == _RESTARTS_MAX:
             raise QuickstartError(f"the stream failed {self._restarts + 1} times, last: {reason}")
@@ -95,7 +95,7 @@ class Stream:
         self._query = self._start()
 
 
-def _write_down(batch: DataFrame, batch_id: int, *, seen: Path) -> None:
+def _store_batch(batch: DataFrame, batch_id: int, *, seen: Path) -> None:
     rows = batch.select(
         "partition",
         "offset",
@@ -108,7 +108,7 @@ def _write_down(batch: DataFrame, batch_id: int, *, seen: Path) -> None:
 
 
 def seen_records(seen: Path) -> pa.Table:
-    """Return what the stream has seen, in its order."""
+    """Return the records that the stream has seen, in its order."""
     batches = [
         pa.concat_tables(pq.read_table(file) for file in _files(folder))
         .sort_by("position")
@@ -121,7 +121,7 @@ def seen_records(seen: Path) -> pa.Table:
 
 
 def seen_count(seen: Path) -> int:
-    """Return how many records the stream has seen."""
+    """Return the number of records that the stream has seen."""
     files = [file for folder in _batches(seen) for file in _files(folder)]
     return sum(int(pq.read_metadata(file).num_rows) for file in files)
 
@@ -135,8 +135,8 @@ def _files(folder: Path) -> list[Path]:
     return sorted(folder.glob("part-*.parquet"))
 
 
-def what_happened(text: str) -> str:
-    """Return the line of a Spark error that says what happened: the last that is no stack's."""
+def last_error_line(text: str) -> str:
+    """Return the last line of a Spark error that is not part of a stack trace."""
     said = text.split("=== Streaming Query ===")[0]
     lines = [line.strip() for line in said.splitlines()]
     useful = [line for line in lines if line and not line.startswith(("at ", "File ", "JVM "))]

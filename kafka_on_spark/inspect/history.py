@@ -1,7 +1,7 @@
-"""The life of partitions as text: time, leader, leader epoch, ISR and cause; and of brokers.
+"""Histories as text: time, leader, leader epoch, ISR and cause of partitions; events of brokers.
 
-Broker events are read off the metadata log as any Delta reader sees it, because a partition's own
-history does not say when a broker went or came.
+Broker events come from the metadata table as any Delta reader sees it, because a partition's own
+history does not say when a broker was fenced or came back.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ COLUMNS: Final = ("time", "leader", "leader epoch", "ISR", "cause")
 
 
 def history_rows(entries: Sequence[HistoryEntry]) -> list[tuple[str, ...]]:
-    """Return entries as cells under COLUMNS; of several partitions, the partition comes first."""
+    """Return entries as cells under COLUMNS; with several partitions, the partition comes first."""
     is_one = len({(entry.topic, entry.partition) for entry in entries}) <= 1
     return [
         (
@@ -50,7 +50,7 @@ def history_text(entries: Sequence[HistoryEntry]) -> str:
 def broker_events(
     metadata_table: str, storage_options: Mapping[str, Any] | None = None
 ) -> list[BrokerEvent]:
-    """Return what happened to brokers after they were registered, oldest first.
+    """Return the events of brokers after their registration, oldest first.
 
     `metadata_table` is `Cluster.metadata_table`.
 

@@ -117,7 +117,7 @@ def test_an_offset_that_is_not_there_is_brought_into_what_is_and_said(call, topi
         "consumer-groups", "--reset-offsets", "--group", "g", "--topic", topic, "--to-offset", 4
     )  # fmt: skip
 
-    assert answer.complaint == (f"{topic}-1 has no committed offset 4: group g would stand at 0.\n")
+    assert answer.complaint == (f"{topic}-1 has no committed offset 4: group g gets 0.\n")
     assert answer.out.splitlines()[-1] == "A dry run: nothing was changed; --execute does it."
 
 

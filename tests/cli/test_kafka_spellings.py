@@ -76,7 +76,7 @@ REFUSED = [
     (("configs", "--describe", "--entity-type", "users", "--entity-name", "x"), "--entity-type can't be 'users'"),
     (("configs", "--describe", "--entity-type", "brokers", "--entity-name", "1"), "a single broker has no settings, so --entity-name can't be '1'"),
     (("configs", "--describe", "--entity-default", "--entity-name", "x"), "a single broker has no settings"),
-    (("configs", "--describe", "--entity-type", "topics", "--entity-default"), "say --entity-type brokers"),
+    (("configs", "--describe", "--entity-type", "topics", "--entity-default"), "give --entity-type brokers"),
     (("configs", "--alter", "--entity-type", "topics", "--add-config", "retention.ms=5"), "--entity-name is missing"),
     (("consumer-groups", "--list", "--state", "Busy"), "--state can't be 'Busy': give some of Unknown, "),
     (("consumer-groups", "--describe", "--all-groups", "--state", "--members"), "--describe shows one thing"),

@@ -1,6 +1,6 @@
 """The cluster as a grid: a row a partition, a column a broker, in each cell a replica's part.
 
-Pure: what is drawn, in a picture or on a page, is decided here, in words that both share.
+Pure: decides what pictures and pages show, in the same words for both.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,12 +16,12 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 
 
 class Part(Enum):
-    """What a replica is to its partition; the value is how people read it."""
+    """A replica's part in its partition; the value is the word for people."""
 
     LEADER = "leader"
     IN_SYNC = "in sync"
     OUT_OF_SYNC = "out of sync"
-    REASSIGNING = "reassigning"  # it comes or goes; the leader is shown as leader all the same
+    REASSIGNING = "reassigning"  # added or removed; a leader that is reassigned is shown as leader
     OFFLINE = "offline"  # its broker does not answer, or its disk was lost
 
 
@@ -31,7 +31,7 @@ class Cell:
 
     Attributes:
         part: See Part.
-        words: The whole of it: "in sync, moving out".
+        words: All of it in words: "in sync, moving out".
         is_leaving: A reassignment removes it.
         is_coming: A reassignment adds it.
     """
@@ -49,9 +49,9 @@ class GridRow:
     Attributes:
         name: Its name.
         cells: Its replicas, by broker.
-        leader: Who leads, or None.
+        leader: The leader, or None.
         high_watermark: How far it is committed.
-        problems: What is not as it should be, the worst first; none if all is well.
+        problems: The problems, the worst first; empty if there is none.
         is_reassigning: A reassignment is under way.
     """
 
@@ -70,7 +70,7 @@ class GridColumn:
     Attributes:
         broker_id: Its id.
         rack: Its rack, or None.
-        state: See BrokerState; None: replicas are assigned to it, and it is no broker any more.
+        state: See BrokerState; None for an unregistered broker that still has replicas.
         leaders: Partitions that it leads.
         replicas: Replicas that it has.
     """
@@ -102,7 +102,7 @@ class Grid:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many partitions there are, and how many are how; the names are what is shown."""
+        """The number of partitions, and of those with each problem, under the names to show."""
         return {
             "partitions": len(self.rows),
             "without leader": sum(row.leader is None for row in self.rows),
@@ -180,7 +180,7 @@ def _row(
 def cell_of(
     partition: PartitionRegistration, broker_id: BrokerId, broker: BrokerRegistration | None
 ) -> Cell:
-    """Return what a replica is to its partition."""
+    """Return a replica's cell."""
     is_coming = broker_id in partition.adding_replicas
     is_leaving = broker_id in partition.removing_replicas
     is_in_sync = broker_id in partition.isr

@@ -1,4 +1,4 @@
-"""What each replica of a partition was, from when to when: a history as spans, for pictures."""
+"""A history as spans, for pictures: each replica's part over time."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -10,13 +10,13 @@ from kafka_on_spark.service.describe.partition_history import HistoryEntry
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A time in which one replica's part did not change.
+    """A time in which a replica's part did not change.
 
     Attributes:
-        start: From here on.
-        end: Up to here.
-        leader_epoch: Its leadership, if it led; None for a follower.
-        is_in_sync: It was in the ISR.
+        start: The first moment.
+        end: The moment after it.
+        leader_epoch: The replica's leader epoch, if it led; None for a follower.
+        is_in_sync: The replica was in the ISR.
     """
 
     start: datetime
@@ -33,7 +33,7 @@ class Lane:
         topic: Its topic.
         partition: Its number.
         spans: Of each of its replicas, brokers in ascending order.
-        leaderless: Times in which it was there and nobody led it.
+        leaderless: Times without a leader.
     """
 
     topic: str

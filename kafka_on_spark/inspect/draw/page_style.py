@@ -1,7 +1,7 @@
-"""How the cluster's page looks and what it does in a browser: CSS and a few lines of script.
+"""The CSS and the script of the cluster's page.
 
-Apart from what it says. Nothing is loaded from elsewhere; light or dark as the reader's system is;
-each part of a replica has a shape and a sign, so that no colour has to be told from another.
+Apart from its content. The page loads nothing, follows the light or dark mode of the reader's
+system, and gives each part of a replica a shape and a sign, so that it can be read without colours.
 """
 
 from typing import Final

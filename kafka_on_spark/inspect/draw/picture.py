@@ -1,4 +1,4 @@
-"""A picture that a notebook shows by itself, and that can be saved."""
+"""A picture that a notebook shows, and that can be saved."""
 
 import io
 import os
@@ -16,8 +16,8 @@ class Picture:
     """A Matplotlib figure that needs no `%matplotlib`, no pyplot and no window.
 
     Attributes:
-        figure: The figure, to be changed as any other.
-        words: What it shows, for those who can't see it.
+        figure: The figure.
+        words: The picture in words, for people who can't see it.
     """
 
     figure: "Figure"
@@ -28,7 +28,7 @@ class Picture:
         self.figure.savefig(os.fspath(path), dpi=DPI)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
-        """Return it as notebooks want it: sharp on dense screens, and with its words."""
+        """Return it as notebooks take it: sharp on dense screens, and with its words."""
         sink = io.BytesIO()
         self.figure.savefig(sink, format="png", dpi=DPI)
         width, height = (int(each * DPI / 1.5) for each in self.figure.get_size_inches())

@@ -9,7 +9,7 @@ from contextlib import suppress
 from glob import glob
 from pathlib import Path
 
-from jobs.quickstart_run.run_folder import Plan, QuickstartError, RunFolder, Wish
+from jobs.quickstart_run.run_folder import GivenPlan, Plan, QuickstartError, RunFolder
 
 ROOT = Path(__file__).parents[3]
 WAIT_S_MAX = 240.0
@@ -57,7 +57,7 @@ class QuickstartProcess:
         self._process.wait()
         for _ in range(200):
             try:
-                RunFolder.take(str(self.folder), Wish(None, None, None), Plan(0, 0, 0)).close()
+                RunFolder.take(str(self.folder), GivenPlan(None, None, None), Plan(0, 0, 0)).close()
             except QuickstartError:
                 time.sleep(0.05)
             else:
