@@ -52,17 +52,17 @@ def address_of(
 ) -> ReplicaAddress:
     """Return the address of the replica on `broker_id`.
 
-    `directory_id` is the disk to make it on; without it, the one it was made on.
+    `directory_id` is the disk to create it on; None: the disk that it was created on.
     """
-    made_on = directory_id or partition.directory_of(broker_id)
-    assert made_on is not None, "a replica that was not made has no address"
+    created_on = directory_id or partition.directory_of(broker_id)
+    assert created_on is not None, "a replica that was not created has no address"
     settings = image.settings(key.topic_id)
     return ReplicaAddress(
         root=image.brokers[broker_id].root,
         topic=image.topics[key.topic_id].name,
         key=key,
         broker_id=broker_id,
-        directory_id=made_on,
+        directory_id=created_on,
         replica_uuid=partition.uuid_of(broker_id),
         is_flushed=settings.integer("flush.messages") == 1,
     )

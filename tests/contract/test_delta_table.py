@@ -174,7 +174,7 @@ def test_every_commit_says_its_operation(replica, uri, delta_disks):
     assert len({info["writeId"] for info in infos}) == 3
 
 
-def test_who_opens_a_replica_finds_all_counters_in_its_newest_commit(
+def test_opening_a_replica_finds_all_counters_in_its_newest_commit(
     replica, delta_disks, monkeypatch
 ):
     lead(replica, 0)
@@ -223,7 +223,7 @@ def test_table_that_was_taken_away_under_a_kept_handle_is_lost(replica, uri):
         replica.load()
 
 
-def test_a_table_that_was_made_where_the_disk_had_just_gone_is_not_made(delta_disks, monkeypatch):
+def test_a_table_is_not_created_where_the_disk_has_just_gone(delta_disks, monkeypatch):
     """delta-rs makes the folders that are missing, also beneath a disk's mount."""
     address = delta_disks.addresses[1]
     root = Path(address.root)
@@ -243,7 +243,7 @@ def test_a_table_that_was_made_where_the_disk_had_just_gone_is_not_made(delta_di
         away.rename(root)  # other tests use it
 
 
-def test_a_table_that_was_made_here_is_open_and_its_first_append_reads_nothing(
+def test_a_table_that_was_created_here_is_open_and_its_first_append_reads_nothing(
     delta_disks, monkeypatch
 ):
     address = delta_disks.addresses[1]
@@ -256,7 +256,7 @@ def test_a_table_that_was_made_here_is_open_and_its_first_append_reads_nothing(
     assert DeltaReplicaStore(OPTIONS).open(address).load() == written
 
 
-def test_what_another_commits_to_a_table_that_was_made_here_is_seen(delta_disks):
+def test_another_process_s_commit_to_a_table_that_was_created_here_is_seen(delta_disks):
     address = delta_disks.addresses[1]
     delta_disks.replicas.create(address, leader_epoch=LeaderEpoch(0))
     other = DeltaReplicaStore(OPTIONS).open(address)
@@ -267,7 +267,7 @@ def test_what_another_commits_to_a_table_that_was_made_here_is_seen(delta_disks)
     assert delta_disks.replicas.open(address).load() == written
 
 
-def test_a_table_that_another_try_has_made_is_read_and_not_taken_for_empty(delta_disks):
+def test_a_table_that_another_try_has_created_is_read_and_not_taken_for_empty(delta_disks):
     address = delta_disks.addresses[1]
     first = DeltaReplicaStore(OPTIONS)
     first.create(address, leader_epoch=LeaderEpoch(0))
@@ -278,7 +278,7 @@ def test_a_table_that_another_try_has_made_is_read_and_not_taken_for_empty(delta
     assert delta_disks.replicas.open(address).load() == written
 
 
-def test_a_table_that_was_made_here_and_is_gone_is_lost(delta_disks):
+def test_a_table_that_was_created_here_and_is_gone_is_lost(delta_disks):
     address = delta_disks.addresses[1]
     delta_disks.replicas.create(address)
     shutil.rmtree(replica_folder(address))

@@ -161,7 +161,7 @@ def test_what_was_read_and_is_wrong_is_said(sound, damage, kind):
         DeltaReplicaLog(sound, OPTIONS).load()
 
 
-def test_a_table_that_went_back_is_lost_to_who_has_seen_more(sound):
+def test_a_table_that_went_back_is_lost_to_a_process_that_has_seen_more(sound):
     log = DeltaReplicaLog(sound, OPTIONS)
     log.load()
     newest(sound, ".json").unlink()

@@ -65,7 +65,7 @@ def test_new_table_is_an_empty_log_without_a_fence(replica, address):
     assert (state.leader_epoch, state.batches, dict(state.producers)) == (None, (), {})
 
 
-def test_making_twice_is_fine_and_keeps_what_is_there(disks, replica, address):
+def test_creating_twice_keeps_the_table_that_is_there(disks, replica, address):
     after = run(replica, lead(0), write("a"))
 
     disks.replicas.create(address)
@@ -237,7 +237,7 @@ def test_a_table_on_another_disk_is_not_served_and_not_called_lost(disks, replic
         disks.reopened().open(replace(address, directory_id=DirectoryId("other"))).load()
 
 
-def test_replica_is_not_made_on_another_disk(disks, address):
+def test_a_replica_is_not_created_on_another_disk(disks, address):
     other = replace(address, directory_id=disk(9), replica_uuid=uuid_on(9))
 
     with pytest.raises(KafkaStorageError):
@@ -246,7 +246,7 @@ def test_replica_is_not_made_on_another_disk(disks, address):
         disks.replicas.open(other).load()
 
 
-def test_replica_is_not_made_where_there_is_no_root(disks, address):
+def test_a_replica_is_not_created_where_there_is_no_root(disks, address):
     nowhere = replace(address, root=f"{address.root}-unmounted")
 
     with pytest.raises((ReplicaLostError, KafkaStorageError)):

@@ -351,5 +351,5 @@ def test_a_snapshot_above_the_logs_end_is_told_from_a_damaged_one(life):
     [finding] = life.fsck().findings
 
     assert finding == found(life.fsck(), "I15", path=late.name)
-    assert finding.sentence.endswith("it ends above the log's end, and nobody reads it")
+    assert finding.sentence.endswith("it ends above the log's end, and no process reads it")
     late.unlink()

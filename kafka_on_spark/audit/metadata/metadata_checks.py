@@ -120,9 +120,8 @@ class MetadataReplay:
 
     def _check_requests(self, batch: MetadataRows) -> None:
         for invariant, sentence, place in self.requests.take(batch.rows):
-            if (
-                invariant != "I11" or not self._gap_count
-            ):  # the request may stand in the missing part
+            # A part that can't be read may have the request or its answer.
+            if invariant != "I11" or not self._gap_count:
                 self._add(invariant, sentence, batch.base_offset + place)
 
     def _add(

@@ -53,7 +53,7 @@ class ProducerReplay:
             if uuid in self._uuids:
                 self._findings.add(
                     "I11",
-                    f"the segment {uuid} stands in the log at {self._uuids[uuid]} already",
+                    f"the segment {uuid} is in the log already, at {self._uuids[uuid]}",
                     version=version,
                     offset=batch.base_offset,
                 )

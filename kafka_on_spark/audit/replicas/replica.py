@@ -174,7 +174,7 @@ class ReplicaReplay:
         if step.configuration is not None:
             self._check_configuration(step.configuration)
             if step.version > 0:
-                self._add("I19", "the table was made again on top of itself")
+                self._add("I19", "the table was created a second time, over itself")
         before, after = self._counters, self._counters.after(step.counters)
         self._counters = after
         self._check_counters(before, after)

@@ -67,7 +67,9 @@ class _MetadataReader:
         for end, name in snapshots.items():
             if end > self.replay.end_offset:
                 # It is of a cluster that was at this root before, or the log was set back.
-                self._add_snapshot_flaw(name, "it ends above the log's end, and nobody reads it")
+                self._add_snapshot_flaw(
+                    name, "it ends above the log's end, and no process reads it"
+                )
             else:
                 self._add_snapshot_flaw(name, "it ends where no commit of the log ends")
 
@@ -256,9 +258,10 @@ class Fsck:
             self._findings.extend(trace.findings)
             self._coverage.append(_coverage(after, trace))
         read = [trace for trace in traces if trace.is_read]
-        made = [each for each in before.register.replicas if before.register.is_created(each)]
+        replicas = before.register.replicas
+        created = [each for each in replicas if before.register.is_created(each)]
         history = PartitionHistory(
-            before=before, after=after, traces=read, is_whole=len(read) == len(made)
+            before=before, after=after, traces=read, is_whole=len(read) == len(created)
         )
         try:
             self._findings.extend(audit_partition(history))

@@ -1,7 +1,7 @@
 """The progress of sweeps between rounds of one process, and the hint that a new one begins with.
 
-Apart from the round, which fetches: this module says which partitions a round inspects besides
-those with work, and remembers how far rounds have come. `controller/pace/sweep.py` decides.
+Apart from the round, which fetches: this module says which partitions a round inspects in addition
+to those with work, and remembers how far rounds have come. `controller/pace/sweep.py` decides.
 """
 
 import logging

@@ -23,18 +23,18 @@ def _believed(before: Any, topic_id: Any, partition: Any, batches: Any) -> Any:
     return digest
 
 
-def _the_follower_is_guilty(self: Any, follower: Any) -> Any:
+def _the_follower_is_bad(self: Any, follower: Any) -> Any:
     error = ReplicaLostError("the replica has another log than its leader")
     return fetching.FollowerRefused(error)
 
 
-def _outside_the_isr_it_is_guilty(self: Any, follower: Any) -> Any:
+def _outside_the_isr_it_is_bad(self: Any, follower: Any) -> Any:
     if self._order.follower.broker_id in self._order.partition.isr:
-        return _PARTED(self, follower)
-    return _the_follower_is_guilty(self, follower)
+        return _DIVERGED(self, follower)
+    return _the_follower_is_bad(self, follower)
 
 
-_PARTED = fetching._Fetcher._parted
+_DIVERGED = fetching._Fetcher._diverged
 
 
 def _by_epochs(follower: Any, leader: Any, end_offset: int) -> int:
@@ -61,11 +61,11 @@ FORGING_MUTANTS = [
     ),
     Mutant(
         "of two logs that part above what is committed nobody is guessed to be guilty",
-        ((fetching._Fetcher, "_parted", _the_follower_is_guilty),),
+        ((fetching._Fetcher, "_diverged", _the_follower_is_bad),),
     ),
     Mutant(
         "nor where one of them is eligible, and not in sync",
-        ((fetching._Fetcher, "_parted", _outside_the_isr_it_is_guilty),),
+        ((fetching._Fetcher, "_diverged", _outside_the_isr_it_is_bad),),
         seed=300,
     ),
     Mutant(

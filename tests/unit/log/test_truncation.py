@@ -278,7 +278,7 @@ def test_a_follower_behind_an_emptied_leader_starts_there_with_its_chain():
     assert after.chain_digest == emptied.chain_digest == whole.chain_digest
 
 
-def test_an_emptied_follower_of_another_log_starts_anew():
+def test_an_emptied_follower_of_another_log_starts_again():
     """Its counters say what lay there: not what its leader's say."""
     mine = log("5:xyz")
     mine = mine.apply(advance_log_start(mine, Offset(3)))

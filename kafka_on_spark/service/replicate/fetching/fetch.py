@@ -212,7 +212,7 @@ class _Fetcher:
             return leader
         newest = self._read_leader()
         if isinstance(newest, ReplicaState) and _is_above(follower, newest):
-            return self._parted(follower)
+            return self._diverged(follower)
         return newest
 
     def _catch_up(self, follower: ReplicaState, leader: ReplicaState) -> FollowerOutcome:
@@ -296,13 +296,13 @@ class _Fetcher:
         that were written twice under one epoch.
         """
         end, last_epoch = follower.log_end_offset, latest_epoch_with_records(follower)
-        parted = answer_of(
+        divergence = answer_of(
             lambda: check_fetch(leader, end, last_fetched_epoch=last_epoch), FollowerRefused
         )
-        if isinstance(parted, FollowerRefused):
-            return parted
-        if parted is not None or not ends_alike(follower, leader):
-            return self._parted(follower)
+        if isinstance(divergence, FollowerRefused):
+            return divergence
+        if divergence is not None or not ends_alike(follower, leader):
+            return self._diverged(follower)
         return answer_of(lambda: missing_batches(follower, leader), FollowerRefused)
 
     def _take(self, follower: ReplicaState, batches: Sequence[Batch]) -> FollowerOutcome | Conflict:
@@ -339,14 +339,14 @@ class _Fetcher:
             return max(1, self._order.fetch_bytes_max)
         return max(0, min(max(1, self._order.fetch_bytes_max), granted - self.copied_bytes))
 
-    def _parted(self, follower: ReplicaState) -> FollowerRefused | Diverged:
+    def _diverged(self, follower: ReplicaState) -> FollowerRefused | Diverged:
         """Return the outcome of a follower whose log is not its leader's under the leader's epoch.
 
         A follower takes all it has from its leaders, so one of both lost or changed commits. The
         chains of both logs compute, or they would not have been read, and the leader has proved
         to have what is committed. A follower that lacks some of that is bad. So is one outside
         ISR and ELR, on which nothing rests: it is fetched again from the log start. Of two logs
-        that have all that is committed nobody knows which is right, and the fetch does not guess.
+        that have all that is committed it is not known which is right: the fetch does not guess.
         """
         broker_id = self._follower_side()[0].broker_id
         loss = loss_of(self._partition, broker_id, follower)

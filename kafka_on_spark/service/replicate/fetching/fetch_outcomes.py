@@ -1,7 +1,7 @@
 """The outcomes of a fetch, as values: what became of its leader's side and of its follower's.
 
-The fetch turns an error of a port, or the refusal of a decision, into one of these where it calls
-it: there it knows whose replica it was. The report is made of them, in one place.
+The fetch calls a port or a decision, and turns its error into an outcome at that place, since it
+knows there whose replica was used. One function makes the report from the outcome.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class FollowerRefused:
 
 @dataclass(frozen=True, slots=True)
 class Diverged:
-    """The follower's log is not its leader's, and nobody knows which of the two is right."""
+    """The follower's log is not its leader's, and it is not known which of the two is right."""
 
     follower: ReplicaState
 

@@ -53,7 +53,7 @@ def test_partitions_that_are_gone_need_no_replicas():
     assert plan_creations(image_of(), [KEY, PartitionKey("0" * 32, 0)]) == []
 
 
-def test_replicas_on_a_draining_broker_are_made():
+def test_replicas_on_a_draining_broker_are_created():
     """It keeps its replicas, and its root answers."""
     image = image_of(partition("1 2", unmade="1 2"), draining="2")
 
@@ -145,7 +145,7 @@ def test_renewed_replica_is_not_eligible_to_lead():
     assert 3 not in after.isr | after.elr
 
 
-def test_making_answers_with_a_code():
+def test_creation_answers_with_a_code():
     roots = MemoryRoots({"memory://1": disk(1), "memory://2": disk(2), "memory://3": disk(9)})
     roots["memory://2"].is_offline = True
     store = MemoryReplicaStore(roots)

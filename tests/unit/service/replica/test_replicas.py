@@ -215,7 +215,7 @@ class StaleOnce:
         self.commit = replica.commit
 
 
-def test_a_stale_look_at_a_leader_is_no_loss(replica):
+def test_a_stale_state_of_a_leader_is_no_loss(replica):
     """A log looks too short on an old listing; it was called lost (found by simulation)."""
     stale = lead(replica)
     newest = append(replica, staged("a", "2")).state

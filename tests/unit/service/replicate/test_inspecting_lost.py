@@ -198,7 +198,7 @@ def test_what_was_found_wrong_is_left_alone_for_a_while(lives, later_ms):
     assert lives.looked == 2
 
 
-def test_a_lost_replicas_table_is_nobodys_only_once_the_new_making_is_in_sync(lives):
+def test_a_lost_replicas_table_is_unassigned_only_once_the_new_incarnation_is_in_sync(lives):
     making = Incarnation(lives.keys[0], uuid_on(3))
     lives.lose(3)
     lives.renew()

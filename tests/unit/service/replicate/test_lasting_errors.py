@@ -73,7 +73,7 @@ def reading():
 
 
 @pytest.mark.parametrize("broker_id", [1, 3], ids=["leader", "follower"])
-def test_who_can_not_be_read_for_a_session_leaves_isr_and_leadership_and_keeps_its_disk(
+def test_a_replica_that_is_unreadable_for_a_session_leaves_isr_and_leadership_and_keeps_its_disk(
     reading, broker_id
 ):
     before = reading.now.directories
@@ -97,14 +97,14 @@ TOO_LITTLE = [
 
 
 @pytest.mark.parametrize("looks", TOO_LITTLE)
-def test_what_may_pass_or_is_the_callers_own_moves_nobody(reading, looks):
+def test_an_error_that_may_pass_or_refuses_the_caller_sets_no_replica_aside(reading, looks):
     reading.look(1, **looks)
 
     assert reading.lasting.set_aside_unreadable() == 0
     assert sorted(reading.now.isr) == [1, 2, 3]
 
 
-def test_one_look_that_succeeds_begins_the_count_anew(reading):
+def test_one_inspection_that_succeeds_resets_the_count(reading):
     reading.look(1, times=2)
     reading.look()
     reading.look(1, times=2)
@@ -161,7 +161,7 @@ def test_a_fence_above_the_metadata_on_all_members_says_that_the_metadata_went_b
         reading.lasting.set_aside_unreadable()
 
 
-def test_looks_under_an_older_leadership_count_for_nothing(reading):
+def test_inspections_under_an_older_leadership_do_not_count(reading):
     reading.look(1, times=3)
     reading.look(3, times=3, apart_ms=1)
     reading.lasting.set_aside_unreadable()  # another leads now
@@ -170,7 +170,7 @@ def test_looks_under_an_older_leadership_count_for_nothing(reading):
     assert reading.lasting.set_aside_unreadable() == 0
 
 
-def test_nobody_is_asked_again_just_now(reading):
+def test_a_replica_that_was_just_decided_on_is_not_asked_again(reading):
     """Each asking probes roots and reads logs."""
     asked, probes = [], reading.lasting._run_probes
 

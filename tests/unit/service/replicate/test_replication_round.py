@@ -31,7 +31,7 @@ def test_a_refused_fetch_is_left_out_until_its_back_off_ends_and_stops_no_other(
     assert rounds.fetched() == [(0, 2), (0, 3), (1, 2), (1, 3)]
 
 
-def test_what_a_fetch_has_seen_whole_is_not_looked_at_again_by_the_slice():
+def test_the_slice_does_not_inspect_again_what_fetches_have_inspected_completely():
     rounds = Rounds(2)
     rounds.append(0, "a")
 
@@ -43,7 +43,7 @@ def test_what_a_fetch_has_seen_whole_is_not_looked_at_again_by_the_slice():
     assert (report.slice_count, report.not_looked_at, report.is_caught_up) == (2, 0, True)
 
 
-def test_a_partition_of_which_a_fetch_was_refused_is_looked_at_by_the_slice_too():
+def test_the_slice_also_inspects_a_partition_of_which_a_fetch_was_refused():
     rounds = Rounds()
     rounds.append(0, "a")
     rounds.roots["memory://3"].is_offline = True
@@ -54,7 +54,7 @@ def test_a_partition_of_which_a_fetch_was_refused_is_looked_at_by_the_slice_too(
     assert (report.slice_count, report.is_caught_up) == (1, False)
 
 
-def test_a_fetch_for_one_of_two_followers_is_no_look_at_the_partition():
+def test_a_fetch_for_one_of_two_followers_is_no_inspection_of_the_partition():
     rounds = Rounds(isr="1 2")
 
     rounds.run()
@@ -183,7 +183,7 @@ def test_a_throttle_holds_over_all_fetches_of_a_job(side):
     assert rounds.run(**rate).is_caught_up
 
 
-def test_with_the_rate_spent_a_round_copies_nothing_but_looks_everywhere():
+def test_with_the_rate_spent_a_round_copies_nothing_and_inspects_everything():
     rounds = Rounds()
     rounds.append(0, "a", 3)
     rate = {"follower_replication_throttled_rate": 100, "replica_fetch_max_bytes": 100}
@@ -234,7 +234,7 @@ def test_moves_with_the_same_throttle_keep_to_it_together():
     assert so_far[-1] == 1600
 
 
-def test_a_moves_throttle_holds_for_who_comes_and_for_nobody_else():
+def test_a_reassignments_throttle_holds_for_adding_replicas_only():
     rounds = Rounds(isr="1", adding_replicas=(3,), throttle_bytes_per_s=100)
     rounds.append(0, "a", 5)
 
@@ -283,7 +283,7 @@ def test_a_move_that_a_round_left_out_does_not_begin_with_a_new_second():
     assert rounds.run(replica_fetch_max_bytes=100).copied_bytes == 0
 
 
-def test_who_is_in_sync_is_served_first():
+def test_in_sync_followers_are_served_first():
     rounds = Rounds(isr="1 3")
     rounds.append(0, "a", 5)
 
@@ -306,7 +306,7 @@ def test_a_round_in_which_nothing_changes_commits_nothing():
     assert [rounds.replicas.open(address(each)).load().version for each in (1, 2, 3)] == versions
 
 
-def test_followers_whose_leader_was_never_made_are_looked_at_once_it_is():
+def test_followers_whose_leader_was_never_created_are_inspected_once_it_is():
     rounds = Rounds(directories=(None, disk(2), disk(3)))
     rounds.roots["memory://1"].is_offline = True
 

@@ -14,7 +14,7 @@ def directories(rounds):
     return rounds.metadata.catch_up().partition(rounds.keys[0]).directories
 
 
-def test_a_replica_is_recorded_as_made_once_its_making_succeeds():
+def test_a_replica_is_recorded_as_created_once_its_creation_succeeds():
     unmade = partition("1 2 3", unmade="3").directories
     rounds = Rounds(isr="1 2", directories=unmade)
     rounds.append(0, "a")
@@ -45,7 +45,7 @@ def test_a_broker_that_was_fenced_is_fetched_to_at_once_when_it_is_back():
     assert (0, 3) in rounds.fetched()
 
 
-def test_a_leader_that_was_never_made_has_nothing_to_fetch_from():
+def test_a_leader_that_was_never_created_has_nothing_to_fetch_from():
     rounds = Rounds(directories=partition("1 2 3", unmade="1 2 3").directories, isr="1")
     rounds.roots["memory://1"].is_offline = True
 
@@ -55,7 +55,7 @@ def test_a_leader_that_was_never_made_has_nothing_to_fetch_from():
 
 
 @pytest.mark.parametrize("is_sweep", [True, False], ids=["a look", "a copy"])
-def test_looks_are_dealt_by_partition_and_copies_all_at_once(is_sweep):
+def test_inspections_run_by_partition_and_copies_all_at_once(is_sweep):
     rounds = Rounds(2)
     for number in (0, 1):
         rounds.append(number, "a")

@@ -52,7 +52,7 @@ def look(rounds):
 
 
 @pytest.mark.parametrize("broker_id", [FIRST, THIRD])
-def test_a_first_look_loses_nothing_and_a_second_does(rounds, broker_id):
+def test_a_first_inspection_makes_no_verdict_and_a_second_does(rounds, broker_id):
     rounds.append(0, "b")
     lose(rounds, broker_id)
 
@@ -66,7 +66,7 @@ def test_a_first_look_loses_nothing_and_a_second_does(rounds, broker_id):
     assert rounds.second_inspections.wait_ms() is None
 
 
-def test_a_sweep_makes_both_looks_and_takes_the_time_between_them(rounds):
+def test_a_sweep_makes_both_inspections_and_takes_the_time_between_them(rounds):
     lose(rounds, THIRD)
 
     rounds.run(is_sweep=True)
@@ -75,7 +75,7 @@ def test_a_sweep_makes_both_looks_and_takes_the_time_between_them(rounds):
     assert sum(rounds.clock.slept_ms) >= 2000
 
 
-def test_a_round_that_may_not_last_so_long_leaves_the_second_look_to_the_next(rounds):
+def test_a_round_that_may_not_last_so_long_leaves_the_second_inspection_to_the_next(rounds):
     rounds.append(0, "b")
     lose(rounds, THIRD)
     rounds.run()
@@ -87,7 +87,7 @@ def test_a_round_that_may_not_last_so_long_leaves_the_second_look_to_the_next(ro
     assert registration(rounds).directory_of(THIRD) == LOST
 
 
-def test_what_is_sound_at_the_second_look_is_not_bad(rounds):
+def test_a_replica_that_is_sound_at_the_second_inspection_is_not_bad(rounds):
     rounds.append(0, "b")
     put_back = lose(rounds, THIRD)
     look(rounds)
@@ -99,7 +99,7 @@ def test_what_is_sound_at_the_second_look_is_not_bad(rounds):
     assert rounds.second_inspections.wait_ms() is None
 
 
-def test_a_root_that_is_another_disk_at_the_second_look_says_nothing(rounds):
+def test_a_root_that_is_another_disk_at_the_second_inspection_says_nothing(rounds):
     rounds.append(0, "b")
     lose(rounds, THIRD)
     look(rounds)
@@ -110,7 +110,7 @@ def test_a_root_that_is_another_disk_at_the_second_look_says_nothing(rounds):
     assert LOST not in registration(rounds).directories
 
 
-def test_a_replica_that_was_made_anew_between_the_looks_is_left_alone(rounds):
+def test_a_replica_that_was_created_again_between_the_inspections_is_left_alone(rounds):
     rounds.append(0, "b")
     lose(rounds, THIRD)
     look(rounds)
@@ -126,7 +126,7 @@ def test_a_replica_that_was_made_anew_between_the_looks_is_left_alone(rounds):
     assert LOST not in registration(rounds).directories
 
 
-def test_a_partition_that_changes_during_the_second_look_is_looked_at_again(rounds):
+def test_a_partition_that_changes_during_the_second_inspection_is_inspected_again(rounds):
     rounds.append(0, "b")
     lose(rounds, THIRD)
     look(rounds)
@@ -175,7 +175,7 @@ def test_a_damaged_file_is_read_a_second_time(rounds):
     assert registration(rounds).directory_of(THIRD) == LOST
 
 
-def test_who_may_not_write_the_metadata_drops_what_it_found(rounds, monkeypatch):
+def test_a_process_that_may_not_write_the_metadata_drops_its_findings(rounds, monkeypatch):
     lose(rounds, THIRD)
     rounds.second_inspections.record_finding(Finding(rounds.keys[0], THIRD, uuid_on(3)))
 
@@ -231,7 +231,7 @@ def test_what_lasts_counts_beside_what_is_bad(rounds):
     assert rounds.second_inspections.finish() == 2
 
 
-def test_no_second_look_is_made_before_its_time(rounds):
+def test_no_second_inspection_is_made_before_its_time(rounds):
     delay_ms = rounds.second_inspections._delay_ms()
     rounds.append(0, "b")
     lose(rounds, THIRD)
@@ -254,7 +254,7 @@ def test_no_second_look_is_made_before_its_time(rounds):
     [(uuid_on(THIRD), True), ("", False), ("~", False)],
     ids=["same", "less", "more"],
 )
-def test_a_finding_is_of_one_making_of_a_replica(uuid, expected):
+def test_a_finding_is_of_one_incarnation_of_a_replica(uuid, expected):
     assert is_assigned(image_of(partition("1 2 3")), Finding(KEY, THIRD, uuid)) is expected
 
 
@@ -269,7 +269,7 @@ PLANS = [  # whose replica, its file         fetches by
 
 
 @pytest.mark.parametrize("broker_id, file, followers", PLANS)
-def test_a_second_look_is_by_who_found_it(broker_id, file, followers):
+def test_a_second_inspection_fetches_as_the_first_one_did(broker_id, file, followers):
     found = Finding(KEY, broker_id, uuid_on(broker_id), file)
 
     orders = plan_second_inspection(image_of(partition("1 2 3")), found)
@@ -278,7 +278,7 @@ def test_a_second_look_is_by_who_found_it(broker_id, file, followers):
     assert {each.suspect for each in orders} == {file}
 
 
-def test_one_second_look_that_finds_nothing_is_enough(rounds):
+def test_one_second_inspection_that_finds_nothing_is_enough(rounds):
     rounds.append(0, "b")
     put_back = lose(rounds, THIRD)
     look(rounds)

@@ -98,7 +98,9 @@ turns = st.lists(
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(1, 30), turns)
-def test_each_partition_is_looked_at_within_the_interval_whoever_does_the_rounds(count, course):
+def test_each_partition_is_inspected_within_the_interval_whichever_process_runs_the_rounds(
+    count, course
+):
     processes = Processes(count)
     for pause_ms, process, is_hint_lost in course:
         processes.clock.advance(pause_ms)
@@ -113,7 +115,7 @@ def test_each_partition_is_looked_at_within_the_interval_whoever_does_the_rounds
 
 @pytest.mark.parametrize("pause_ms", [1000, MINUTE_MS, 7 * MINUTE_MS, INTERVAL_MS, 3 * INTERVAL_MS])
 @pytest.mark.parametrize("process", [None, "a"], ids=["cron jobs", "a process that goes on"])
-def test_regular_rounds_look_at_each_partition_within_the_interval(process, pause_ms):
+def test_regular_rounds_inspect_each_partition_within_the_interval(process, pause_ms):
     processes = Processes(17)
 
     for _ in range(2 * INTERVAL_MS // pause_ms + 3):
@@ -135,7 +137,7 @@ def test_jobs_without_a_hint_do_not_all_begin_alike():
     assert len(processes.looked_at_ms) == 3 * FIRST_INSPECTIONS
 
 
-def test_a_round_looks_no_longer_than_its_share_allows_and_says_how_long_once_round_takes():
+def test_a_round_inspects_no_longer_than_its_share_allows_and_says_how_long_once_round_takes():
     processes = Processes(10_000, look_ms=10)
     processes.run()
     found = []
@@ -150,7 +152,7 @@ def test_a_round_looks_no_longer_than_its_share_allows_and_says_how_long_once_ro
     assert processes.not_looked_at() > 6000
 
 
-def test_a_round_looks_for_a_second_however_small_its_share_is():
+def test_a_round_inspects_for_a_second_however_small_its_share_is():
     processes = Processes(10_000, look_ms=10, share="0")
     processes.run("a")
 
@@ -159,7 +161,7 @@ def test_a_round_looks_for_a_second_however_small_its_share_is():
     assert len(processes.run("a")) == 100
 
 
-def test_a_look_that_takes_longer_than_a_round_may_is_made_all_the_same():
+def test_an_inspection_that_takes_longer_than_a_round_may_is_still_made():
     processes = Processes(200, look_ms=5000)
     processes.run("a")
     processes.clock.advance(1000)
@@ -167,7 +169,7 @@ def test_a_look_that_takes_longer_than_a_round_may_is_made_all_the_same():
     assert len(processes.run("a")) == 1
 
 
-def test_what_failed_is_looked_at_first_in_the_next_round():
+def test_failed_inspections_come_first_in_the_next_round():
     processes = Processes(20)
     processes.failing = {key(3), key(15)}
     processes.run()
@@ -182,7 +184,7 @@ def test_what_failed_is_looked_at_first_in_the_next_round():
     assert processes.not_looked_at() == 1
 
 
-def test_with_everything_failing_nothing_is_said_to_be_looked_at():
+def test_with_everything_failing_nothing_counts_as_inspected():
     processes = Processes(300)
     processes.failing = {key(number) for number in range(300)}
 
@@ -194,14 +196,14 @@ def test_with_everything_failing_nothing_is_said_to_be_looked_at():
         assert len(processes.sweep_round.position.again) == AGAIN_MAX
 
 
-def test_a_partition_without_a_leader_is_not_looked_at():
+def test_a_partition_without_a_leader_is_not_inspected():
     processes = Processes(5)
     processes.run()
 
     assert processes.not_looked_at(leaderless=[key(2)]) == 1
 
 
-def test_a_sweep_looks_at_all_at_once_and_nothing_is_owed_then():
+def test_a_sweep_inspects_all_at_once_and_nothing_is_owed_then():
     processes = Processes(500, look_ms=100)
     processes.run()
     assert processes.not_looked_at() > 0
@@ -235,7 +237,7 @@ def test_choices_of_topics_that_are_remembered_have_a_bound():
     assert len(processes.kept["a"]._progress) == SCOPES_MAX
 
 
-def test_who_goes_on_writes_the_hint_seldom():
+def test_a_process_that_goes_on_writes_the_hint_seldom():
     processes = Processes(1000)
     for _ in range(100):
         processes.clock.advance(1000)
@@ -333,7 +335,7 @@ def test_ring_of_a_million_partitions_is_cut_without_visiting_them():
     assert visited == []
 
 
-def test_a_look_that_takes_longer_than_the_slice_is_made_once_a_round():
+def test_an_inspection_that_takes_longer_than_the_slice_is_made_once_a_round():
     processes = Processes(1000, look_ms=5000, share="0")
     processes.run("one")
 
@@ -342,7 +344,7 @@ def test_a_look_that_takes_longer_than_the_slice_is_made_once_a_round():
         assert len(processes.run("one")) == 1
 
 
-def test_a_course_by_another_clock_is_as_long_ago():
+def test_a_position_by_another_clock_is_as_long_ago():
     ranges = (decisions.LookedAt(key(0), None, 400),)
     course = decisions.SweepCourse(at_ms=1000, begins_at=key(0), owed=2, looked_at=ranges)
 
@@ -352,7 +354,7 @@ def test_a_course_by_another_clock_is_as_long_ago():
     assert shifted.shifted(-50) == course
 
 
-def test_a_slice_around_the_end_says_of_nobody_else_that_it_was_looked_at():
+def test_a_slice_around_the_end_counts_no_other_partition_as_inspected():
     ring = Ring.of(image_with(3))
     course = decisions.SweepCourse(at_ms=0, begins_at=key(2), owed=2)
 

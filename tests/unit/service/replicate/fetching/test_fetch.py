@@ -84,7 +84,7 @@ def test_a_follower_takes_what_it_lacks():
 
 @pytest.mark.parametrize("epoch", [4, 5])
 @pytest.mark.parametrize("follower", ["ab", "abcd", "abcdefg"])
-def test_a_follower_of_no_account_that_differs_is_fetched_anew(epoch, follower):
+def test_a_follower_outside_isr_and_elr_that_differs_is_bad_and_fetched_again(epoch, follower):
     """It was neither counted nor healed, for ever (found by simulation)."""
     two = Two(f"{epoch}:axc", f"{epoch}:{follower}")
 
@@ -97,7 +97,7 @@ def test_a_follower_of_no_account_that_differs_is_fetched_anew(epoch, follower):
 @pytest.mark.parametrize("isr, elr", [("1 2", ""), ("1", "2")])
 @pytest.mark.parametrize("epoch", [4, 5])
 @pytest.mark.parametrize("follower", ["ab", "abcd", "abcdefg"])
-def test_of_two_complete_that_differ_above_what_is_committed_nobody_is_accused(
+def test_of_two_complete_logs_that_differ_above_the_high_watermark_none_is_bad(
     epoch, follower, isr, elr
 ):
     """One of them was set back and went on, or changed: which one, nobody can tell."""
@@ -126,7 +126,7 @@ def test_of_two_that_differ_the_one_without_what_is_committed_is_bad(isr, elr, r
     assert not any(each.is_parted for each in report.followers)
 
 
-def test_a_follower_that_is_ahead_of_an_old_look_at_its_leader_accuses_nobody():
+def test_a_follower_that_is_ahead_of_an_old_state_of_its_leader_makes_none_bad():
     """A twin brings the follower further while a task still holds its look at the leader."""
     two = Two("5:abcd", "5:a")
     old_look = two.replicas.open(LEADER).load()
@@ -145,7 +145,7 @@ def test_a_follower_that_is_ahead_of_an_old_look_at_its_leader_accuses_nobody():
     assert [each.is_bad for each in report.followers] == [False]
 
 
-def test_a_stale_look_at_a_follower_is_no_loss():
+def test_a_stale_state_of_a_follower_is_no_loss():
     """Its log looks shorter than what is committed; it was called lost (found by simulation)."""
     two = Two("5:abc", "5:a")
     follower = two.replicas.open(FOLLOWER)
@@ -240,7 +240,7 @@ REFUSALS = [  # what happened                              refused, why         
 
 
 @pytest.mark.parametrize("happens, broker_id, error, is_bad", REFUSALS)
-def test_a_refusal_says_who_refuses_and_why(happens, broker_id, error, is_bad):
+def test_a_refusal_says_which_replica_refuses_and_why(happens, broker_id, error, is_bad):
     two = Two("5:ab", "5:a")
     two.write(LEADER, "5:abc", 5)
     happens(two)
@@ -259,7 +259,7 @@ def test_a_refusal_says_who_refuses_and_why(happens, broker_id, error, is_bad):
 @pytest.mark.parametrize(
     "fence, error", [(4, UnknownLeaderEpochError), (6, FencedLeaderEpochError)]
 )
-def test_a_look_at_the_leader_under_another_leadership_is_refused(fence, error):
+def test_a_state_of_the_leader_under_another_leadership_is_refused(fence, error):
     two = Two("5:abc", "5:a")
     look = replace(two.replicas.open(LEADER).load(), leader_epoch=fence)
 
@@ -269,7 +269,7 @@ def test_a_look_at_the_leader_under_another_leadership_is_refused(fence, error):
     assert two.replicas.open(FOLLOWER).load().log_end_offset == 1
 
 
-def test_out_of_range_below_the_leaders_start_begins_there_anew():
+def test_out_of_range_below_the_leaders_start_begins_there_again():
     """What the follower would need next is gone: nothing of its own log is kept."""
     two = Two("5:abcd", "5:a")
     leader = two.replicas.open(LEADER)
@@ -285,7 +285,7 @@ def test_out_of_range_below_the_leaders_start_begins_there_anew():
     assert [each.base_offset for each in after.batches] == [3]
 
 
-def test_at_the_leaders_start_nothing_is_begun_anew():
+def test_at_the_leaders_start_the_follower_does_not_start_again():
     two = Two("5:abcd", "5:abc")
     leader = two.replicas.open(LEADER)
     state = leader.load()

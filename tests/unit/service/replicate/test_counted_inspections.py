@@ -10,7 +10,7 @@ from tests.unit.service.rounds import Rounds
 INTERVAL_MS = 600_000
 
 
-def test_what_was_never_made_is_caught_up_and_needs_no_tables():
+def test_a_partition_that_was_never_created_is_caught_up_and_needs_no_tables():
     rounds = Rounds(directories=(None, None, None))
 
     report = rounds.run()
@@ -19,7 +19,7 @@ def test_what_was_never_made_is_caught_up_and_needs_no_tables():
     assert rounds.metadata.image.partition(rounds.keys[0]).directories == (None, None, None)
 
 
-def test_a_look_makes_the_leader_that_its_followers_wait_for():
+def test_an_inspection_creates_the_leader_that_its_followers_wait_for():
     rounds = Rounds(directories=(None, disk(2), disk(3)))
 
     report = rounds.run()
@@ -28,7 +28,7 @@ def test_a_look_makes_the_leader_that_its_followers_wait_for():
     assert (report.not_looked_at, report.is_caught_up) == (0, True)
 
 
-def test_replicas_without_a_leader_were_not_looked_at_when_they_have_one_again():
+def test_replicas_without_a_leader_do_not_count_as_inspected_when_they_have_one_again():
     rounds = Rounds(leader=None)
     leaderless = rounds.run()
     key = rounds.keys[0]
@@ -43,7 +43,7 @@ def test_replicas_without_a_leader_were_not_looked_at_when_they_have_one_again()
     assert (report.not_looked_at, report.is_caught_up) == (0, True)
 
 
-def test_a_look_counts_from_when_its_metadata_was_new_though_the_process_stood_still():
+def test_an_inspection_counts_from_when_its_metadata_was_new_though_the_process_stood_still():
     """In its metadata the partition was never made; it was, while the process stood still."""
     rounds = Rounds(directories=(None, None, None))
     catch_up = rounds.metadata.catch_up
@@ -72,7 +72,7 @@ def made(rounds, directories):
     return change_record(rounds.metadata.image, key, partition, change, "made")
 
 
-def test_a_partition_whose_look_fails_again_is_remembered_once():
+def test_a_partition_whose_inspection_fails_again_is_remembered_once():
     ring = Ring.of(image_of(*[partition("1 2 3")] * 3))
     keys = ring.keys(0, 3)
     course = SweepCourse(at_ms=0, begins_at=FIRST, owed=3.0, again=(keys[1],))
