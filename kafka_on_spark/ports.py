@@ -35,7 +35,7 @@ class ReplicaLog(Protocol):
     """One replica's table."""
 
     def load(self) -> ReplicaState:
-        """Return the newest state; what it counts is durable.
+        """Return the newest state; all records that it counts are durable.
 
         Raises:
             ReplicaLostError: There is no table, or it is not the replica of the address.
@@ -55,30 +55,30 @@ class ReplicaLog(Protocol):
         ...
 
     def maintain(self) -> None:
-        """Do what is due after an answer was given: a checkpoint. Never fails the caller."""
+        """Write a checkpoint if one is due. Called after the answer; never fails the caller."""
         ...
 
 
 class ReplicaStore(Protocol):
-    """Opens and makes replicas."""
+    """Opens and creates replicas."""
 
     def open(self, address: ReplicaAddress) -> ReplicaLog:
         """Return the log at `address`; nothing is read yet."""
         ...
 
     def open_uncached(self, address: ReplicaAddress) -> ReplicaLog:
-        """Return the log at `address` without anything that this process knows of it.
+        """Return the log at `address`, without what this process has cached of it.
 
         Its first `load` raises KafkaStorageError unless the root was the disk of the address
-        before and after.
+        both before and after.
         """
         ...
 
     def create(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
-        """Make an empty table fenced at `leader_epoch`, or find what an earlier try has made.
+        """Create an empty table fenced at `leader_epoch`, or find the one of an earlier try.
 
-        With the fence from the beginning it needs no commit to adopt that leadership: there is
-        nothing that it would cut (P*3).
+        With the fence from the beginning the replica needs no commit to adopt that leadership: it
+        has no records to truncate.
 
         Raises:
             KafkaStorageError: The root is not the disk of the address, or does not answer.
@@ -96,14 +96,14 @@ class SegmentStore(Protocol):
         segments: Sequence[Segment],
         names: Sequence[str] | None = None,
     ) -> None:
-        """Have `segments` in `target`, verified by size and digest, and durable.
+        """Copy `segments` to `target`, verified by size and digest, and durable.
 
-        What is there already, whole and undamaged, is not copied. `names` are the names in
-        `target`, where they differ.
+        A segment that `target` has already, complete and undamaged, is not copied. `names` are the
+        names in `target`, where they differ.
 
         Raises:
             CorruptLogError: The source's bytes are not what the name says.
-            KafkaStorageError: A root does not answer: the source's if the error's `broker_id` is.
+            KafkaStorageError: A root does not answer; the error's `broker_id` says whose.
         """
         ...
 
@@ -130,8 +130,8 @@ class MetadataLog(Protocol):
     def offset_at(self, time_ms: int) -> Offset:
         """Return where the log ended at a moment: the base of the first batch of a later time.
 
-        Committers' clocks differ, so times may go back; the first later one counts, so that a
-        later moment never has less.
+        Clocks of committing processes differ, so times may go back. The first later time counts, so
+        that a later moment never has fewer records.
         """
         ...
 
@@ -147,7 +147,7 @@ class MetadataLog(Protocol):
         ...
 
     def maintain(self) -> None:
-        """Do what is due after an answer was given: a checkpoint. Never fails the caller."""
+        """Write a checkpoint if one is due. Called after the answer; never fails the caller."""
         ...
 
     def check_writable(self) -> None:
@@ -196,10 +196,10 @@ NO_LOCK: Final[CommitLock] = _NoLock()
 
 
 class SweepHints(Protocol):
-    """Where rounds that don't go on leave how far their sweep has come. Never trusted."""
+    """Keeps the progress of sweeps between rounds of different processes. It is never trusted."""
 
     def read(self, cluster_id: str) -> SweepCourse | None:
-        """Return the newest hint, by the wall clock; None if there is none that can be one.
+        """Return the newest hint, by the wall clock; None if there is no valid one.
 
         Raises:
             KafkaStorageError: The metadata root does not answer.
@@ -207,7 +207,7 @@ class SweepHints(Protocol):
         ...
 
     def write(self, cluster_id: str, course: SweepCourse) -> None:
-        """Leave a hint in the place of the last one.
+        """Replace the last hint.
 
         Raises:
             KafkaStorageError: The metadata root does not answer, or takes no writes.
@@ -216,7 +216,7 @@ class SweepHints(Protocol):
 
 
 class ReplicaArchive(Protocol):
-    """What replicas' tables and folders hold, as it lies there: for audits. Changes nothing."""
+    """Reads replicas' tables and folders as they are, for audits. Changes nothing."""
 
     def steps(self, address: ReplicaAddress, *, is_deep: bool) -> "Iterator[TableStep]":
         """Yield the steps of a replica's table, oldest first; deep: with every checkpoint.
@@ -245,7 +245,7 @@ class ReplicaArchive(Protocol):
 
 
 class ClusterArchive(Protocol):
-    """What the metadata log and the roots hold, as it lies there: for audits. Changes nothing."""
+    """Reads the metadata log and the roots as they are, for audits. Changes nothing."""
 
     def metadata_steps(self, *, is_deep: bool, from_version: int = 0) -> "Iterator[TableStep]":
         """Yield the steps of the metadata table from `from_version` on, oldest first.

@@ -79,9 +79,9 @@ class Cluster:
         settings = cluster_settings(configs)
         roots = roots_of(brokers, racks)
         url = normalize(metadata_root)
-        made = prepare_roots(url, roots, racks or {}, options, root_mode)
+        identities = prepare_roots(url, roots, racks or {}, options, root_mode)
         services = Services.open(url, options, spark)
-        commit_creation(services, url, *made, settings)
+        commit_creation(services, url, *identities, settings)
         return cls(url, services, live_parts(url, services))
 
     @classmethod

@@ -20,7 +20,7 @@ from kafka_on_spark.controller.brokers.draining import registered_broker
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.inspect.replicas import PartitionComparison, compare_partition
-from kafka_on_spark.service.describe.log_dirs import ReplicaSize, made_replicas, replica_size
+from kafka_on_spark.service.describe.log_dirs import ReplicaSize, created_replicas, replica_size
 from kafka_on_spark.storage.replicas.replica_inspection import load_replicas
 
 SIZE_COLUMNS: Final = {
@@ -96,7 +96,7 @@ def _sizes(
     session: Session, topics: Sequence[str] | None, brokers: Sequence[int] | None
 ) -> Iterator[dict[str, Any]]:
     image = session.cluster.image
-    addresses = made_replicas(image, topics, brokers)
+    addresses = created_replicas(image, topics, brokers)
     with progress("opening replicas", len(addresses)) as steps:
         for address, found in load_replicas(addresses, session.options):
             steps.advance()

@@ -228,7 +228,7 @@ class Cleaner:
         if not replicas:
             return
         try:
-            times = times_unassigned(self._metadata.pieces(), frozenset(replicas))
+            times = times_unassigned(self._metadata.pieces_newest_first(), frozenset(replicas))
         except (CorruptLogError, KafkaStorageError) as error:
             log.warning(
                 "%d tables are left alone: no history to judge them by: %s", len(replicas), error

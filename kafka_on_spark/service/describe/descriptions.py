@@ -1,4 +1,4 @@
-"""Topics and brokers as people ask for them."""
+"""Describes topics and brokers, as kafka-topics --describe does."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionOffsets:
-    """Where a partition's log begins, is committed to, and ends as last recorded."""
+    """A partition's log start, its high watermark, and its log end as last recorded."""
 
     log_start_offset: Offset
     high_watermark: Offset
@@ -43,8 +43,8 @@ class TopicDescription:
         name: Its name.
         topic_id: Its id.
         partitions: In order.
-        configs: What was set for it.
-        notes: Which of its settings this version does not enforce.
+        configs: The settings that it has of its own.
+        notes: The settings that this version does not enforce, each with a sentence.
     """
 
     name: str
@@ -97,15 +97,15 @@ def describe(image: MetadataImage, name: str) -> TopicDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerDescription:
-    """One broker, and what it is to the partitions.
+    """One broker, and how many partitions it leads and holds.
 
     Attributes:
         registration: The broker.
         leader_count: Partitions that it leads.
-        preferred_count: Partitions that it is to lead.
-        replica_count: Partitions that it has a replica of, made or not.
-        in_sync_count: Of these, in the ISR.
-        lost_count: Of these, lost.
+        preferred_count: Partitions whose preferred leader it is.
+        replica_count: Partitions that it has a replica of, created or not.
+        in_sync_count: Those of them in whose ISR it is.
+        lost_count: Those of them whose replica is lost.
     """
 
     registration: BrokerRegistration

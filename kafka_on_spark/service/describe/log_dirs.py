@@ -1,4 +1,4 @@
-"""What each broker's disk holds of which partition, in bytes, as kafka-log-dirs shows it."""
+"""The bytes that each broker's disk holds of each partition, as kafka-log-dirs shows them."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -12,23 +12,23 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import ReplicaAddress
 
 Found = ReplicaState | KafkaOnSparkError
-"""What a replica's table holds, or why it can't be read."""
+"""The state of a replica's table, or the error for why it can't be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaSize:
-    """What one replica holds.
+    """The size of one replica.
 
     Attributes:
         name: The partition.
-        broker_id: Whose replica.
+        broker_id: The broker that has the replica.
         root: URL of the broker's root.
         size_bytes: Of the segments in its log; None if it can't be read.
         log_end_offset: Of its log; None if it can't be read.
         offset_lag: Committed offsets that it lacks; None if it can't be read.
         is_in_sync: It is in the ISR.
-        is_future: It comes with a reassignment under way.
-        error: Why it can't be read, in a sentence.
+        is_future: A reassignment under way adds it.
+        error: The reason why it can't be read, in a sentence.
     """
 
     name: TopicPartition
@@ -42,12 +42,13 @@ class ReplicaSize:
     error: str | None
 
 
-def made_replicas(
+def created_replicas(
     image: MetadataImage,
     topics: Collection[str] | None = None,
     brokers: Collection[int] | None = None,
 ) -> list[ReplicaAddress]:
-    """Return where the replicas are that were made, by broker and name; of some, if given."""
+    """Return the addresses of created replicas, of some topics or brokers if given, in order of
+    broker and name."""
     found = [
         (broker_id, image.name_of(key), address_of(image, key, partition, broker_id))
         for key, partition in image.partitions()
@@ -59,7 +60,7 @@ def made_replicas(
 
 
 def replica_size(image: MetadataImage, address: ReplicaAddress, found: Found) -> ReplicaSize:
-    """Return what a replica holds, by its table; or why that can't be said."""
+    """Return the size of a replica by its table, or the error for why it can't be read."""
     partition = image.partition(address.key)
     assert partition is not None, "planned on this image"
     state = None if isinstance(found, KafkaOnSparkError) else found
@@ -79,7 +80,7 @@ def replica_size(image: MetadataImage, address: ReplicaAddress, found: Found) ->
 
 
 def awaited_replicas(image: MetadataImage, moves: Iterable[Reassignment]) -> list[ReplicaAddress]:
-    """Return where the replicas are that moves wait for, of those that were made."""
+    """Return the addresses of the created replicas that moves wait for."""
     return [
         address_of(image, move.key, partition, broker_id)
         for move in moves
@@ -94,7 +95,7 @@ def offsets_to_copy(
 ) -> int | None:
     """Return how many committed offsets the replicas that a move waits for lack in all.
 
-    One that was not made yet lacks everything; None where one can't be read.
+    A replica that is not created yet lacks all of them. None: a replica can't be read.
     """
     partition = image.partition(move.key)
     assert partition is not None, "it moves in this image"

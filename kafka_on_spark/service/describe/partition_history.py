@@ -1,6 +1,6 @@
-"""The life of partitions: leaders, ISRs, epochs and causes, in time; and of brokers.
+"""The history of partitions (leaders, ISRs, epochs and causes) and of brokers.
 
-Replays the metadata log; what it returns is what SQL over the metadata table gives.
+Replays the metadata log; SQL over the metadata table gives the same.
 """
 
 from collections.abc import Iterable
@@ -32,14 +32,14 @@ class HistoryEntry:
         time: When it was committed, UTC.
         topic: The topic's name.
         partition: Its number.
-        leader: Who leads from now on, or None.
+        leader: The leader from now on, or None.
         leader_epoch: Leaderships so far.
         partition_epoch: Changes so far.
-        isr: Who is in sync from now on.
-        replicas: Who is assigned from now on; nobody once the partition is gone.
-        high_watermark: How far the partition was committed then.
-        cause: Why, in words.
-        metadata_offset: Where the record stands in the metadata log.
+        isr: The replicas in sync from now on.
+        replicas: The brokers assigned from now on; none once the partition is deleted.
+        high_watermark: The high watermark that the metadata had then.
+        cause: The reason, in words.
+        metadata_offset: Offset of the record in the metadata log.
     """
 
     time: datetime
@@ -61,11 +61,11 @@ class BrokerEvent:
 
     Attributes:
         time: When it was committed, UTC.
-        broker_id: Which one.
-        state: What it is from now on; None: no broker any more.
-        cause: Why, in words.
+        broker_id: The broker.
+        state: Its state from now on; None: it is unregistered.
+        cause: The reason, in words.
         is_registration: A new broker, or another disk under its id.
-        metadata_offset: Where the record stands in the metadata log.
+        metadata_offset: Offset of the record in the metadata log.
     """
 
     time: datetime
@@ -79,58 +79,58 @@ class BrokerEvent:
 def partition_history(
     batches: Iterable[MetadataBatch], topic_id: TopicId | None = None, partition: int | None = None
 ) -> list[HistoryEntry]:
-    """Return the changes of one partition, of a topic, or of all there ever were, oldest first.
+    """Return the changes of one partition, of a topic, or of all that ever existed, oldest first.
 
-    A partition that goes, with its topic or alone, has a last entry without replicas.
+    A partition that is deleted, with its topic or alone, has a last entry without replicas.
     """
     image = MetadataImage()
     entries = []
     for batch in batches:
         before, image = image, image.replay(batch)
-        for place, record in enumerate(batch.records):
-            moment = _Moment(batch, place)
-            for key in _gone(record, before):
+        for index, record in enumerate(batch.records):
+            place = _RecordPlace(batch, index)
+            for key in _deleted_keys(record, before):
                 if topic_id in (None, key.topic_id) and partition in (None, key.partition):
-                    entries.append(_last_entry(moment, key, record, before))
+                    entries.append(_last_entry(place, key, record, before))
             if not isinstance(record, PartitionRecord | PartitionChangeRecord):
                 continue
             if topic_id not in (None, record.topic_id) or partition not in (None, record.partition):
                 continue
             registration = image.partition(record.key)
             if registration is not None:
-                entries.append(_entry(moment, record, image, registration))
+                entries.append(_entry(place, record, image, registration))
     return entries
 
 
 def broker_history(batches: Iterable[MetadataBatch]) -> list[BrokerEvent]:
     """Return what happened to brokers, oldest first."""
     return [
-        _event(_Moment(batch, place), record)
+        _event(_RecordPlace(batch, index), record)
         for batch in batches
-        for place, record in enumerate(batch.records)
+        for index, record in enumerate(batch.records)
         if isinstance(record, BrokerRecord | BrokerChangeRecord | UnregisterBrokerRecord)
     ]
 
 
 def _event(
-    moment: "_Moment", record: BrokerRecord | BrokerChangeRecord | UnregisterBrokerRecord
+    place: "_RecordPlace", record: BrokerRecord | BrokerChangeRecord | UnregisterBrokerRecord
 ) -> BrokerEvent:
     return BrokerEvent(
-        time=moment.time,
+        time=place.time,
         broker_id=record.broker_id,
         state=None if isinstance(record, UnregisterBrokerRecord) else record.broker_state,
         cause=record.cause,
         is_registration=isinstance(record, BrokerRecord),
-        metadata_offset=moment.offset,
+        metadata_offset=place.offset,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Moment:
-    """Where a record stands."""
+class _RecordPlace:
+    """A record's place in the log."""
 
     batch: MetadataBatch
-    place: int
+    index: int
 
     @property
     def time(self) -> datetime:
@@ -138,11 +138,11 @@ class _Moment:
 
     @property
     def offset(self) -> Offset:
-        return Offset(self.batch.base_offset + self.place)
+        return Offset(self.batch.base_offset + self.index)
 
 
-def _gone(record: Record, before: MetadataImage) -> Iterable[PartitionKey]:
-    """Yield the partitions that `record` ends."""
+def _deleted_keys(record: Record, before: MetadataImage) -> Iterable[PartitionKey]:
+    """Yield the partitions that `record` deletes."""
     if isinstance(record, RemovePartitionRecord):
         if before.partition(record.key) is not None:
             yield record.key
@@ -153,32 +153,32 @@ def _gone(record: Record, before: MetadataImage) -> Iterable[PartitionKey]:
 
 
 def _last_entry(
-    moment: _Moment, key: PartitionKey, record: Record, before: MetadataImage
+    place: _RecordPlace, key: PartitionKey, record: Record, before: MetadataImage
 ) -> HistoryEntry:
     registration = before.partition(key)
-    assert registration is not None, "what goes was there"
-    entry = _entry_of(moment, key, record.cause, before, registration)
+    assert registration is not None, "a deleted partition existed before"
+    entry = _entry_of(place, key, record.cause, before, registration)
     return replace(entry, leader=None, isr=(), replicas=())
 
 
 def _entry(
-    moment: _Moment,
+    place: _RecordPlace,
     record: PartitionRecord | PartitionChangeRecord,
     image: MetadataImage,
     registration: PartitionRegistration,
 ) -> HistoryEntry:
-    return _entry_of(moment, record.key, record.cause, image, registration)
+    return _entry_of(place, record.key, record.cause, image, registration)
 
 
 def _entry_of(
-    moment: _Moment,
+    place: _RecordPlace,
     key: PartitionKey,
     cause: str | None,
     image: MetadataImage,
     registration: PartitionRegistration,
 ) -> HistoryEntry:
     return HistoryEntry(
-        time=moment.time,
+        time=place.time,
         topic=image.name_of(key).topic,
         partition=key.partition,
         leader=registration.leader,
@@ -188,5 +188,5 @@ def _entry_of(
         replicas=registration.replicas,
         high_watermark=registration.high_watermark,
         cause=cause,
-        metadata_offset=moment.offset,
+        metadata_offset=place.offset,
     )

@@ -1,4 +1,4 @@
-"""How large partitions are, as their leaders' logs say, and how far moves have come."""
+"""Measures partitions by their leaders' logs, and the progress of reassignments."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ def partition_sizes(
 ) -> dict[PartitionKey, int | None]:
     """Return the bytes of one replica of each partition; None where no leader can tell.
 
-    What was never made has none.
+    A partition whose leader's replica was never created has none.
     """
     sizes: dict[PartitionKey, int | None] = {}
     orders = []
@@ -42,13 +42,13 @@ def partition_sizes(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveProgress:
-    """How far one reassignment has come.
+    """The progress of one reassignment.
 
     Attributes:
         name: The partition.
         waits_for: Replicas of the target that are not in sync yet.
-        copied_bytes: What the replicas that come have of the leader's log.
-        total_bytes: What they are to have; it grows while somebody appends.
+        copied_bytes: Bytes of the leader's log that the adding replicas have.
+        total_bytes: Bytes that they must have; the number grows with each append.
     """
 
     name: TopicPartition
@@ -58,13 +58,14 @@ class MoveProgress:
 
 
 def move_progress(image: MetadataImage, run_sizes: RunSizes) -> list[MoveProgress]:
-    """Return how far the reassignments under way have come.
+    """Return the progress of the reassignments under way.
 
-    A replica that can't be read counts as empty, a leader that can't as no larger than those.
+    A replica that can't be read counts as empty; a leader that can't be read counts as no larger
+    than the adding replicas.
     """
     moves = list_reassignments(image)
     sizes = partition_sizes(image, [move.key for move in moves], run_sizes)
-    coming = [
+    adding = [
         address_of(image, move.key, partition, broker_id)
         for move in moves
         for partition in [image.topics[move.key.topic_id].partitions[move.key.partition]]
@@ -72,18 +73,18 @@ def move_progress(image: MetadataImage, run_sizes: RunSizes) -> list[MoveProgres
         if partition.is_created(broker_id)
     ]
     held_by_key: dict[PartitionKey, list[int]] = {move.key: [] for move in moves}
-    for address, size in zip(coming, run_sizes(coming) if coming else [], strict=True):
+    for address, size in zip(adding, run_sizes(adding) if adding else [], strict=True):
         held_by_key[address.key].append(size or 0)
     progress = []
     for move in moves:
         held = held_by_key[move.key]
-        whole = max([sizes[move.key] or 0, *held])
+        total = max([sizes[move.key] or 0, *held])
         progress.append(
             MoveProgress(
                 name=move.name,
                 waits_for=move.waits_for,
                 copied_bytes=sum(held),
-                total_bytes=whole * len(move.adding),
+                total_bytes=total * len(move.adding),
             )
         )
     return progress

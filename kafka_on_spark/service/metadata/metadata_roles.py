@@ -56,7 +56,7 @@ class MetadataLogReader(MetadataHistory, Protocol):
         """Return the batches between two offsets at which one begins or ends, oldest first."""
         ...
 
-    def pieces(self) -> Iterator[tuple[MetadataImage, list[MetadataBatch]]]:
+    def pieces_newest_first(self) -> Iterator[tuple[MetadataImage, list[MetadataBatch]]]:
         """Yield the log between its snapshots, the newest piece first, each with the image that it
         continues."""
         ...

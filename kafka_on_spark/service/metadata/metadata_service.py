@@ -87,9 +87,9 @@ class MetadataService:
         self._lock = threading.RLock()
         self._image = MetadataImage()
         self._snapshot_offset = 0
-        self._snapshot_size = 0
-        self._watched: dict[str, AdminResultRecord | None] = {}
-        self._changes: deque[Offset] = deque(maxlen=OWN_CHANGES_MAX)
+        self._snapshot_record_count = 0
+        self._awaited_results: dict[str, AdminResultRecord | None] = {}
+        self._own_changes: deque[Offset] = deque(maxlen=OWN_CHANGES_MAX)
         self._is_closed = False
 
     def close(self) -> None:
@@ -131,7 +131,7 @@ class MetadataService:
             batches = self._log.read(from_offset=self._image.offset)
             if batches:
                 self._image = self._image.replay(*batches)
-                self._keep_results(*batches)
+                self._record_results(*batches)
             return self._image
 
     def catch_up_waiting(self) -> MetadataImage:
@@ -152,28 +152,31 @@ class MetadataService:
         Begin before the request is in the log: an image keeps open requests, and no results.
         """
         with self._lock:
-            self._watched[record.request] = None
+            self._awaited_results[record.request] = None
         try:
-            yield lambda: self._watched[record.request]
+            yield lambda: self._awaited_results[record.request]
         finally:
             with self._lock:
-                del self._watched[record.request]
+                del self._awaited_results[record.request]
 
-    def _keep_results(self, *batches: MetadataBatch) -> None:
-        if not self._watched:
+    def _record_results(self, *batches: MetadataBatch) -> None:
+        if not self._awaited_results:
             return
         for batch in batches:
             for record in batch.records:
-                if isinstance(record, AdminResultRecord) and record.request in self._watched:
-                    self._watched[record.request] = record
+                if (
+                    isinstance(record, AdminResultRecord)
+                    and record.request in self._awaited_results
+                ):
+                    self._awaited_results[record.request] = record
 
-    def _keep_changes(self, batch: MetadataBatch) -> None:
+    def _record_own_change(self, batch: MetadataBatch) -> None:
         if any(isinstance(record, PartitionChangeRecord) for record in batch.records):
-            self._changes.append(batch.base_offset)
+            self._own_changes.append(batch.base_offset)
 
     def is_own_change(self, base_offset: Offset) -> bool:
         """Return whether this process has lately committed the partition changes at an offset."""
-        return base_offset in self._changes
+        return base_offset in self._own_changes
 
     def image_at(self, offset: Offset, after: MetadataImage | None = None) -> MetadataImage:
         """Return the image at `offset`; a decision is in it as a whole.
@@ -198,7 +201,7 @@ class MetadataService:
         start = MetadataImage(offset=snapshot.base_offset)
         self._image = start.replay(snapshot)
         self._snapshot_offset = self._image.offset
-        self._snapshot_size = len(snapshot.records)
+        self._snapshot_record_count = len(snapshot.records)
 
     def submit(
         self,
@@ -269,8 +272,8 @@ class MetadataService:
                     self.catch_up()
                 else:
                     self._image = image.replay(batch)
-                    self._keep_results(batch)
-                    self._keep_changes(batch)
+                    self._record_results(batch)
+                    self._record_own_change(batch)
                     lock.mark_committed()
                     break
             if self._clock.monotonic_ms() > deadline_ms:
@@ -297,11 +300,11 @@ class MetadataService:
         image = self._image
         try:
             if image.offset - self._snapshot_offset >= max(
-                SNAPSHOT_RECORDS_MIN, self._snapshot_size
+                SNAPSHOT_RECORDS_MIN, self._snapshot_record_count
             ):
                 records = snapshot_records(image)
-                self._snapshot_offset, self._snapshot_size = image.offset, len(records)
-                # The time of what it holds, so that an image from it says the same.
+                self._snapshot_offset, self._snapshot_record_count = image.offset, len(records)
+                # With the image's own time, so that an image from the snapshot has it as well.
                 stamp = replace(self._stamp(None), time_ms=image.time_ms)
                 self._log.write_snapshot(records, stamp, image.offset)
             self._log.maintain()
@@ -312,7 +315,7 @@ class MetadataService:
         """Return the batches between two offsets at which one begins or ends, oldest first."""
         return self._log.read(from_offset=start, to_offset=end)
 
-    def pieces(self) -> Iterator[tuple[MetadataImage, list[MetadataBatch]]]:
+    def pieces_newest_first(self) -> Iterator[tuple[MetadataImage, list[MetadataBatch]]]:
         """Yield the log between its snapshots, the newest piece first, each with the image that it
         continues. A search for a recent batch reads no more than it must."""
         self.check_open()

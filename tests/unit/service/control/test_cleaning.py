@@ -179,13 +179,13 @@ def test_what_the_log_has_never_heard_of_stays_and_is_asked_about_once(world, mo
     world.tables[1].append(world.table(1, 0, "unheard of"))
     world.tables[2].append(world.table(2, 9, "unheard of"))
     reads = []
-    pieces = MetadataService.pieces
+    pieces = MetadataService.pieces_newest_first
 
     def counted(service):
         reads.append(1)
         return pieces(service)
 
-    monkeypatch.setattr(MetadataService, "pieces", counted)
+    monkeypatch.setattr(MetadataService, "pieces_newest_first", counted)
     world.clock.advance(DELAY_MS)
 
     assert world.clean()[0] == 0
@@ -225,7 +225,7 @@ def test_without_a_readable_history_nothing_is_judged(world, monkeypatch):
     def damaged(service):
         raise CorruptLogError("a gap in the metadata log")
 
-    monkeypatch.setattr(MetadataService, "pieces", damaged)
+    monkeypatch.setattr(MetadataService, "pieces_newest_first", damaged)
 
     assert world.clean()[0] == 0
     assert all(world.tables.values())

@@ -4,7 +4,7 @@ from kafka_on_spark.controller.moves.reassignment import list_reassignments
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.service.describe.log_dirs import (
     awaited_replicas,
-    made_replicas,
+    created_replicas,
     offsets_to_copy,
     replica_size,
 )
@@ -12,10 +12,10 @@ from tests.builders import TOPIC, image_of, log, partition
 
 
 def of(image, *arguments):
-    return [(each.broker_id, each.key.partition) for each in made_replicas(image, *arguments)]
+    return [(each.broker_id, each.key.partition) for each in created_replicas(image, *arguments)]
 
 
-def test_made_replicas_come_by_broker_and_partition_and_unmade_or_lost_ones_do_not():
+def test_created_replicas_come_by_broker_and_partition_and_unmade_or_lost_ones_do_not():
     image = image_of(
         partition("2 1 3", unmade="3"), partition("3 1", lost="1", isr="3"), ids="1 2 3"
     )
@@ -27,7 +27,7 @@ def test_made_replicas_come_by_broker_and_partition_and_unmade_or_lost_ones_do_n
 
 def test_size_is_that_of_all_segments_and_lag_what_it_lacks_of_the_committed():
     image = image_of(partition("1 2", isr="1", hw=5))
-    [_, follower] = made_replicas(image)
+    [_, follower] = created_replicas(image)
     state = log("0:aab")
 
     size = replica_size(image, follower, state)
@@ -41,7 +41,7 @@ def test_size_is_that_of_all_segments_and_lag_what_it_lacks_of_the_committed():
 def test_replica_that_is_ahead_of_the_high_watermark_lacks_nothing():
     image = image_of(partition("1 2", hw=2))
 
-    size = replica_size(image, made_replicas(image)[0], log("0:aab"))
+    size = replica_size(image, created_replicas(image)[0], log("0:aab"))
 
     assert size.offset_lag == 0
 
@@ -49,7 +49,7 @@ def test_replica_that_is_ahead_of_the_high_watermark_lacks_nothing():
 def test_replica_that_moves_in_is_a_future_one():
     image = image_of(partition("3 1 2", isr="1 2", leader=1, adding="3"))
 
-    future = [replica_size(image, each, log("")).is_future for each in made_replicas(image)]
+    future = [replica_size(image, each, log("")).is_future for each in created_replicas(image)]
 
     assert future == [False, False, True]
 
@@ -57,7 +57,7 @@ def test_replica_that_moves_in_is_a_future_one():
 def test_replica_that_cannot_be_read_says_why_and_no_size():
     image = image_of(partition("1"))
 
-    size = replica_size(image, made_replicas(image)[0], KafkaStorageError("the disk is away"))
+    size = replica_size(image, created_replicas(image)[0], KafkaStorageError("the disk is away"))
 
     assert (size.size_bytes, size.log_end_offset, size.offset_lag) == (None, None, None)
     assert size.error == "the disk is away"
