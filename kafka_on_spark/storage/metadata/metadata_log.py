@@ -100,7 +100,7 @@ class DeltaMetadataLog:
 
         Raises:
             CorruptLogError: It is gone or another root's, or its format is newer.
-            KafkaStorageError: The metadata root is absent or does not answer.
+            KafkaStorageError: The metadata root is away or does not answer.
         """
         with self._delta.lock:
             self._refresh()
@@ -126,7 +126,7 @@ class DeltaMetadataLog:
 
     @contextmanager
     def _present(self) -> Iterator[None]:
-        """Tell a log that went back, where nothing may go on, from a log whose root is absent, and
+        """Tell a log that went back, where nothing may go on, from a log whose root is away, and
         both from another cluster in its place."""
         try:
             yield
@@ -150,7 +150,7 @@ class DeltaMetadataLog:
         """Return the batches from `from_offset` on, oldest first; those up to `to_offset`.
 
         Raises:
-            KafkaStorageError: The metadata root is absent or does not answer.
+            KafkaStorageError: The metadata root is away or does not answer.
             InconsistentClusterError: The log ends before `from_offset`: it went back.
             ClusterNotFoundError: Another cluster was created in this one's place.
         """
@@ -158,7 +158,7 @@ class DeltaMetadataLog:
             with self._present():
                 return self._read(from_offset, to_offset)
         except CorruptLogError:
-            # The root may have been absent for a moment: real damage shows on a second read, too.
+            # The root may have been away for a moment: real damage shows on a second read, too.
             with self._delta.lock, self._present():
                 self._end = None
                 self._delta.reopen_next_time()

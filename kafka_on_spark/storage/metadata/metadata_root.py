@@ -178,12 +178,12 @@ def check_replaced(metadata_root: str, opened: MetadataIdentity, options: Storag
 
     Raises:
         ClusterNotFoundError: Another one was.
-        KafkaStorageError: The root does not answer, or is absent.
+        KafkaStorageError: The root does not answer, or is away.
     """
     found = read_identity(metadata_root, options)
     if found is None:
         raise KafkaStorageError(
-            f"the metadata root {metadata_root} is absent: bring its disk back and try again"
+            f"the metadata root {metadata_root} is away: bring its disk back and try again"
         )
     if found.directory_id != opened.directory_id:
         raise ClusterNotFoundError(

@@ -59,7 +59,7 @@ class FileReplicaArchive:
         except ReplicaLostError:
             check_directory(address.root, address.directory_id, self._options)
             raise
-        # What was missing while the disk was absent is not missing.
+        # What was missing while the disk was away is not missing.
         check_directory(address.root, address.directory_id, self._options)
 
     def configuration(self, address: ReplicaAddress) -> dict[str, str]:

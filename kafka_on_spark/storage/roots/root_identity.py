@@ -114,7 +114,7 @@ def properties_of(content: bytes) -> dict[str, str]:
 def check_directory(root: str, directory_id: DirectoryId, options: StorageOptions) -> None:
     """Check that `root` is the disk that the image names.
 
-    Another disk or none means that the disk is absent, not lost: it may be unmounted, and its
+    Another disk or none means that the disk is away, not lost: it may be unmounted, and its
     replicas count as they are when it is back.
 
     Raises:

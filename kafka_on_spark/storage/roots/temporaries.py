@@ -61,7 +61,7 @@ def clean_metadata_root(root: str, table: str) -> int:
 
 
 def _removed(root: str, folder: str, names: re.Pattern[str]) -> int:
-    with suppress(OSError, KafkaStorageError):  # the folder is gone, or its disk is absent
+    with suppress(OSError, KafkaStorageError):  # the folder is gone, or its disk is away
         return within(root, partial(_remove_in, folder, names), short_call_seconds(root))
     return 0
 
