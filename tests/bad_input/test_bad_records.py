@@ -1,4 +1,4 @@
-"""Records, columns and arguments of an append that can't be kept."""
+"""Records, columns and arguments of an append that are refused."""
 
 from datetime import UTC, datetime
 from decimal import Decimal

@@ -31,7 +31,7 @@ class Disks:
     addresses: dict[int, Any]
     replicas: Any
     segments: Any
-    reopened: Any  # a store without anything kept
+    reopened: Any  # a store with an empty cache
     put: Any  # (address, name, count) → Segment
     damage: Any  # (address, segment): other bytes of the same size
     content: Any  # (address, name) → bytes or None
@@ -136,7 +136,7 @@ def delta_disks(request, prepared_roots):
 
 @pytest.fixture(params=["memory", "delta"])
 def metadata_logs(request, tmp_path):
-    """Return a function that opens the one metadata log again and again."""
+    """Return a function that opens the same metadata log, each time again."""
     if request.param == "memory":
         only = fakes.MemoryMetadataLog("a-cluster")
         return lambda: only

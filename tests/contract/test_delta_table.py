@@ -1,4 +1,4 @@
-"""A replica is a plain Delta table: whoever reads Delta reads it, at every version."""
+"""A replica is a plain Delta table: any Delta reader reads it, at every version."""
 
 import json
 import shutil
@@ -215,7 +215,7 @@ def test_commit_that_names_a_file_outside_of_the_replicas_folder_is_corrupt(
         delta_disks.reopened().open(delta_disks.addresses[1]).load()
 
 
-def test_table_that_was_taken_away_under_a_kept_handle_is_lost(replica, uri):
+def test_a_table_that_was_removed_below_an_open_handle_is_lost(replica, uri):
     lead(replica, 0)
     Path(uri).rename(f"{uri}-away")
 
@@ -224,7 +224,7 @@ def test_table_that_was_taken_away_under_a_kept_handle_is_lost(replica, uri):
 
 
 def test_a_table_is_not_created_where_the_disk_has_just_gone(delta_disks, monkeypatch):
-    """delta-rs makes the folders that are missing, also beneath a disk's mount."""
+    """delta-rs creates missing folders, also below a disk's mount point."""
     address = delta_disks.addresses[1]
     root = Path(address.root)
     away = root.with_name(f"{root.name}-away")

@@ -1,4 +1,4 @@
-"""An error of the system is no evidence: who says that a replica is wrong has read it himself."""
+"""An error of the system is no evidence: only an inspection that read the files finds a flaw."""
 
 import os
 import shutil

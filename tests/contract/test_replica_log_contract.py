@@ -1,4 +1,4 @@
-"""What every ReplicaLog and ReplicaStore does, the fake and the one on Delta alike."""
+"""The contract of ReplicaLog and ReplicaStore, for the fakes and for those on Delta."""
 
 from dataclasses import replace
 
@@ -199,7 +199,7 @@ def test_two_handles_of_one_table_never_both_win(disks, replica, address):
     assert zombie.load() == newest
 
 
-def test_kept_handle_sees_what_another_committed(disks, replica, address):
+def test_an_open_handle_sees_what_another_committed(disks, replica, address):
     other = disks.reopened().open(address)
     other.load()
 

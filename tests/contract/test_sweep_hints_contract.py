@@ -1,4 +1,4 @@
-"""What every place for the sweep's hint does, and what a file in it may be without being one."""
+"""The contract of SweepHints, for the fake and for the file, and contents that are no hint."""
 
 import json
 import os
@@ -125,7 +125,7 @@ def test_what_can_not_be_a_hint_is_none(tmp_path, content):
     assert FileSweepHints(str(tmp_path), StorageOptions()).read("a-cluster") is None
 
 
-def test_a_pipe_keeps_nobody_and_is_written_over(tmp_path):
+def test_a_pipe_blocks_no_process_and_is_replaced(tmp_path):
     os.mkfifo(tmp_path / NAME)
     hints = FileSweepHints(str(tmp_path), StorageOptions())
     assert hints.read("a-cluster") is None

@@ -188,7 +188,7 @@ class DeltaLog:
         if self._flush_failure is not None:
             raise CorruptLogError(f"the table at {self.uri} is not durable: {self._flush_failure}")
         if self.is_local and self.version >= 0 and not self._void.is_there(self.version):
-            # A table that lies there now, say below the mount of a disk that is away, is another one.
+            # A table that lies there now, say below the mount of a disk that is away, is another.
             self._handle.close()
             raise ReplicaLostError(f"there is no table at {self.uri}", version=self.version)
 

@@ -1,4 +1,4 @@
-"""Checkpoints come after the answer, cost nobody a commit, and move nobody's view of the table."""
+"""Checkpoints come after the answer, cost no writer a commit, and move no reader's view."""
 
 import logging
 import os
@@ -43,7 +43,7 @@ def test_commits_make_no_checkpoint_list_no_log_and_delete_nothing(log, uri):
     assert names_in_log(uri) == [f"{version:020d}.json" for version in range(27)]
 
 
-def test_old_commits_stay_when_a_checkpoint_is_made(log, uri):
+def test_old_commits_stay_when_a_checkpoint_is_written(log, uri):
     commit_times(log, 12)
     two_months_ago = time.time() - 60 * 86_400
     for version in range(13):
@@ -55,7 +55,7 @@ def test_old_commits_stay_when_a_checkpoint_is_made(log, uri):
     assert all(commit_file(uri, version).exists() for version in range(14))
 
 
-def test_checkpoint_is_made_every_ten_commits(log, uri):
+def test_a_checkpoint_is_written_every_ten_commits(log, uri):
     for _ in range(44):
         commit(log, log.version)
         log.checkpoint_if_due()
@@ -63,7 +63,7 @@ def test_checkpoint_is_made_every_ten_commits(log, uri):
     assert checkpoints(uri) == [10, 20, 30, 40]
 
 
-def test_of_two_that_commit_one_makes_the_checkpoint_and_both_open_anew(log, uri):
+def test_of_two_committers_one_writes_the_checkpoint_and_both_reopen(log, uri):
     other = opened(uri)
     commit_times(log, 10)
     other.refresh()
@@ -96,7 +96,7 @@ def test_checkpoint_of_a_table_that_was_not_opened_is_nobodys_business(uri):
     assert not os.path.exists(uri)
 
 
-def test_handle_is_opened_anew_after_a_checkpoint(log):
+def test_the_handle_is_reopened_after_a_checkpoint(log):
     before = log.handle
     commit_times(log, 10)
     log.checkpoint_if_due()

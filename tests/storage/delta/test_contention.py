@@ -1,4 +1,4 @@
-"""Commits from several processes at once: every version has one winner, and nobody is told wrong."""
+"""Commits from several processes at once: every version has one winner, and every process learns the truth."""
 
 import multiprocessing
 from collections import Counter

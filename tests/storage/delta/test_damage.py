@@ -60,7 +60,7 @@ def test_damaged_log_can_not_be_opened(log, uri, damage, version):
 
 
 @pytest.mark.parametrize("damage", [empty, remove])
-def test_kept_handle_notices_that_the_last_commit_is_gone(log, uri, damage):
+def test_an_open_handle_notices_that_the_last_commit_is_gone(log, uri, damage):
     damage(commit_file(uri, LAST))
 
     with pytest.raises(ReplicaLostError):
@@ -110,23 +110,23 @@ def test_process_that_has_committed_more_finds_an_older_copy_lost_and_not_damage
 
 
 @pytest.fixture
-def looks(monkeypatch):
-    """Let no time pass between two looks at a commit without bytes; return what happens then."""
+def checks(monkeypatch):
+    """Let no time pass between two checks of a commit without bytes; return what happens then."""
     happens = []
 
     def pause(seconds):
         assert seconds == void_commits.RECHECK_SECONDS
         for act in happens:
             act()
-        looks.append(seconds)
+        checks.append(seconds)
 
-    looks = []
+    checks = []
     monkeypatch.setattr(void_commits, "time", SimpleNamespace(sleep=pause))
-    return happens, looks
+    return happens, checks
 
 
 @pytest.mark.parametrize("version, count", [(LAST, LAST - 1), (3, LAST)])
-def test_a_commit_without_bytes_is_a_version_without_actions(log, uri, looks, version, count):
+def test_a_commit_without_bytes_is_a_version_without_actions(log, uri, checks, version, count):
     """A power cut keeps a file's name and not its bytes. What was lost shows as a lower end."""
     empty(commit_file(uri, version))
 
@@ -136,8 +136,8 @@ def test_a_commit_without_bytes_is_a_version_without_actions(log, uri, looks, ve
     assert not commit_file(uri, version).read_bytes()
 
 
-def test_a_commit_without_bytes_is_looked_at_twice_and_no_more(log, uri, looks):
-    _, pauses = looks
+def test_a_commit_without_bytes_is_checked_twice_and_no_more(log, uri, checks):
+    _, pauses = checks
     empty(commit_file(uri, LAST))
     after = opened(uri)
     assert len(pauses) == 1
@@ -150,8 +150,8 @@ def test_a_commit_without_bytes_is_looked_at_twice_and_no_more(log, uri, looks):
     assert opened(uri).counters_of("count") == [LAST + 1]
 
 
-def test_a_commit_that_has_its_bytes_at_the_second_look_was_being_written(log, uri, looks):
-    happens, _ = looks
+def test_a_commit_that_has_its_bytes_at_the_second_check_was_being_written(log, uri, checks):
+    happens, _ = checks
     content = commit_file(uri, LAST).read_bytes()
     empty(commit_file(uri, LAST))
     happens.append(lambda: commit_file(uri, LAST).write_bytes(content))
@@ -163,12 +163,12 @@ def test_a_commit_that_has_its_bytes_at_the_second_look_was_being_written(log, u
 
 
 def test_the_next_commit_after_one_without_bytes_is_the_version_after_it(
-    log, uri, impatient, looks
+    log, uri, impatient, checks
 ):
     empty(commit_file(uri, LAST + 1))
 
     with pytest.raises(CommitOutcomeUnknownError):
-        commit(log, LAST)  # nobody can tell whose the empty one is
+        commit(log, LAST)  # the empty one has no writer to name
     assert log.refresh() == LAST + 1
     commit(log, LAST + 1)
 
@@ -176,7 +176,7 @@ def test_the_next_commit_after_one_without_bytes_is_the_version_after_it(
     assert opened(uri).counters_of("count") == [LAST + 2]
 
 
-def test_a_first_commit_without_bytes_makes_no_table(uri, log, looks):
+def test_a_first_commit_without_bytes_makes_no_table(uri, log, checks):
     empty(commit_file(uri, 0))
 
     with pytest.raises((CorruptLogError, ReplicaLostError)):
@@ -224,7 +224,9 @@ def use(log):
 
 @pytest.mark.parametrize("error", [PanicException("index out of bounds"), TypeError("odd")])
 @pytest.mark.parametrize("name", ["update_incremental", "transaction_version", "get_add_actions"])
-def test_a_panic_of_delta_rs_is_the_tables_failure_and_ends_nobody(log, monkeypatch, name, error):
+def test_a_panic_of_delta_rs_is_the_tables_failure_and_ends_no_process(
+    log, monkeypatch, name, error
+):
     commit(log, log.version)
 
     def panic(*args, **named):

@@ -28,7 +28,7 @@ def log(log):
 
 
 def refuse_renames(monkeypatch):
-    """Have the process be one that may only read."""
+    """Make this a process that may only read."""
 
     def refuse(*paths):
         raise PermissionError(1, "no")
@@ -62,7 +62,9 @@ def test_a_checkpoint_that_can_not_be_read_keeps_its_bytes_under_another_name(lo
     assert Path(f"{path}.unreadable").read_bytes() == content
 
 
-def test_who_may_not_rename_says_that_a_checkpoint_can_not_be_read(log, uri, monkeypatch):
+def test_a_process_that_may_not_rename_says_that_a_checkpoint_can_not_be_read(
+    log, uri, monkeypatch
+):
     path = with_checkpoint(log)
     halve(path)
     refuse_renames(monkeypatch)
@@ -169,8 +171,8 @@ def test_damaged_hint_at_the_checkpoint_does_no_harm(log, uri, damage):
     assert opened(uri).counters_of("count") == [log.version]
 
 
-def test_kept_handle_whose_checkpoint_is_gone_is_opened_anew(log, uri):
-    """A root restored from a copy may have all commits, and lack the checkpoint made after it."""
+def test_an_open_handle_whose_checkpoint_is_gone_is_reopened(log, uri):
+    """A root restored from a copy may have all commits, and lack the checkpoint written after it."""
     commit_times(log, 7)
     log.checkpoint_if_due()
     log.refresh()
@@ -185,7 +187,7 @@ def test_kept_handle_whose_checkpoint_is_gone_is_opened_anew(log, uri):
 
 
 def claim_rows(path, monkeypatch):
-    """Have a checkpoint say that it has more rows than one may have."""
+    """Lower the limit, so that a checkpoint has more rows than allowed."""
     monkeypatch.setattr(parquet_files, "ROWS_MAX", pq.ParquetFile(path).metadata.num_rows - 1)
 
 

@@ -1,4 +1,4 @@
-"""The conditional commit: three outcomes, and nobody is told wrong (DESIGN §2, GROUND §1.2)."""
+"""The conditional commit: three outcomes, and each caller learns the true one."""
 
 import os
 import threading
@@ -297,7 +297,7 @@ def test_refresh_finds_what_others_committed(log, uri):
     assert log.counters_of("count") == [4]
 
 
-def test_refresh_of_what_nobody_changed_does_not_ask_delta(log, monkeypatch):
+def test_refresh_of_an_unchanged_table_does_not_ask_delta(log, monkeypatch):
     log.refresh()
     monkeypatch.setattr(DeltaTable, "update_incremental", None)
 
@@ -305,7 +305,7 @@ def test_refresh_of_what_nobody_changed_does_not_ask_delta(log, monkeypatch):
 
 
 @pytest.mark.parametrize("is_emptied", [True, False])
-def test_vanished_root_is_lost_for_kept_and_new_handles(log, uri, root, is_emptied):
+def test_vanished_root_is_lost_for_open_and_new_handles(log, uri, root, is_emptied):
     log.refresh()
     root.rename(f"{root}-away")
     if is_emptied:
@@ -348,7 +348,7 @@ def test_commit_that_lands_under_an_empty_mount_point_is_not_acknowledged(
         PUT(*args, **kwargs)
         mine = commit_file(uri, 2).read_bytes()
         root.rename(f"{root}-away")
-        commit_file(uri, 2).parent.mkdir(parents=True)  # as a put of delta-rs makes them
+        commit_file(uri, 2).parent.mkdir(parents=True)  # as a put of delta-rs creates them
         commit_file(uri, 2).write_bytes(mine)
 
     on_put(monkeypatch, lose_the_disk)

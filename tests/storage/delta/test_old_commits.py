@@ -36,7 +36,7 @@ COMMITS = 34
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    """Keep few versions in the log, so that few commits make a long one."""
+    """Keep few versions in the log, so that a few commits make it a long one."""
     monkeypatch.setattr(old_commits, "RECENT_VERSIONS", 8)
     monkeypatch.setattr(old_commits, "MOVE_BATCH_MIN", 4)
 
@@ -95,7 +95,7 @@ def test_a_commit_that_is_gone_while_a_reader_flushes_it_is_an_error(log, uri, m
         reader.refresh()
 
 
-def test_the_log_stays_short_and_every_commit_is_kept(log, uri):
+def test_the_log_stays_short_and_no_commit_is_lost(log, uri):
     live(log)
 
     ids = write_ids(uri)
@@ -114,7 +114,7 @@ def test_what_is_moved_lies_below_a_checkpoint_and_what_follows_needs_it_not(log
     assert opened(uri).counters() == {"count": log.version}
 
 
-def test_who_puts_where_an_old_commit_was_has_lost(log, uri):
+def test_a_put_in_the_place_of_an_old_commit_has_lost(log, uri):
     late = opened(uri)
     seen = late.version
     live(log)
@@ -128,7 +128,7 @@ def test_who_puts_where_an_old_commit_was_has_lost(log, uri):
     assert "mine" not in write_ids(uri)
 
 
-def test_who_puts_there_and_is_told_of_an_error_has_lost_too(log, uri):
+def test_a_put_in_the_place_of_an_old_commit_that_gets_an_error_has_lost_too(log, uri):
     late = opened(uri)
     seen = late.version
     live(log)
@@ -141,7 +141,7 @@ def test_who_puts_there_and_is_told_of_an_error_has_lost_too(log, uri):
         late._commit(seen + 1, "mine", put)
 
 
-def test_who_was_late_with_the_flush_of_a_commit_that_is_old_has_won(log, uri):
+def test_a_late_flush_of_a_commit_that_has_become_old_has_won(log, uri):
     live(log)
     [write_id] = write_ids(uri)[7:8]
 
@@ -168,7 +168,7 @@ def test_delta_rs_itself_refuses_a_commit_from_a_handle_that_is_far_behind(log, 
     commit(late, late.version)
 
 
-def test_who_is_far_behind_sees_that_it_is_behind_and_goes_on_from_the_newest(log, uri):
+def test_a_process_far_behind_sees_that_and_continues_from_the_newest_version(log, uri):
     late = opened(uri)
     live(log)
 
@@ -177,7 +177,7 @@ def test_who_is_far_behind_sees_that_it_is_behind_and_goes_on_from_the_newest(lo
     assert late.counters_of("count") == [log.version]
 
 
-def test_who_is_far_behind_is_not_misled_by_a_lost_put(log, uri):
+def test_a_process_far_behind_is_not_misled_by_a_lost_put(log, uri):
     late = opened(uri)
     seen = late.version
     live(log)
@@ -219,7 +219,7 @@ def test_a_file_that_is_gone_is_damage_or_was_moved_away(log, uri, monkeypatch, 
 
 
 def test_a_copy_whose_log_ends_before_its_old_commits_is_damage(log, uri, tmp_path):
-    """As a copy may have it that was made, the log first, while much was committed."""
+    """As in a copy of a busy table, with its log copied first."""
     live(log, 5)
     copy = str(tmp_path / "copy")
     shutil.copytree(uri, copy)
@@ -293,7 +293,7 @@ def test_a_log_that_can_not_be_moved_only_slows_down(log, uri, monkeypatch, capl
     assert commit_file(uri, 0).exists()
 
 
-def test_a_table_that_was_taken_away_is_not_made_anew_by_a_move(log, uri):
+def test_a_table_that_was_removed_is_not_created_again_by_a_move(log, uri):
     live(log, 12)
     shutil.rmtree(uri)
 
@@ -361,7 +361,7 @@ def test_a_few_old_commits_are_followed_one_by_one_and_a_lost_put_is_not_followe
     assert found == metadata.read(from_offset=3)
 
 
-def test_a_table_is_not_created_anew_in_the_place_of_its_old_first_commit(log, uri):
+def test_a_table_is_not_created_again_in_the_place_of_its_old_first_commit(log, uri):
     live(log)
 
     with pytest.raises(CommitConflictError):

@@ -84,7 +84,7 @@ def test_many_commits_are_read_as_the_table_has_them(log, follower, asked):
     assert asked == [follower.uri]
 
 
-def test_who_has_followed_so_appends_after_what_it_read(log, follower):
+def test_a_follower_of_the_tail_appends_after_what_it_read(log, follower):
     append(log, SEEN, 2)
     follower.read(from_offset=SEEN)
 
@@ -92,7 +92,7 @@ def test_who_has_followed_so_appends_after_what_it_read(log, follower):
     assert [each.base_offset for each in log.read(from_offset=SEEN)] == [3, 4, 5]
 
 
-def test_who_has_followed_so_conflicts_with_what_it_has_not_read(log, follower):
+def test_a_follower_of_the_tail_conflicts_with_what_it_has_not_read(log, follower):
     append(log, SEEN, 1)
     follower.read(from_offset=SEEN)
     append(log, 4, 1)
@@ -102,7 +102,7 @@ def test_who_has_followed_so_conflicts_with_what_it_has_not_read(log, follower):
 
 
 @pytest.mark.parametrize("followed", [0, 1], ids=["handle at the newest", "handle behind"])
-def test_who_lost_a_race_reads_the_winners_commits_and_asks_for_nothing_more(
+def test_the_loser_of_a_race_reads_the_winners_commits_and_nothing_more(
     log, follower, asked, followed
 ):
     append(log, SEEN, followed)
@@ -244,7 +244,7 @@ def put_below(disk, mount, path):
     shutil.copy(path, there)
 
 
-def test_who_knows_where_the_log_ends_does_not_wait_for_its_table(log, follower):
+def test_a_process_that_knows_the_logs_end_does_not_wait_for_its_table(log, follower):
     end = append(log, SEEN, 1)
     with ThreadPoolExecutor(1) as another, log._delta.lock:
         assert another.submit(log.read, from_offset=end).result(timeout=30) == []

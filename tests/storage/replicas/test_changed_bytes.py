@@ -41,7 +41,7 @@ def written(tmp_path):
 
 
 def meaning(batch):
-    """Return what a batch is, but for what copies and deep looks check: sizes, times, paths."""
+    """Return a batch without what copies and deep audits check: sizes, times, paths."""
     digests = [each.digest for each in batch.segments]
     counts = [each.record_count for each in batch.segments]
     return (

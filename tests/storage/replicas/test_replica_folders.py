@@ -24,7 +24,7 @@ def root(tmp_path_factory):
 
 @pytest.fixture
 def folders(root):
-    """Two tables of one topic, one of another, and what is none."""
+    """Two tables of one topic, one of another, and folders that are no tables."""
     folder, _ = root
     paths = [
         folder / f"my-topic-{TOPIC_ID}/0-{UUIDS[0]}",

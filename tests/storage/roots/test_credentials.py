@@ -1,4 +1,4 @@
-"""Credentials by name: from a profile or the environment, by bucket, and what is said of a wrong one."""
+"""Credentials by name: from a profile or the environment, by bucket, and errors for wrong names."""
 
 import pickle
 
@@ -97,7 +97,7 @@ def test_names_travel_and_what_they_stand_for_does_not():
     assert SECRET.encode() not in pickle.dumps(options)
     assert SECRET not in f"{options!r} {RootFiles(URL, options)!r}"
     assert pickle.loads(pickle.dumps(options)) == options
-    # A library's error may tell what was looked up.
+    # A library's error may show the secret.
     for secret in (SECRET, f"{SECRET}-2", f"{SECRET}-token"):
         assert options.redact(f"bad: {secret}") == "bad: [hidden]"
 

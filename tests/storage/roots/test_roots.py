@@ -219,7 +219,7 @@ def test_every_disk_has_another_identity(root):
         ({"broker_id": 2}, DuplicateBrokerRegistrationError),
     ],
 )
-def test_root_of_somebody_else_is_refused_and_left_alone(root, others, error):
+def test_root_of_another_owner_is_refused_and_left_alone(root, others, error):
     prepare(root, **others)
     before = (root / META_PROPERTIES).read_bytes()
 
@@ -291,7 +291,7 @@ def test_probe_of_a_healthy_root_leaves_nothing_behind(root):
 
 @pytest.mark.parametrize("check", [probe_root, check_directory])
 @pytest.mark.parametrize("what", ["away", "emptied", "foreign"])
-def test_root_that_is_another_disk_or_none_is_absent_and_not_made_anew(root, what, check):
+def test_root_that_is_another_disk_or_none_is_away_and_not_created_again(root, what, check):
     identity = prepare(root)
     root.rename(f"{root}-away")
     if what == "emptied":

@@ -94,7 +94,7 @@ def test_notes_of_those_that_died_before_they_had_written_them_are_removed(tmp_p
 
 
 def metadata_table(root, *names, age_seconds=2 * AGE_SECONDS_MIN):
-    """Make a metadata table with these names in its log."""
+    """Create a metadata table with these names in its log."""
     table = root / f"{TABLE_PREFIX}{uuid4().hex}"
     for name in names:
         put(table / "_delta_log" / name)

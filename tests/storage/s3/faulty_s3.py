@@ -1,4 +1,4 @@
-"""An S3 server on the loopback interface that fails as one orders it to.
+"""An S3 server on the loopback interface that fails on request.
 
 moto checks ``If-None-Match`` and writes in two steps, so two racing puts can both win; here all
 requests that change something take one lock, which makes it the atomic store that delta-rs relies
@@ -59,7 +59,7 @@ _UNPROCESSED = (Kind.ERROR_BEFORE, Kind.CONFLICT_BEFORE, Kind.BUSY, Kind.DENIED,
 
 @dataclass
 class Fault:
-    """One order: the next `count` requests of `method` whose path ends with `suffix` fail."""
+    """A fault: the next `count` requests of `method` whose path ends with `suffix` fail."""
 
     kind: Kind
     method: str = "PUT"
@@ -197,7 +197,7 @@ class _Answer:
 
 @contextmanager
 def faulty_s3(bucket: str = BUCKET, key_id: str = "test") -> Iterator[FaultyS3]:
-    """Run a server with one bucket, on a free port, for whoever has the key."""
+    """Run a server with one bucket, on a free port, for clients with the key."""
     store = FaultyS3(bucket=bucket, key_id=key_id)
     server = make_server("127.0.0.1", 0, store, threaded=True)
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -48,7 +48,7 @@ class Stores:
         }
 
     def create(self, name: str, metadata_root: str, spark: object = None) -> Cluster:
-        """Make a cluster whose brokers are on all three."""
+        """Create a cluster with brokers on all three."""
         replica_store.cache_clear()
         return Cluster.create(
             metadata_root,

@@ -96,7 +96,7 @@ def test_commits_follow_each_other(log, uri, options):
 
 
 @pytest.mark.parametrize("kind", list(Kind), ids=lambda kind: kind.name)
-def test_commit_is_made_through_one_failure_of_any_kind(log, uri, options, store, written, kind):
+def test_a_commit_succeeds_through_one_failure_of_any_kind(log, uri, options, store, written, kind):
     store.order(kind)
 
     commit(log, 1)
@@ -116,7 +116,7 @@ def test_commit_that_a_rival_overtakes_conflicts_whatever_fails(
     log, uri, options, store, written, kind
 ):
     rival = opened(uri, options)
-    # Between the look for newer versions and the put.
+    # Between the check for newer versions and the put.
     store.before_put = lambda: commit(rival, 1)
     store.order(kind)
 
@@ -136,7 +136,7 @@ def test_commit_that_a_rival_overtakes_conflicts_whatever_fails(
     [Kind.ERROR_BEFORE, Kind.CONFLICT_BEFORE, Kind.DENIED, Kind.DROP_BEFORE],
     ids=lambda kind: kind.name,
 )
-def test_commit_that_never_lands_is_unknown_and_may_be_made_later(log, uri, options, store, kind):
+def test_a_commit_that_never_lands_is_unknown_and_may_succeed_later(log, uri, options, store, kind):
     store.order(kind, count=FOR_EVER)
 
     with pytest.raises(CommitOutcomeUnknownError):

@@ -94,7 +94,7 @@ def test_store_whose_conditional_puts_lie_is_refused(root, options, files, store
     assert read_identity(root, options) is None
 
 
-def test_races_alone_catch_a_store_that_looks_and_writes_in_two_steps(
+def test_only_races_catch_a_store_that_checks_and_writes_in_two_steps(
     root, options, store, monkeypatch
 ):
     monkeypatch.setattr(store, "is_atomic", False)
@@ -155,7 +155,7 @@ def test_file_whose_answer_was_lost_was_written(root, files, store, kind):
     assert files.read(f"{root}/file", 100) == b"first"
 
 
-def test_replica_is_made_appended_to_copied_and_read(root, options):
+def test_replica_is_created_appended_to_copied_and_read(root, options):
     leader, follower = prepared(f"{root}/1", options), prepared(f"{root}/2", options, 2)
     replicas = DeltaReplicaStore(options)
     replicas.create(leader)
@@ -225,9 +225,7 @@ def test_secret_is_in_no_object(root, options):
     assert not [path for path in paths if CANARY.encode() in files.cat_file(path)]
 
 
-def test_a_log_that_was_deleted_and_made_again_is_noticed_by_who_has_the_old_one_open(
-    root, options
-):
+def test_a_process_with_a_log_open_notices_that_it_was_deleted_and_created_again(root, options):
     old = create_metadata_log(root, options, "old")
     old.append([record("old")], STAMP, expected_offset=Offset(0))
     filesystem(root, options).rm(root, recursive=True)
@@ -242,7 +240,7 @@ def test_a_log_that_was_deleted_and_made_again_is_noticed_by_who_has_the_old_one
     assert [each.records for each in new.read(from_offset=Offset(0))] == [(record("new"),)]
 
 
-def test_a_commit_to_a_log_that_was_deleted_is_not_in_the_one_made_in_its_place(root, options):
+def test_a_commit_to_a_deleted_log_is_not_in_the_one_created_in_its_place(root, options):
     old = create_metadata_log(root, options, "old")
     old.append([record("old")], STAMP, expected_offset=Offset(0))
     filesystem(root, options).rm(root, recursive=True)

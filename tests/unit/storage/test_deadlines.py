@@ -77,7 +77,7 @@ def test_a_long_touch_that_comes_on_is_no_hanging_one(monkeypatch: pytest.Monkey
     def read(comes_on: bool) -> int:
         for _ in range(8):
             clock.now += SHORT / 2
-            time.sleep(SHORT)  # the caller looks at the clock meanwhile
+            time.sleep(SHORT)  # the caller reads the clock meanwhile
             if comes_on:
                 extend_deadline(SHORT)
         return 8
@@ -125,7 +125,7 @@ def test_what_was_left_behind_touches_its_root_no_more_when_it_comes_back() -> N
     assert not touched.wait(0.5)
 
 
-def test_who_waits_for_a_lock_whose_owner_hangs_is_told_so(hang: threading.Event) -> None:
+def test_a_waiter_for_a_lock_whose_owner_hangs_gets_an_error(hang: threading.Event) -> None:
     lock = RootLock("/locked")
 
     def hold() -> None:
@@ -246,7 +246,7 @@ def test_a_whole_operation_in_time_returns_what_it_returns() -> None:
 
 
 class _Held:
-    """Says when nobody holds it any more, and in which thread that was."""
+    """Tells when its last reference is gone, and in which thread."""
 
     def __init__(self, released: list[str]) -> None:
         self._released = released
