@@ -35,8 +35,8 @@ from kafka_on_spark.storage.roots.root_identity import (
     prepare_root,
     reporting_as_invalid_root,
 )
-from kafka_on_spark.storage.roots.root_places import check_place, check_places
 from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
+from kafka_on_spark.storage.roots.roots_apart import check_root_apart, check_roots_apart
 
 
 def roots_of(
@@ -71,7 +71,7 @@ def prepare_roots(
             A root can't be a broker's.
     """
     check_mode(mode)
-    check_places(metadata_root, roots)
+    check_roots_apart(metadata_root, roots)
     with reporting_as_invalid_root(metadata_root):
         if read_identity(metadata_root, options) is None:
             check_unnamed(metadata_root, options)
@@ -156,12 +156,12 @@ def prepare_broker(
     check_mode(mode)
     check_brokers({broker_id: root}, {} if rack is None else {broker_id: rack})
     assert image.cluster_id is not None
-    check_places(metadata_root, {broker_id: root})
+    check_roots_apart(metadata_root, {broker_id: root})
     found, directory_id = check_reachable(root, options), DirectoryId("")
     if found is not None:
         check_owner(found, root, image.cluster_id, broker_id)
         directory_id = found.directory_id
     register_broker(image, broker_id, root, rack=rack, directory_id=directory_id, cause="a test")
-    check_place(metadata_root, image, broker_id, root)
+    check_root_apart(metadata_root, image, broker_id, root)
     create_root(root, mode)
     return prepare_root(root, image.cluster_id, broker_id, options).directory_id

@@ -3,7 +3,7 @@
 from typing import Any
 
 from kafka_on_spark.errors import CorruptLogError
-from kafka_on_spark.storage.calls.limits import CHECKPOINT_BYTES_MAX
+from kafka_on_spark.storage.calls.file_limits import CHECKPOINT_BYTES_MAX
 from kafka_on_spark.storage.delta.delta_files import (
     checkpoint_path,
     checkpoint_version,

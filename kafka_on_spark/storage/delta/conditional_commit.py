@@ -33,7 +33,7 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.storage.calls.deadlines import RootLock, long_call_seconds, within
-from kafka_on_spark.storage.calls.failures import is_failure, is_refused, storage_error
+from kafka_on_spark.storage.calls.error_translation import is_failure, is_refused, storage_error
 from kafka_on_spark.storage.calls.retrying import until_found
 from kafka_on_spark.storage.delta.commit_contents import read_counters
 from kafka_on_spark.storage.delta.commit_properties import (

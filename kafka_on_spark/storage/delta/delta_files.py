@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from kafka_on_spark.errors import CorruptLogError
-from kafka_on_spark.storage.calls.limits import (
+from kafka_on_spark.storage.calls.file_limits import (
     CHECKPOINT_BYTES_MAX,
     COMMIT_BYTES_MAX,
     SMALL_FILE_BYTES_MAX,

@@ -20,7 +20,7 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.storage.calls.deadlines import long_call_seconds, within
-from kafka_on_spark.storage.calls.failures import is_failure, reason, storage_error
+from kafka_on_spark.storage.calls.error_translation import is_failure, reason, storage_error
 from kafka_on_spark.storage.delta.commit_contents import counters_in
 from kafka_on_spark.storage.delta.delta_files import (
     PROTOCOL,

@@ -21,7 +21,7 @@ from typing import Final
 
 from kafka_on_spark.errors import CommitConflictError, KafkaStorageError
 from kafka_on_spark.storage.calls.deadlines import long_call_seconds, within
-from kafka_on_spark.storage.calls.limits import COMMIT_BYTES_MAX
+from kafka_on_spark.storage.calls.file_limits import COMMIT_BYTES_MAX
 from kafka_on_spark.storage.delta.delta_files import (
     checkpoint_version,
     commit_path,

@@ -17,7 +17,7 @@ from kafka_on_spark.audit.history import (
     TableStep,
 )
 from kafka_on_spark.errors import CorruptLogError, ReplicaLostError
-from kafka_on_spark.storage.calls.limits import CHECKPOINT_BYTES_MAX, SMALL_FILE_BYTES_MAX
+from kafka_on_spark.storage.calls.file_limits import CHECKPOINT_BYTES_MAX, SMALL_FILE_BYTES_MAX
 from kafka_on_spark.storage.delta.delta_files import (
     PROTOCOL,
     checkpoint_path,

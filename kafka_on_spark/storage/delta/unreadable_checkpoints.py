@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
-from kafka_on_spark.storage.calls.limits import CHECKPOINT_BYTES_MAX
+from kafka_on_spark.storage.calls.file_limits import CHECKPOINT_BYTES_MAX
 from kafka_on_spark.storage.delta.delta_files import (
     check_checkpoint_size,
     checkpoint_path,

@@ -38,7 +38,7 @@ ACQUIRE_SECONDS: Final = WAITS_MAX * WAIT_S + SHORT_CALL_SECONDS
 
 _PAUSE_S_MAX: Final = 0.004
 
-_NOTHING: Final[tuple[CommitLock, None]] = (NO_LOCK, None)
+_NOT_TAKEN: Final[tuple[CommitLock, None]] = (NO_LOCK, None)
 
 # Tables whose lock another process held for longer than that, perhaps frozen. This process does not
 # wait for such a lock again until it finds it free: otherwise each of its commits would be as late.
@@ -93,7 +93,7 @@ def acquire_commit_lock(
     if not is_local(uri):
         yield NO_LOCK
         return
-    lock, descriptor = _NOTHING
+    lock, descriptor = _NOT_TAKEN
     with suppress(KafkaStorageError):  # the root hangs: the commit says it better
         lock, descriptor = within(
             os.path.dirname(uri), lambda: _acquired(uri, reports), ACQUIRE_SECONDS
@@ -111,7 +111,7 @@ def _acquired(uri: str, reports: Callable[[], bytes] | None) -> tuple[CommitLock
         descriptor = os.open(uri, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:  # the disk is away: the commit says it better
         log.debug("no commit lock at %s: %s", uri, error)
-        return _NOTHING
+        return _NOT_TAKEN
     try:
         lock = _acquire(uri, descriptor, reports)
     except BaseException:
@@ -119,7 +119,7 @@ def _acquired(uri: str, reports: Callable[[], bytes] | None) -> tuple[CommitLock
         raise
     if not is_awaited():
         os.close(descriptor)
-        return _NOTHING
+        return _NOT_TAKEN
     return lock, descriptor
 
 

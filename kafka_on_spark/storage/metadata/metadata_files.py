@@ -21,7 +21,7 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.codec import COLUMNS, Row, decode_stamp, encode
 from kafka_on_spark.metadata.column_codec import ColumnDecoder, rows_of
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
-from kafka_on_spark.storage.calls.failures import parsing
+from kafka_on_spark.storage.calls.error_translation import parsing
 from kafka_on_spark.storage.roots.parquet_files import read_parquet
 
 _TYPES: Final[Mapping[str, pa.DataType]] = {
@@ -51,16 +51,16 @@ THREADS_BYTES_MIN: Final = 1 << 20
 ENCODED_ROWS_MIN: Final = 1 << 12
 """From this number on, texts are read by a dictionary; for fewer, its import takes longer."""
 
-_NO_NUMBERS: Final = np.empty(0, np.int64)
+_EMPTY: Final = np.empty(0, np.int64)
 
 # Where a record stands; never null.
-_PLACES: Final = frozenset({"offset_delta", "batch_base_offset"})
+_POSITION_COLUMNS: Final = frozenset({"offset_delta", "batch_base_offset"})
 
 # A schema creates its fields again on each access.
-_KINDS: Final[Mapping[str, pa.DataType]] = {field.name: field.type for field in FILE_SCHEMA}
+_COLUMN_TYPES: Final[Mapping[str, pa.DataType]] = {field.name: field.type for field in FILE_SCHEMA}
 
 # Of a whole batch, not of a record.
-_OF_BATCH: Final = frozenset({"offset_delta", "batch_base_offset", "time"})
+_BATCH_COLUMNS: Final = frozenset({"offset_delta", "batch_base_offset", "time"})
 
 
 def encode_file(records: Sequence[Record], stamp: Stamp, base_offset: int) -> pa.Buffer:
@@ -138,7 +138,7 @@ def batch_times(content: bytes | None, path: str) -> list[tuple[Offset, int]]:
 
 def _batch(table: pa.Table) -> MetadataBatch:
     [first] = _rows_of(table.slice(0, 1))
-    places = table.select([name for name in table.column_names if name not in _OF_BATCH])
+    places = table.select([name for name in table.column_names if name not in _BATCH_COLUMNS])
     decoder = ColumnDecoder()
     return MetadataBatch(
         base_offset=Offset(first["batch_base_offset"]),
@@ -158,7 +158,7 @@ def _slices(table: pa.Table) -> Iterator[pa.Table]:
 
 def _batch_tables(table: pa.Table) -> Iterator[pa.Table]:
     """Yield the rows of each batch, in offset order."""
-    bases = _numbers(table.column("batch_base_offset").combine_chunks())
+    bases = _as_numpy(table.column("batch_base_offset").combine_chunks())
     starts = [0, *(np.flatnonzero(bases[1:] != bases[:-1]) + 1).tolist(), table.num_rows]
     for start, end in pairwise(starts):
         yield table.slice(start, end - start)
@@ -172,8 +172,8 @@ def _read(content: bytes | None, path: str) -> pa.Table:
     has_threads = len(content) > THREADS_BYTES_MIN
     table = read_parquet(content, path, use_threads=has_threads, verifies_pages=True)
     # Only pages have checksums: a damaged name in the footer would read as a column left out.
-    is_ours = all(_KINDS.get(each.name) == each.type for each in table.schema) and not any(
-        table.column(name).null_count for name in _PLACES & set(table.column_names)
+    is_ours = all(_COLUMN_TYPES.get(each.name) == each.type for each in table.schema) and not any(
+        table.column(name).null_count for name in _POSITION_COLUMNS & set(table.column_names)
     )
     if table.num_rows == 0 or "batch_base_offset" not in table.column_names or not is_ours:
         raise CorruptLogError("not a file of a metadata log", path=path)
@@ -183,15 +183,15 @@ def _read(content: bytes | None, path: str) -> pa.Table:
 def _is_in_order(table: pa.Table) -> bool:
     if "offset_delta" not in table.column_names or table.num_rows < 2:
         return True
-    deltas = _numbers(table.column("offset_delta").combine_chunks())
+    deltas = _as_numpy(table.column("offset_delta").combine_chunks())
     return bool((deltas[1:] > deltas[:-1]).all())
 
 
 def _columns_of(table: pa.Table) -> dict[str, list[Any] | None]:
     """Return a table's columns, `time` as µs since 1970 UTC; None: left out, all null."""
-    columns: dict[str, list[Any] | None] = dict.fromkeys(_KINDS)
+    columns: dict[str, list[Any] | None] = dict.fromkeys(_COLUMN_TYPES)
     for name, column in zip(table.column_names, table.columns, strict=True):
-        columns[name] = _values_of(column.combine_chunks(), _KINDS[name])
+        columns[name] = _values_of(column.combine_chunks(), _COLUMN_TYPES[name])
     return columns
 
 
@@ -204,7 +204,7 @@ def _values_of(values: pa.Array, kind: pa.DataType) -> list[Any]:
     if pa.types.is_timestamp(kind):
         values = values.view(pa.int64())
     # The same ints in a tenth of the time of to_pylist, which creates a scalar for each value.
-    whole: list[Any] = values.to_pylist() if values.null_count else _numbers(values).tolist()
+    whole: list[Any] = values.to_pylist() if values.null_count else _as_numpy(values).tolist()
     return whole
 
 
@@ -214,11 +214,11 @@ def _texts_of(values: pa.Array) -> list[str | None]:
         return [known.setdefault(each, each) for each in values.to_pylist()]
     encoded = values.dictionary_encode(null_encoding="encode")
     texts = encoded.dictionary.to_pylist()
-    return list(map(texts.__getitem__, _numbers(encoded.indices).tolist()))
+    return list(map(texts.__getitem__, _as_numpy(encoded.indices).tolist()))
 
 
 def _tuples_of(values: pa.Array, kind: pa.DataType) -> list[tuple[Any, ...] | None]:
-    offsets = _numbers(values.offsets)
+    offsets = _as_numpy(values.offsets)
     sizes = np.diff(offsets)
     # The offsets of a slice begin in the middle.
     first = int(offsets[0])
@@ -229,19 +229,19 @@ def _tuples_of(values: pa.Array, kind: pa.DataType) -> list[tuple[Any, ...] | No
     places = (offsets - first).tolist()
     return [
         tuple(flat[start:end]) if is_there else None
-        for (start, end), is_there in zip(pairwise(places), _are_there(values), strict=True)
+        for (start, end), is_there in zip(pairwise(places), _are_not_null(values), strict=True)
     ]
 
 
-def _numbers(values: pa.Array) -> npt.NDArray[np.signedinteger[Any]]:
+def _as_numpy(values: pa.Array) -> npt.NDArray[np.signedinteger[Any]]:
     """Return integers without nulls as an array over the same memory."""
     size = values.type.bit_width // 8
     _, numbers = values.buffers()
     start = values.offset * size
-    return np.frombuffer(numbers, f"<i{size}", len(values), start) if len(values) else _NO_NUMBERS
+    return np.frombuffer(numbers, f"<i{size}", len(values), start) if len(values) else _EMPTY
 
 
-def _are_there(values: pa.Array) -> list[bool]:
+def _are_not_null(values: pa.Array) -> list[bool]:
     """Return for each value whether it is not null."""
     bits, *_ = values.buffers()
     if bits is None:

@@ -24,7 +24,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.storage.calls.deadlines import RootHangsError, on_root
-from kafka_on_spark.storage.calls.limits import METADATA_FILE_BYTES_MAX
+from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.storage.delta.commit_contents import commits_after
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.delta.old_commits import commit_size

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from deltalake.transaction import AddAction
 
-from kafka_on_spark.storage.calls.limits import METADATA_FILE_BYTES_MAX
+from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.storage.metadata.metadata_files import merge_files
 from kafka_on_spark.storage.metadata.metadata_placement import LogFile, add_action
 from kafka_on_spark.storage.roots.roots import RootFiles, flush, is_local

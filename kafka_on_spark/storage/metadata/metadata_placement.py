@@ -10,7 +10,7 @@ import pyarrow as pa
 from deltalake.transaction import AddAction, RemoveAction
 
 from kafka_on_spark.errors import CorruptLogError
-from kafka_on_spark.storage.calls.failures import parsing
+from kafka_on_spark.storage.calls.error_translation import parsing
 from kafka_on_spark.stored_json import parse_json
 
 EPOCH: Final = 0  # the quorum's, while there is one voter

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch
-from kafka_on_spark.storage.calls.limits import METADATA_FILE_BYTES_MAX
+from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.storage.metadata.metadata_files import decode_file
 from kafka_on_spark.storage.metadata.metadata_placement import LogFile
 from kafka_on_spark.storage.roots.roots import RootFiles

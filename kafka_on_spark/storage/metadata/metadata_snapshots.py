@@ -12,7 +12,7 @@ from typing import Final
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import ClusterRecord, MetadataBatch, Record, Stamp
-from kafka_on_spark.storage.calls.limits import METADATA_FILE_BYTES_MAX
+from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.storage.metadata.metadata_files import decode_file, encode_file
 from kafka_on_spark.storage.metadata.metadata_placement import EPOCH
 from kafka_on_spark.storage.roots.roots import RootFiles

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kafka_on_spark.controller.pace.sweep import AGAIN_MAX, RANGES_MAX, LookedAt, SweepCourse
 from kafka_on_spark.ids import PartitionKey, TopicId
-from kafka_on_spark.storage.calls.limits import SMALL_FILE_BYTES_MAX
+from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.roots import RootFiles
 from kafka_on_spark.storage.roots.storage_options import StorageOptions

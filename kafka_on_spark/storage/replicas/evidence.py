@@ -24,8 +24,8 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import DirectoryId
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
-from kafka_on_spark.storage.calls.failures import ABSENT, storage_error
-from kafka_on_spark.storage.calls.limits import (
+from kafka_on_spark.storage.calls.error_translation import ABSENT, storage_error
+from kafka_on_spark.storage.calls.file_limits import (
     CHECKPOINT_BYTES_MAX,
     COMMIT_BYTES_MAX,
     SEGMENT_BYTES_MAX,

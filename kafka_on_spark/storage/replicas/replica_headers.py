@@ -148,7 +148,7 @@ class Row(NamedTuple):
     timestamp_type: int
 
 
-_OF_BATCH: Final = slice(Row._fields.index("modification_time"), None)
+_BATCH_FIELDS: Final = slice(Row._fields.index("modification_time"), None)
 """The fields that all files of a batch share."""
 
 
@@ -192,7 +192,7 @@ def batches_of(rows: Sequence[Row]) -> Iterable[Batch]:
 
 def _batch(rows: Sequence[Row]) -> Batch:
     first = rows[0]
-    if any(row[_OF_BATCH] != first[_OF_BATCH] for row in rows):
+    if any(row[_BATCH_FIELDS] != first[_BATCH_FIELDS] for row in rows):
         raise CorruptLogError("the segments of a batch disagree", base_offset=first.base_offset)
     if first.base_offset != first.batch_base_offset:
         raise CorruptLogError(

@@ -28,7 +28,7 @@ from kafka_on_spark.log.state import (
 )
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.storage.calls.deadlines import RootHangsError, within
-from kafka_on_spark.storage.calls.failures import as_storage_errors, is_denied, parsing
+from kafka_on_spark.storage.calls.error_translation import as_storage_errors, is_denied, parsing
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.replicas.evidence import (
     EVIDENCE,
@@ -69,18 +69,18 @@ class _Checked(NamedTuple):
 class DeltaReplicaLog:
     """A ReplicaLog on the Delta table at `address`.
 
-    `is_checked`: the root must be the disk of the address before and after the first load.
+    `checks_disk`: the root must be the disk of the address before and after the first load.
     """
 
     def __init__(
-        self, address: ReplicaAddress, options: StorageOptions, *, is_checked: bool = False
+        self, address: ReplicaAddress, options: StorageOptions, *, checks_disk: bool = False
     ) -> None:
         self._address = address
         self._delta = DeltaLog(replica_folder(address), options, is_flushed=address.is_flushed)
         self._state: ReplicaState | None = None
         self._checked: _Checked | None = None
         self._options = options
-        self._is_checked = is_checked
+        self._checks_disk = checks_disk
 
     @classmethod
     def create(
@@ -95,10 +95,10 @@ class DeltaReplicaLog:
         Raises:
             KafkaStorageError: The root is not the disk of the address, or does not answer.
         """
-        return within(address.root, lambda: cls._make(address, options, leader_epoch))
+        return within(address.root, lambda: cls._create(address, options, leader_epoch))
 
     @classmethod
-    def _make(
+    def _create(
         cls, address: ReplicaAddress, options: StorageOptions, leader_epoch: LeaderEpoch | None
     ) -> "DeltaReplicaLog":
         check_directory(address.root, address.directory_id, options)
@@ -136,11 +136,11 @@ class DeltaReplicaLog:
             as_storage_errors(f"read the table at {self._delta.uri}", self._options),
         ):
             try:
-                if not self._is_checked:
+                if not self._checks_disk:
                     return self._load()
                 with inspect_root(self._address.root, self._address.directory_id, self._options):
                     state = self._load()
-                self._is_checked = False
+                self._checks_disk = False
                 return state
             except EVIDENCE as claim:
                 raise self._flaw_or_failure(claim) from claim

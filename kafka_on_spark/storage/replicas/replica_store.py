@@ -33,7 +33,7 @@ class DeltaReplicaStore:
 
         It evicts no other log: a sweep over many replicas leaves those in use open.
         """
-        log = DeltaReplicaLog(address, self._options, is_checked=True)
+        log = DeltaReplicaLog(address, self._options, checks_disk=True)
         with self._lock:
             is_room = address in self._open or len(self._open) < HANDLES_MAX
             return self._remember(address, log) if is_room else log

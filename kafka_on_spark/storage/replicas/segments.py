@@ -29,8 +29,8 @@ from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.log.batch import Segment, segment_name
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.storage.calls.deadlines import begin, short_call_seconds, within
-from kafka_on_spark.storage.calls.failures import ABSENT, storage_error
-from kafka_on_spark.storage.calls.limits import SEGMENT_BYTES_MAX
+from kafka_on_spark.storage.calls.error_translation import ABSENT, storage_error
+from kafka_on_spark.storage.calls.file_limits import SEGMENT_BYTES_MAX
 from kafka_on_spark.storage.replicas.evidence import file_flaw, inspect_root
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.parquet_files import read_parquet
@@ -227,13 +227,15 @@ def put_segment(
 ) -> dict[int, KafkaOnSparkError | None]:
     """Write a new segment to several replicas at once, flushed; return each broker's failure."""
     puts = {
-        address.broker_id: _begun(partial(_put, address, segment.path, content, options), address)
+        address.broker_id: _begin_put(
+            partial(_put, address, segment.path, content, options), address
+        )
         for address in addresses
     }
     return {broker_id: wait() for broker_id, wait in puts.items()}
 
 
-def _begun(
+def _begin_put(
     put: Callable[[], None], address: ReplicaAddress
 ) -> Callable[[], KafkaOnSparkError | None]:
     """Begin a put; return a function that waits for it and returns its failure."""
@@ -272,7 +274,7 @@ def create_folder(address: ReplicaAddress, options: StorageOptions) -> None:
 
 def _create_folder(address: ReplicaAddress, options: StorageOptions) -> None:
     root, folder = address.root, replica_folder(address)
-    link = link_to(address)
+    link = link_in_path(address)
     if link is not None:
         raise KafkaStorageError(
             f"{link} is a link: put the folder itself in its place, a replica lies on its broker's"
@@ -296,7 +298,7 @@ def _create_missing(folder: str) -> None:
             os.mkdir(each)
 
 
-def link_to(address: ReplicaAddress) -> str | None:
+def link_in_path(address: ReplicaAddress) -> str | None:
     """Return the link in place of a local replica's folder or its topic's, or None: a link could
     lead out of the root."""
     if not is_local(address.root):
@@ -314,7 +316,7 @@ def check_no_link(address: ReplicaAddress) -> None:
     Raises:
         ReplicaLostError: A link stands in its place.
     """
-    link = link_to(address)
+    link = link_in_path(address)
     if link is not None:
         raise ReplicaLostError(f"{link} is a link, and a replica lies on its broker's root")
 

@@ -76,7 +76,7 @@ def resolve_credentials(given: Mapping[str, str], url: str) -> dict[str, str]:
         _check_unmixed(options, url, "given")
         return dict(given)
     kind, _, rest = name.partition(":")
-    found = _of_environment(rest, url) if kind == "env" else _of_profile(rest, url)
+    found = _from_environment(rest, url) if kind == "env" else _from_profile(rest, url)
     result = found | options
     _check_unmixed(result, url, name)
     return result
@@ -94,7 +94,7 @@ def _check_unmixed(options: Mapping[str, str], url: str, name: str) -> None:
         )
 
 
-def _of_environment(prefix: str, url: str) -> dict[str, str]:
+def _from_environment(prefix: str, url: str) -> dict[str, str]:
     start = f"{prefix}_"
     found = {
         name.removeprefix(start).lower(): text
@@ -109,7 +109,7 @@ def _of_environment(prefix: str, url: str) -> dict[str, str]:
     return found
 
 
-def _of_profile(profile: str, url: str) -> dict[str, str]:
+def _from_profile(profile: str, url: str) -> dict[str, str]:
     try:
         return dict(_profile(profile, int(time.monotonic()) // _FRESH_SECONDS))
     except LookupError as error:

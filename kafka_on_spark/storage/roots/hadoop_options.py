@@ -33,12 +33,12 @@ def hadoop_options(urls: Iterable[str], options: StorageOptions) -> dict[str, st
     for url in urls:
         prefix = bucket_prefix(url)
         if prefix is not None:
-            settings = _of_bucket(url, options)
+            settings = _bucket_settings(url, options)
             found |= {f"{prefix}{name}": text for name, text in settings.items()}
     return found
 
 
-def _of_bucket(url: str, options: StorageOptions) -> dict[str, str]:
+def _bucket_settings(url: str, options: StorageOptions) -> dict[str, str]:
     given = {name.lower(): text for name, text in options.for_url(url).items()}
     settings: dict[str, str] = {}
     endpoint = _first(given, _ENDPOINTS)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
-from kafka_on_spark.storage.calls.limits import ROWS_MAX, UNCOMPRESSED_BYTES_MAX
+from kafka_on_spark.storage.calls.file_limits import ROWS_MAX, UNCOMPRESSED_BYTES_MAX
 
 
 def read_parquet(

@@ -29,7 +29,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import BrokerId, DirectoryId, check_whole_number
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
-from kafka_on_spark.storage.calls.limits import SMALL_FILE_BYTES_MAX
+from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local

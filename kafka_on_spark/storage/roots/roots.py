@@ -20,8 +20,8 @@ from kafka_on_spark.storage.calls.deadlines import (
     short_call_seconds,
     within,
 )
-from kafka_on_spark.storage.calls.failures import ABSENT, storage_error
-from kafka_on_spark.storage.calls.failures import reason as reason
+from kafka_on_spark.storage.calls.error_translation import ABSENT, storage_error
+from kafka_on_spark.storage.calls.error_translation import reason as reason
 from kafka_on_spark.storage.roots.local_files import (
     check_size,
     local_pieces,

@@ -20,7 +20,7 @@ def disks():
         yield disks
 
 
-def link_to(disks, folder):
+def link_in_path(disks, folder):
     """Put a folder elsewhere, and a link in its place; return where it is."""
     elsewhere = disks.base / "elsewhere"
     folder.rename(elsewhere)
@@ -46,7 +46,7 @@ def opened(disks, broker_id):
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_replica_behind_a_link_is_no_replica(disks, place):
-    link_to(disks, place(disks.folder(1, "t")))
+    link_in_path(disks, place(disks.folder(1, "t")))
 
     with pytest.raises(ReplicaLostError):
         opened(disks, 1).load()
@@ -54,7 +54,7 @@ def test_a_replica_behind_a_link_is_no_replica(disks, place):
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_leader_behind_a_link_is_followed_by_another_and_nothing_is_written_there(disks, place):
-    elsewhere = link_to(disks, place(disks.folder(1, "t")))
+    elsewhere = link_in_path(disks, place(disks.folder(1, "t")))
     before = files_below(elsewhere)
 
     with disks.open() as cluster:
@@ -68,7 +68,7 @@ def test_a_leader_behind_a_link_is_followed_by_another_and_nothing_is_written_th
 
 @pytest.mark.parametrize("place", PLACES)
 def test_fsck_says_that_a_replica_is_behind_a_link(disks, place):
-    link_to(disks, place(disks.folder(1, "t")))
+    link_in_path(disks, place(disks.folder(1, "t")))
 
     findings = disks.cluster.fsck().findings
 

@@ -19,7 +19,7 @@ from kafka_on_spark.storage.roots.roots import is_local
 _ALIASES: Final = {"s3a": "s3", "abfss": "abfs"}
 
 
-def check_places(metadata_root: str, roots: Mapping[BrokerId, str]) -> None:
+def check_roots_apart(metadata_root: str, roots: Mapping[BrokerId, str]) -> None:
     """Check that a new cluster's roots (normalized) lie apart, links followed.
 
     Raises:
@@ -31,7 +31,9 @@ def check_places(metadata_root: str, roots: Mapping[BrokerId, str]) -> None:
         taken[f"the root of broker {broker_id}"] = root
 
 
-def check_place(metadata_root: str, image: MetadataImage, broker_id: BrokerId, root: str) -> None:
+def check_root_apart(
+    metadata_root: str, image: MetadataImage, broker_id: BrokerId, root: str
+) -> None:
     """Check that a root (normalized) lies apart from the metadata root and other brokers' roots.
 
     Raises:
@@ -46,9 +48,9 @@ def check_place(metadata_root: str, image: MetadataImage, broker_id: BrokerId, r
 
 
 def _check_apart(broker_id: BrokerId, root: str, taken: Mapping[str, str]) -> None:
-    place = _place(root)
+    place = _path_parts(root)
     for owner, other in taken.items():
-        other_place = _place(other)
+        other_place = _path_parts(other)
         if place == other_place:
             relation = "is"
         elif place[: len(other_place)] == other_place:
@@ -63,7 +65,7 @@ def _check_apart(broker_id: BrokerId, root: str, taken: Mapping[str, str]) -> No
         )
 
 
-def _place(root: str) -> tuple[str, ...]:
+def _path_parts(root: str) -> tuple[str, ...]:
     """Return the parts of a root's path, from the top; links on local disks are followed."""
     if is_local(root):
         return within(root, lambda: Path(root).resolve().parts, short_call_seconds(root))
