@@ -205,7 +205,7 @@ class DuplicateSequenceError(ProtocolError):
 class KafkaStorageError(ProtocolError):
     """A root or table can't be read or written now: the system, a library or a store says so.
 
-    It tells nothing about a replica (DESIGN §8); what is wrong with one is another error.
+    It is no evidence about a replica: a replica that is wrong has an error of its own.
     """
 
     code = 56

@@ -13,7 +13,7 @@ COMMITS = 1000
 def test_of_contending_processes_each_version_has_one_winner(uri):
     create(uri)
 
-    # A fork of a process that used delta-rs panics (GROUND §1.2 no. 13).
+    # A fork of a process that used delta-rs panics.
     with multiprocessing.get_context("spawn").Pool(PROCESSES) as processes:
         orders = [(uri, seed, COMMITS // PROCESSES) for seed in range(PROCESSES)]
         told = processes.map(contend, orders, chunksize=1)

@@ -38,7 +38,7 @@ def refuse_renames(monkeypatch):
 
 @pytest.mark.parametrize("damage", [empty, zero, halve, remove])
 def test_half_a_history_is_never_taken_for_the_whole(log, uri, damage):
-    """FAULTS 39: a checkpoint that can't be read, and no way back before it."""
+    """A checkpoint that can't be read, and no way back before it."""
     commit_times(log, 7)
     log.checkpoint_if_due()
     commit_times(log, 2)

@@ -1,4 +1,4 @@
-"""``kill -9`` at random moments: no commit that was acknowledged is lost (FAULTS E15)."""
+"""``kill -9`` at random moments: no commit that was acknowledged is lost."""
 
 import multiprocessing
 import random
@@ -16,7 +16,7 @@ KILLS = 50
 def processes():
     """Return where processes come from that have imported delta-rs and not used it.
 
-    A fork of a process that used it panics (GROUND §1.2 no. 13), and a new interpreter takes a
+    A fork of a process that used it panics, and a new interpreter takes a
     second.
     """
     context = multiprocessing.get_context("forkserver")

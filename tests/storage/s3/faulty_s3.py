@@ -2,7 +2,7 @@
 
 moto checks ``If-None-Match`` and writes in two steps, so two racing puts can both win; here all
 requests that change something take one lock, which makes it the atomic store that delta-rs relies
-on (GROUND §1.4).
+on.
 """
 
 import io

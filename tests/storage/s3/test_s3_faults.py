@@ -1,4 +1,4 @@
-"""What a commit on S3 is told when the store fails: never a wrong answer (GROUND §1.2, no. 2)."""
+"""A commit on S3 whose store fails: it never gets a wrong answer."""
 
 import logging
 import time
