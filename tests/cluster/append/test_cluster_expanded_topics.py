@@ -57,7 +57,7 @@ def test_a_topic_can_not_be_given_fewer(orders):
 
 
 @pytest.mark.parametrize("is_other_process", [False, True], ids=["same process", "another"])
-def test_a_retry_on_a_topic_that_has_grown_is_a_duplicate(orders, is_other_process):
+def test_a_retry_on_an_expanded_topic_is_a_duplicate(orders, is_other_process):
     first = orders.cluster.append("orders", GIVEN, producer_id="p", sequence=3)
     orders.cluster.add_partitions("orders", to=7)
     cluster = orders.open() if is_other_process else orders.cluster
@@ -99,7 +99,7 @@ def test_a_zombie_can_not_add_to_the_old_split(orders):
 
 
 def test_a_zombie_can_not_add_to_the_old_split_under_a_leader_elected_since(orders):
-    """The fence stands in the logs of those who led then; a later leader has never seen it."""
+    """The fence stands in the logs of the leaders of then; a later leader has never seen it."""
     older, newer = orders.cluster, orders.open()
     plan, rows = staged(older, producer_id="p", sequence=0)
     newer.add_partitions("orders", to=7)
@@ -122,7 +122,7 @@ def test_a_sequence_that_stands_nowhere_is_not_taken_for_a_new_one(orders):
         cluster.append("orders", GIVEN, producer_id="p", sequence=4)
 
 
-def test_nobody_says_that_there_was_no_first_try_while_a_partition_can_not_be_asked(disks):
+def test_an_append_is_no_first_try_while_a_partition_can_not_be_asked(disks):
     cluster = disks.cluster
     cluster.create_topic("orders", replica_assignment={0: [1]})
     cluster.append("orders", GIVEN, producer_id="p", sequence=0)

@@ -55,7 +55,7 @@ def test_an_append_that_was_staged_before_the_take_over_is_fenced(orders, monkey
         newer.append("orders", at(0, b"b"), **NAME)
         return begin(*arguments, **named)
 
-    # After the last look at the metadata: only the leader's table can tell.
+    # After the metadata was read last: only the leader's table shows the take-over.
     monkeypatch.setattr(older._services.appends._appender, "append", overtaken)
     with pytest.raises(ProducerFencedError, match="newer writer"):
         older.append("orders", at(0, b"c"), **NAME)
@@ -78,7 +78,7 @@ def test_a_writer_that_is_fenced_stays_so_under_a_new_leader(disks):
     assert values_of(newer, "orders") == [b"a", b"b", b"d"]
 
 
-def test_a_writer_that_is_begun_anew_takes_over_and_its_retry_is_the_same_append(orders):
+def test_a_writer_that_begins_again_takes_over_and_its_retry_is_the_same_append(orders):
     older, newer = orders.cluster, orders.open()
     first = older.append("orders", at(0, b"a"), sequence=0, **NAME)
 

@@ -36,7 +36,7 @@ def forget():
 
 @pytest.fixture
 def openings(monkeypatch):
-    """Return what was opened, by planners and by those who commit."""
+    """Return what was opened, by planners and by writers that append."""
     openings = []
     open_metadata, open_services = cluster_cache.open_metadata, Services.open
 
@@ -81,7 +81,7 @@ def test_what_others_have_done_between_two_writes_is_known_to_the_second(disks, 
     assert values_of(disks.cluster, "two") == [b"d"]
 
 
-def test_a_cluster_made_anew_in_the_same_folders_is_written_to(disks, monkeypatch):
+def test_a_cluster_created_again_in_the_same_folders_is_written_to(disks, monkeypatch):
     write_batch(disks, rows(b"old"), monkeypatch, topic="one")
     root = Path(disks.metadata_root)
     brokers = {number: root.with_name(f"anew-{number}") for number in (1, 2)}
@@ -98,7 +98,7 @@ def test_a_cluster_made_anew_in_the_same_folders_is_written_to(disks, monkeypatc
         assert values_of(cluster, "one") == [b"by plain Python"] * 20 + [b"new"]
 
 
-def test_a_log_that_was_set_back_is_read_as_who_opens_it_would(disks):
+def test_a_log_that_was_set_back_is_read_as_by_a_new_process(disks):
     root = normalize(str(disks.metadata_root))
     copy = Path(root).with_name("copy")
     before = cached_metadata(root, OPTIONS).image

@@ -15,7 +15,7 @@ def staged(host, *holders):
     return StagedMessage(task=0, topics=topics, query_id=None, image_offset=0, host=host)
 
 
-def test_what_tasks_on_other_hosts_have_written_to_is_reached_whatever_this_process_sees():
+def test_a_broker_that_tasks_on_other_hosts_have_written_to_counts_as_reached():
     assert _reached_elsewhere([staged(gethostname(), 1, 2), staged("other", 2, 3)]) == {2, 3}
 
 

@@ -1,4 +1,4 @@
-"""The sink's writers on a real cluster: topics by row, conditions, growth, and who is fenced."""
+"""The sink's writers on a real cluster: topics by row, conditions, expansion, and fences."""
 
 from contextlib import nullcontext
 
@@ -143,7 +143,7 @@ def test_a_condition_counts_for_a_write_without_rows(disks, monkeypatch):
 
 
 @pytest.mark.parametrize("acks", ["0", "1"])
-def test_a_root_that_is_away_is_told_to_those_who_wait(disks, monkeypatch, acks):
+def test_an_absent_root_is_an_error_unless_acks_is_0(disks, monkeypatch, acks):
     disks.cluster.append("two", [("k", "first")])
     disks.take_away(1, 2, 3)
     try:
@@ -156,7 +156,9 @@ def test_a_root_that_is_away_is_told_to_those_who_wait(disks, monkeypatch, acks)
 
 
 @pytest.mark.parametrize("given", [{}, {"topic": "one"}], ids=["by row", "by option"])
-def test_a_batch_that_is_run_again_after_its_topic_has_grown_is_the_same(disks, monkeypatch, given):
+def test_a_batch_that_runs_again_after_its_topic_was_expanded_is_the_same(
+    disks, monkeypatch, given
+):
     keys = [[row("one", b"%d" % n, key=b"key-%d" % n) for n in range(20)]]
     Query(disks, monkeypatch, run="first", **given).add(0, keys)
     disks.cluster.add_partitions("one", to=7)

@@ -106,7 +106,7 @@ def test_a_batch_that_was_not_committed_is_the_same_when_it_is_run_again(spark, 
 
 
 @pytest.mark.parametrize("count", [0, 2], ids=["empty", "as long"])
-def test_a_topic_that_was_made_anew_is_told_and_read_from_its_start_if_that_is_wanted(
+def test_a_topic_that_was_created_again_fails_a_query_or_is_read_from_its_start(
     spark, disks, checkpoint, count
 ):
     batches = Batches()

@@ -298,7 +298,7 @@ class Appending(Program):
         keys = [PartitionKey(topic_id, number) for number in range(PARTITIONS_MAX)]
         begun = {key.partition: self.checker.position(key) for key in keys}
         with_producer = self._state.producer_id is not None
-        # To know how it is split, all partitions of a topic that has grown are asked.
+        # To know how it is split, all partitions of an expanded topic are asked.
         self.driver.node.waits_for = {(topic_id, number) for number in range(PARTITIONS_MAX)}
         plan = self.driver.appends.plan(
             TOPIC,

@@ -21,6 +21,8 @@ from kafka_on_spark.service.append.plan.stage_plan import ProducerRun
 from kafka_on_spark.service.append.waiting.append_watch import AppendWatch, Wait, WatchPorts
 
 PAUSE_MS: Final = 200.0
+# After these the topic is asked again. NotEnoughReplicasError: a replica that may lead next can't
+# be reached; it may be back, or out of the ISR, at the next try.
 _TRY_AGAIN: Final = (
     CommitError,
     KafkaStorageError,

@@ -39,7 +39,7 @@ def at(*positions, of=None):
     return StreamOffset.from_json(json.loads(json.dumps(stored.to_json())))
 
 
-def look(now, since, subscription=A, *, fails=True, **fields):
+def next_batch(now, since, subscription=A, *, fails=True, **fields):
     return available(now, since, subscription, is_data_loss_failed=fails, **fields)
 
 
@@ -64,14 +64,14 @@ MOVES = [
 def test_the_cut_moves_only_when_a_partition_of_the_query_moves(
     since, ends, is_moved, expected, count
 ):
-    found = look(image(*ends), at(*since))
+    found = next_batch(image(*ends), at(*since))
 
     assert (found.is_moved, found.has_loss) == (is_moved, False)
     assert found.ends["a"] == expected
     assert found.record_count == count
 
 
-def test_a_cut_says_of_which_metadata_topics_and_generations_it_is():
+def test_a_cut_has_its_metadata_offset_topics_and_generations():
     now = image_of_topics({"a": [partition("1", hw=5), partition("1", hw=2, unclean_generation=3)]})
 
     offset = StreamOffset.in_image(now, {"a": {1: 2, 0: 5}})
@@ -87,7 +87,7 @@ def test_a_cut_says_of_which_metadata_topics_and_generations_it_is():
 def test_plain_kafka_json_is_an_offset_too():
     plain = StreamOffset.from_json({"a": {"0": 5}})
 
-    found = look(image(7), plain)
+    found = next_batch(image(7), plain)
 
     assert plain.to_json() == {"a": {"0": 5}}
     assert found.ends == {"a": {0: 7}}
@@ -124,20 +124,20 @@ def test_an_offset_of_the_first_builds_had_no_version():
 def test_topics_that_come_later_are_found_by_a_pattern_and_read_from_their_beginning():
     now = image_of_topics({"a": [partition("1", hw=5)], "b": [partition("1", hw=4)]}, 200)
 
-    found = look(now, at(5), EVERYTHING)
+    found = next_batch(now, at(5), EVERYTHING)
 
     assert found.is_moved
     assert spans(now, at(5), found.offset(now)) == {"b-0": (0, 4)}
-    assert not look(now, at(5), A).is_moved
-    assert not look(now, at(5), Assign({"a": (0,)})).is_moved
+    assert not next_batch(now, at(5), A).is_moved
+    assert not next_batch(now, at(5), Assign({"a": (0,)})).is_moved
 
 
 def test_a_partition_that_comes_without_its_beginning_is_told():
     now = image_of_topics({"a": [partition("1", hw=5), partition("1", start=2, hw=4)]}, 200)
 
     with pytest.raises(OffsetOutOfRangeError) as caught:
-        look(now, at(5))
-    found = look(now, at(5), fails=False)
+        next_batch(now, at(5))
+    found = next_batch(now, at(5), fails=False)
 
     assert (
         "ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO: Added partition a-1 starts from 2 instead of 0"
@@ -149,7 +149,7 @@ def test_a_partition_that_comes_without_its_beginning_is_told():
 # fmt: off
 LOSSES = [  # the cluster as it is now, a query at offset 5 of a-0, and what it is told
     pytest.param(image_of_topics({}, 200),                                       UnknownTopicOrPartitionError, "KAFKA_DATA_LOSS.PARTITIONS_DELETED: Partitions a-0 have been deleted", id="topic gone"),
-    pytest.param(image(9, ids={"a": "another"}),                                 InconsistentTopicIdError,     "KAFKA_DATA_LOSS: topic 'a' was deleted and created again",             id="topic made anew"),
+    pytest.param(image(9, ids={"a": "another"}),                                 InconsistentTopicIdError,     "KAFKA_DATA_LOSS: topic 'a' was deleted and created again",             id="topic created again"),
     pytest.param(image(4),                                                       LogTruncatedError,            "KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED: Partition a-0 offset was changed from 5 to 4, and its log ends at 4: the start offset is set too high", id="too high a start"),
     pytest.param(image_of_topics({"a": [partition("1", hw=4, unclean_generation=1)]}, 200), LogTruncatedError, "offset was changed from 5 to 4: it was led by a replica that lacked committed records (unclean election 1)", id="unclean election"),
     pytest.param(image_of_topics({"a": [partition("1", hw=9, unclean_generation=1)]}, 200), LogTruncatedError, "offset was changed from 5 to 9: it was led by a replica", id="unclean election and new records"),
@@ -164,7 +164,7 @@ OTHERS = [
 @pytest.mark.parametrize("now, error, sentence", LOSSES)
 def test_a_loss_is_told_at_the_next_look_and_at_a_batch_run_again(now, error, sentence):
     with pytest.raises(error) as looking:
-        look(now, at(5))
+        next_batch(now, at(5))
     with pytest.raises(error) as planning:
         plan_ranges(now, at(3), at(5), is_data_loss_failed=True, client_rack=None)
 
@@ -177,15 +177,15 @@ def test_a_loss_is_told_at_the_next_look_and_at_a_batch_run_again(now, error, se
 @pytest.mark.parametrize("fails", [True, False])
 def test_offsets_of_another_cluster_are_no_data_loss_to_pass_over(now, sentence, fails):
     with pytest.raises(InconsistentClusterIdError) as caught:
-        look(now, at(5), fails=fails)
+        next_batch(now, at(5), fails=fails)
 
     assert sentence in str(caught.value)
 
 
 def test_a_partition_that_the_subscription_no_longer_has_is_told():
     with pytest.raises(UnknownTopicOrPartitionError) as caught:
-        look(image(5, 5), at(5, 5), Assign({"a": (0,)}))
-    found = look(image(5, 5), at(5, 5), Assign({"a": (0,)}), fails=False)
+        next_batch(image(5, 5), at(5, 5), Assign({"a": (0,)}))
+    found = next_batch(image(5, 5), at(5, 5), Assign({"a": (0,)}), fails=False)
 
     assert "Partitions a-1 are in the checkpoint and not in the subscription" in str(caught.value)
     assert found.ends == {"a": {0: 5}}
@@ -193,9 +193,9 @@ def test_a_partition_that_the_subscription_no_longer_has_is_told():
 
 # fmt: off
 PASSED_OVER = [  # the cluster as it is now, where unclean elections cut, and what a query at 5 reads
-    pytest.param(image(9, ids={"a": "another"}),                                          None, {"a-0": (0, 9)}, id="topic made anew"),
-    pytest.param(image(5, ids={"a": "another"}),                                          None, {"a-0": (0, 5)}, id="topic made anew, as long"),
-    pytest.param(image(0, ids={"a": "another"}),                                          None, {},              id="topic made anew, empty"),
+    pytest.param(image(9, ids={"a": "another"}),                                          None, {"a-0": (0, 9)}, id="topic created again"),
+    pytest.param(image(5, ids={"a": "another"}),                                          None, {"a-0": (0, 5)}, id="topic created again, as long"),
+    pytest.param(image(0, ids={"a": "another"}),                                          None, {},              id="topic created again, empty"),
     pytest.param(image_of_topics({"a": [partition("1", hw=4, unclean_generation=1)]}, 200),  4, {},              id="unclean election"),
     pytest.param(image_of_topics({"a": [partition("1", hw=9, unclean_generation=1)]}, 200),  4, {"a-0": (4, 9)}, id="new records in place of lost ones"),
     pytest.param(image_of_topics({"a": [partition("1", hw=5, unclean_generation=1)]}, 200),  7, {},              id="only what was not read is lost"),
@@ -209,14 +209,14 @@ def test_passed_over_a_loss_is_noted_and_all_that_there_is_now_is_read(now, cut,
     def cuts_since(offset):
         return {} if cut is None or offset > 180 else {PartitionKey("id of a", 0): Offset(cut)}
 
-    found = look(now, at(5), fails=False, cuts_since=cuts_since)
+    found = next_batch(now, at(5), fails=False, cuts_since=cuts_since)
     end = found.offset(now)
 
     assert found.is_moved
     assert found.has_loss
     assert spans(now, at(5), end, fails=False, cuts_since=cuts_since) == expected
     # Noted once: from the offset that was stored then nothing is lost.
-    assert not look(now, end).is_moved
+    assert not next_batch(now, end).is_moved
 
 
 def test_where_unclean_elections_have_cut_is_read_from_the_metadata_log():
@@ -248,30 +248,30 @@ def test_where_unclean_elections_have_cut_is_read_from_the_metadata_log():
 
 def test_what_is_available_now_bounds_a_query_to_its_end():
     fixed = committed_ends(image(5, 6), {"a": [0, 1]})
-    grown = image_of_topics({"a": [partition("1", hw=9)] * 3, "b": [partition("1", hw=1)]}, 300)
+    expanded = image_of_topics({"a": [partition("1", hw=9)] * 3, "b": [partition("1", hw=1)]}, 300)
 
-    found = look(grown, at(2, 2), EVERYTHING, fixed_ends=fixed)
+    found = next_batch(expanded, at(2, 2), EVERYTHING, fixed_ends=fixed)
 
     assert found.ends == {"a": {0: 5, 1: 6}}
-    assert not look(grown, found.offset(grown), EVERYTHING, fixed_ends=fixed).is_moved
+    assert not next_batch(expanded, found.offset(expanded), EVERYTHING, fixed_ends=fixed).is_moved
 
 
-def test_who_has_read_nothing_has_lost_nothing_and_notes_the_election():
+def test_a_query_that_has_read_nothing_has_lost_nothing_and_notes_the_election():
     now = image_of_topics({"a": [partition("1", hw=4, unclean_generation=1)]}, 200)
 
-    end = look(now, at(0)).offset(now)
+    end = next_batch(now, at(0)).offset(now)
 
     assert spans(now, at(0), end) == {"a-0": (0, 4)}
-    assert not look(now, end).is_moved
+    assert not next_batch(now, end).is_moved
 
 
 def test_limits_are_shared_over_partitions_and_new_ones_count_from_their_beginning():
     now = image(100, 100)
 
-    end = look(now, at(50)).offset(now, 30)
+    end = next_batch(now, at(50)).offset(now, 30)
 
     assert end.positions == {"a": {0: 60, 1: 20}}
-    assert look(now, end).is_moved
+    assert next_batch(now, end).is_moved
 
 
 # fmt: off

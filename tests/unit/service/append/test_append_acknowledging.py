@@ -1,4 +1,4 @@
-"""What acks=all asks of a partition, before and after the write."""
+"""When acks=all is refused, and when an append is acknowledged."""
 
 from dataclasses import replace
 

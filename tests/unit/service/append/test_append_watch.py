@@ -126,7 +126,7 @@ def test_a_partition_without_a_leader_waits_for_no_session():
     assert (world.partition.leader, world.partition.isr) == (1, {1, 2, 3})
 
 
-def test_one_answer_begins_the_session_anew():
+def test_one_answer_begins_the_session_again():
     world = World()
     world.codes[1] = AWAY
     world.wait(8000)
@@ -137,7 +137,7 @@ def test_one_answer_begins_the_session_anew():
     assert world.wait(60_000) >= SESSION_MS
 
 
-def test_who_was_frozen_begins_anew():
+def test_a_frozen_process_begins_the_session_again():
     world = World()
     world.codes[1] = AWAY
     world.wait(8000)
@@ -146,7 +146,7 @@ def test_who_was_frozen_begins_anew():
     assert world.wait(60_000) >= SESSION_MS
 
 
-def test_who_was_frozen_in_a_probe_begins_anew():
+def test_a_process_that_was_frozen_in_a_probe_begins_the_session_again():
     world = World()
     world.codes[1] = AWAY
     world.wait(8000)
@@ -199,7 +199,7 @@ def test_no_permission_counts_for_nothing_and_is_told_at_once(caplog):
     assert "process 7 on host may not write to broker 1" in world.watch.why(KEY)
 
 
-def test_a_refusal_between_failures_begins_the_session_anew():
+def test_a_refusal_between_failures_begins_the_session_again():
     world = World()
     world.codes[1] = AWAY
     world.wait(8000)
@@ -210,7 +210,7 @@ def test_a_refusal_between_failures_begins_the_session_anew():
     assert world.wait(60_000) >= SESSION_MS
 
 
-def test_who_is_left_must_answer_as_well():
+def test_the_replicas_that_stay_in_the_isr_must_answer():
     """The network of this process is bad."""
     world = World()
     world.codes = {1: AWAY, 2: AWAY, 3: AWAY}
@@ -236,7 +236,7 @@ def test_the_lease_of_a_dead_controller_is_watched_beside_the_probes():
     assert 10_000 <= world.wait(60_000) <= ENOUGH_MS
 
 
-def test_who_was_overtaken_by_another_claim_tries_its_append_before_it_claims():
+def test_an_append_that_another_claim_overtook_is_tried_before_it_claims():
     world = World()
     world.codes[1] = AWAY
     world.wait(SESSION_MS - 1000)
@@ -267,7 +267,7 @@ def test_cluster_and_call_may_forbid_it(options):
     assert "auto.controller=false" in world.watch.why(KEY)
 
 
-def test_an_append_says_what_it_waits_for_after_two_seconds(caplog):
+def test_an_append_logs_what_it_waits_for_after_two_seconds(caplog):
     world = World()
     world.codes[1] = AWAY
 
@@ -285,7 +285,7 @@ def test_an_append_says_what_it_waits_for_after_two_seconds(caplog):
 
 
 @pytest.mark.parametrize("is_allowed", [True, False])
-def test_that_the_last_replica_is_lost_is_said_whoever_may_decide(is_allowed):
+def test_the_loss_of_the_last_replica_is_the_reason_that_is_given(is_allowed):
     world = World(partition("1 2", isr="1", leader=None, lost="1"), is_allowed=is_allowed)
 
     assert world.wait(3000) is None
@@ -309,7 +309,7 @@ def test_while_a_broker_fails_its_partition_is_not_tried_in_vain():
 
 @pytest.mark.parametrize("why", ["refused", "forbidden", "controlled", "too long", "changed"])
 def test_where_no_small_pass_comes_the_partition_is_tried_on(why):
-    """Its rounds take out who lags."""
+    """Its rounds take laggards out of the ISR."""
     world = World(is_allowed=why != "forbidden")
     world.codes[1] = AWAY
     if why == "refused":
@@ -380,7 +380,7 @@ MET = [  # what a try met                                            is waited f
 
 
 @pytest.mark.parametrize("met, error", MET)
-def test_an_append_waits_for_who_fails_and_for_nobody_else(met, error):
+def test_an_append_waits_for_the_replicas_that_fail_only(met, error):
     tried = partition("1 2 3 4", isr="1 2 3")
 
     wait = wait_of(KEY, tried, met)

@@ -155,7 +155,7 @@ def test_an_append_waits_for_another_leader_where_the_log_of_this_one_is_damaged
 
 
 class AwayImages(Images):
-    """The same of one whose metadata root is away for some looks and commits."""
+    """The same with a metadata root that is away for some reads and commits."""
 
     def __init__(self, *images, away):
         super().__init__(*images)
@@ -218,7 +218,7 @@ TAKEN_OVER = [  # whether the next leader has the records, what is told, where i
 def test_a_run_that_was_taken_over_from_appends_nothing_a_second_time(
     roots, appender, has_fetched, told, log_end
 ):
-    """A leader elected since has never seen the newer run; on a topic that has grown, the records
+    """A leader elected since has never seen the newer run; on an expanded topic, the records
     that it lacks may stand in another partition by now (found by simulation)."""
     if not has_fetched:
         roots[address(2).root].faults.append(Fault.OFFLINE)

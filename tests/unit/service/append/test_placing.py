@@ -1,4 +1,4 @@
-"""The files of an append come into the leader's folder from whoever has them, named as its own."""
+"""The files of an append come into the leader's folder from any holder, under names of its epoch."""
 
 import pytest
 
@@ -62,7 +62,7 @@ def test_files_are_taken_from_the_next_holder_where_one_fails(roots, store, flaw
     assert roots[address(1).root].files[folder(address(1))].keys() == set(store.copied)
 
 
-def test_files_that_nobody_has_are_told(roots, store):
+def test_files_that_no_holder_has_are_an_error(roots, store):
     for each in (2, 3):
         roots[address(each).root].is_offline = True
 

@@ -189,13 +189,13 @@ CHOICES = [  # rack  ISR      brokers in order
     pytest.param("a",  "1 2 3", [1, 2, 3], id="the reader's rack before the leader"),
     pytest.param("b",  "1 2 3", [2, 3, 1], id="in the reader's rack the leader first"),
     pytest.param("x",  "1 2 3", [2, 1, 3], id="a rack without replicas"),
-    pytest.param("a",  "2 3",   [2, 3, 1], id="who is in sync before the reader's rack"),
+    pytest.param("a",  "2 3",   [2, 3, 1], id="a replica in sync before the reader's rack"),
 ]
 # fmt: on
 
 
 @pytest.mark.parametrize("rack, isr, expected", CHOICES)
-def test_who_is_in_sync_and_near_is_read_first(rack, isr, expected):
+def test_a_near_replica_in_sync_is_read_first(rack, isr, expected):
     registration = partition("1 2 3", isr=isr, leader=2)
     image = image_of(registration, racks="a b b")
 

@@ -102,7 +102,7 @@ def test_a_file_that_is_missing_or_cut_short_is_taken_from_another_replica():
         ]
 
 
-def test_a_file_that_nobody_has_is_an_error_that_says_why_each():
+def test_a_file_that_no_replica_has_is_an_error_that_gives_each_reason():
     with pytest.raises(KafkaStorageError) as caught:
         files_of(order(0, 9, 1, 2), Replicas(b1=LOG, b2=LOG), lambda where, name: None, EVER)
 

@@ -60,7 +60,7 @@ def test_the_first_error_says_what_became_of_each_partition(second, errors):
     assert context.get("errors") == errors
 
 
-def test_who_waits_for_nothing_is_told_of_no_error():
+def test_with_acks_0_no_error_is_raised():
     [result] = append_results(TOPICS, [outcome(1, AWAY)], is_waited_for=False)
 
     assert result.partitions[1].base_offset is None
