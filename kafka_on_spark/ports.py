@@ -7,7 +7,7 @@ implementation, the tests' in-memory one too, passes tests/contract/.
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from kafka_on_spark.controller.pace.sweep import SweepCourse
+from kafka_on_spark.controller.pace.sweep import SweepPosition
 from kafka_on_spark.ids import (
     BrokerId,
     DirectoryId,
@@ -198,7 +198,7 @@ NO_LOCK: Final[CommitLock] = _NoLock()
 class SweepHints(Protocol):
     """Keeps the progress of sweeps between rounds of different processes. It is never trusted."""
 
-    def read(self, cluster_id: str) -> SweepCourse | None:
+    def read(self, cluster_id: str) -> SweepPosition | None:
         """Return the newest hint, by the wall clock; None if there is no valid one.
 
         Raises:
@@ -206,7 +206,7 @@ class SweepHints(Protocol):
         """
         ...
 
-    def write(self, cluster_id: str, course: SweepCourse) -> None:
+    def write(self, cluster_id: str, position: SweepPosition) -> None:
         """Replace the last hint.
 
         Raises:

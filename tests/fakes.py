@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from kafka_on_spark.controller.pace.sweep import SweepCourse
+from kafka_on_spark.controller.pace.sweep import SweepPosition
 from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
@@ -295,19 +295,19 @@ class MemorySweepHints:
     """SweepHints in memory: the last one written, or what a test puts in its place."""
 
     def __init__(self) -> None:
-        self.hint: tuple[str, SweepCourse] | None = None
+        self.hint: tuple[str, SweepPosition] | None = None
         self.is_offline = False
         self.writes = 0
 
-    def read(self, cluster_id: str) -> SweepCourse | None:
+    def read(self, cluster_id: str) -> SweepPosition | None:
         self._check_answers()
         if self.hint is None or self.hint[0] != cluster_id:
             return None
         return self.hint[1]
 
-    def write(self, cluster_id: str, course: SweepCourse) -> None:
+    def write(self, cluster_id: str, position: SweepPosition) -> None:
         self._check_answers()
-        self.hint = (cluster_id, course)
+        self.hint = (cluster_id, position)
         self.writes += 1
 
     def _check_answers(self) -> None:

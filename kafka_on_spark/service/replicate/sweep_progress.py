@@ -13,12 +13,12 @@ from typing import Final
 
 from kafka_on_spark.config import Settings
 from kafka_on_spark.controller.pace.sweep import (
-    NotLookedAt,
+    NotInspected,
     Ring,
-    SweepCourse,
+    SweepPosition,
     after_slice,
     go_on,
-    learned_look_ms,
+    learned_inspection_ms,
     next_slice,
     once_round_ms,
     slice_ms,
@@ -61,7 +61,7 @@ class SweepProgress:
         self._random_below = random_below
         self._is_dry_run = is_dry_run
         self._lock = threading.Lock()
-        self._progress: OrderedDict[Scope, SweepCourse] = OrderedDict()
+        self._progress: OrderedDict[Scope, SweepPosition] = OrderedDict()
         self._written_at_ms: int | None = None
 
     def begin(
@@ -94,7 +94,7 @@ class SweepProgress:
             is_all=is_all,
         )
 
-    def _hint(self, image: MetadataImage) -> SweepCourse | None:
+    def _hint(self, image: MetadataImage) -> SweepPosition | None:
         try:
             found = self._hints.read(image.cluster_id or "")
         except KafkaOnSparkError as error:
@@ -141,7 +141,7 @@ class SweepRound:
     def __init__(
         self,
         ring: Ring,
-        known: SweepCourse | None,
+        known: SweepPosition | None,
         settings: Settings,
         *,
         now_ms: int,
@@ -178,14 +178,14 @@ class SweepRound:
         return keys
 
     def _count_max(self) -> int:
-        look_ms = self.position.look_ms
-        if self.is_all or look_ms == 0:
+        inspection_ms = self.position.inspection_ms
+        if self.is_all or inspection_ms == 0:
             return self._ring.count
         if self._budget_ms <= 0:
             return 0
-        if look_ms is None:
+        if inspection_ms is None:
             return FIRST_INSPECTIONS
-        return max(int(self._budget_ms / look_ms), int(self._is_first))
+        return max(int(self._budget_ms / inspection_ms), int(self._is_first))
 
     def record_inspected(
         self,
@@ -213,15 +213,15 @@ class SweepRound:
         )
         self._budget_ms -= took_ms
         if count and not self.is_all:  # a full sweep copies, too
-            look_ms = learned_look_ms(self.position.look_ms, took_ms, count)
-            self.position = replace(self.position, look_ms=look_ms)
+            inspection_ms = learned_inspection_ms(self.position.inspection_ms, took_ms, count)
+            self.position = replace(self.position, inspection_ms=inspection_ms)
 
     def not_looked_at(self, leaderless: Collection[PartitionKey]) -> int:
         """Return how many partitions were not inspected within the interval.
 
         `leaderless`: partitions that can't be inspected.
         """
-        return NotLookedAt(self._ring, self.position).count({*self.position.again, *leaderless})
+        return NotInspected(self._ring, self.position).count({*self.position.again, *leaderless})
 
     @property
     def once_round_ms(self) -> float | None:

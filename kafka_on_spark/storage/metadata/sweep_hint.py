@@ -8,7 +8,12 @@ import json
 import math
 from typing import Any, Final
 
-from kafka_on_spark.controller.pace.sweep import AGAIN_MAX, RANGES_MAX, LookedAt, SweepCourse
+from kafka_on_spark.controller.pace.sweep import (
+    AGAIN_MAX,
+    RANGES_MAX,
+    InspectedRange,
+    SweepPosition,
+)
 from kafka_on_spark.ids import PartitionKey, TopicId
 from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
@@ -28,7 +33,7 @@ class FileSweepHints:
         self._path = f"{metadata_root}/{NAME}"
         self._files = RootFiles(metadata_root, options)
 
-    def read(self, cluster_id: str) -> SweepCourse | None:
+    def read(self, cluster_id: str) -> SweepPosition | None:
         """Return the hint of this cluster, or None if there is none or it can't be one."""
         try:
             content = self._files.read(self._path, SMALL_FILE_BYTES_MAX)
@@ -36,48 +41,48 @@ class FileSweepHints:
             return None
         return None if content is None else decode(content, cluster_id)
 
-    def write(self, cluster_id: str, course: SweepCourse) -> None:
+    def write(self, cluster_id: str, position: SweepPosition) -> None:
         """Replace the hint."""
-        self._files.write(self._path, encode(cluster_id, course), is_flushed=False)
+        self._files.write(self._path, encode(cluster_id, position), is_flushed=False)
 
 
-def encode(cluster_id: str, course: SweepCourse) -> bytes:
+def encode(cluster_id: str, position: SweepPosition) -> bytes:
     """Return a sweep's progress as a hint's bytes, at most `SMALL_FILE_BYTES_MAX`."""
     fields = {
         "version": _VERSION,
         "cluster_id": cluster_id,
-        "at_ms": course.at_ms,
-        "begins_at": course.begins_at,
-        "owed": course.owed,
-        "look_ms": course.look_ms,
-        "again": course.again,
-        "looked_at": [(each.start, each.end, each.at_ms) for each in course.looked_at],
+        "at_ms": position.at_ms,
+        "begins_at": position.begins_at,
+        "owed": position.owed,
+        "look_ms": position.inspection_ms,
+        "again": position.again,
+        "looked_at": [(each.start, each.end, each.at_ms) for each in position.inspected],
     }
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
-def decode(content: bytes, cluster_id: str) -> SweepCourse | None:
+def decode(content: bytes, cluster_id: str) -> SweepPosition | None:
     """Return the sweep's progress in a hint's bytes, or None if it can't be one of this cluster."""
     try:
         fields = json.loads(content)
         if (fields["version"], fields["cluster_id"]) != (_VERSION, cluster_id):
             return None
-        return _course(fields)
+        return _position(fields)
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
 
 
-def _course(fields: dict[str, Any]) -> SweepCourse:
+def _position(fields: dict[str, Any]) -> SweepPosition:
     again, ranges = _list(fields["again"], AGAIN_MAX), _list(fields["looked_at"], RANGES_MAX)
-    look_ms = fields["look_ms"]
-    return SweepCourse(
+    inspection_ms = fields["look_ms"]
+    return SweepPosition(
         at_ms=_whole(fields["at_ms"]),
         begins_at=_key(fields["begins_at"]),
         owed=_number(fields["owed"]),
         again=tuple(map(_key, again)),
-        look_ms=None if look_ms is None else _number(look_ms),
-        looked_at=tuple(
-            LookedAt(_key(start), None if end is None else _key(end), _whole(at_ms))
+        inspection_ms=None if inspection_ms is None else _number(inspection_ms),
+        inspected=tuple(
+            InspectedRange(_key(start), None if end is None else _key(end), _whole(at_ms))
             for start, end, at_ms in ranges
         ),
     )

@@ -156,7 +156,7 @@ MUTANTS = [
     ),
     Mutant(
         "what was not looked at is never reported as caught up",
-        ((sweep.NotLookedAt, "count", _none),),
+        ((sweep.NotInspected, "count", _none),),
     ),
     Mutant(
         "a fetch is a look only where it has read the tables of all replicas",

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kafka_on_spark.controller.pace.sweep import SweepCourse
+from kafka_on_spark.controller.pace.sweep import SweepPosition
 from kafka_on_spark.errors import (
     ClusterNotFoundError,
     CommitConflictError,
@@ -379,7 +379,7 @@ class SimulatedSweepHints:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def read(self, cluster_id: str) -> SweepCourse | None:
+    def read(self, cluster_id: str) -> SweepPosition | None:
         fault = self._world.scheduler.call("hint read")
         if self._world.disks.is_metadata_away or fault in FAILED:
             raise KafkaStorageError("the metadata root does not answer")
@@ -388,9 +388,9 @@ class SimulatedSweepHints:
             self._world.disks.sweep_hint = None
         return self._world.disks.sweep_hint
 
-    def write(self, cluster_id: str, course: SweepCourse) -> None:
+    def write(self, cluster_id: str, position: SweepPosition) -> None:
         fault = self._world.scheduler.call("hint write")
         if self._world.disks.is_metadata_away or fault in FAILED:
             raise KafkaStorageError("the metadata root does not answer")
         if fault != "lost":
-            self._world.disks.sweep_hint = course
+            self._world.disks.sweep_hint = position

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from kafka_on_spark.controller.pace.sweep import SweepCourse
+from kafka_on_spark.controller.pace.sweep import SweepPosition
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Batch, Segment
@@ -159,7 +159,7 @@ class Disks:
         self.snapshots: list[MetadataBatch] = []
         self.observer: Observer | None = None
         self.is_metadata_away = False
-        self.sweep_hint: SweepCourse | None = None
+        self.sweep_hint: SweepPosition | None = None
         self.made = 0
 
     def add(self, broker_id: int) -> Root:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from kafka_on_spark.controller.pace.sweep import NotLookedAt, Ring, after_slice, go_on, next_slice
+from kafka_on_spark.controller.pace.sweep import NotInspected, Ring, after_slice, go_on, next_slice
 from kafka_on_spark.ids import TopicId
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from tests.builders import partition
@@ -35,38 +35,38 @@ def all_keys(ring):
 class Rounds:
     """Rounds over a ring, and when each partition was looked at last."""
 
-    def __init__(self, ring, *, look_ms=None, share=1.0, random_below=lambda below: 0):
+    def __init__(self, ring, *, inspection_ms=None, share=1.0, random_below=lambda below: 0):
         self.ring = ring
-        self.course = None
-        self.looked_at_ms = {}
-        self.look_ms = look_ms
+        self.position = None
+        self.inspected_ms = {}
+        self.inspection_ms = inspection_ms
         self.share = share
         self.random_below = random_below
 
     def run(self, now_ms, *, failed=(), count_max=None):
         """Do a round; return what it looked at."""
-        course = go_on(
+        position = go_on(
             self.ring,
-            self.course,
+            self.position,
             now_ms=now_ms,
             interval_ms=INTERVAL_MS,
             random_below=self.random_below,
         )
-        again = course.again
-        course = replace(course, again=tuple(key for key in again if key in failed))
+        again = position.again
+        position = replace(position, again=tuple(key for key in again if key in failed))
         limit = self.ring.count if count_max is None else count_max
-        keys = next_slice(self.ring, course, limit)
-        self.course = after_slice(
+        keys = next_slice(self.ring, position, limit)
+        self.position = after_slice(
             self.ring,
-            course,
+            position,
             keys,
             failed=failed,
-            at_ms=course.at_ms,
+            at_ms=position.at_ms,
             interval_ms=INTERVAL_MS,
         )
         for key in (*again, *keys):
             if key not in failed:
-                self.looked_at_ms[key] = now_ms
+                self.inspected_ms[key] = now_ms
         return keys
 
     def late(self, now_ms):
@@ -74,9 +74,9 @@ class Rounds:
         return {
             key
             for key in all_keys(self.ring)
-            if now_ms - self.looked_at_ms.get(key, -INTERVAL_MS) >= INTERVAL_MS
+            if now_ms - self.inspected_ms.get(key, -INTERVAL_MS) >= INTERVAL_MS
         }
 
     def not_looked_at(self, now_ms):
-        gaps = NotLookedAt(self.ring, self.course)
-        return {key for key in all_keys(self.ring) if key in gaps or key in self.course.again}
+        gaps = NotInspected(self.ring, self.position)
+        return {key for key in all_keys(self.ring) if key in gaps or key in self.position.again}

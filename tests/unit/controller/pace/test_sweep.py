@@ -10,12 +10,12 @@ from kafka_on_spark.controller.pace.sweep import (
     AGAIN_MAX,
     FIRST,
     RANGES_MAX,
-    LookedAt,
-    NotLookedAt,
+    InspectedRange,
+    NotInspected,
     Ring,
-    SweepCourse,
+    SweepPosition,
     go_on,
-    learned_look_ms,
+    learned_inspection_ms,
     once_round_ms,
     slice_ms,
 )
@@ -84,8 +84,8 @@ def test_without_a_hint_all_is_looked_at_from_a_random_place_on():
 def test_a_hint_that_can_not_be_true_is_none(at_ms):
     ring = ring_of(a=4)
     rounds = Rounds(ring)
-    rounds.course = SweepCourse(
-        at_ms=at_ms, begins_at=FIRST, owed=0.0, looked_at=(LookedAt(FIRST, None, 1000),)
+    rounds.position = SweepPosition(
+        at_ms=at_ms, begins_at=FIRST, owed=0.0, inspected=(InspectedRange(FIRST, None, 1000),)
     )
 
     keys = rounds.run(1000, count_max=1)
@@ -149,7 +149,7 @@ def test_processes_side_by_side_or_without_a_hint_look_no_more_seldom(count, tur
     for pause_ms, is_lost in turns:
         now_ms += pause_ms
         if is_lost:
-            both[1].course = None
+            both[1].position = None
         for each in both:
             each.run(now_ms)
 
@@ -172,10 +172,10 @@ def test_what_was_not_looked_at_is_known_to_be_so(count, turns):
     for pause_ms, count_max, failing in turns:
         now_ms += pause_ms
         failed = {all_keys(ring)[place] for place in failing if place < count}
-        known = () if rounds.course is None else rounds.course.again
+        known = () if rounds.position is None else rounds.position.again
         seen = {*rounds.run(now_ms, failed=failed, count_max=count_max), *known}
         for key in failed & seen:
-            rounds.looked_at_ms.pop(key, None)
+            rounds.inspected_ms.pop(key, None)
 
         assert rounds.late(now_ms) <= rounds.not_looked_at(now_ms)
 
@@ -195,15 +195,15 @@ def test_a_failed_look_at_what_is_gone_or_not_asked_for_is_not_made_again():
     rounds.run(0, failed={PartitionKey(TopicId("b"), 0), PartitionKey(TopicId("c"), 1)})
     rounds.ring = ring_of(a=2, c=1)
 
-    course = go_on(
+    position = go_on(
         rounds.ring,
-        rounds.course,
+        rounds.position,
         now_ms=1,
         interval_ms=INTERVAL_MS,
         random_below=lambda below: 0,
     )
 
-    assert course.again == ()
+    assert position.again == ()
 
 
 def test_a_cluster_without_partitions_is_looked_at_whole():
@@ -211,7 +211,7 @@ def test_a_cluster_without_partitions_is_looked_at_whole():
     rounds = Rounds(ring)
 
     assert rounds.run(0) == rounds.run(1) == []
-    assert NotLookedAt(ring, rounds.course).count([]) == 0
+    assert NotInspected(ring, rounds.position).count([]) == 0
 
 
 def test_partitions_that_are_added_are_looked_at_in_their_turn():
@@ -222,7 +222,7 @@ def test_partitions_that_are_added_are_looked_at_in_their_turn():
     for now_ms in range(60_000, 600_001, 60_000):
         rounds.run(now_ms)
 
-    assert set(all_keys(rounds.ring)) == rounds.looked_at_ms.keys()
+    assert set(all_keys(rounds.ring)) == rounds.inspected_ms.keys()
 
 
 def test_partitions_behind_a_topic_that_was_deleted_do_not_count_as_looked_at():
@@ -242,10 +242,10 @@ def test_a_failed_look_is_made_again_in_the_next_round_and_holds_up_nothing():
 
     rounds.run(0, failed={bad})
 
-    assert rounds.course.again == (bad,)
+    assert rounds.position.again == (bad,)
     assert rounds.not_looked_at(0) == {bad}
     rounds.run(1)
-    assert rounds.course.again == ()
+    assert rounds.position.again == ()
     assert rounds.not_looked_at(1) == set()
 
 
@@ -255,7 +255,7 @@ def test_of_too_many_failed_looks_those_that_are_not_remembered_do_not_count():
 
     rounds.run(0, failed=set(all_keys(ring)[100:]))
 
-    assert len(rounds.course.again) == AGAIN_MAX
+    assert len(rounds.position.again) == AGAIN_MAX
     assert len(rounds.not_looked_at(0)) == 200
 
 
@@ -265,7 +265,7 @@ def test_what_is_remembered_has_a_bound():
     for now_ms in range(0, 3 * INTERVAL_MS, 100):
         rounds.run(now_ms)
 
-        assert len(rounds.course.looked_at) <= RANGES_MAX
+        assert len(rounds.position.inspected) <= RANGES_MAX
 
     assert rounds.not_looked_at(3 * INTERVAL_MS) == set()
 
@@ -273,10 +273,10 @@ def test_what_is_remembered_has_a_bound():
 def test_counted_is_what_no_look_of_the_interval_has_seen_and_what_failed():
     ring = ring_of(a=10)
     keys = all_keys(ring)
-    course = SweepCourse(
-        at_ms=0, begins_at=FIRST, owed=0.0, looked_at=(LookedAt(keys[2], keys[5], 0),)
+    position = SweepPosition(
+        at_ms=0, begins_at=FIRST, owed=0.0, inspected=(InspectedRange(keys[2], keys[5], 0),)
     )
-    gaps = NotLookedAt(ring, course)
+    gaps = NotInspected(ring, position)
 
     assert gaps.count([]) == 7
     assert gaps.count([keys[0], keys[2], keys[2], keys[9]]) == 8
@@ -291,13 +291,13 @@ def test_a_slice_takes_its_share_of_the_time_and_a_second_at_least():
 
 
 def test_what_a_look_takes_is_learned_and_one_slow_disk_is_not_all():
-    first = learned_look_ms(None, 640, 64)
+    first = learned_inspection_ms(None, 640, 64)
     assert first == 10
-    assert learned_look_ms(first, 1000, 10) == pytest.approx(37)
+    assert learned_inspection_ms(first, 1000, 10) == pytest.approx(37)
 
 
 @pytest.mark.parametrize(
-    "look_ms, elapsed_ms, expected_ms",
+    "inspection_ms, elapsed_ms, expected_ms",
     [
         (None, None, INTERVAL_MS),
         (0.5, 60_000, INTERVAL_MS),  # 50 s of looks, and six in a minute
@@ -306,20 +306,22 @@ def test_what_a_look_takes_is_learned_and_one_slow_disk_is_not_all():
         (10.0, None, 10_000_000),
     ],
 )
-def test_once_round_takes_the_interval_or_what_the_share_allows(look_ms, elapsed_ms, expected_ms):
-    course = SweepCourse(at_ms=0, begins_at=FIRST, owed=0.0, look_ms=look_ms)
+def test_once_round_takes_the_interval_or_what_the_share_allows(
+    inspection_ms, elapsed_ms, expected_ms
+):
+    position = SweepPosition(at_ms=0, begins_at=FIRST, owed=0.0, inspection_ms=inspection_ms)
 
     found = once_round_ms(
-        ring_of(a=100_000), course, elapsed_ms=elapsed_ms, interval_ms=INTERVAL_MS, share=0.1
+        ring_of(a=100_000), position, elapsed_ms=elapsed_ms, interval_ms=INTERVAL_MS, share=0.1
     )
 
     assert found == pytest.approx(expected_ms)
 
 
 def test_without_a_share_nothing_comes_to_an_end():
-    course = SweepCourse(at_ms=0, begins_at=FIRST, owed=0.0, look_ms=1.0)
+    position = SweepPosition(at_ms=0, begins_at=FIRST, owed=0.0, inspection_ms=1.0)
 
-    assert once_round_ms(ring_of(a=1), course, elapsed_ms=None, interval_ms=1, share=0.0) is None
+    assert once_round_ms(ring_of(a=1), position, elapsed_ms=None, interval_ms=1, share=0.0) is None
 
 
 def test_rounds_look_at_few_at_a_time_over_many_partitions():

@@ -1,6 +1,6 @@
 """Which looks of a round count: not those that found nobody to look, nor those of old metadata."""
 
-from kafka_on_spark.controller.pace.sweep import FIRST, Ring, SweepCourse, after_slice
+from kafka_on_spark.controller.pace.sweep import FIRST, Ring, SweepPosition, after_slice
 from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.metadata.partition import PartitionChange
@@ -75,10 +75,10 @@ def made(rounds, directories):
 def test_a_partition_whose_inspection_fails_again_is_remembered_once():
     ring = Ring.of(image_of(*[partition("1 2 3")] * 3))
     keys = ring.keys(0, 3)
-    course = SweepCourse(at_ms=0, begins_at=FIRST, owed=3.0, again=(keys[1],))
+    position = SweepPosition(at_ms=0, begins_at=FIRST, owed=3.0, again=(keys[1],))
 
     found = after_slice(
-        ring, course, keys, failed={keys[1], keys[2]}, at_ms=0, interval_ms=INTERVAL_MS
+        ring, position, keys, failed={keys[1], keys[2]}, at_ms=0, interval_ms=INTERVAL_MS
     )
 
     assert found.again == (keys[1], keys[2])

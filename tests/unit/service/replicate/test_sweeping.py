@@ -34,13 +34,13 @@ def key(number):
 class Processes:
     """Processes on one metadata root, with a clock; looks take their time."""
 
-    def __init__(self, count, *, look_ms=0, share="0.1"):
+    def __init__(self, count, *, inspection_ms=0, share="0.1"):
         self.image = image_with(count)
         self.clock = FakeClock()
         self.hints = MemorySweepHints()
         self.kept = {}
-        self.looked_at_ms = {}
-        self.look_ms = look_ms
+        self.inspected_ms = {}
+        self.inspection_ms = inspection_ms
         self.settings = Settings(({"replica.sweep.share": share},))
         self.failing = set()
         self.random_below = lambda below: below // 2
@@ -58,19 +58,19 @@ class Processes:
         sweep_round = self.sweep_round = sweep.begin(
             self.image, scope, self.settings, as_of_ms=self.clock.monotonic_ms(), is_all=is_all
         )
-        looked_at = []
+        inspected = []
         while keys := sweep_round.next_keys():
-            self.clock.advance(self.look_ms * len(keys))
-            looked_at.extend(keys)
+            self.clock.advance(self.inspection_ms * len(keys))
+            inspected.extend(keys)
             failed = self.failing & {*keys}
             sweep_round.record_inspected(
-                keys, failed=failed, took_ms=self.look_ms * len(keys), count=len(keys)
+                keys, failed=failed, took_ms=self.inspection_ms * len(keys), count=len(keys)
             )
-            self.looked_at_ms |= dict.fromkeys({*keys} - failed, began_ms)
+            self.inspected_ms |= dict.fromkeys({*keys} - failed, began_ms)
             if is_all:
                 break
         sweep.keep(self.image, scope, sweep_round)
-        return looked_at
+        return inspected
 
     def late(self):
         """Return the partitions that were not looked at within the interval."""
@@ -78,7 +78,7 @@ class Processes:
         return [
             each
             for each, _ in self.image.partitions()
-            if now_ms - self.looked_at_ms.get(each, now_ms - INTERVAL_MS) >= INTERVAL_MS
+            if now_ms - self.inspected_ms.get(each, now_ms - INTERVAL_MS) >= INTERVAL_MS
         ]
 
     def not_looked_at(self, leaderless=()):
@@ -99,10 +99,10 @@ turns = st.lists(
 @settings(max_examples=200, deadline=None)
 @given(st.integers(1, 30), turns)
 def test_each_partition_is_inspected_within_the_interval_whichever_process_runs_the_rounds(
-    count, course
+    count, position
 ):
     processes = Processes(count)
-    for pause_ms, process, is_hint_lost in course:
+    for pause_ms, process, is_hint_lost in position:
         processes.clock.advance(pause_ms)
         if is_hint_lost:
             processes.hints.hint = None
@@ -127,18 +127,18 @@ def test_regular_rounds_inspect_each_partition_within_the_interval(process, paus
 
 def test_jobs_without_a_hint_do_not_all_begin_alike():
     """Each has time for a few only, and their hints are lost."""
-    processes = Processes(3 * FIRST_INSPECTIONS, look_ms=100)
+    processes = Processes(3 * FIRST_INSPECTIONS, inspection_ms=100)
     draws = iter(range(100))
     processes.random_below = lambda below: next(draws) * 37 % below
     for _ in range(12):
         processes.hints.hint = None
         processes.run()
 
-    assert len(processes.looked_at_ms) == 3 * FIRST_INSPECTIONS
+    assert len(processes.inspected_ms) == 3 * FIRST_INSPECTIONS
 
 
 def test_a_round_inspects_no_longer_than_its_share_allows_and_says_how_long_once_round_takes():
-    processes = Processes(10_000, look_ms=10)
+    processes = Processes(10_000, inspection_ms=10)
     processes.run()
     found = []
 
@@ -153,7 +153,7 @@ def test_a_round_inspects_no_longer_than_its_share_allows_and_says_how_long_once
 
 
 def test_a_round_inspects_for_a_second_however_small_its_share_is():
-    processes = Processes(10_000, look_ms=10, share="0")
+    processes = Processes(10_000, inspection_ms=10, share="0")
     processes.run("a")
 
     processes.clock.advance(1000)
@@ -162,7 +162,7 @@ def test_a_round_inspects_for_a_second_however_small_its_share_is():
 
 
 def test_an_inspection_that_takes_longer_than_a_round_may_is_still_made():
-    processes = Processes(200, look_ms=5000)
+    processes = Processes(200, inspection_ms=5000)
     processes.run("a")
     processes.clock.advance(1000)
 
@@ -204,7 +204,7 @@ def test_a_partition_without_a_leader_is_not_inspected():
 
 
 def test_a_sweep_inspects_all_at_once_and_nothing_is_owed_then():
-    processes = Processes(500, look_ms=100)
+    processes = Processes(500, inspection_ms=100)
     processes.run()
     assert processes.not_looked_at() > 0
 
@@ -268,23 +268,23 @@ def test_a_dry_run_leaves_no_hint():
 # Rules that are switched off, and seen to be missing
 
 
-def by_the_clock(ring, course, *, now_ms, interval_ms, random_below):
+def by_the_clock(ring, position, *, now_ms, interval_ms, random_below):
     """Begin where the clock says: at each run of a cron job of the interval's length the same."""
-    found = go_on(ring, course, now_ms=now_ms, interval_ms=interval_ms, random_below=random_below)
+    found = go_on(ring, position, now_ms=now_ms, interval_ms=interval_ms, random_below=random_below)
     return decisions.replace(
         found, begins_at=ring.key_at(ring.count * (now_ms % interval_ms) // interval_ms)
     )
 
 
-def from_the_first(ring, course, **named):
+def from_the_first(ring, position, **named):
     """Begin at the first partition whatever the hint says."""
-    return decisions.replace(go_on(ring, course, **named), begins_at=decisions.FIRST)
+    return decisions.replace(go_on(ring, position, **named), begins_at=decisions.FIRST)
 
 
-def nothing_owed(ring, course, **named):
+def nothing_owed(ring, position, **named):
     """Take a hint that is missing for one that says that all was looked at."""
-    found = go_on(ring, course, **named)
-    return decisions.replace(found, owed=0.0) if course is None else found
+    found = go_on(ring, position, **named)
+    return decisions.replace(found, owed=0.0) if position is None else found
 
 
 go_on = decisions.go_on
@@ -292,7 +292,7 @@ go_on = decisions.go_on
 
 def looked_at_by_cron_jobs(*, is_hint_lost):
     """Return how many of 100 partitions 40 jobs look at, with time for a tenth of them each."""
-    processes = Processes(100, look_ms=100, share="0")
+    processes = Processes(100, inspection_ms=100, share="0")
     draws = iter(range(10**6))
     processes.random_below = lambda below: next(draws) * 37 % below
     for _ in range(40):
@@ -301,7 +301,7 @@ def looked_at_by_cron_jobs(*, is_hint_lost):
         began_ms = processes.clock.now_ms()
         processes.run()
         processes.clock.advance(began_ms + INTERVAL_MS - processes.clock.now_ms())
-    return len(processes.looked_at_ms)
+    return len(processes.inspected_ms)
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ def test_ring_of_a_million_partitions_is_cut_without_visiting_them():
 
 
 def test_an_inspection_that_takes_longer_than_the_slice_is_made_once_a_round():
-    processes = Processes(1000, look_ms=5000, share="0")
+    processes = Processes(1000, inspection_ms=5000, share="0")
     processes.run("one")
 
     for _ in range(3):
@@ -345,23 +345,23 @@ def test_an_inspection_that_takes_longer_than_the_slice_is_made_once_a_round():
 
 
 def test_a_position_by_another_clock_is_as_long_ago():
-    ranges = (decisions.LookedAt(key(0), None, 400),)
-    course = decisions.SweepCourse(at_ms=1000, begins_at=key(0), owed=2, looked_at=ranges)
+    ranges = (decisions.InspectedRange(key(0), None, 400),)
+    position = decisions.SweepPosition(at_ms=1000, begins_at=key(0), owed=2, inspected=ranges)
 
-    shifted = course.shifted(50)
+    shifted = position.shifted(50)
 
-    assert (shifted.at_ms, [each.at_ms for each in shifted.looked_at]) == (1050, [450])
-    assert shifted.shifted(-50) == course
+    assert (shifted.at_ms, [each.at_ms for each in shifted.inspected]) == (1050, [450])
+    assert shifted.shifted(-50) == position
 
 
 def test_a_slice_around_the_end_counts_no_other_partition_as_inspected():
     ring = Ring.of(image_with(3))
-    course = decisions.SweepCourse(at_ms=0, begins_at=key(2), owed=2)
+    position = decisions.SweepPosition(at_ms=0, begins_at=key(2), owed=2)
 
-    keys = decisions.next_slice(ring, course, 9)
-    after = decisions.after_slice(ring, course, keys, failed=(), at_ms=0, interval_ms=INTERVAL_MS)
+    keys = decisions.next_slice(ring, position, 9)
+    after = decisions.after_slice(ring, position, keys, failed=(), at_ms=0, interval_ms=INTERVAL_MS)
 
     assert keys == [key(2), key(0)]
-    assert [each for each in map(key, range(3)) if each in decisions.NotLookedAt(ring, after)] == [
+    assert [each for each in map(key, range(3)) if each in decisions.NotInspected(ring, after)] == [
         key(1)
     ]
