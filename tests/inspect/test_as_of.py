@@ -60,7 +60,7 @@ def reopen(disks, as_of) -> Cluster:
     return disks.opened[-1]
 
 
-def test_the_past_has_the_leaders_the_offsets_and_the_records_of_then(disks, cluster):
+def test_a_cluster_as_of_a_moment_has_its_leaders_offsets_and_records(disks, cluster):
     then = cluster.image
     disks.take_away(1)
     cluster.run_controller()
@@ -78,7 +78,7 @@ def test_the_past_has_the_leaders_the_offsets_and_the_records_of_then(disks, clu
         past.read("orders", start={0: 3})
 
 
-def test_every_decision_can_be_gone_back_to_by_offset_and_by_time(disks, cluster):
+def test_the_cluster_can_be_opened_as_of_every_decision_by_offset_and_by_time(disks, cluster):
     disks.take_away(2)
     cluster.run_controller()
     cluster.append("orders", records(b"c"))
@@ -95,7 +95,7 @@ def test_every_decision_can_be_gone_back_to_by_offset_and_by_time(disks, cluster
         assert reopen(disks, moment).image == last
 
 
-def test_an_offset_in_the_middle_of_a_decision_is_before_it(disks, cluster):
+def test_an_offset_in_the_middle_of_a_decision_leaves_the_decision_out(disks, cluster):
     cluster.create_topic("wide", partitions=4, replication_factor=1)
     decision = cluster._metadata.history()[-1]
     assert len(decision.records) > 4
@@ -106,7 +106,7 @@ def test_an_offset_in_the_middle_of_a_decision_is_before_it(disks, cluster):
     assert "wide" not in past.image.topic_ids
 
 
-def test_an_entry_of_the_history_is_there_at_its_own_time_and_not_a_moment_before(disks, cluster):
+def test_a_history_entry_exists_at_its_own_time_and_not_a_moment_before(disks, cluster):
     disks.take_away(1)
     cluster.run_controller()
     entry = cluster.history("orders", 0)[-1]
@@ -119,9 +119,7 @@ def test_an_entry_of_the_history_is_there_at_its_own_time_and_not_a_moment_befor
     assert isr_of(before, "orders") == [1, 2, 3]
 
 
-def test_what_was_deleted_since_is_still_described_and_its_records_are_read_while_they_are_there(
-    disks, cluster
-):
+def test_a_topic_deleted_since_is_described_and_read_while_its_records_exist(disks, cluster):
     then = cluster.image.offset
     cluster.delete_topic("orders")
 
@@ -133,7 +131,7 @@ def test_what_was_deleted_since_is_still_described_and_its_records_are_read_whil
     assert [each.cause for each in cluster.history()][-1] == "topic deleted by request"
 
 
-def test_records_of_then_are_read_from_replicas_of_today(disks, cluster):
+def test_records_of_the_past_are_read_from_replicas_of_now(disks, cluster):
     then = cluster.image.offset
     disks.take_away(1, 2)
     cluster.run_controller()
@@ -169,7 +167,7 @@ def test_the_past_is_reached_from_a_snapshot_that_is_old_enough(disks, cluster):
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_nothing_of_the_past_can_be_changed(disks, cluster, name):
+def test_a_change_of_the_past_is_refused(disks, cluster, name):
     past = reopen(disks, cluster.image.offset)
     before = files_below(disks.base)
 
@@ -245,6 +243,6 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("as_of, sentence", REFUSED)
-def test_a_time_that_is_none_is_refused_in_one_sentence(disks, as_of, sentence):
+def test_an_invalid_as_of_is_refused_in_one_sentence(disks, as_of, sentence):
     with pytest.raises(InvalidRequestError, match=sentence):
         Cluster.open(disks.metadata_root, as_of=as_of)

@@ -78,7 +78,7 @@ def test_an_open_cluster_is_caught_up_and_says_which_image_it_had(roots, cluster
     assert (before.offset, second.image.offset) == (0, 1)
 
 
-def test_other_credentials_open_the_cluster_for_themselves(roots, clusters):
+def test_other_credentials_open_the_cluster_again(roots, clusters):
     first, _ = clusters.get("/m", OPTIONS)
 
     second, _ = clusters.get("/m", StorageOptions({"timeout": "9 seconds"}))
@@ -132,7 +132,7 @@ def test_a_cluster_that_can_not_be_caught_up_with_is_opened_again(roots, cluster
     assert clusters.get("/m", OPTIONS)[0] is second
 
 
-def test_what_is_wrong_with_a_root_is_said_by_opening_it_and_nothing_of_it_stays(roots, clusters):
+def test_an_error_of_a_root_comes_from_opening_it_and_nothing_stays_cached(roots, clusters):
     first, _ = clusters.get("/m", OPTIONS)
     first.error = roots.clusters["/m"] = KafkaStorageError("the disk is away")
 
@@ -143,7 +143,7 @@ def test_what_is_wrong_with_a_root_is_said_by_opening_it_and_nothing_of_it_stays
     assert clusters.get("/m", OPTIONS)[1] is None
 
 
-def test_the_least_used_cluster_is_closed_when_there_are_too_many(roots, clusters):
+def test_the_least_recently_used_cluster_is_closed_when_there_are_too_many(roots, clusters):
     for number in range(CLUSTERS_MAX):
         clusters.get(f"/{number}", OPTIONS)
     clusters.get("/0", OPTIONS)

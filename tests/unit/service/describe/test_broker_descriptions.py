@@ -17,7 +17,7 @@ def counts(image):
     }
 
 
-def test_brokers_are_counted_by_what_they_lead_are_to_lead_and_hold():
+def test_brokers_have_counts_of_leaderships_preferred_leaderships_and_replicas():
     image = image_of(
         partition("1 2 3", isr="2 3", leader=2, lost="1"),
         partition("2 1", isr="1 2", leader=2),
@@ -35,5 +35,5 @@ def test_brokers_are_counted_by_what_they_lead_are_to_lead_and_hold():
     }
 
 
-def test_replica_on_a_broker_that_was_unregistered_is_nobodys():
+def test_a_replica_on_an_unregistered_broker_counts_for_no_broker():
     assert counts(image_of(partition("1 9"), ids="1")) == {1: (1, 1, 1, 1, 0)}

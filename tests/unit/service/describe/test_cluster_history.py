@@ -36,14 +36,14 @@ def test_a_deleted_topic_ends_all_its_partitions_once():
     assert [each.partition for each in entries] == [0, 1, 0, 1]
 
 
-def test_a_partition_can_be_asked_for_alone_and_another_topic_has_nothing_to_do_with_it():
+def test_the_history_of_one_partition_leaves_out_all_others():
     begun = life("1 2", "2 1").at(5).fail(1).delete()
 
     assert {each.partition for each in partition_history(begun.batches, TOPIC_ID, 1)} == {1}
     assert partition_history(begun.batches, "another") == []
 
 
-def test_what_happened_to_brokers_is_told_in_order():
+def test_broker_events_come_in_order():
     begun = life("1 2", ids="1 2 3").at(5).fail(3).at(6).come_back(3)
     begun.at(7).drain(3).at(8).commit(
         UnregisterBrokerRecord(broker_id=3, broker_epoch=0, cause="gone")
@@ -63,7 +63,7 @@ def test_what_happened_to_brokers_is_told_in_order():
     assert offsets == sorted(offsets)
 
 
-def test_entries_and_events_say_where_their_records_stand_in_the_metadata_log():
+def test_entries_and_events_have_the_metadata_offsets_of_their_records():
     begun = life("1 2", "2 1", "1 2").at(5).fail(1).at(6).come_back(1)
 
     records = [each for batch in begun.batches for each in batch.records]

@@ -15,7 +15,7 @@ def of(image, *arguments):
     return [(each.broker_id, each.key.partition) for each in created_replicas(image, *arguments)]
 
 
-def test_created_replicas_come_by_broker_and_partition_and_unmade_or_lost_ones_do_not():
+def test_created_replicas_come_by_broker_and_partition_and_others_are_left_out():
     image = image_of(
         partition("2 1 3", unmade="3"), partition("3 1", lost="1", isr="3"), ids="1 2 3"
     )
@@ -25,7 +25,7 @@ def test_created_replicas_come_by_broker_and_partition_and_unmade_or_lost_ones_d
     assert of(image, {"others"}) == []
 
 
-def test_size_is_that_of_all_segments_and_lag_what_it_lacks_of_the_committed():
+def test_a_size_sums_all_segments_and_the_lag_counts_missing_committed_offsets():
     image = image_of(partition("1 2", isr="1", hw=5))
     [_, follower] = created_replicas(image)
     state = log("0:aab")
@@ -46,7 +46,7 @@ def test_replica_that_is_ahead_of_the_high_watermark_lacks_nothing():
     assert size.offset_lag == 0
 
 
-def test_replica_that_moves_in_is_a_future_one():
+def test_a_replica_that_a_reassignment_adds_is_a_future_one():
     image = image_of(partition("3 1 2", isr="1 2", leader=1, adding="3"))
 
     future = [replica_size(image, each, log("")).is_future for each in created_replicas(image)]
@@ -71,7 +71,7 @@ def to_copy(registration, **found):
     return offsets_to_copy(image, move, logs)
 
 
-def test_replica_that_is_not_made_has_everything_from_the_log_start_to_copy():
+def test_a_replica_that_is_not_created_has_everything_from_the_log_start_to_copy():
     move = partition("3 1 2", isr="1 2", leader=1, adding="3", unmade="3", hw=10, start=4)
 
     assert to_copy(move) == 6

@@ -215,7 +215,7 @@ def test_after_a_conflict_the_reports_queued_by_then_are_concluded(open_service,
     assert [each.is_done for each in locks] == [False, True]
 
 
-def test_stamp_says_who_when_and_where(log, clock):
+def test_a_stamp_has_the_controller_the_time_and_the_application(log, clock):
     service = MetadataService(log, clock, random=lambda: 0.0, application_id="local-7")
 
     submit(service, create_topic("orders"), controller=("c1", ControllerEpoch(4)))
@@ -231,7 +231,7 @@ def test_stamp_says_who_when_and_where(log, clock):
     assert first.time_ms == clock.now_ms()
 
 
-def test_loser_of_a_race_decides_again_on_what_the_winner_wrote(open_service, log):
+def test_the_loser_of_a_race_decides_again_on_what_the_winner_committed(open_service, log):
     rivals = [lambda: submit(open_service(), create_topic("orders"))]
 
     response = submit(
@@ -269,7 +269,7 @@ def test_endless_conflict_ends_with_the_time_and_pauses_grow_between_tries(
 
 
 @pytest.mark.parametrize("fault, is_there", [(Fault.LOST_BEFORE, False), (Fault.LOST_ANSWER, True)])
-def test_unknown_outcome_is_never_tried_again_by_itself(open_service, log, fault, is_there):
+def test_an_unknown_outcome_is_never_retried_by_itself(open_service, log, fault, is_there):
     service = open_service()
     log.faults.append(fault)
 
@@ -292,7 +292,7 @@ def test_refusal_of_a_decision_commits_nothing(open_service, log):
     assert log.batches == []
 
 
-def test_log_that_went_back_stops_the_process(open_service, log):
+def test_a_log_that_went_back_stops_the_process(open_service, log):
     service = open_service()
     submit(service, create_topic("orders"))
     log.roll_back(1)
@@ -306,7 +306,7 @@ def fill(service, count):
     submit(service, lambda image: ControllerResult(records, None))
 
 
-def test_process_starts_from_the_snapshot_and_the_tail(open_service, log):
+def test_a_process_starts_from_the_snapshot_and_the_log_after_it(open_service, log):
     service = open_service()
     fill(service, SNAPSHOT_RECORDS_MIN)
     service.maintain()
@@ -317,7 +317,7 @@ def test_process_starts_from_the_snapshot_and_the_tail(open_service, log):
     assert open_service().catch_up() == expected
 
 
-def test_snapshots_are_made_when_the_tail_has_grown_to_the_images_size(open_service, log):
+def test_a_snapshot_is_due_when_the_log_after_the_last_is_as_long_as_the_image(open_service, log):
     service = open_service()
     for count in (SNAPSHOT_RECORDS_MIN - 1, 1, 400, 600, 2000):
         fill(service, count)
@@ -372,7 +372,9 @@ def test_a_stream_fails_when_its_metadata_root_stays_away(log, clock, open_servi
     assert 290_000 <= clock.monotonic_ms() <= 300_000
 
 
-def test_nobody_waits_for_a_metadata_root_that_refuses_him(log, clock, open_service, monkeypatch):
+def test_a_process_does_not_wait_for_a_metadata_root_that_refuses_it(
+    log, clock, open_service, monkeypatch
+):
     service = open_service()
 
     def refuse(**asked):

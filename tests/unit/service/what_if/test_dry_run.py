@@ -36,7 +36,7 @@ def dry_run_of(service):
     return DryRunMetadata(service.catch_up(), FakeClock())
 
 
-def test_what_a_dry_run_concludes_takes_effect_in_it_and_nowhere_else(service, log):
+def test_reports_that_a_dry_run_concludes_take_effect_in_it_and_nowhere_else(service, log):
     before = list(log.batches)
     dry_run = dry_run_of(service)
 
@@ -48,7 +48,7 @@ def test_what_a_dry_run_concludes_takes_effect_in_it_and_nowhere_else(service, l
     assert service.catch_up().partition(KEY).high_watermark == 0
 
 
-def test_what_a_dry_run_submits_takes_effect_in_it_and_nowhere_else(service, log):
+def test_decisions_that_a_dry_run_submits_take_effect_in_it_and_nowhere_else(service, log):
     before = list(log.batches)
     dry_run = dry_run_of(service)
 
@@ -59,7 +59,7 @@ def test_what_a_dry_run_submits_takes_effect_in_it_and_nowhere_else(service, log
     assert service.catch_up().is_eligible(1)
 
 
-def test_claims_and_resignations_are_no_decisions_of_a_dry_run(service):
+def test_claims_and_resignations_do_not_count_as_decided_by_a_dry_run(service):
     dry_run = dry_run_of(service)
     claim = ControllerRecord(controller_id="me", controller_epoch=0, cause="a claim")
 
@@ -95,7 +95,7 @@ def test_a_dry_run_has_no_way_to_the_log(service, log):
     assert not isinstance(dry_run, MetadataService)
 
 
-def test_two_of_one_dry_run_that_commit_to_a_table_conflict_as_in_a_real_round():
+def test_two_threads_of_a_dry_run_that_commit_to_one_table_conflict_as_in_a_real_round():
     here = address(1)
     real = MemoryReplicaStore(MemoryRoots({here.root: disk(1)}))
     real.create(here)

@@ -55,7 +55,7 @@ def test_a_moment_has_all_that_was_committed_up_to_it(world, ago_ms, seen):
     assert back(world, at.astimezone())[0] == seen
 
 
-def test_a_moment_that_has_not_come_is_refused(world):
+def test_a_moment_in_the_future_is_refused(world):
     now_ms = world.clock.now_ms()
 
     assert back(world, moment(now_ms)) == ("3", 3)
@@ -80,7 +80,7 @@ def test_an_offset_that_the_log_does_not_have_is_refused(world, as_of):
 
 
 @pytest.mark.parametrize("as_of", ["yesterday", True, 1.5, None])
-def test_what_is_neither_a_moment_nor_an_offset_is_refused(world, as_of):
+def test_a_value_that_is_neither_a_moment_nor_an_offset_is_refused(world, as_of):
     with pytest.raises(InvalidRequestError, match="give a datetime with a time zone"):
         back(world, as_of)
 

@@ -81,7 +81,7 @@ LIVES = [
 
 
 @pytest.mark.parametrize("lived", LIVES, ids=lambda each: each.__name__)
-def test_under_its_own_settings_a_history_comes_out_as_it_was(lived):
+def test_under_its_own_settings_a_history_replays_as_recorded(lived):
     batches = lived().batches
 
     found = replay(batches, {})
@@ -102,7 +102,7 @@ def test_a_policy_that_names_the_setting_that_held_changes_nothing(lived, name, 
     assert found.instead == found.recorded
 
 
-def test_with_unclean_elections_a_partition_is_led_on_and_what_it_may_lose_is_said():
+def test_with_unclean_elections_a_partition_keeps_a_leader_and_its_possible_loss_is_counted():
     found = replay(last_in_sync_dies().batches, {UNCLEAN: "true"})
 
     [first, *_] = found.differences
@@ -132,7 +132,7 @@ def test_under_a_higher_minimum_what_was_committed_with_too_few_in_sync_is_refus
     assert found.differences == ()
 
 
-def test_under_a_higher_minimum_who_left_the_isr_below_it_may_still_lead():
+def test_under_a_higher_minimum_a_replica_that_left_the_isr_below_it_may_still_lead():
     begun = life("1 2 3").append(4).at(5).isr("1 2").at(6).isr("1").at(10).fail(1)
 
     found = replay(begun.at(40).come_back(1).batches, {MIN_ISR: "2"})
@@ -176,7 +176,7 @@ def test_a_topics_own_setting_gives_way_to_the_policy():
     assert replay(begun.batches, {MIN_ISR: "2"}).instead.refused_records == 5
 
 
-def test_what_differs_is_said_in_words_with_times_and_figures():
+def test_differences_are_said_in_words_with_times_and_figures():
     lines = str(replay(last_in_sync_dies().batches, {UNCLEAN: True})).splitlines()
 
     assert lines[0].startswith("Under unclean.leader.election.enable=true")
@@ -187,7 +187,7 @@ def test_what_differs_is_said_in_words_with_times_and_figures():
     ) in lines
 
 
-def test_a_partition_that_is_made_and_changed_by_one_decision_comes_out_as_it_was():
+def test_a_partition_that_one_decision_creates_and_changes_replays_as_recorded():
     begun = life("1 2")
     created, changed = begun.batches[-1].records[-1], PartitionChange(isr=frozenset({1}))
     leader_epoch, partition_epoch = created.registration.epochs_after(changed)
@@ -208,7 +208,7 @@ def test_a_partition_that_is_made_and_changed_by_one_decision_comes_out_as_it_wa
     assert found.instead == found.recorded
 
 
-def test_a_leader_that_did_not_answer_is_told_as_such():
+def test_a_difference_says_that_its_leader_did_not_answer():
     [difference] = replay(moved_and_back().batches, {SESSION: "12000"}).differences
 
     assert str(difference) == (
@@ -227,7 +227,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("policy, sentence", REFUSED)
-def test_what_the_log_can_t_tell_is_refused(policy, sentence):
+def test_a_setting_whose_effect_the_log_can_t_tell_is_refused(policy, sentence):
     with pytest.raises(InvalidConfigError, match=sentence):
         replay(moved_and_back().batches, policy)
 

@@ -33,7 +33,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("registration, dies, leader, isr, under, uncommitted, risk, copies", CASES)
-def test_what_becomes_of_a_partition(
+def test_the_forecast_of_a_partition(
     registration, dies, leader, isr, under, uncommitted, risk, copies
 ):
     image = image_of(registration, configs={"min.insync.replicas": "2"})
@@ -55,7 +55,7 @@ def test_a_broker_that_has_no_replica_of_a_partition_changes_nothing_of_it():
     assert foreseen.leaders_before == foreseen.leaders_after == {1: 1, 2: 0, 3: 0}
 
 
-def test_what_is_foreseen_is_what_the_controller_decides():
+def test_the_controller_decides_as_forecast():
     image = image_of(partition("1 2 3"), partition("2 3 1"), partition("1 3 2", "1"))
 
     foreseen = if_dies(image, 1)
@@ -69,7 +69,7 @@ def test_what_is_foreseen_is_what_the_controller_decides():
     assert by_partition[2].leader is None
 
 
-def test_leaderships_are_counted_from_whom_to_whom():
+def test_leadership_moves_are_counted_by_old_and_new_leader():
     image = image_of(partition("1 2 3"), partition("1 3 2"), partition("1 3 2"))
 
     foreseen = if_dies(image, 1)
@@ -116,6 +116,6 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("broker_dies, rack_dies, error, sentence", REFUSED)
-def test_who_is_not_there_can_t_die(broker_dies, rack_dies, error, sentence):
+def test_an_unknown_broker_or_rack_is_refused(broker_dies, rack_dies, error, sentence):
     with pytest.raises(error, match=sentence):
         who_dies(image_of(partition("1 2 3"), racks="a a b"), broker_dies, rack_dies)
