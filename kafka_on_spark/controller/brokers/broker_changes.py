@@ -93,9 +93,9 @@ def _mark_lost(image: MetadataImage, broker_id: BrokerId, cause: str) -> Iterabl
 def fence_broker(
     image: MetadataImage, broker_id: BrokerId, cause: str
 ) -> ControllerResult[list[PartitionKey]]:
-    """Decide a broker's failure: it leads nothing and is in no ISR. Answer: what it led.
+    """Decide a broker's failure: it leads nothing and is in no ISR. Answer: the partitions it led.
 
-    The last member of an ISR stays in it, without a leader: nobody else has its records.
+    The last member of an ISR stays in it, without a leader: no other replica has its records.
     """
     broker = image.brokers.get(broker_id)
     if broker is None or broker.state is BrokerState.FENCED:
@@ -110,8 +110,8 @@ def fence_broker(
     ]
     eligible = image.eligible_brokers() - {broker_id}
     led: list[PartitionKey] = []
-    # Thousands of partitions have few shapes: each is decided once, and merged once to see that
-    # what it leads to holds, since the change touches nothing that is not part of the shape.
+    # Thousands of partitions have few shapes. Each shape is decided and checked by a merge once,
+    # since the change depends on nothing else.
     decided: dict[tuple[object, ...], PartitionChange | None] = {}
     for topic in image.topics.values():
         min_isr = min_isr_setting(image, topic.topic_id)
@@ -119,7 +119,7 @@ def fence_broker(
         for number, partition in topic.partitions.items():
             if broker_id not in partition.isr:
                 continue
-            # All that `_leave_isr` looks at.
+            # All that `_leave_isr` reads.
             shape = (
                 min_isr,
                 partition.replicas,
@@ -165,8 +165,8 @@ def unfence_broker(
 ) -> ControllerResult[list[PartitionKey]]:
     """Decide a broker's return. Answer: partitions that get a leader by it.
 
-    It rejoins ISRs only after its replicas have caught up; only partitions without a leader
-    may find one now.
+    It rejoins ISRs only after its replicas have caught up. Partitions without a leader may get one
+    now.
     """
     broker = image.brokers.get(broker_id)
     if broker is None or broker.state is not BrokerState.FENCED:

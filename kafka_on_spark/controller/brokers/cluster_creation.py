@@ -1,4 +1,4 @@
-"""The first commit of a cluster: itself, its brokers and its settings, all at once."""
+"""The first commit of a cluster: its id, its brokers and its settings, all at once."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,10 +21,10 @@ def create_cluster(
     configs: Mapping[str, object],
     metadata_root: str = "its metadata root",
 ) -> ControllerResult[None]:
-    """Decide a new cluster; where two are made at once, the first is the cluster.
+    """Decide a new cluster; of two that are created at the same time, the first one stays.
 
     Raises:
-        InvalidRequestError: There is one by now.
+        InvalidRequestError: There is a cluster by now.
         InvalidConfigError, DuplicateBrokerRegistrationError.
     """
     if image.cluster_id is not None:
@@ -44,17 +44,18 @@ def create_cluster(
 
 
 def there_is_a_cluster(metadata_root: str) -> InvalidRequestError:
-    """Return the error for making a cluster where there is one."""
+    """Return the error of a creation where there is a cluster."""
     return InvalidRequestError(
         f"there is a cluster at {metadata_root} already: open it, or give an empty root"
     )
 
 
 def check_brokers(roots: Mapping[BrokerId, str], racks: Mapping[int, object]) -> None:
-    """Check which brokers and racks were given, before anything is looked at.
+    """Check which brokers and racks were given, before any root is read.
 
     Raises:
-        InvalidRequestError: None, a bad id or rack, a root given twice, or a rack of nobody.
+        InvalidRequestError: There is no broker, a bad id or rack, a root given twice, or a rack of
+            an unknown broker.
     """
     if not roots:
         raise InvalidRequestError("a cluster needs brokers: give at least one id and root")

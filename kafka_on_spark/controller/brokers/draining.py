@@ -1,7 +1,7 @@
 """How a broker is emptied and leaves: leaderships move first, it leaves the ISRs after.
 
-Controlled shutdown (KIP-841's draining state), in steps that are each one commit. What is left to
-do is read off the image alone, so whoever decides next goes on where the last one stopped.
+Controlled shutdown (KIP-841's draining state), in steps that are each one commit. The image alone
+says which step is next, so another controller continues where the last one stopped.
 """
 
 from collections.abc import Iterator
@@ -21,11 +21,11 @@ from kafka_on_spark.metadata.records import BrokerChangeRecord, Record, Unregist
 def drain_broker(
     image: MetadataImage, broker_id: BrokerId, cause: str
 ) -> ControllerResult[list[PartitionKey]]:
-    """Decide that a broker takes no leadership any more and gives away those it has.
+    """Decide that a broker takes no leadership any more and hands over those it has.
 
-    Answer: what it led and another leads now. What nobody else in sync can lead stays with it, for
-    `continue_draining` to move; it leaves the ISRs there as well, in a later commit. Source: the
-    ControlledShutdownPartitionLeaderElectionStrategy.
+    Answer: the partitions that another broker leads now. A partition that no other replica in sync
+    can lead stays with it, until `continue_draining` moves it; there it also leaves the ISRs, in a
+    later commit. Source: ControlledShutdownPartitionLeaderElectionStrategy.
 
     Raises:
         BrokerIdNotRegisteredError: There is no such broker.
@@ -46,10 +46,10 @@ def drain_broker(
 
 
 def continue_draining(image: MetadataImage) -> ControllerResult[list[PartitionKey]]:
-    """Decide what is next for all draining brokers. Answer: partitions whose leader moves.
+    """Decide the next step of all draining brokers. Answer: partitions whose leader moves.
 
-    Leaderships first; in a commit without any, draining brokers leave the ISRs of others. The
-    last member of an ISR stays in it, and a leader that nobody can follow leads on: nothing goes
+    Leaderships move first; in a commit without any, draining followers leave the ISRs. The last
+    member of an ISR stays in it, and a leader without a successor leads on: no partition goes
     offline.
     """
     draining = _draining(image)
@@ -69,7 +69,7 @@ def continue_draining(image: MetadataImage) -> ControllerResult[list[PartitionKe
 
 
 def resume_broker(image: MetadataImage, broker_id: BrokerId, cause: str) -> ControllerResult[None]:
-    """Decide that a draining broker may lead and be in sync again; nothing if it may already.
+    """Decide that a draining broker may lead and be in sync again; nothing if it is active.
 
     Raises:
         BrokerIdNotRegisteredError: There is no such broker.
@@ -88,7 +88,7 @@ def resume_broker(image: MetadataImage, broker_id: BrokerId, cause: str) -> Cont
 def unregister_broker(
     image: MetadataImage, broker_id: BrokerId, cause: str
 ) -> ControllerResult[None]:
-    """Decide that a broker is no longer one, which it may be only without replicas.
+    """Decide that a broker is unregistered, which needs that it has no replicas.
 
     Raises:
         BrokerIdNotRegisteredError: There is no such broker.
@@ -149,9 +149,9 @@ def _draining(image: MetadataImage) -> frozenset[BrokerId]:
 def _in_sync_on(
     image: MetadataImage, broker_ids: frozenset[BrokerId]
 ) -> Iterator[tuple[PartitionKey, PartitionRegistration]]:
-    """Yield the partitions that some of `broker_ids` are in sync in; a leader always is.
+    """Yield the partitions in whose ISR some of `broker_ids` are; a leader always is.
 
-    Once they have left, what is left to visit is no partition: a pass does this each time.
+    Once they have left, no partition is visited: every pass does this.
     """
     for topic_id, topic in image.topics.items():
         for number, partition in topic.partitions.in_sync_on(broker_ids):
@@ -161,13 +161,13 @@ def _in_sync_on(
 def _hand_over_leaderships(
     image: MetadataImage, records: list[Record], draining: frozenset[BrokerId], cause: str
 ) -> list[PartitionKey]:
-    """Append what moves leaderships off `draining` brokers; return the partitions."""
+    """Append records that move leaderships off `draining` brokers; return the partitions."""
     eligible = image.eligible_brokers() - draining
     moved = []
     for key, partition in _in_sync_on(image, draining):
         if partition.leader not in draining:
             continue
-        # Not elect_leader: where the ISR has nobody else, the leader leads on.
+        # Not elect_leader: if the ISR has no other member, the leader leads on.
         successor = next(
             (each for each in partition.replicas if each in partition.isr and each in eligible),
             None,
@@ -186,7 +186,7 @@ def _leave_isr(
     partition: PartitionRegistration,
     draining: frozenset[BrokerId],
 ) -> PartitionChange | None:
-    """Return how draining followers leave the ISR; None where none is in it."""
+    """Return the change by which draining followers leave the ISR; None if none is in it."""
     leaving = (partition.isr & draining) - {partition.leader}
     rest = partition.isr - leaving
     if not leaving or not rest or partition.leader is None:

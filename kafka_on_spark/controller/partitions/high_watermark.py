@@ -1,7 +1,7 @@
 """How far a partition is committed.
 
-The high watermark is the smallest log end in the ISR. It lives beside leader and ISR in the
-metadata log and is the true one, so a replica that has the record below it has everything.
+The high watermark is the smallest log end in the ISR. It stands beside leader and ISR in the
+metadata log and is the true one, so a replica that has the record below it has every committed one.
 """
 
 from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr
@@ -15,12 +15,12 @@ from kafka_on_spark.metadata.records import HighWatermarkRecord
 def advance_high_watermark(
     image: MetadataImage, report: PartitionReport
 ) -> HighWatermarkRecord | None:
-    """Decide a partition's high watermark from what was seen; None if nothing is to be said.
+    """Decide a partition's high watermark by a report; None if nothing changes.
 
     It moves only while the ISR has its minimum (I9), never down (I8), and not past a member
-    that has not adopted the leadership: its log end says nothing about this log. Where it
-    can't move, the leader's log end is recorded, so that replication knows of the work. It moves
-    from what is committed on: a look at a log that has another chain there moves nothing.
+    that has not adopted the leadership: its log end says nothing about this log. If it can't move,
+    the leader's log end is recorded, so that replication knows of the work. A report of a log with
+    another chain digest at the committed end moves nothing.
     """
     partition = image.partition(report.key)
     if partition is None or not _is_current(report, partition):
@@ -73,11 +73,11 @@ def has_all_committed(
     epoch_below_high_watermark: LeaderEpoch | None,
     chain_at_high_watermark: ChainDigest | None,
 ) -> bool:
-    """Return whether a log proves to hold every committed record (P*8, DESIGN §7).
+    """Return whether a log proves to hold every committed record.
 
     Since the register's high watermark is the true one, the chain digest at it is proof for all
-    before it, if the log's chain computes. Also where none of it is kept any more: what another
-    log has down there would answer retries of appends that were never committed.
+    records before it, if the log's chain computes. The digest is also checked if none of these
+    records is kept: another log would answer retries of appends that were never committed.
     """
     if log_start_offset > partition.log_start_offset or log_end_offset < partition.high_watermark:
         return False

@@ -1,7 +1,7 @@
-"""Who is in sync: the ISR shrinks by lag, and grows by AlterPartition's checks (KIP-497).
+"""Which replicas are in sync: the ISR shrinks by lag, and expands by AlterPartition's checks.
 
-Lag in time needs no heartbeat: it is now minus the append time of the first batch that a
-follower lacks. A clock that is wrong moves a follower out or in later; it loses nothing.
+Source: KIP-497. Lag in time needs no heartbeat: it is now minus the append time of the first batch
+that a follower lacks. A wrong clock moves a follower out or in at another time; it loses nothing.
 """
 
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ from kafka_on_spark.metadata.records import PartitionChangeRecord
 def alter_isr(
     image: MetadataImage, report: PartitionReport, *, high_watermark: Offset | None = None
 ) -> PartitionChangeRecord | None:
-    """Decide who leaves and who joins the ISR of one partition; None if nobody does.
+    """Decide which replicas leave and join the ISR of one partition; None if none does.
 
-    `high_watermark`: what the same commit raises it to, if it does: who joins must have that.
-    Also where a bad replica is taken out (one a round: each changes the partition epoch).
+    `high_watermark`: where the same commit raises it to: a joining replica must have that.
+    A bad replica is marked as lost here, one a round, since each changes the partition epoch.
     """
     partition = image.partition(report.key)
     if partition is None or partition.partition_epoch != report.partition_epoch:
@@ -58,13 +58,13 @@ def alter_isr(
         min_isr=min_isr(image, report.key.topic_id, partition),
         eligible=image.eligible_brokers(),
     )
-    assert altered is not None, "somebody leaves or joins"
+    assert altered is not None, "a replica leaves or joins"
     cause = "; ".join([*leaving.values(), *_joined(report, joining)])
     return change_record(image, report.key, partition, altered, cause)
 
 
 def is_verdict(seen: ReplicaReport) -> bool:
-    """Return whether a replica is bad by two looks of one process: one alone changes nothing."""
+    """Return whether two inspections of one process found a replica bad: one changes nothing."""
     return seen.is_bad_twice
 
 
@@ -79,7 +79,7 @@ def _is_same_replica(partition: PartitionRegistration, seen: ReplicaReport) -> b
 
 @dataclass(frozen=True, slots=True)
 class _LagLimits:
-    """How far behind a member of the ISR may be; bytes below 0: however far."""
+    """How far behind a member of the ISR may be; bytes below 0: any number."""
 
     time_ms: int
     size_bytes: int
@@ -108,7 +108,7 @@ def lagging_members(
 ) -> dict[BrokerId, str]:
     """Return the members of the ISR that lag too far, with the reason in words.
 
-    Who can't be counted is judged as if its log ended at the high watermark.
+    A replica that can't be counted is judged as if its log ended at the high watermark.
     """
     limits = _LagLimits.of(image.settings(report.key.topic_id))
     lagging = {}
@@ -126,11 +126,11 @@ def lagging_members(
 
 
 def would_stay(image: MetadataImage, report: PartitionReport, seen: ReplicaReport) -> bool:
-    """Return whether a follower that joins now is well within the limits that would put it out.
+    """Return whether a joining follower is within half of the limits that take a member out.
 
-    The high watermark may be far below the log end, so one that has reached it may lag too far
-    all the same. It joins at half of what puts it out: a follower at the edge is in or out, and
-    does not change sides each round (KAFKA-19996). Who lacks nothing is in.
+    The high watermark may be far below the log end, so a follower that has reached it may still lag
+    too far. With half the limits, a follower at the edge does not leave and join each round
+    (KAFKA-19996). A follower that lacks nothing stays.
     """
     if seen.missing_since_ms is None:
         return True
@@ -147,8 +147,8 @@ def may_join(
     """Return whether a follower outside the ISR may join it.
 
     It is on an eligible broker (KIP-841), under the uuid and directory of the image (KIP-903),
-    fenced at the current epoch, and has the high watermark and the start of the leadership. One
-    that a reassignment removes stays out once all of the target is in sync: it has just left.
+    fenced at the current epoch, and has the high watermark and the start of the leadership. A
+    replica that a reassignment removes stays out once all of the target is in sync.
     """
     if seen.broker_id in partition.isr or not _is_same_replica(partition, seen):
         return False

@@ -23,7 +23,7 @@ from kafka_on_spark.metadata.records import HighWatermarkRecord
 def delete_records(
     image: MetadataImage, key: PartitionKey, before_offset: Offset | None
 ) -> ControllerResult[Offset]:
-    """Decide that records below `before_offset` go; None: all that is committed.
+    """Decide that records below `before_offset` are deleted; None: all that is committed.
 
     Answer: the log start after it. Source: Partition.deleteRecordsOnLeader (KIP-107).
 
@@ -48,7 +48,7 @@ def delete_records(
 def delete_records_of_all(
     image: MetadataImage, offsets: Mapping[PartitionKey, Offset | None]
 ) -> ControllerResult[dict[PartitionKey, Offset]]:
-    """Decide the same for several partitions, all or none. Answer: their log starts after it.
+    """Decide deletions in several partitions, all or none. Answer: their log starts afterwards.
 
     Raises: as `delete_records`.
     """
@@ -90,9 +90,10 @@ def raise_log_start(
 def apply_retention(
     image: MetadataImage, key: PartitionKey, leader: ReplicaState, *, now_ms: int
 ) -> ControllerResult[Offset]:
-    """Decide what retention.ms and retention.bytes take of a log as its leader has it.
+    """Decide what retention.ms and retention.bytes delete of a log as its leader has it.
 
-    Answer: the log start after it. A topic that is only compacted keeps everything.
+    Answer: the log start afterwards. A topic that is only compacted keeps everything. No service
+    calls this yet: this version records the settings. Kafka's vectors hold the rule.
     """
     partition = image.topics[key.topic_id].partitions[key.partition]
     if not _is_deleting(image, key):
@@ -144,7 +145,7 @@ def low_watermark(
 ) -> Offset:
     """Return the offset below which no live replica has records any more.
 
-    `log_starts`: what was seen of the replicas; one that was not seen has what it always had.
+    `log_starts`: of the replicas that were inspected; of others all records count as kept.
     Source: Partition.lowWatermarkIfLeader.
     """
     live = [each for each in partition.replicas if image.is_eligible(each)]

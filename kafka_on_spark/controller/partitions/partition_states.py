@@ -1,4 +1,4 @@
-"""What is wrong with a partition, in the words of kafka-topics' filters.
+"""What is wrong with a partition, in the terms of kafka-topics' filters.
 
 Source: TopicCommand's isUnderReplicated, isUnderMinIsr, isAtMinIsr and hasUnavailable.
 """
@@ -17,7 +17,7 @@ class PartitionState(Enum):
     UNDER_REPLICATED = "under-replicated"  # fewer in sync than assigned
     UNDER_MIN_ISR = "under-min-isr"  # acks=all can't be kept
     AT_MIN_ISR = "at-min-isr"  # acks=all can't be kept once one more is lost
-    UNAVAILABLE = "unavailable"  # nobody leads
+    UNAVAILABLE = "unavailable"  # no leader
 
 
 def states_of(
@@ -34,7 +34,7 @@ def states_of(
 
 
 def is_unavailable(image: MetadataImage, partition: PartitionRegistration) -> bool:
-    """Return whether nobody leads: there is no leader, or its broker is believed dead."""
+    """Return whether there is no leader, or its broker counts as dead."""
     if partition.leader is None:
         return True
     broker = image.brokers.get(partition.leader)

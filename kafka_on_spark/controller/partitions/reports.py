@@ -1,7 +1,7 @@
-"""What tasks saw of a partition's replicas: the facts that ISR and high watermark rest on.
+"""What tasks saw of a partition's replicas: facts for ISR, high watermark and elections.
 
 A report names the epochs of the image that was read *before* the tables were opened. If they
-are no longer current when the decision is made, the report says nothing (P*1, P*5).
+are not current any more at the decision, the report does not count.
 """
 
 from dataclasses import dataclass
@@ -25,23 +25,23 @@ class ReplicaReport:
     """One replica's log as a task saw it, compared with the leader's.
 
     Attributes:
-        broker_id: Whose replica.
-        replica_uuid: Which making of it was opened.
-        directory_id: Which disk it was found on.
+        broker_id: The broker that has the replica.
+        replica_uuid: The incarnation that was opened.
+        directory_id: The disk that it was found on.
         fence: The leadership it has adopted; None: none, or not seen.
         log_end_offset: Its end.
         last_epoch: Epoch of its last record; None if it has no records.
         chain_digest: Of its log at its end; None: not seen.
         is_matched: The chain digest at its end is the leader's there, both computed.
         is_parted: It is not, though both logs compute and have the register's digest at the high
-            watermark, so nobody is known to be guilty. Only said of a member of ISR or ELR.
+            watermark, so it is unknown which log is wrong. Only set for a member of ISR or ELR.
         missing_since_ms: Append time of the first batch it lacks; None if it lacks none.
         missing_bytes: Size of the batches it lacks.
-        error_code: Why nothing is known of it, or NO_ERROR.
+        error_code: Why the replica could not be read, or NO_ERROR.
         error: The same in words.
-        is_bad: The replica is lost, corrupt, or shorter than the high watermark, by this look: a
-            finding, which changes nothing.
-        is_bad_twice: It is bad by a second look of the process that found it so: a verdict.
+        is_bad: The replica is lost, corrupt, or shorter than the high watermark by this inspection:
+            a finding, which changes nothing.
+        is_bad_twice: A second inspection by the same process found it bad again: a verdict.
     """
 
     broker_id: BrokerId
@@ -61,13 +61,13 @@ class ReplicaReport:
     is_bad_twice: bool = False
 
     def counts_in(self, leader_epoch: LeaderEpoch) -> bool:
-        """Return whether its log end says something about `leader_epoch`'s log (P*4)."""
+        """Return whether its log end counts for the log of `leader_epoch`."""
         return self.error_code == NO_ERROR and self.fence == leader_epoch and self.is_matched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionReport:
-    """One round's look at a partition.
+    """One round's inspection of a partition.
 
     Attributes:
         key: The partition.
@@ -77,8 +77,8 @@ class PartitionReport:
         epoch_start_offset: Where the current leadership's records begin in the leader's log.
         uncommitted_since_ms: Append time of the leader's first batch at or above the image's
             high watermark; None if there is none.
-        followers: What was seen of the others, by broker.
-        now_ms: When it was seen.
+        followers: The other replicas, one report each.
+        now_ms: The time of the inspection.
         borders: Offset and chain digest of the image's high watermark, and of the ends of batches
             above it, in the leader's log. Of many, the newest.
     """
@@ -94,17 +94,17 @@ class PartitionReport:
     borders: tuple[tuple[Offset, ChainDigest], ...]
 
     def continues(self, partition: PartitionRegistration) -> bool:
-        """Return whether the leader's log, as it was seen, has what `partition` has committed.
+        """Return whether the leader's log, as it was seen, has all that `partition` has committed.
 
-        The register's high watermark may have moved since the look. Another chain digest there,
-        or none that was seen, and the look says nothing: the next one, planned on the newer
-        image, shows who is wrong.
+        The register's high watermark may have moved since the inspection. If the log has another
+        chain digest there, or none was seen, the inspection does not count: the next one, planned
+        on the newer image, shows which side is wrong.
         """
         committed = (partition.high_watermark, partition.high_watermark_chain)
         return any(border == committed for border in self.borders)
 
     def replica(self, broker_id: BrokerId) -> ReplicaReport | None:
-        """Return what was seen of the replica on `broker_id`, or None."""
+        """Return the report of the replica on `broker_id`, or None."""
         if broker_id == self.leader.broker_id:
             return self.leader
         return next((each for each in self.followers if each.broker_id == broker_id), None)

@@ -1,7 +1,7 @@
-"""What one look at many partitions leads to: high watermarks and ISRs, decided together.
+"""What a round's reports lead to: high watermarks, ISRs and raised epochs, decided together.
 
-One commit for all, but each partition's is a decision of its own: reports that are no longer
-current lead to nothing, and take none of the others with them.
+One commit has the decisions of all partitions. Each is independent: a report that is not current
+any more leads to nothing, and does not affect the others.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ from kafka_on_spark.metadata.records import PartitionChangeRecord, Record
 def conclude(image: MetadataImage, reports: Sequence[PartitionReport]) -> ControllerResult[int]:
     """Decide what `reports` lead to. Answer: how many ISRs change.
 
-    A partition's high watermark comes before its change, which makes its report a past one; who
-    joins the ISR has all that is committed after it (I1).
+    A partition's high watermark comes before its change, after which the report is not current. A
+    replica that joins the ISR has all that is committed afterwards (I1).
     """
     records: list[Record] = []
     for report in reports:

@@ -1,8 +1,8 @@
-"""Two logs that part above what is committed, and nobody knows which is right: it is not guessed.
+"""What is done if two logs part above the high watermark, and it is unknown which one is right.
 
-One of both was set back and went on, or was changed. Under one leader epoch nothing is ever cut,
-so the leader epoch is raised, with the same leader: it proves itself, or another leads, and the
-follower adopts and loses what it does not share, which nobody was promised.
+One of them was set back and went on, or was changed. Under one leader epoch no log is cut. So
+the leader epoch is raised, with the same leader: it proves its log, or another replica leads. The
+follower adopts the epoch and cuts what it does not share, which was never committed.
 """
 
 from dataclasses import replace
@@ -18,11 +18,11 @@ from kafka_on_spark.metadata.records import PartitionChangeRecord
 
 
 def raise_epoch(image: MetadataImage, report: PartitionReport) -> PartitionChangeRecord | None:
-    """Decide a new epoch of the same leader where a member of ISR or ELR has parted from it.
+    """Decide a new epoch of the same leader if a log of a member of ISR or ELR parts from its log.
 
-    The member leaves ISR or ELR, as long as the minimum is left without it, and comes back when it
-    agrees: so no replica can cost a partition more than one epoch a joining. None if nobody has,
-    or if the partition has changed since the look.
+    The member leaves ISR or ELR if the minimum is left without it, and comes back when it agrees:
+    so a replica costs a partition at most one epoch each time it joins. None if no log parts, or if
+    the partition has changed since the inspection.
     """
     partition = image.partition(report.key)
     if (

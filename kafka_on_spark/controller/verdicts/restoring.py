@@ -1,9 +1,9 @@
-"""Verdicts that are taken back: a lost replica that is whole and proves itself is one again.
+"""Verdicts that are taken back: a lost replica that is whole and proves its log counts again.
 
-A lost replica keeps its uuid, or stands in `former_uuids` once it was made anew, until the new
-making is in sync. As long, nothing of it is removed, and it may be restored as it was found: it
-names the disk that the broker has, proves that it has all that is committed, and every file that it
-names is there with the bytes that its name says (DESIGN §8).
+A lost replica keeps its uuid, or stands in `former_uuids` once it is created again, until the new
+incarnation is in sync. Until then nothing of it is removed, and it may be restored as it is: its
+disk is the one that the broker has, its log proves to have all that is committed, and each file
+that it names exists with the content that its name says.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,10 +33,10 @@ class WholeReplica:
 
     Attributes:
         key: The partition.
-        broker_id: On whose root it stands.
-        replica_uuid: Which making of it.
-        directory_id: The disk that it names, and that stands there.
-        partition_epoch: Of the registration that it has proved itself by.
+        broker_id: The broker whose root it is on.
+        replica_uuid: Its incarnation.
+        directory_id: The disk that it names, and that the root is.
+        partition_epoch: Of the registration that its log was proved by.
     """
 
     key: PartitionKey
@@ -49,8 +49,7 @@ class WholeReplica:
 def lost_replicas(
     image: MetadataImage, partition: PartitionRegistration
 ) -> Iterator[tuple[BrokerId, ReplicaUuid]]:
-    """Yield the replicas of a partition that were lost and may be taken back, if their disk is
-    there."""
+    """Yield the lost replicas of a partition that may be taken back, on brokers that answer."""
     places = zip(partition.replicas, partition.replica_uuids, partition.directories, strict=True)
     for broker_id, replica_uuid, directory in places:
         if not image.brokers[broker_id].is_online:
@@ -67,8 +66,8 @@ def restore(
 ) -> ControllerResult[list[PartitionKey]]:
     """Decide that whole replicas are lost no more. Answer: the partitions that get one back.
 
-    Who was the ISR's last member is in it still; all others come back outside of it. What was
-    found of a partition that has changed since says nothing.
+    The last member of an ISR is still in it; all others come back out of sync. A finding about a
+    partition that has changed since does not count.
     """
     records: list[Record] = []
     restored = []
@@ -107,10 +106,10 @@ def _taken_back(partition: PartitionRegistration, one: WholeReplica) -> Partitio
 
 
 def release_former(image: MetadataImage, report: PartitionReport) -> PartitionChangeRecord | None:
-    """Decide that a lost replica is given up because its disk has no room for the new making; None
-    where there is room, or records may rest on it.
+    """Decide that a lost replica is given up, since its disk is too full for the new incarnation.
 
-    Its table is removed then. The ISR must have min.insync.replicas members without it.
+    Its table is removed afterwards. None if there is room, or if the ISR has not
+    min.insync.replicas members without it, so that records may rest on it.
     """
     partition = image.partition(report.key)
     if partition is None or partition.partition_epoch != report.partition_epoch:

@@ -1,8 +1,8 @@
-"""A member of the ISR that can't be read, though its root answers: nobody waits for it.
+"""When an unreadable member leaves the ISR, though its root answers; how a person calls it lost.
 
 An error is no verdict, however long it lasts: the replica is not lost, and rejoins like any
-follower once it can be read. But a leader on a bad sector would stop its partition for ever, since
-lag is asked of followers only (DESIGN §8). That it is lost is a person's word.
+follower once it can be read. But an unreadable leader would stop its partition for ever, since
+only followers are measured by lag. Only a person decides that such a replica is lost.
 """
 
 from kafka_on_spark.controller.partitions.min_isr import min_isr
@@ -26,9 +26,9 @@ def leave_unreadable(
     readable: frozenset[BrokerId],
     cause: str,
 ) -> ControllerResult[bool]:
-    """Decide that a replica leaves ISR and leadership; not if no member is left that is `readable`.
+    """Decide that a replica leaves ISR and leadership, if a member that is `readable` is left.
 
-    Its directory stays: it is not lost. Answer: whether it leaves.
+    Its directory stays, since the replica is not lost. Answer: whether it leaves.
     """
     nothing: ControllerResult[bool] = ControllerResult([], False)
     partition = image.partition(key)
@@ -58,7 +58,7 @@ def lose_replica(
 
     Raises:
         UnknownTopicOrPartitionError: The partition is gone.
-        InvalidRequestError: The broker has no replica of it, or that is lost, or was never made.
+        InvalidRequestError: The broker has no replica of it that was created and is not lost.
     """
     partition = image.partition(key)
     if partition is None:

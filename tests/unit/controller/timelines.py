@@ -256,7 +256,7 @@ def looks_of(image):
 
 
 def check_step(before, after):
-    """Check what must hold of an image, and from one commit to the next (FAULTS I6-I9, I17-I18)."""
+    """Check what must hold of an image, and from one commit to the next (I6-I9, I17-I18)."""
     assert {name: after.topics[each].name for name, each in after.topic_ids.items()} == {
         name: name for name in after.topic_ids
     }

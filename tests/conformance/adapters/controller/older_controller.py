@@ -208,7 +208,7 @@ class ReassignmentPhases(_Moving):
             "stop_and_delete": sorted(self.before.difference(self.one.replicas)),
             "in_progress": self.one.is_reassigning,
         }
-        # The rows are those of DESIGN §7; no leadership begins with the first of them.
+        # The steps are those of `reassignment`; no leadership begins with the first of them.
         left_out = {"leader_epoch": "epochs-advance-with-a-named-leader", "rows": "moved-in-rows"}
         return Answer(answer, left_out)
 

@@ -1,4 +1,4 @@
-"""Replicas move row by row (DESIGN §7): each row one commit, and none that loses anything."""
+"""Replicas move step by step: each step is one commit, and none loses anything."""
 
 from itertools import count
 
@@ -39,7 +39,7 @@ SIX = "1 2 3 4 5 6"
 
 
 def row(image):
-    """Return a row of the table in DESIGN §7."""
+    """Return a step of a reassignment."""
     one = only(image)
     lists = (one.replicas, one.adding_replicas, one.removing_replicas, sorted(one.isr))
     replicas, adding, removing, isr = (" ".join(map(str, each)) for each in lists)

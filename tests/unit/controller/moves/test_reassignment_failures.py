@@ -1,4 +1,4 @@
-"""A reassignment at each of whose rows a broker fails and returns (DESIGN §7)."""
+"""A reassignment at each of whose steps a broker fails and returns."""
 
 from itertools import permutations, product
 
