@@ -1,7 +1,7 @@
 """Consumer groups by request: their offsets set or removed.
 
-A group here is its offsets: nobody joins it, so nobody has to have left it. A query that runs
-under its name commits over what is decided here; a new one starts from it.
+A group here is its offsets: it has no members that would have to leave. A running query of the
+group commits over the offsets that are decided here; a new one starts from them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -58,9 +58,9 @@ def offset_commit(
 def alter_group_offsets(
     image: MetadataImage, group: str, offsets: Mapping[PartitionKey, int]
 ) -> ControllerResult[dict[PartitionKey, Offset]]:
-    """Decide that a group, which need not be there yet, stands at these offsets: all or none.
+    """Decide that a group, which may be new, stands at these offsets: all or none.
 
-    Beyond Kafka, which takes any number: none that a query could not start from.
+    Kafka takes any number; here a query must be able to start from it.
 
     Raises:
         InvalidGroupIdError: The name can't be a group's.
@@ -91,7 +91,7 @@ def delete_group(
 ) -> ControllerResult[list[PartitionKey]]:
     """Decide that a group's offsets go: of the partitions `keys`, or all, and so the group.
 
-    Answer: the partitions of which it had one.
+    Answer: the partitions in which it had an offset.
 
     Raises:
         InvalidGroupIdError: The name can't be a group's.

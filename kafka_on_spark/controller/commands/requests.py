@@ -1,6 +1,6 @@
-"""Commands through the log: what a request says, and which records answer it.
+"""Commands through the log: what a request contains, and which records answer it.
 
-While somebody controls the cluster, a command is an AdminRequestRecord, and the decision on it and
+While a controller is active, a command is an AdminRequestRecord, and the decision on it and
 its AdminResultRecord are one commit: a request with a result is never run again, and a result
 stands for what is done. A refusal travels as Kafka's code and a sentence.
 """
@@ -45,7 +45,7 @@ class Request:
 
 
 def request_record(request: Request, request_id: str) -> AdminRequestRecord:
-    """Return the record that asks for `request`; `request_id` makes it like no other."""
+    """Return the record that asks for `request`; `request_id` makes it unique."""
     text = json.dumps(
         {
             "id": request_id,
@@ -61,10 +61,10 @@ def request_record(request: Request, request_id: str) -> AdminRequestRecord:
 
 
 def request_of(record: AdminRequestRecord) -> Request:
-    """Return what a record asks for.
+    """Return the request of a record.
 
     Raises:
-        InvalidRequestError: It is none of this version's requests.
+        InvalidRequestError: This version does not know the request.
     """
     try:
         said = parse_json(record.request)
@@ -82,11 +82,11 @@ def request_of(record: AdminRequestRecord) -> Request:
 
 
 def is_past_deadline(request: Request, *, now_ms: int, unseen_ms: int | None) -> bool:
-    """Return whether nobody waits for a request any more.
+    """Return whether the process that asked has stopped waiting for a request.
 
-    `unseen_ms`: how long ago the decider looked for requests before this look, by a clock of its
-    own; None: never. A request that came in less time than it waits is not late, whatever two
-    wall clocks say of it; only one that may have lain there longer is held against its deadline.
+    `unseen_ms`: how long ago the deciding process last read requests before now, by its own clock;
+    None: never. If that is less than the request's timeout, the request is not late, whatever two
+    wall clocks say; only an older one is held against its deadline.
     """
     if unseen_ms is not None and unseen_ms < request.timeout_ms:
         return False
@@ -122,7 +122,7 @@ def answer(
         text = _result_text({"code": NO_ERROR, "response": to_json(result.response)})
     except KafkaOnSparkError as error:
         text = refusal_text(error)
-    # A request that nobody can decide must not end every controller after the other.
+    # A request that can't be decided must not end one controller after the other.
     except Exception as error:
         decided.clear()
         text = _result_text(
@@ -135,7 +135,7 @@ def answer(
 def withdraw(
     image: MetadataImage, record: AdminRequestRecord, *, timeout_ms: int
 ) -> ControllerResult[None]:
-    """Decide that a request is not run, for who asked does not wait any longer; nothing if it
+    """Decide that a request is not run, since the process that asked stops waiting; nothing if it
     has a result."""
     if record not in image.requests:
         return ControllerResult([], None)
@@ -151,7 +151,7 @@ def withdraw(
 
 
 def refusal_text(error: KafkaOnSparkError) -> str:
-    """Return the result that raises `error` at who asked."""
+    """Return the result that raises `error` in the process that asked."""
     code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
     context = {name: str(value) for name, value in error.context.items()}
     return _result_text({"code": code, "error": error.message, "context": context})

@@ -1,10 +1,10 @@
-"""What an append that waits may decide where nobody controls the cluster (DESIGN §7).
+"""What a waiting append may decide itself if no controller is active: a small pass.
 
-Only for the partitions that it waits for: who is silent leaves their ISRs, a member that was lost
-and is whole is taken back, and one that answers leads. If all that are left are on fenced brokers,
-the one that is to lead is fenced no more. Nobody is fenced, nothing is moved, and no record is
-given up: whoever is cut off itself moves what it appends to, and not everybody's leaders.
-So the facts are asked with care: the fault may be the caller's own.
+It decides only for the partitions that it waits for: silent members leave their ISRs, a lost
+member that is whole is taken back, and a member that answers leads. If all that are left are on
+fenced brokers, the one that is to lead is unfenced. A small pass fences no broker, moves no replica
+and gives up no record: a process that is cut off itself moves only the leaders of its own append.
+It checks its facts with care, since the fault may be the process's own.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,10 +29,10 @@ from kafka_on_spark.metadata.records import (
 )
 
 SMALL_PASS: Final = "a small pass of an append"
-"""The cause of a claim that a small pass makes, by which its commit is known later."""
+"""The cause of a small pass's claim, by which its commit is recognised later."""
 
 SESSIONS_UNDISPUTED: Final = 10
-"""For so many session timeouts nobody takes out again whom another has put back."""
+"""For so many session timeouts a member that another process has put back stays in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,15 +40,15 @@ class Facts:
     """What an append knows when it asks for a small pass.
 
     Attributes:
-        waits: The partitions that it waits for, as they stood when it last tried them.
+        waits: The partitions that it waits for, as of its last try.
         silent: Brokers whose session is over for this process, and why, in words.
         before: The image that this process had when the first of their probes failed.
         answering: Brokers that answered a probe of this very pass.
         put_back: Replicas that another process has put back into the ISR lately.
         whole: Lost replicas that were found whole.
         reached_elsewhere: Brokers that tasks of this append have written to from other hosts.
-        lease: The lease that this process has seen resigned or come to its end.
-        controller_id: Under which name it claims.
+        lease: The lease that this process has seen resigned or expired.
+        controller_id: The name under which it claims.
         caller: Host and process, for the cause.
     """
 
@@ -66,12 +66,12 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class SmallPass:
-    """What a small pass comes to.
+    """The result of a small pass.
 
     Attributes:
         decided: The partitions that it changes.
         refusals: Why it does nothing for others, by partition, in words.
-        is_late: Somebody else has claimed meanwhile: look what he did, and try again.
+        is_late: Another process has claimed meanwhile: read its decisions, and try again.
     """
 
     decided: tuple[PartitionKey, ...] = ()
@@ -111,7 +111,7 @@ def small_pass(image: MetadataImage, facts: Facts) -> ControllerResult[SmallPass
 def _restored(
     image: MetadataImage, facts: Facts, key: PartitionKey, partition: PartitionRegistration
 ) -> Sequence[PartitionChangeRecord]:
-    """Return the record by which a lost member of the ISR is one again, where nobody leads."""
+    """Return the record that takes a lost member of the ISR back, if there is no leader."""
     if partition.leader is not None:
         return []
     found = [each for each in facts.whole if each.key == key and each.broker_id in partition.isr]
@@ -129,7 +129,7 @@ def _is_as_seen(partition: PartitionRegistration, seen: PartitionRegistration) -
 def _decide(
     image: MetadataImage, facts: Facts, key: PartitionKey, partition: PartitionRegistration
 ) -> PartitionChange | str | None:
-    """Return what one partition changes to; why it can't, in words; None: there is no need."""
+    """Return the change of one partition; why it can't change, in words; None: no need to."""
     silent = partition.isr & facts.silent.keys()
     if not silent and partition.leader is not None:
         return None
@@ -145,7 +145,7 @@ def _decide(
     if refusal is not None:
         return refusal
     needed = min_isr(image, key.topic_id, partition)
-    # With nobody to be taken out, a leader is won by itself: others catch up with it.
+    # If no member is taken out, a leader alone helps: the others catch up with it.
     if silent and len(left) < max(needed, 1):
         return (
             f"of the ISR {sorted(partition.isr)} there would be {len(left)} left, and"
@@ -216,8 +216,8 @@ def _no_leader(partition: PartitionRegistration, left: frozenset[BrokerId]) -> s
 
 
 def why_all_lost(partition: PartitionRegistration) -> str | None:
-    """Return what can be done where nobody leads and the replicas of all that were in sync are
-    lost, in words; None where that is not so."""
+    """Return what can be done if there is no leader and all replicas in sync are lost, in words;
+    None if that is not so."""
     lost = [each for each in sorted(partition.isr) if partition.directory_of(each) == LOST]
     if partition.leader is not None or len(lost) < len(partition.isr):
         return None
@@ -237,7 +237,7 @@ def why_all_lost(partition: PartitionRegistration) -> str | None:
 def _unfenced(
     image: MetadataImage, facts: Facts, changes: Sequence[PartitionChangeRecord]
 ) -> list[Record]:
-    """Return the records by which brokers that are to lead are fenced no more."""
+    """Return the records that unfence the brokers that are to lead."""
     leaders = {_led_by(each.change) for each in changes} - {None}
     return [
         BrokerChangeRecord(
@@ -277,10 +277,10 @@ def _claimed(image: MetadataImage, facts: Facts, changes: Sequence[Record]) -> l
 
 
 def heard_of(before: MetadataImage, now: MetadataImage, broker_id: BrokerId) -> str | None:
-    """Return by which partition a broker was heard of between two images, in words; or None.
+    """Return which partition shows that a broker was reached between two images, in words; or None.
 
-    Who records a leader's log end has read its log. Who raises a high watermark, or puts a
-    replica into the ISR, has seen every member's.
+    A process that records a leader's log end has read that log. A process that raises a high
+    watermark, or puts a replica into the ISR, has read every member's log.
     """
     for topic_id, topic in now.topics.items():
         earlier = before.topics.get(topic_id)
@@ -316,10 +316,10 @@ def put_back_by_others(
     *,
     is_own: Callable[[Offset], bool],
 ) -> bool:
-    """Return whether `batches`, which follow on `before`, show that a replica was put back into
-    the ISR by another process than this one after a small pass had taken it out.
+    """Return whether `batches`, which continue `before`, show that another process put a replica
+    back into the ISR after a small pass had taken it out.
 
-    Who took it out before the first of them is not known, and may have been a small pass.
+    A replica that was out before the first of them counts as taken out by a small pass.
     """
     partition = before.partition(key)
     is_in = partition is not None and broker_id in partition.isr

@@ -1,9 +1,9 @@
-"""Where replicas would stand in balance, with as few bytes moved as that takes.
+"""A balanced assignment of replicas to brokers that moves as few bytes as possible.
 
-What is on an allowed broker stays, except where a rack has more of a partition than its share; what
-is missing goes where there is least. Then replicas move, the smallest first, from brokers with more
-to brokers with fewer, until no two differ by more than one; leaderships follow by another order of
-the same replicas, which moves nothing.
+A replica on an allowed broker stays, except if a rack has more of a partition than its share. A
+missing replica goes to the broker that has least. Then replicas move, the smallest first, from
+brokers with more to brokers with fewer, until no two differ by more than one. Leaderships follow by
+another order of the same replicas, which moves no bytes.
 """
 
 from collections import Counter, deque
@@ -29,8 +29,8 @@ def balance(
 ) -> dict[PartitionKey, tuple[BrokerId, ...]]:
     """Return the replicas of every partition of `current` on the brokers of `racks`.
 
-    Without a rack for every broker racks are not looked at, as in Kafka. `sizes` are bytes of one
-    replica. `fixed` partitions stay as they are, and are counted.
+    Racks count only if every broker has one, as in Kafka. `sizes` are bytes of one replica. `fixed`
+    partitions stay as they are, and are counted.
 
     Raises:
         InvalidReplicationFactorError: A partition has more replicas than there are brokers.
@@ -55,7 +55,7 @@ def balance(
 
 
 class _Board:
-    """Replicas by partition and by broker while they are moved about."""
+    """Replicas by partition and by broker while a plan moves them."""
 
     def __init__(self, racks: Racks, sizes: Mapping[PartitionKey, int]) -> None:
         is_aware = all(rack is not None for rack in racks.values())
@@ -80,9 +80,9 @@ class _Board:
         return len(self._held[broker_id]) + self._fixed_counts[broker_id]
 
     def _share(self, replica_count: int) -> tuple[int, int]:
-        """Return how many replicas of a partition a rack has at most, and how many racks so many.
+        """Return how many replicas of a partition a rack has at most, and how many racks have that.
 
-        As even as the racks' sizes allow.
+        The share is as even as the racks' sizes allow.
         """
         most, room_below = 1, 0
         while (room := sum(min(size, most) for size in self._rack_sizes.values())) < replica_count:
@@ -93,7 +93,7 @@ class _Board:
         return Counter(self._racks[each] for each in self.replicas[key])
 
     def keep_allowed(self, key: PartitionKey) -> None:
-        """Take away what stands on brokers that are not allowed, or crowds a rack."""
+        """Take away replicas that are on brokers not allowed, or too many in a rack."""
         most, full_racks = self._share(len(self.replicas[key]))
         self.replicas[key].intersection_update(self._held)
         in_racks = self._in_racks(key)
@@ -115,7 +115,7 @@ class _Board:
         self._held[broker_id].add(key)
 
     def fill(self, key: PartitionKey, replica_count: int) -> None:
-        """Give a partition the replicas that it lacks, each where there is least."""
+        """Give a partition the replicas that it lacks, each on the broker that has least."""
         while len(self.replicas[key]) < replica_count:
             in_racks = self._in_racks(key)
             free = (each for each in self._held if each not in self.replicas[key])
@@ -125,7 +125,7 @@ class _Board:
             )
 
     def level(self) -> None:
-        """Move replicas from brokers with more to brokers with fewer until that is over."""
+        """Move replicas from brokers with more to brokers with fewer until none can move."""
         has_moved = True
         while has_moved:
             has_moved = False
@@ -133,7 +133,7 @@ class _Board:
                 has_moved |= self._relieve(source)
 
     def _relieve(self, source: BrokerId) -> bool:
-        """Move what is too much from one broker, the smallest first; return whether any was."""
+        """Move surplus replicas off one broker, the smallest first; return whether one moved."""
         has_moved = False
         lowest = min(map(self._count, self._held))
         if self._count(source) - lowest < IMBALANCE_MIN:
@@ -165,13 +165,13 @@ class _Board:
 
 
 def _in_place(current: Sequence[BrokerId], target: set[BrokerId]) -> tuple[BrokerId, ...]:
-    """Return `target` in order: who stays keeps the place, who comes takes that of who goes."""
+    """Return `target` in order: a replica that stays keeps its place, new ones fill the rest."""
     coming = iter(sorted(target.difference(current)))
     return tuple(each if each in target else next(coming) for each in current)
 
 
 class _Leads:
-    """Which partitions each broker is first in, and to whom it could hand one on."""
+    """Which partitions each broker is first in, and which brokers could take one over."""
 
     def __init__(
         self,
@@ -202,10 +202,10 @@ class _Leads:
         self._enter(key)
 
     def level(self) -> None:
-        """Hand leaderships on until no two brokers that could help each other differ.
+        """Hand leaderships over until no two brokers that could take from each other differ.
 
-        A broker that is first too often gives one to a broker that is not, or to one that gives
-        one on: by the shortest such chain.
+        A broker that is first too often gives one to a broker that is not, directly or through
+        others that each give one on: by the shortest such chain.
         """
         has_moved = True
         while has_moved:
@@ -217,9 +217,9 @@ class _Leads:
                 has_moved |= bool(chain)
 
     def _chain(self, source: BrokerId) -> list[tuple[BrokerId, BrokerId]]:
-        """Return who gives to whom, the end of the chain first; none if that helps nobody."""
+        """Return the chain of givers and takers, its end first; none if no broker gains by it."""
         came_from = self._reachable(source)
-        # In order of distance, so of brokers with as few the nearest.
+        # In order of distance, so among brokers with equally few the nearest.
         taker = min(came_from, key=lambda each: self._counts[each], default=source)
         if self._counts[source] - self._counts[taker] < IMBALANCE_MIN:
             return []
@@ -230,7 +230,7 @@ class _Leads:
         return chain
 
     def _reachable(self, source: BrokerId) -> dict[BrokerId, BrokerId]:
-        """Return who could get a leadership of `source`, and of whom; up to one that has fewest."""
+        """Return which brokers could get a leadership of `source`, each with its giver."""
         lowest = min(self._counts.values())
         came_from: dict[BrokerId, BrokerId] = {}
         waiting = deque([source])
@@ -246,7 +246,7 @@ class _Leads:
 
 
 def _with_first(leader: BrokerId, replicas: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
-    """Return the replicas with `leader` and who was first having changed places."""
+    """Return the replicas with `leader` and the first one in each other's place."""
     place = replicas.index(leader)
     changed = list(replicas)
     changed[0], changed[place] = leader, replicas[0]

@@ -1,8 +1,8 @@
-"""What becomes of a move whose destination stays away: another broker takes its place, or it ends.
+"""Moves to brokers that stay away: another broker takes the place, or the move ends.
 
-How long a broker has been away is counted from the commit that fenced it, whose time stands in the
-metadata log: a controller that takes over counts on from there. A clock that is wrong makes this
-early or late and never unsafe: a replica that is in sync, or may still lead, is not given up.
+The time a broker has been away counts from the commit that fenced it, whose time is in the metadata
+log, so it goes on when another controller takes over. A wrong clock makes this early or late and
+never unsafe: a replica that is in sync, or may still lead, is not given up.
 """
 
 from collections import Counter
@@ -27,22 +27,22 @@ def replan_stalled_moves(
 ) -> ControllerResult[list[PartitionKey]]:
     """Decide about moves to brokers that are fenced for longer than replicas may lag.
 
-    Each such broker's place is taken by an eligible one that has no replica of the partition: in
-    the rack that has fewest of its target, then with fewest replicas in all. Where there is none,
-    the partition stays where it was; where too few of those that would stay are in sync, the move
-    waits. `now_ms` is ms since 1970 UTC. Answer: whose move changed or ended.
+    An eligible broker without a replica of the partition takes each such broker's place: in the
+    rack that has fewest of its target, then with fewest replicas in all. If there is none, the
+    partition goes back to where it was; if too few replicas there are in sync, the move waits.
+    `now_ms` is ms since 1970 UTC. Answer: the partitions whose move changed or ended.
     """
     away_ms = _away_ms(image, now_ms)
     if not away_ms:
         return ControllerResult([], [])
     places: _Places | None = None
     records: list[Record] = []
-    settled = []
+    replanned = []
     for key, partition in image.partitions_needing_work():
         dead = sorted(away_ms.keys() & set(partition.adding_replicas))
         if not dead:
             continue
-        if places is None:  # counts all replicas, so only where somebody needs a place
+        if places is None:  # counts all replicas, so only if a place is needed
             places = _Places(image)
         chosen = _replacements(partition, dead, places)
         if chosen is None:
@@ -59,8 +59,8 @@ def replan_stalled_moves(
         )
         cause += f" ({LIMIT}={image.settings().integer(LIMIT)})"
         records.append(change_record(image, key, partition, change, cause))
-        settled.append(key)
-    return ControllerResult(records, settled)
+        replanned.append(key)
+    return ControllerResult(records, replanned)
 
 
 def _words(replicas: Iterable[BrokerId]) -> str:
@@ -68,7 +68,7 @@ def _words(replicas: Iterable[BrokerId]) -> str:
 
 
 def _away_ms(image: MetadataImage, now_ms: int) -> dict[BrokerId, int]:
-    """Return the brokers that are fenced for as long as replicas may lag, and for how many ms."""
+    """Return the brokers that have been fenced for longer than replicas may lag, and their ms."""
     limit_ms = image.settings().integer(LIMIT)
     return {
         broker_id: now_ms - broker.fenced_since_ms
@@ -83,7 +83,7 @@ class _Places:
     def __init__(self, image: MetadataImage) -> None:
         self._eligible = image.eligible_brokers()
         racks = {each: broker.rack for each, broker in image.brokers.items()}
-        # Without a rack for every broker racks are not looked at, as in a plan (balance.py).
+        # Racks count only if every broker has one, as in a plan (balance.py).
         is_aware = all(rack is not None for rack in racks.values())
         self._racks = {each: str(rack) if is_aware else "" for each, rack in racks.items()}
         self._counts: Counter[BrokerId] = Counter()
@@ -108,7 +108,7 @@ class _Places:
 def _replacements(
     partition: PartitionRegistration, dead: list[BrokerId], places: _Places
 ) -> list[tuple[BrokerId, BrokerId]] | None:
-    """Return who takes whose place; None if somebody has no place to go, or is needed still."""
+    """Return which broker replaces which; None if one has no replacement, or is still needed."""
     if (partition.isr | partition.elr).intersection(dead):
         return None
     taken = set(partition.replicas)
@@ -131,9 +131,9 @@ def _replanned(
     chosen: list[tuple[BrokerId, BrokerId]],
     new_uuid: NewUuid,
 ) -> PartitionChange:
-    """Return the change after which others come in the places of the dead; who goes is the same.
+    """Return the change that puts others in the places of the dead; the removed ones stay the same.
 
-    It names the leader, so that a new leadership fences who holds the old list of replicas.
+    It names the leader, so that a new leadership fences holders of the old list of replicas.
     """
     new_of = dict(chosen)
     return PartitionChange(
@@ -153,9 +153,9 @@ def _replanned(
 def _back(
     image: MetadataImage, key: PartitionKey, partition: PartitionRegistration
 ) -> PartitionChange | None:
-    """Return the change back to the old replicas; None where too few of them are in sync.
+    """Return the change back to the old replicas; None if too few of them are in sync.
 
-    It leaves as many in sync as there must be, or as there are.
+    It leaves as many in sync as the minimum asks for, or as there are now.
     """
     change = cancellation(partition, image.eligible_brokers())
     if change is None:

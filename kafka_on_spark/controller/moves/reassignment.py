@@ -1,8 +1,8 @@
 """Moving a partition's replicas: start, the steps to the end, cancel, list, verify.
 
-Each row of DESIGN §7's table is one commit, and which row comes next is read off the registration
-alone: a controller that dies between two rows leaves nothing that the next one can't go on from.
-The steps are the older controller's phases; who comes and goes is decided as in KRaft, by
+Each step is one commit, and the registration alone says which step is next: another controller
+continues where one died between two steps. The steps are the older controller's phases (A: start,
+B3: leader, B4: ISR, end: replicas); which replicas come and go is decided as in KRaft, by
 PartitionReassignmentReplicas and PartitionReassignmentRevert.
 """
 
@@ -32,7 +32,7 @@ from kafka_on_spark.metadata.records import Record
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Which replicas come, go, and stand in the register while they do.
+    """Which replicas come and go, and which are registered meanwhile.
 
     Attributes:
         replicas: The target in its order, then those that go.
@@ -46,7 +46,7 @@ class Roles:
 
 
 def roles_of(current: Sequence[BrokerId], target: Sequence[BrokerId]) -> Roles:
-    """Return who comes and goes between two assignments. Source: PartitionReassignmentReplicas."""
+    """Return the roles between two assignments. Source: PartitionReassignmentReplicas."""
     removing = tuple(sorted(set(current) - set(target)))
     return Roles(
         replicas=(*target, *removing),
@@ -64,13 +64,13 @@ def start_reassignments(
     throttle_bytes_per_s: int | None = None,
     is_replacing: bool = False,
 ) -> ControllerResult[list[PartitionKey]]:
-    """Decide that partitions move to `targets` (row A). All or none. Answer: which change.
+    """Decide that partitions move to `targets` (step A). All or none. Answer: which change.
 
     The replicas that come begin to fetch; another order of the same replicas is done at once.
-    `throttle_bytes_per_s`: what their copying keeps to in sum; for a move under way to the same
-    target, what it keeps to from now on. It is a part of the move, and ends with it.
-    `is_replacing`: also where they move elsewhere already; what came for that goes with the rest,
-    and nothing that was there is dropped before all of the new target is in sync (KRaft's rule).
+    `throttle_bytes_per_s`: the rate of all their copying; for a move under way to the same target,
+    its rate from now on. It is a part of the move, and ends with it. `is_replacing`: a move under
+    way elsewhere is replaced; replicas that came for it go with the rest, and none that was there
+    is dropped before all of the new target is in sync (KRaft's rule; only its vectors ask for it).
 
     Raises:
         UnknownTopicOrPartitionError: There is no such partition.
@@ -126,7 +126,7 @@ def _start(
     made = dict(zip(partition.replicas, partition.directories, strict=True))
     return PartitionChange(
         replicas=roles.replicas,
-        # A replica that comes back where it once was is another making of it (DESIGN §2).
+        # A replica that comes back to a broker is another incarnation.
         replica_uuids=tuple(
             known[each] if each in known else ReplicaUuid(new_uuid()) for each in roles.replicas
         ),
@@ -138,9 +138,9 @@ def _start(
 
 
 def advance_reassignments(image: MetadataImage) -> ControllerResult[list[PartitionKey]]:
-    """Decide the next row of every reassignment that has one now. Answer: those that move on.
+    """Decide the next step of every reassignment that has one now. Answer: the partitions.
 
-    To be decided again until nothing moves; a row whose commit was lost is decided anew.
+    To be called again until nothing moves; a step whose commit was lost is decided again.
     """
     eligible = image.eligible_brokers()
     records: list[Record] = []
@@ -157,10 +157,10 @@ def advance_reassignments(image: MetadataImage) -> ControllerResult[list[Partiti
 def next_step(
     partition: PartitionRegistration, eligible: frozenset[BrokerId]
 ) -> tuple[PartitionChange, str] | None:
-    """Return the next row of a reassignment, and why; None while it must wait.
+    """Return the next step of a reassignment, and why; None while it must wait.
 
-    It waits (A, B) until all of the target is in sync: one that is added alone is not enough, a
-    replica that stays must be as well. Source: PartitionReassignmentReplicas.
+    It waits until all of the target is in sync, the replicas that stay as well as those that are
+    added. Source: PartitionReassignmentReplicas.
     """
     target = partition.target_replicas
     if not partition.is_reassigning or not partition.isr.issuperset(target):
@@ -218,15 +218,15 @@ def _only(
 def cancel_reassignments(
     image: MetadataImage, keys: Iterable[PartitionKey], *, cause: str
 ) -> ControllerResult[list[PartitionKey]]:
-    """Decide that partitions stay where they were: replicas that came go again. All or none.
+    """Decide that partitions stay where they were, and the added replicas go. All or none.
 
-    A leader among them hands over to one that stays and is in sync. Source:
+    If one of those leads, it hands over to a replica that stays and is in sync. Source:
     PartitionReassignmentRevert.
 
     Raises:
         UnknownTopicOrPartitionError: There is no such partition.
         NoReassignmentInProgressError: It is not being reassigned.
-        InvalidReplicaAssignmentError: Of those that would stay nobody is in sync.
+        InvalidReplicaAssignmentError: No replica that would stay is in sync.
     """
     eligible = image.eligible_brokers()
     records: list[Record] = []
@@ -251,7 +251,7 @@ def cancel_reassignments(
 def cancellation(
     partition: PartitionRegistration, eligible: frozenset[BrokerId]
 ) -> PartitionChange | None:
-    """Return the change back; None if nobody in sync would be left."""
+    """Return the change back; None if no replica in sync would be left."""
     original = partition.original_replicas
     if not original or not partition.isr.intersection(original):
         return None
@@ -266,7 +266,7 @@ def cancellation(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reassignment:
-    """A reassignment under way, as people ask for it.
+    """A reassignment under way, as it is shown to people.
 
     Attributes:
         key: The partition.
@@ -275,7 +275,7 @@ class Reassignment:
         adding: Replicas that come.
         removing: Replicas that go.
         waits_for: Replicas of the target that are not in sync yet.
-        throttle_bytes_per_s: What its copying keeps to; None: no limit.
+        throttle_bytes_per_s: The rate of its copying; None: no limit.
     """
 
     key: PartitionKey
@@ -307,7 +307,7 @@ def list_reassignments(image: MetadataImage) -> list[Reassignment]:
 
 
 class ReassignmentStatus(Enum):
-    """What became of a reassignment. Source: kafka-reassign-partitions --verify."""
+    """How a reassignment stands. Source: kafka-reassign-partitions --verify."""
 
     COMPLETE = "complete"
     IN_PROGRESS = "in progress"
@@ -316,7 +316,7 @@ class ReassignmentStatus(Enum):
 
 
 def status_of(partition: PartitionRegistration | None, target: Sequence[int]) -> ReassignmentStatus:
-    """Return what became of a partition's move to `target`; None: it is not there."""
+    """Return how a partition's move to `target` stands; None: the partition does not exist."""
     if partition is None:
         return ReassignmentStatus.NOT_THERE
     if partition.target_replicas != tuple(target):

@@ -1,4 +1,4 @@
-"""What a reassignment may be asked for."""
+"""Checks of what a reassignment is asked for: its target and its rate."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ def check_throttle(bytes_per_s: int | None) -> None:
 def check_target(
     image: MetadataImage, key: PartitionKey, target: Sequence[int]
 ) -> tuple[BrokerId, ...]:
-    """Return the replicas that a partition is to have, checked.
+    """Return the target replicas of a partition, checked.
 
     Raises:
         InvalidReplicaAssignmentError: It is empty, names a broker twice, an unknown one, or

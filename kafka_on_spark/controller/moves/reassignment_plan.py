@@ -1,4 +1,4 @@
-"""A plan of moves: what goes where, how many bytes that is, and how long it takes about."""
+"""A plan of moves: which replicas go where, how many bytes that is, and how long it takes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from kafka_on_spark.ids import BrokerId, PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 
 COPY_BYTES_PER_S: Final = 100 * 2**20
-"""What copying is taken to reach where nothing limits it: about a disk's or a network's share."""
+"""The rate assumed where nothing limits copying: about a disk's or a network's share."""
 
 _RATES: Final = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 
@@ -25,7 +25,7 @@ class PlannedMove:
         name: The partition.
         replicas: As they are, in order of preference.
         target: As they would be.
-        bytes_moved: What the replicas that come have to copy.
+        bytes_moved: Bytes that the added replicas copy.
     """
 
     name: TopicPartition
@@ -36,15 +36,15 @@ class PlannedMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReassignmentPlan:
-    """A balanced assignment, and the way there. Nothing is decided by it.
+    """A balanced assignment, and the moves to it. It decides nothing.
 
     Attributes:
-        current: The replicas of all partitions that were looked at, as they are.
+        current: The replicas of all partitions of the plan, as they are.
         proposed: The same as they would be.
         moves: The partitions that change.
-        bytes_per_s: What the time is reckoned by.
-        is_rate_known: A throttle or a setting says so; else it is an assumption.
-        unmeasured: Partitions whose size nobody could tell; counted as empty.
+        bytes_per_s: The rate that the time is estimated by.
+        is_rate_known: The rate is that of a throttle or a setting; else it is an assumption.
+        unmeasured: Partitions of unknown size; counted as empty.
     """
 
     current: Mapping[TopicPartition, tuple[BrokerId, ...]]
@@ -56,7 +56,7 @@ class ReassignmentPlan:
 
     @property
     def targets(self) -> dict[tuple[str, int], list[int]]:
-        """What to give to `Cluster.reassign`."""
+        """The argument for `Cluster.reassign`."""
         return {(each.name.topic, each.name.partition): list(each.target) for each in self.moves}
 
     @property
@@ -66,7 +66,7 @@ class ReassignmentPlan:
 
     @property
     def estimated_seconds(self) -> float:
-        """How long copying takes about, if nobody appends meanwhile."""
+        """About how long copying takes if nothing is appended meanwhile."""
         return self.bytes_moved / self.bytes_per_s
 
     def as_dict(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class ReassignmentPlan:
         return _json(self.proposed)
 
     def current_as_dict(self) -> dict[str, Any]:
-        """Return the assignment of now in the same form: to go back to."""
+        """Return the present assignment in the same form, to go back to it."""
         return _json(self.current)
 
 
@@ -117,8 +117,8 @@ def plan_reassignment(
 ) -> ReassignmentPlan:
     """Plan balanced replicas and leaders for partitions on `brokers` (None: on all active ones).
 
-    `sizes`: bytes of one replica; None where nobody could tell. A partition that is moving already
-    counts where it goes, and is left alone.
+    `sizes`: bytes of one replica; None if unknown. A partition that is moving already counts with
+    its target, and is left alone.
 
     Raises:
         InvalidReplicaAssignmentError: A broker is unknown or takes no replicas.
@@ -175,7 +175,7 @@ def _allowed(image: MetadataImage, brokers: Iterable[int] | None) -> list[Broker
 
 
 def _rate(image: MetadataImage, throttle_bytes_per_s: int | None) -> tuple[int, bool]:
-    """Return the bytes a second to reckon with, and whether something says so."""
+    """Return the bytes a second to estimate with, and whether a throttle or setting says so."""
     settings = image.settings()
     limits = [settings.integer(each) for each in _RATES]
     if throttle_bytes_per_s is not None:

@@ -1,9 +1,9 @@
 """How many bytes each fetch of a round may copy, so that the whole job keeps to a rate (KIP-73).
 
-A rate is a quota of the job, not of a task: the driver deals out what has accrued before the
-tasks run, and settles what they copied after. A batch is copied whole, so a quota may go into
-debt by part of one; the debt is waited off. Kafka's rates are a broker's; a job that keeps to a
-rate in sum keeps to it at every broker.
+A rate is a quota of the job, not of a task: the driver shares out what has accrued before the
+tasks run, and charges what they copied afterwards. A batch is copied whole, so a quota may go into
+debt by part of a batch; fetches wait until the debt is made up. Kafka's rates are a broker's; a job
+that keeps to a rate in sum keeps to it at every broker.
 """
 
 from collections import Counter
@@ -17,16 +17,16 @@ UNLIMITED: Final = 2**63 - 1
 """Kafka's default of both rates."""
 
 BURST_MS: Final = 1000
-"""What accrues while nobody copies is kept for a second: Kafka's quota window."""
+"""A quota accrues for at most a second, Kafka's quota window."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """What may be copied now, in thousandths of a byte so that no short wait is rounded away.
+    """How much may be copied now, in thousandths of a byte, so that short waits count.
 
     Attributes:
-        credit: Below or at zero nothing may be; debts come from batches, which are whole.
-        at_ms: When it was reckoned, on a clock that never goes back.
+        credit: At or below zero nothing may be copied; debts come from whole batches.
+        at_ms: When it was computed, on a clock that never goes back.
     """
 
     credit: int
@@ -38,11 +38,11 @@ class Quota:
         return max(0, self.credit // 1000)
 
     def is_full(self, *, bytes_per_s: int) -> bool:
-        """Return whether nothing more accrues: it is as good as a new one."""
+        """Return whether nothing more accrues: it equals a new one."""
         return self.credit >= bytes_per_s * BURST_MS
 
     def less(self, size_bytes: int) -> "Quota":
-        """Return the quota after so many bytes were dealt out or copied (or came back)."""
+        """Return the quota after so many bytes were shared out or copied (or came back)."""
         return Quota(self.credit - 1000 * size_bytes, self.at_ms)
 
 
@@ -67,9 +67,9 @@ class Demand:
     """One fetch that wants to copy.
 
     Attributes:
-        quotas: The places in the list of quotas of those that it draws on; none: unthrottled.
-        is_in_sync: The follower is in the ISR, which must not shrink for a catch-up's sake.
-        served_in: The round that it was last dealt anything in; 0: none.
+        quotas: Indexes of the quotas that it uses; none: unthrottled.
+        is_in_sync: The follower is in the ISR, which must not shrink while others catch up.
+        served_in: The last round in which it got bytes; 0: none.
     """
 
     quotas: tuple[int, ...]
@@ -80,11 +80,11 @@ class Demand:
 def deal(
     demands: Sequence[Demand], credits_bytes: Sequence[int], *, share_bytes_min: int
 ) -> list[int | None]:
-    """Deal `credits_bytes` out; return bytes for each demand: None no limit, 0 nothing this time.
+    """Share `credits_bytes` out; return bytes for each demand: None: no limit; 0: none this round.
 
-    Who is dealt anything copies one batch at least, so that a batch larger than the rate gets
-    through. Shares are equal, but `share_bytes_min` at least, so that a small credit serves few
-    in full and not all in crumbs; who went away empty comes first next time.
+    A fetch that gets bytes copies at least one batch, so that a batch larger than the rate gets
+    through. Shares are equal. Each fetch gets at least `share_bytes_min`; fetches that got nothing
+    in this round go first in the next.
     """
     left = list(credits_bytes)
     dealt: list[int | None] = [None] * len(demands)

@@ -1,4 +1,4 @@
-"""Replicas that a user names himself: what is checked of them."""
+"""Checks of replicas that a user assigns."""
 
 from collections.abc import Mapping, Sequence
 
@@ -74,8 +74,8 @@ def check_agrees(
     partition_count: int | None,
     replication_factor: int | None,
 ) -> None:
-    """Check that numbers given with an explicit assignment are its own. (Kafka takes no numbers
-    with one: ReplicationControlManager.createTopic.)"""
+    """Check that the numbers given with an assignment agree with it. (Kafka takes no numbers with
+    one: ReplicationControlManager.createTopic.)"""
     counts = len(assignment), len(assignment[0])
     if partition_count not in (None, counts[0]) or replication_factor not in (None, counts[1]):
         raise InvalidRequestError(

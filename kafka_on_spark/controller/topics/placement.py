@@ -1,7 +1,7 @@
 """Where a new partition's replicas go: striped over racks and brokers, leaders balanced.
 
-Source: Kafka's StripedReplicaPlacer. Each random draw is asked of the caller, so that the
-placement is a function of its arguments.
+Source: Kafka's StripedReplicaPlacer. The caller supplies the random numbers, so that the placement
+is a function of its arguments.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -35,7 +35,7 @@ def place_partitions(
 
 
 class BrokerRing:
-    """Brokers handed out in turn, beginning one further with each epoch."""
+    """Brokers given out one after the other; each epoch begins one broker further."""
 
     def __init__(self, brokers: Sequence[BrokerId], random_below: RandomBelow) -> None:
         self._brokers = list(brokers)
@@ -45,7 +45,7 @@ class BrokerRing:
         self._offset = random_below(len(brokers)) if brokers else 0
 
     def next(self, epoch: int) -> BrokerId | None:
-        """Return the next broker of `epoch`, or None when all were handed out."""
+        """Return the next broker of `epoch`, or None if all were given out."""
         if not self._brokers:
             return None
         if self._epoch != epoch:
@@ -78,7 +78,7 @@ class _Rack:
         return self._unfenced.next(epoch)
 
     def next(self, epoch: int) -> BrokerId | None:
-        """Return the next broker, an active one while there is one."""
+        """Return the next broker, an active one as long as there is one."""
         unfenced = self._unfenced.next(epoch)
         return self._fenced.next(epoch) if unfenced is None else unfenced
 
@@ -119,7 +119,7 @@ class Stripes:
             InvalidReplicationFactorError: As in `place_partitions`.
         """
         self._check(replication_factor)
-        # With one active broker the epoch must rise: at the same one it is handed out once.
+        # With one active broker the epoch must rise: in one epoch it is given out once.
         if self._epoch == self.unfenced_count and self.unfenced_count > 1:
             self._shuffle()
             self._epoch = 0

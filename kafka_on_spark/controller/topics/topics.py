@@ -1,7 +1,6 @@
-"""What making, deleting and configuring topics leads to.
+"""What creating, deleting and configuring topics leads to, and their number of partitions.
 
-Creating a topic of 10,000 partitions is one commit and no table: tables are made with the first
-append (DESIGN §3).
+Creating a topic of 10,000 partitions is one commit and no table: the first append creates tables.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -62,7 +61,7 @@ def create_topic(
 ) -> ControllerResult[TopicId]:
     """Decide a new topic: its partitions striped over the brokers, or as assigned.
 
-    None: as many as num.partitions and default.replication.factor say.
+    Numbers that are None are those of num.partitions and default.replication.factor.
 
     Raises:
         InvalidTopicError, TopicAlreadyExistsError, InvalidPartitionsError,
@@ -123,7 +122,7 @@ def _check_partition_count(count: int) -> None:
 
 
 def check_collision(image: MetadataImage, name: str) -> None:
-    """Check that no topic has the same name but for '.' and '_', which Kafka's metrics can't tell.
+    """Check that no topic's name differs only by '.' and '_', which are one in Kafka's metrics.
 
     Source: org.apache.kafka.common.internals.Topic.hasCollision.
 
@@ -151,9 +150,9 @@ def add_partitions(
 ) -> ControllerResult[int]:
     """Decide that a topic has `to` partitions; answer: how many are new.
 
-    The new ones have as many replicas as the first has, striped like a new topic's, or on the
-    brokers that are assigned to each new number. Records that stand in the topic stay where they
-    are: of a key, the new ones may go elsewhere. Source:
+    The new partitions have as many replicas as the first one, striped like a new topic's, or on
+    the brokers that are assigned to each. Records in the topic stay where they are, so later
+    records of a key may go to another partition. Source:
     ReplicationControlManager.createPartitions.
 
     Raises:
@@ -190,17 +189,17 @@ def add_partitions(
 def remove_partitions(
     image: MetadataImage, name: str, *, to: int, records: str, cause: str
 ) -> ControllerResult[int]:
-    """Decide that a topic has its first `to` partitions only; answer: how many are gone.
+    """Decide that a topic keeps its first `to` partitions only; answer: how many are removed.
 
-    Kafka can't. `records` says how to treat theirs: "refuse" unless the partitions that go are
-    empty, or "drop" them. The last partitions go first in the log, so that their numbers never
-    have a gap.
+    Kafka can't do this. `records` says how to treat the records of the removed partitions: "refuse"
+    if there are any, or "drop" them. The last partitions are removed first in the log, so that
+    their numbers never have a gap.
 
     Raises:
         UnknownTopicOrPartitionError: There is no such topic.
         InvalidPartitionsError: It has not more than `to`, or `to` is below 1.
         InvalidRequestError: `records` is neither word.
-        PolicyViolationError: A partition that goes has records, and they are not to be dropped.
+        PolicyViolationError: A partition to remove has records, which are not to be dropped.
     """
     topic = image.topic(name)
     count = len(topic.partitions)
@@ -232,7 +231,7 @@ def remove_partitions(
 
 
 def _record_count(partition: PartitionRegistration) -> int:
-    """Return how many offsets a partition has, as far as the register knows of its log's end."""
+    """Return how many offsets a partition has, by the log end that is registered."""
     end = max(partition.high_watermark, partition.log_end_offset)
     return end - partition.log_start_offset
 
@@ -272,7 +271,7 @@ def new_partition(
 
 
 def delete_topic(image: MetadataImage, name: str, *, cause: str) -> ControllerResult[TopicId]:
-    """Decide a topic's end: at once for users; its tables are removed afterwards.
+    """Decide that a topic is deleted: at once for users; its tables are removed afterwards.
 
     Raises:
         UnknownTopicOrPartitionError: There is no such topic.
@@ -284,7 +283,7 @@ def delete_topic(image: MetadataImage, name: str, *, cause: str) -> ControllerRe
 def alter_configs(
     image: MetadataImage, name: str, configs: Mapping[str, object | None], *, cause: str
 ) -> ControllerResult[None]:
-    """Decide a topic's settings; None removes one, so that the cluster's holds again.
+    """Decide a topic's settings; None removes one, and the cluster's holds again.
 
     Raises:
         UnknownTopicOrPartitionError, InvalidConfigError.
@@ -318,7 +317,7 @@ def _config_records(
     configs: Mapping[str, object | None],
     cause: str,
 ) -> list[Record]:
-    """Return what makes the settings `now` into those with `configs`; nothing for one that is."""
+    """Return the records that change the settings `now` by `configs`; none for equal values."""
     check_mapping(configs, "configs", "settings and their values", InvalidConfigError)
     # A name to remove is checked like one to set, with the value that will hold again.
     given = {
@@ -344,8 +343,8 @@ def _are_about_min_isr(records: Iterable[Record]) -> bool:
 
 
 def _forget_eligible(image: MetadataImage, topic_id: TopicId, cause: str) -> Iterator[Record]:
-    """Yield what empties the ELRs: under another minimum the high watermark may move without
-    their members (KIP-966)."""
+    """Yield the records that empty the ELRs: under another minimum the high watermark may move
+    without their members (KIP-966)."""
     for number, partition in image.topics[topic_id].partitions.items():
         if partition.elr:
             key = PartitionKey(topic_id, number)

@@ -1,5 +1,5 @@
-"""Who decides: the controller's loop, one-shot commands, and what they inspect before they do.
+"""Controlling the cluster: the controller's loop, one-shot commands, and their inspections.
 
 In: probes of roots, requests in the metadata log, commands of people.
-Out: committed decisions, and commands to the tables that they concern.
+Out: committed decisions, and commands to the tables of changed leaders.
 """

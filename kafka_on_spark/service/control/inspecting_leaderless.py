@@ -1,4 +1,4 @@
-"""Looks at replicas of partitions without a leader: controller/partitions/recovery.py decides."""
+"""Inspections of the replicas of partitions without a leader, for the decision of `recovery`."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from kafka_on_spark.ports import ReplicaAddress, ReplicaStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectionOrder:
-    """Which replica to look at, planned on an image.
+    """Which replica to inspect, planned on an image.
 
     Attributes:
         address: The replica.
         partition_epoch: Of the partition in that image.
-        high_watermark: The same.
+        high_watermark: Of the partition in that image.
     """
 
     address: ReplicaAddress
@@ -53,7 +53,7 @@ def look_at(order: InspectionOrder, replicas: ReplicaStore) -> ReplicaInspection
 def plan_inspections(
     image: MetadataImage, keys: Iterable[PartitionKey] | None = None
 ) -> list[InspectionOrder]:
-    """Return looks at each replica, on a broker that answers, of the partitions without hope."""
+    """Return an order for each replica of partitions without a leader, on brokers that answer."""
     orders = []
     for key in leaderless(image, keys):
         partition = image.partition(key)

@@ -1,9 +1,9 @@
 """Become leader, become follower: what a controller sends to tables once a leadership has changed.
 
 A command fences tables at the new leadership at once, so that a deposed leader's late appends lose
-now and not when somebody appends or fetches next. It is a fetch that copies nothing, so it is safe
-as a fetch is: lost, late, repeated or overtaken by another election, it does what a slow follower's
-would (I5, I13, I14). Its answer decides nothing: what it has proved stands in the table.
+now, and not only after the next append or fetch. It is a fetch that copies nothing, so it is as
+safe: lost, late, repeated or overtaken by another election, it does what a slow follower's fetch
+would (I5, I13, I14). Its answer decides nothing: what it proved stands in the table.
 """
 
 import logging
@@ -35,7 +35,7 @@ RunCommands = Callable[[Sequence[FetchOrder]], list[FetchResult]]
 
 
 class LeadershipCommands:
-    """What one controllership has still to say to tables. Nothing is kept for long, or for sure."""
+    """The commands that one controllership has still to send. They may be lost."""
 
     def __init__(self, clock: Clock, *, run_commands: RunCommands) -> None:
         self._clock = clock
@@ -96,11 +96,11 @@ class LeadershipCommands:
 def plan_command(
     image: MetadataImage, key: PartitionKey, deposed: BrokerId | None
 ) -> FetchOrder | None:
-    """Return what is said to a partition's leader, and to the one that led before it.
+    """Return the command to a partition's leader, and to the replica that led before it.
 
-    None where nobody leads, or the leader's table was never made: a command makes none. The one
-    that was deposed is told if it is still assigned, was made and answers. Other followers have
-    nothing that could harm: they learn of the leadership with their next fetch.
+    None if there is no leader, or its table was never created: a command creates none. The deposed
+    replica is commanded if it is still assigned, was created and answers. Other followers can do no
+    harm: they learn of the leadership with their next fetch.
     """
     partition = image.partition(key)
     if partition is None or partition.leader is None:

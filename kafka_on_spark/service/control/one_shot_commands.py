@@ -1,9 +1,10 @@
-"""One-shot commands: decided here if nobody controls the cluster, else asked for in the log.
+"""One-shot commands: decided here if no controller holds the lease, else requested in the log.
 
-Alone, claim, decision and resignation are one commit. While somebody holds the lease, the command
-is a request in the log, and who asked waits for its result; if the lease is not renewed for as
-long as it lasts, by this process's own clock, the waiter claims, and runs all that is pending in
-order. A request that nobody answers in time is withdrawn, so that it is certain what was done.
+Without a controller, claim, decision and resignation are one commit. While a controller holds the
+lease, the command is a request in the log, and this process waits for its result. If the lease is
+not renewed for as long as it lasts, by this process's own clock, this process claims, and decides
+all pending requests in order. A request without an answer in time is withdrawn, so that it is
+certain what was done.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,12 +37,12 @@ T = TypeVar("T")
 
 PAUSE_MS_MIN: Final = 5.0
 PAUSE_MS_MAX: Final = 250.0
-"""Between two looks for a result: short at first, for a controller that waits as well."""
+"""Pauses between two reads for a result: short at first, since the controller may be quick."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The response of a decision that another is asked for."""
+    """The response of a decision that the controller is asked for."""
 
 
 class CommandRunner:
@@ -61,8 +62,8 @@ class CommandRunner:
     def run(self, order: CommandOrder[T], *, timeout_ms: int) -> T:
         """Have a command decided and committed; return its response.
 
-        What the newest image refuses, or has nothing to do for, is told at once and writes
-        nothing.
+        If the newest image refuses the command, or it changes nothing, the answer comes at once and
+        nothing is written.
 
         Raises:
             RequestTimedOutError: Commits kept conflicting, or no controller answered: nothing of
@@ -81,8 +82,8 @@ class CommandRunner:
     def _decide(
         self, order: CommandOrder[T], image: MetadataImage, *, otherwise: Sequence[Record]
     ) -> ControllerResult[T | _Asked]:
-        """Decide a command if nobody holds the lease, or if there is nothing to commit; commit
-        `otherwise` if somebody does."""
+        """Decide a command if the lease is free, or if there is nothing to commit; else commit
+        `otherwise`."""
         result = order.decide(image, self._id_source)
         if result.records and is_held(image):
             return ControllerResult(otherwise, _Asked())
@@ -90,7 +91,7 @@ class CommandRunner:
         return ControllerResult(claimed.records, claimed.response)
 
     def _ask(self, order: CommandOrder[T], timeout_ms: int) -> T:
-        """Have who controls the cluster decide."""
+        """Ask the active controller for the decision."""
         request = Request(
             order=order,
             asked_by=self._controller_id,
@@ -110,7 +111,7 @@ class CommandRunner:
     def run_alone(
         self, decide: Callable[[MetadataImage], ControllerResult[T]], *, timeout_ms: int
     ) -> T:
-        """Commit what `decide` says where nobody can control yet: in a log without a cluster.
+        """Commit what `decide` says in a log without a cluster, which has no controller yet.
 
         Raises:
             As `run`, and what `decide` raises.
@@ -179,6 +180,6 @@ class CommandRunner:
         try:
             term.answer_requests(self._id_source)
         except NotControllerError:
-            return  # who has claimed since answers the rest
+            return  # the controller that has claimed since answers the rest
         finally:
             term.resign()
