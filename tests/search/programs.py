@@ -2,9 +2,8 @@
 
 `Appender.append` and the loop around a `ReplicationRound` are unrolled: a try of an append, or a
 round, is a program of its own, started with the image that its first `catch_up` finds. What one
-try leaves to the next is in its `_Pending` alone, and of that only what `Carried` names: a try
-under a leader forgets the epoch and the report of the one before, and one without a leader can't
-acknowledge by them, which `try_append` sees to.
+try leaves to the next is in its `_Pending` alone, and of that only what `Carried` names: each try
+forgets the leader's log that the one before has seen, so that it can't acknowledge by it.
 """
 
 from collections.abc import Callable

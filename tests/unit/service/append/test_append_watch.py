@@ -12,6 +12,7 @@ from kafka_on_spark.errors import (
     NO_ERROR,
     FencedLeaderEpochError,
     KafkaStorageError,
+    ReplicaLostError,
     RootAccessDeniedError,
 )
 from kafka_on_spark.ids import LeaderEpoch, Offset, PartitionEpoch
@@ -344,7 +345,24 @@ def test_a_history_that_is_read_slowly_keeps_no_small_pass_from_coming(monkeypat
     assert world.partition.isr == {2, 3}
 
 
-def test_nobody_takes_out_again_whom_another_has_put_back():
+@pytest.mark.parametrize("kind", [KafkaStorageError, ReplicaLostError])
+def test_an_append_waits_out_a_metadata_root_that_fails_its_watch(monkeypatch, kind):
+    """What it has appended may be committed: the error must not end the append."""
+    world = World()
+    world.codes[1] = AWAY
+    tried = world.metadata.catch_up().partition(KEY)
+
+    def fail():
+        raise kind("there is no metadata table")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.metadata, "catch_up", fail)
+        world.watch.update([Wait(key=KEY, partition=tried, error="it does not answer")])
+
+    assert world.wait(60_000) is not None
+
+
+def test_an_isr_keeps_a_member_that_another_process_has_put_back():
     world = World()
     world.codes[1] = AWAY
     world.wait(60_000)
