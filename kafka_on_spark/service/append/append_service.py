@@ -15,14 +15,11 @@ from kafka_on_spark.log.batch import WriterFence
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.append.appender import Appender
-from kafka_on_spark.service.append.plan.append_results import (
-    AppendPlan,
-    AppendResult,
-    append_results,
-)
+from kafka_on_spark.service.append.plan.append_results import AppendResult, append_results
 from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
 from kafka_on_spark.service.append.plan.multi_topic import split_differently
 from kafka_on_spark.service.append.plan.stage_plan import (
+    AppendPlan,
     ProducerRun,
     StagedSegment,
     check_expected,

@@ -1,38 +1,11 @@
-"""What an append is planned as, and what it answers: results, or the first error."""
+"""What an append answers: where its records stand, or the first error with all failures."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import Offset, TopicId
-from kafka_on_spark.log.batch import WriterFence
-from kafka_on_spark.service.append.plan.stage_plan import ProducerRun, StageOrder
 from kafka_on_spark.service.append.stages import AnsweredPart, UnacknowledgedPart
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendPlan:
-    """An append that was planned: what its tasks need, and what is needed after them.
-
-    Attributes:
-        topic_id: The topic's id; a topic created later under the same name has another.
-        order: For the tasks.
-        acks: "all", "1" or "0".
-        producer: The producer's run, or None.
-        writer: The writer under a transactional id, or None.
-        expected_offsets: Log ends by partition, for a conditional append.
-        timeout_ms: Source: delivery.timeout.ms.
-        may_decide: The append may make small passes: it has not switched auto.controller off.
-    """
-
-    topic_id: TopicId
-    order: StageOrder
-    acks: str
-    producer: ProducerRun | None
-    writer: WriterFence | None = None
-    expected_offsets: Mapping[int, int] = field(default_factory=dict)
-    timeout_ms: int
-    may_decide: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The order that tasks get to stage an append, and the staged parts that their answers make.
+"""Plans an append: the order by which tasks stage it, and the staged parts that they answer with.
 
 The order is planned on an image, before anything is written: an append that can't have its acks
 is refused here. The rows that come back are in task order, which becomes the order of offsets.
@@ -6,7 +6,7 @@ is refused here. The rows that come back are in task order, which becomes the or
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr, too_few_in_sync
@@ -24,6 +24,7 @@ from kafka_on_spark.ids import (
     Offset,
     PartitionKey,
     ProducerEpoch,
+    TopicId,
     check_mapping,
     check_whole_number,
 )
@@ -127,6 +128,31 @@ class ProducerRun:
     producer_id: str
     producer_epoch: ProducerEpoch
     sequence: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendPlan:
+    """An append that was planned: what its tasks need, and what is needed after them.
+
+    Attributes:
+        topic_id: The topic's id; a topic created later under the same name has another.
+        order: For the tasks.
+        acks: "all", "1" or "0".
+        producer: The producer's run, or None.
+        writer: The writer under a transactional id, or None.
+        expected_offsets: Log ends by partition, for a conditional append.
+        timeout_ms: Source: delivery.timeout.ms.
+        may_decide: The append may make small passes: it has not switched auto.controller off.
+    """
+
+    topic_id: TopicId
+    order: StageOrder
+    acks: str
+    producer: ProducerRun | None
+    writer: WriterFence | None = None
+    expected_offsets: Mapping[int, int] = field(default_factory=dict)
+    timeout_ms: int
+    may_decide: bool = True
 
 
 def plan_stage(
