@@ -1,4 +1,7 @@
-"""What users hold: one object for a cluster, made of parts, each thin over the services."""
+"""What users hold: one object for a cluster, made of parts, each thin over the services.
+
+The file is long because users read its docstrings, by help() and on the API page.
+"""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
