@@ -60,7 +60,7 @@ def check_jars(jars: Iterable[Path], conf: Path, *, is_complete: bool) -> None:
             raise WrongJarError(
                 f"Spark fetched {jar} with the SHA-256 {found}, where {allowed or 'no such jar'} is"
                 f" allowed, and was not started: delete it and {jar.parents[1] / 'cache'}, start"
-                " again, and if it stays so, ask who runs the repository that"
+                " again, and if it stays so, ask the owner of the repository that"
                 " spark.jars.ivySettings names"
             )
 

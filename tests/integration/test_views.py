@@ -298,4 +298,6 @@ def test_a_store_that_spark_does_not_reach_is_said_in_a_sentence_before_it_is_sc
     said = refused.value.message
     assert said.startswith("Spark itself can't read file:// (java.io.FileNotFoundException: ")
     assert "/gone/1.parquet" in said
-    assert "tell its session where that is and who it is by spark.hadoop.*, or read with" in said
+    assert (
+        "tell its session the endpoint and the credentials by spark.hadoop.*, or read with" in said
+    )

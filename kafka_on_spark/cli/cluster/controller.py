@@ -107,4 +107,4 @@ def _run(session: Session, seconds: float | None) -> None:
 
 
 def _names(broker_ids: tuple[int, ...]) -> str:
-    return " and ".join(f"broker {each}" for each in broker_ids) or "nobody"
+    return " and ".join(f"broker {each}" for each in broker_ids) or "no broker"

@@ -84,7 +84,7 @@ def _unreachable(url: str, said: str) -> str:
     what = f"spark.hadoop.{prefix}* (docs/clusters-and-stores.md)" if prefix else "spark.hadoop.*"
     return (
         f"Spark itself can't read {parts.scheme}://{parts.netloc} ({reason}): tell its session"
-        f" where that is and who it is by {what}, {_INSTEAD}"
+        f" the endpoint and the credentials by {what}, {_INSTEAD}"
     )
 
 
