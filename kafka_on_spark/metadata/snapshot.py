@@ -1,6 +1,6 @@
 """The records that rebuild an image from nothing.
 
-Apart from replay, its inverse: what is folded in here must come out of replay as it was.
+The inverse of replay: what is folded in here must come out of replay as it was.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ from kafka_on_spark.metadata.records import (
 def snapshot_records(image: MetadataImage) -> list[Record]:
     """Return the records that rebuild `image` from nothing, high watermarks folded in.
 
-    The controller's lease comes last: its offset is a sign of life, not a place in the log.
+    The controller's lease comes last: its offset shows only that the holder is alive.
     """
     records: list[Record] = []
     if image.cluster_id is not None:
