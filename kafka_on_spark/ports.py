@@ -14,6 +14,7 @@ from kafka_on_spark.ids import (
     LeaderEpoch,
     Offset,
 )
+from kafka_on_spark.log.addresses import FoundTable
 from kafka_on_spark.log.addresses import (
     ReplicaAddress as ReplicaAddress,
 )
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     # Type-checking only: appenders and readers must not load the audit package.
     from kafka_on_spark.audit.history import FileEntry, TableStep
     from kafka_on_spark.audit.metadata.metadata_checks import MetadataRows
-    from kafka_on_spark.audit.metadata.orphans import FoundTable
 
 Order = TypeVar("Order")
 Result = TypeVar("Result")
@@ -284,7 +284,7 @@ class ClusterArchive(Protocol):
         """
         ...
 
-    def tables_on(self, broker_id: BrokerId, root: str) -> "list[FoundTable]":
+    def tables_on(self, broker_id: BrokerId, root: str) -> list[FoundTable]:
         """Return the folders on a root that are named like replicas'.
 
         Raises:

@@ -1,8 +1,8 @@
-"""Where a replica is, and which incarnation of it: its address, by the image."""
+"""Where a replica is, and which incarnation of it: its address by the image, or by its path."""
 
 from dataclasses import dataclass
 
-from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey, ReplicaUuid
+from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey, ReplicaUuid, TopicId
 from kafka_on_spark.log.state import ReplicaIdentity
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -66,3 +66,22 @@ def address_of(
         replica_uuid=partition.uuid_of(broker_id),
         is_flushed=settings.integer("flush.messages") == 1,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundTable:
+    """A folder on a root that is named like a replica's.
+
+    Attributes:
+        broker_id: The broker whose root holds it.
+        path: Its URL.
+        topic_id: As its path says.
+        partition: As its path says.
+        replica_uuid: As its path says.
+    """
+
+    broker_id: BrokerId
+    path: str
+    topic_id: TopicId
+    partition: int
+    replica_uuid: ReplicaUuid

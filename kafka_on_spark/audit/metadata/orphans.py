@@ -7,7 +7,6 @@ need no clock. This module only lists.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from kafka_on_spark.audit.findings import Orphan
 from kafka_on_spark.audit.metadata.partition_timeline import PartitionTimeline
@@ -15,6 +14,7 @@ from kafka_on_spark.audit.metadata.registers import Register
 from kafka_on_spark.audit.replicas.batches import epoch_in_name
 from kafka_on_spark.audit.trace import ReplicaTrace
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey, ReplicaUuid, TopicId
+from kafka_on_spark.log.addresses import FoundTable
 
 
 def segment_orphans(
@@ -93,25 +93,6 @@ def is_deletable(
     deleted at any later time, and no clock is asked.
     """
     return not is_named and all(fence is not None and fence > file_epoch for fence in fences)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundTable:
-    """A folder on a root that is named like a replica's.
-
-    Attributes:
-        broker_id: The broker whose root holds it.
-        path: Its URL.
-        topic_id: As its path says.
-        partition: As its path says.
-        replica_uuid: As its path says.
-    """
-
-    broker_id: BrokerId
-    path: str
-    topic_id: TopicId
-    partition: int
-    replica_uuid: ReplicaUuid
 
 
 def table_orphans(

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from kafka_on_spark.audit.metadata.orphans import FoundTable
 from kafka_on_spark.controller.partitions.unassigned_replicas import (
     Incarnation,
     is_assigned,
@@ -24,6 +23,7 @@ from kafka_on_spark.controller.partitions.unassigned_replicas import (
 )
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey, TopicId
+from kafka_on_spark.log.addresses import FoundTable
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.metadata.metadata_roles import MetadataLogReader

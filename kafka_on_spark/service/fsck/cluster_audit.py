@@ -20,13 +20,14 @@ from kafka_on_spark.audit.findings import (
 from kafka_on_spark.audit.history import FileEntry
 from kafka_on_spark.audit.metadata.metadata_checks import MetadataReplay, snapshot_flaw
 from kafka_on_spark.audit.metadata.metadata_table import MetadataTableReplay
-from kafka_on_spark.audit.metadata.orphans import FoundTable, segment_orphans, table_orphans
+from kafka_on_spark.audit.metadata.orphans import segment_orphans, table_orphans
 from kafka_on_spark.audit.metadata.partition_timeline import PartitionTimeline
 from kafka_on_spark.audit.metadata.registers import Register
 from kafka_on_spark.audit.replicas.partition_checks import PartitionHistory, audit_partition
 from kafka_on_spark.audit.trace import ReplicaTrace
 from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.log.addresses import FoundTable
 from kafka_on_spark.ports import ClusterArchive, ReplicaAddress
 from kafka_on_spark.service.fsck.replica_audit import AuditOrder
 

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from kafka_on_spark.audit.history import FileEntry, TableStep
 from kafka_on_spark.audit.metadata.metadata_checks import MetadataRows
-from kafka_on_spark.audit.metadata.orphans import FoundTable
 from kafka_on_spark.errors import (
     CorruptLogError,
     InvalidRootError,
@@ -19,6 +18,7 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.ids import BrokerId, DirectoryId
+from kafka_on_spark.log.addresses import FoundTable
 from kafka_on_spark.log.batch import is_segment_name
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors, parsing

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
-from kafka_on_spark.audit.metadata.orphans import FoundTable
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import BrokerId, DirectoryId, ReplicaUuid, TopicId
+from kafka_on_spark.log.addresses import FoundTable
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.roots.root_identity import check_directory
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local

@@ -3,9 +3,9 @@
 Source: storage/replicas/replica_folders.py.
 """
 
-from kafka_on_spark.audit.metadata.orphans import FoundTable
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey, ReplicaUuid, TopicId
+from kafka_on_spark.log.addresses import FoundTable
 from kafka_on_spark.service.control.removing_replicas import ListOrder, ListResult, RemoveOrder
 from tests.simulation.checks.ledger import Ledger, require
 from tests.simulation.world.adapters import FAILED, World

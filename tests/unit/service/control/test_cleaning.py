@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.audit.metadata.orphans import FoundTable
 from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import CorruptLogError, NotControllerError
+from kafka_on_spark.log.addresses import FoundTable
 from kafka_on_spark.metadata.records import (
     PartitionRecord,
     RemovePartitionRecord,
