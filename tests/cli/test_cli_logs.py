@@ -262,7 +262,7 @@ def test_image_is_the_records_that_rebuild_it(call, new_topic, cluster):
     assert [each["broker_id"] for each in brokers] == sorted(cluster.image.brokers)
 
 
-def test_controller_says_who_it_is_and_runs_a_pass(call, disks, cluster):
+def test_the_controller_is_shown_and_runs_a_pass(call, disks, cluster):
     before = call.json("controller", "--describe")
     assert before["brokers_active"] == 4
     disks.take_away(4)
@@ -295,7 +295,7 @@ def test_round_of_replication_copies_and_says_whether_all_are_caught_up(call, ne
     assert call("replicate", "--topic", topic, "--sweep").endswith("all are caught up.\n")
 
 
-def test_round_says_what_it_has_not_looked_at(call, new_topic, cluster, disks):
+def test_a_round_says_what_it_has_not_inspected(call, new_topic, cluster, disks):
     topic = new_topic(b"a", replica_assignment={0: [1, 4]})
     disks.take_away(4)
     try:

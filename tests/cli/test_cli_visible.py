@@ -84,7 +84,7 @@ def test_no_refusal_writes_what_a_terminal_would_obey(disks, arguments):
     assert unseen(call.refused(*arguments)) == set()
 
 
-def test_a_path_in_the_cause_of_a_fencing_is_shown_by_who_prints_the_history():
+def test_a_path_in_the_cause_of_a_fencing_is_escaped_in_a_printed_history():
     with new_disks(1) as disks:
         cluster, root = disks.cluster, disks.base / f"broker-{TURNED}"
         cluster.register_broker(2, root)

@@ -1,8 +1,8 @@
-"""What runs on executors, and in threads without Spark: top-level functions of picklable orders.
+"""The tasks of executors, or of threads without Spark: top-level functions of picklable orders.
 
-A task may run twice, and both runs at once (retry, speculation): every file has a name of its
-own, every commit is conditional. A task answers in rows with error codes; whatever it raises
-fails it, and Spark runs it again. Handles are kept for the life of a worker.
+A task may run twice, also at the same time (retry, speculation): so every file has its own name,
+and every commit is conditional. A task answers in results with error codes. A task that raises has
+failed, and Spark runs it again. Handles stay open for the life of a worker.
 """
 
 import logging
@@ -80,7 +80,7 @@ def create_replica_task(order: CreateReplicaOrder, options: StorageOptions) -> C
 
 
 def log_start_task(order: LogStartOrder, options: StorageOptions) -> str | None:
-    """Have one replica drop the records that were deleted."""
+    """Advance one replica's log start to drop deleted records."""
     return run_log_start(order, replica_store(options))
 
 
@@ -95,7 +95,7 @@ def inspect_lost_task(order: InspectLostOrder, options: StorageOptions) -> Inspe
 
 
 def probe_task(order: ProbeOrder, options: StorageOptions) -> ProbeResult:
-    """Ask one root whether it answers, is its disk, and takes writes."""
+    """Check that one root answers, is the broker's disk, and takes writes."""
     try:
         all_within(
             order.root,
@@ -104,14 +104,14 @@ def probe_task(order: ProbeOrder, options: StorageOptions) -> ProbeResult:
         )
     except KafkaOnSparkError as error:
         code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
-        # Fencing it, these words become a cause, which people print.
+        # A fencing takes these words as its cause, which is printed for people.
         return ProbeResult(order.broker_id, code, visible(error.message))
     return ProbeResult(order.broker_id, NO_ERROR)
 
 
 def list_task(order: ListOrder, options: StorageOptions) -> ListResult:
-    """Say which tables stand on one root; with a look at all of it, what killed processes have
-    left unfinished there is removed."""
+    """Return the tables on one root; an order for the whole root also removes the unfinished files of
+    killed processes."""
     try:
         check_directory(order.root, order.directory_id, options)
         found = tuple(tables_on(order.broker_id, order.root, options, order.topic_ids))
@@ -132,7 +132,7 @@ def remove_task(order: RemoveOrder, options: StorageOptions) -> str | None:
 
 
 def size_task(order: ReplicaAddress, options: StorageOptions) -> int | None:
-    """Say how many bytes one replica has."""
+    """Return the bytes of one replica."""
     return size_of(order, replica_store(options))
 
 

@@ -8,7 +8,7 @@ from kafka_on_spark.inspect import history
 from kafka_on_spark.storage.calls import deadlines
 
 
-def test_who_asks_for_broker_events_does_not_hang_with_the_metadata_root(monkeypatch):
+def test_broker_events_do_not_hang_with_the_metadata_root(monkeypatch):
     hang = threading.Event()
     monkeypatch.setattr(deadlines, "LONG_CALL_SECONDS", 0.2)
     monkeypatch.setattr(history, "DeltaTable", lambda *args, **named: hang.wait())

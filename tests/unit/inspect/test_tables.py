@@ -22,7 +22,7 @@ OFFLINE = [
 ]
 
 
-def test_changes_are_rows_with_who_was_in_sync():
+def test_changes_are_rows_with_the_replicas_in_sync():
     frame = isr_history(LOSS_AND_RETURN)
 
     assert frame["isr"].tolist() == [(1, 2, 3), (2, 3), (1, 2, 3), (1, 2, 3)]

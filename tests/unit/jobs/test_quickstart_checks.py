@@ -236,7 +236,7 @@ def test_record_that_the_stream_saw_twice_is_found():
     ]
 
 
-def test_record_that_the_stream_saw_and_nobody_committed_is_found():
+def test_a_record_that_the_stream_saw_and_that_is_not_committed_is_found():
     place = int(pc.sum(pc.equal(committed().column("partition"), 0)).as_py()) - 1
 
     problems = check_seen(without(committed(), place), seen())
