@@ -110,8 +110,7 @@ def probe_task(order: ProbeOrder, options: StorageOptions) -> ProbeResult:
 
 
 def list_task(order: ListOrder, options: StorageOptions) -> ListResult:
-    """Return the tables on one root; an order for the whole root also removes the unfinished files of
-    killed processes."""
+    """Return the tables on one root; an order for the whole root also removes unfinished files."""
     try:
         check_directory(order.root, order.directory_id, options)
         found = tuple(tables_on(order.broker_id, order.root, options, order.topic_ids))
