@@ -19,7 +19,7 @@ from kafka_on_spark.service.append.stages import (
     AnsweredPart,
     StagedPart,
 )
-from kafka_on_spark.service.control.inspecting_leaderless import look_at, plan_inspections
+from kafka_on_spark.service.control.inspecting_leaderless import inspect_replica, plan_inspections
 from kafka_on_spark.service.replica.creating_replicas import create_replica
 from kafka_on_spark.service.replicate.fetching.fetch import FetchResult, fetch
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound
@@ -190,7 +190,7 @@ class Recovering:
     def run(self, process: Process) -> "Recovering":
         """Elect from the image, else from the logs."""
         orders = plan_inspections(process.metadata.image)
-        looks = process.map(lambda order: look_at(order, process.replicas), orders)
+        looks = process.map(lambda order: inspect_replica(order, process.replicas), orders)
         seen = [look for look in looks if look is not None]
         process.metadata.submit(
             lambda image: elect_where_none(image, image.eligible_brokers(), "elected"),

@@ -30,7 +30,7 @@ class InspectionOrder:
 RunInspections = Callable[[Sequence[InspectionOrder]], list[ReplicaInspection | None]]
 
 
-def look_at(order: InspectionOrder, replicas: ReplicaStore) -> ReplicaInspection | None:
+def inspect_replica(order: InspectionOrder, replicas: ReplicaStore) -> ReplicaInspection | None:
     """Return what a replica's log says; None if it can't be read."""
     try:
         state = replicas.open(order.address).load()

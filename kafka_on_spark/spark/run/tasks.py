@@ -16,7 +16,7 @@ from kafka_on_spark.errors import (
     ProtocolError,
 )
 from kafka_on_spark.ports import ReplicaAddress, ReplicaStore
-from kafka_on_spark.service.control.inspecting_leaderless import InspectionOrder, look_at
+from kafka_on_spark.service.control.inspecting_leaderless import InspectionOrder, inspect_replica
 from kafka_on_spark.service.control.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.service.control.removing_replicas import ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.service.describe.sizes import size_of
@@ -86,7 +86,7 @@ def log_start_task(order: LogStartOrder, options: StorageOptions) -> str | None:
 
 def look_task(order: InspectionOrder, options: StorageOptions) -> ReplicaInspection | None:
     """Say what one replica's log holds."""
-    return look_at(order, replica_store(options))
+    return inspect_replica(order, replica_store(options))
 
 
 def inspect_lost_task(order: InspectLostOrder, options: StorageOptions) -> InspectLostResult:

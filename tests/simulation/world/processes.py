@@ -27,7 +27,7 @@ from kafka_on_spark.service.append.plan.stage_plan import StagedSegment, StageOr
 from kafka_on_spark.service.append.producers import ProducerRuns
 from kafka_on_spark.service.append.waiting.append_watch import WatchPorts
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
-from kafka_on_spark.service.control.inspecting_leaderless import InspectionOrder, look_at
+from kafka_on_spark.service.control.inspecting_leaderless import InspectionOrder, inspect_replica
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
 from kafka_on_spark.service.control.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.service.control.removing_replicas import (
@@ -126,7 +126,7 @@ def create_replica_task(worker: Worker, order: CreateReplicaOrder) -> CreateRepl
 
 def look_task(worker: Worker, order: InspectionOrder) -> ReplicaInspection | None:
     """Say what one replica's log holds."""
-    return look_at(order, worker.replicas)
+    return inspect_replica(order, worker.replicas)
 
 
 def inspect_lost_task(worker: Worker, order: InspectLostOrder) -> InspectLostResult:

@@ -78,5 +78,5 @@ def test_decision_is_the_same_when_all_partitions_are_visited(decide, monkeypatc
 
 
 @given(partitions())
-def test_partition_that_replication_has_work_for_is_not_settled(found):
+def test_partition_that_replication_has_work_for_needs_work(found):
     assert found.needs_work or not has_work(found)

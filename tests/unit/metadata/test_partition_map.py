@@ -107,7 +107,7 @@ SETTLED = [
 
 
 @pytest.mark.parametrize("found", UNSETTLED)
-def test_partition_with_something_to_do_is_not_settled(found):
+def test_partition_with_something_to_do_needs_work(found):
     map_ = PartitionMap({0: ONE, 1: found, CHUNK_SIZE: found})
 
     assert list(map_.needing_work()) == [(1, found), (CHUNK_SIZE, found)]
@@ -193,7 +193,7 @@ def test_partitions_that_a_broker_has_a_replica_of_are_found_though_it_is_out_of
     assert len(visited) == 1  # of three
 
 
-def test_partitions_that_brokers_are_in_sync_in_are_found_and_other_chunks_are_not_looked_at():
+def test_partitions_that_brokers_are_in_sync_in_are_found_and_other_chunks_are_not_inspected():
     alone = replace(ONE, isr=frozenset(brokers("1")), leader=1)
     numbers = [0, 1, CHUNK_SIZE, 3 * CHUNK_SIZE + 5]
     base = PartitionMap(dict.fromkeys(numbers, alone))

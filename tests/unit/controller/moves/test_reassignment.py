@@ -105,7 +105,7 @@ def test_same_replicas_in_the_same_order_are_nothing_to_do():
     assert start(image_of(partition("1 2 3")), 1, 2, 3).records == []
 
 
-def test_replica_that_comes_back_is_another_making():
+def test_replica_that_comes_back_is_another_incarnation():
     image = image_of(partition("1 2"), ids=SIX)
     image = finished(in_sync(replay(image, start(image, 1, 3)), "1 2 3"))
     assert only(image).replicas == (1, 3)

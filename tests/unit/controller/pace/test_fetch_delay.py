@@ -75,7 +75,7 @@ def test_delay_after_one_refusal(code, asked, current, expected):
     assert (None if after is None else (after.refusal_count, after.until_ms)) == expected
 
 
-def test_refusals_in_a_row_wait_longer_and_progress_begins_anew():
+def test_refusals_in_a_row_wait_longer_and_progress_starts_again():
     waits, last = [], None
     for has_progressed in (False, False, False, True, False):
         last = delay(KafkaStorageError.code, last, has_progressed=has_progressed)
@@ -103,7 +103,7 @@ REMAINING = [  # until     asked under  remaining
 # fmt: on
 
 
-def test_a_look_does_not_wait_for_a_newer_leadership():
+def test_an_inspection_does_not_wait_for_a_newer_leadership():
     delay = FetchDelay(5, 1, None, look_at_ms=NOW_MS + 7)
 
     assert delay.remaining_ms(5, NOW_MS) is None

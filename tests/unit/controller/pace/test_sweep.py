@@ -68,7 +68,7 @@ def test_ring_of_some_topics_has_their_partitions_only():
 # A round's part of it
 
 
-def test_without_a_hint_all_is_looked_at_from_a_random_place_on():
+def test_without_a_hint_all_is_inspected_from_a_random_place_on():
     ring = ring_of(a=5, b=5)
     rounds = Rounds(ring, random_below=lambda below: below - 3)
 
@@ -94,7 +94,7 @@ def test_a_hint_that_can_not_be_true_is_none(at_ms):
     assert len(rounds.not_looked_at(1000)) == 3
 
 
-def test_a_round_looks_at_the_part_of_all_that_its_time_is_of_the_interval():
+def test_a_round_inspects_the_part_of_all_that_its_time_is_of_the_interval():
     rounds = Rounds(ring_of(a=100))
     rounds.run(0)
 
@@ -120,7 +120,7 @@ gaps = st.lists(st.integers(1, INTERVAL_MS), min_size=1, max_size=40)
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(1, 60), gaps)
-def test_a_process_that_goes_on_looks_at_each_partition_within_the_interval(count, pauses):
+def test_a_process_that_goes_on_inspects_each_partition_within_the_interval(count, pauses):
     """So do cron jobs: what a process remembers is what the hint tells the next one."""
     rounds = Rounds(ring_of(a=count // 2, b=count - count // 2))
     now_ms = 0
@@ -138,7 +138,7 @@ def test_a_process_that_goes_on_looks_at_each_partition_within_the_interval(coun
 @given(
     st.integers(1, 40), st.lists(st.tuples(st.integers(1, INTERVAL_MS), st.booleans()), max_size=30)
 )
-def test_processes_side_by_side_or_without_a_hint_look_no_more_seldom(count, turns):
+def test_processes_side_by_side_or_without_a_hint_inspect_no_more_seldom(count, turns):
     """Each remembers for itself, and one of them loses its hint now and then."""
     ring = ring_of(a=count)
     both = [Rounds(ring), Rounds(ring, random_below=lambda below: below // 2)]
@@ -163,7 +163,7 @@ def test_processes_side_by_side_or_without_a_hint_look_no_more_seldom(count, tur
         st.tuples(st.integers(1, INTERVAL_MS), st.integers(0, 12), st.sets(st.integers(0, 39)))
     ),
 )
-def test_what_was_not_looked_at_is_known_to_be_so(count, turns):
+def test_what_was_not_inspected_is_known_to_be_so(count, turns):
     """With slices cut short by their time, and with looks that fail."""
     ring = ring_of(a=count // 3, b=count - count // 3)
     rounds = Rounds(ring)
@@ -180,7 +180,7 @@ def test_what_was_not_looked_at_is_known_to_be_so(count, turns):
         assert rounds.late(now_ms) <= rounds.not_looked_at(now_ms)
 
 
-def test_what_is_owed_is_looked_at_as_soon_as_there_is_time_for_it():
+def test_what_is_owed_is_inspected_as_soon_as_there_is_time_for_it():
     rounds = Rounds(ring_of(a=100))
     first = rounds.run(0, count_max=30)
 
@@ -190,7 +190,7 @@ def test_what_is_owed_is_looked_at_as_soon_as_there_is_time_for_it():
     assert rounds.not_looked_at(2) == set()
 
 
-def test_a_failed_look_at_what_is_gone_or_not_asked_for_is_not_made_again():
+def test_a_failed_inspection_of_what_is_gone_or_not_asked_for_is_not_made_again():
     rounds = Rounds(ring_of(a=2, b=2, c=2))
     rounds.run(0, failed={PartitionKey(TopicId("b"), 0), PartitionKey(TopicId("c"), 1)})
     rounds.ring = ring_of(a=2, c=1)
@@ -206,7 +206,7 @@ def test_a_failed_look_at_what_is_gone_or_not_asked_for_is_not_made_again():
     assert position.again == ()
 
 
-def test_a_cluster_without_partitions_is_looked_at_whole():
+def test_a_cluster_without_partitions_is_inspected_whole():
     ring = ring_of()
     rounds = Rounds(ring)
 
@@ -214,7 +214,7 @@ def test_a_cluster_without_partitions_is_looked_at_whole():
     assert NotInspected(ring, rounds.position).count([]) == 0
 
 
-def test_partitions_that_are_added_are_looked_at_in_their_turn():
+def test_partitions_that_are_added_are_inspected_in_their_turn():
     rounds = Rounds(ring_of(a=10))
     rounds.run(0)
     rounds.ring = ring_of(a=10, b=10)
@@ -225,7 +225,7 @@ def test_partitions_that_are_added_are_looked_at_in_their_turn():
     assert set(all_keys(rounds.ring)) == rounds.inspected_ms.keys()
 
 
-def test_partitions_behind_a_topic_that_was_deleted_do_not_count_as_looked_at():
+def test_partitions_behind_a_topic_that_was_deleted_do_not_count_as_inspected():
     rounds = Rounds(ring_of(a=10, b=10))
     rounds.run(0, count_max=10)
     rounds.ring = ring_of(b=10)
@@ -235,7 +235,7 @@ def test_partitions_behind_a_topic_that_was_deleted_do_not_count_as_looked_at():
     assert len(rounds.not_looked_at(1)) == 10
 
 
-def test_a_failed_look_is_made_again_in_the_next_round_and_holds_up_nothing():
+def test_a_failed_inspection_is_made_again_in_the_next_round_and_holds_up_nothing():
     ring = ring_of(a=10)
     rounds = Rounds(ring)
     bad = PartitionKey(TopicId("a"), 4)
@@ -249,7 +249,7 @@ def test_a_failed_look_is_made_again_in_the_next_round_and_holds_up_nothing():
     assert rounds.not_looked_at(1) == set()
 
 
-def test_of_too_many_failed_looks_those_that_are_not_remembered_do_not_count():
+def test_of_too_many_failed_inspections_those_that_are_not_remembered_do_not_count():
     ring = ring_of(a=300)
     rounds = Rounds(ring)
 
@@ -270,7 +270,7 @@ def test_what_is_remembered_has_a_bound():
     assert rounds.not_looked_at(3 * INTERVAL_MS) == set()
 
 
-def test_counted_is_what_no_look_of_the_interval_has_seen_and_what_failed():
+def test_counted_is_what_no_inspection_of_the_interval_has_seen_and_what_failed():
     ring = ring_of(a=10)
     keys = all_keys(ring)
     position = SweepPosition(
@@ -290,7 +290,7 @@ def test_a_slice_takes_its_share_of_the_time_and_a_second_at_least():
     assert slice_ms(elapsed_ms=2000, share=0.1) == 1000
 
 
-def test_what_a_look_takes_is_learned_and_one_slow_disk_is_not_all():
+def test_what_an_inspection_takes_is_learned_and_one_slow_disk_is_not_all():
     first = learned_inspection_ms(None, 640, 64)
     assert first == 10
     assert learned_inspection_ms(first, 1000, 10) == pytest.approx(37)

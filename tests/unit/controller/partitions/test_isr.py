@@ -233,7 +233,7 @@ def test_bad_replica_is_lost_whatever_else_was_seen(before, who, isr, leader):
     assert record.cause == f"broker {place + 1}: replica is bad: no answer"
 
 
-def test_bad_replica_of_another_making_is_nobodys():
+def test_bad_replica_of_another_incarnation_is_assigned_to_no_broker():
     """It was renewed since: what the round saw was its old self."""
     round_ = report(
         seen(1, 20),
@@ -329,7 +329,7 @@ def test_who_was_eligible_stays_so_while_the_isr_is_below_its_minimum():
     assert (after.isr, after.elr) == ({1, 2}, {3})
 
 
-def test_what_one_look_finds_bad_changes_nothing():
+def test_what_one_inspection_finds_bad_changes_nothing():
     """An error of the system may have made it look so: a second look decides."""
     once = {"is_bad": True, **OFFLINE}
 

@@ -129,7 +129,7 @@ def test_who_was_in_sync_stays_eligible_below_the_minimum():
     assert after(image, [look(2, 10)]).elr == {1}
 
 
-def test_a_partition_that_can_have_a_leader_in_sync_needs_no_looks():
+def test_a_partition_that_can_have_a_leader_in_sync_needs_no_inspections():
     image = image_of(headless(isr="1 2"), headless(), headless(elr="3"), fenced="1")
 
     assert [key.partition for key in leaderless(image)] == [1]
@@ -159,7 +159,7 @@ def test_in_every_small_case_a_clean_leader_has_all_that_is_committed():
     assert checked == 72
 
 
-def test_a_look_says_nothing_of_another_partition():
+def test_an_inspection_says_nothing_of_another_partition():
     image = image_of(headless(), headless(), headless(), fenced="1")
     looks = [look(2 + place % 2, 12, key=KEY._replace(partition=place)) for place in (0, 1, 2)]
 

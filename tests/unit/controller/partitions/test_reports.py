@@ -24,7 +24,7 @@ LOOKS = [
 
 
 @pytest.mark.parametrize("borders, expected", LOOKS)
-def test_a_look_continues_what_is_committed_where_a_border_has_its_digest(borders, expected):
+def test_an_inspection_continues_what_is_committed_where_a_border_has_its_digest(borders, expected):
     look = replace(report(seen(1, 6), seen(2, 6)), borders=tuple(borders))
 
     assert look.continues(REGISTERED) is expected

@@ -84,7 +84,7 @@ def test_no_epoch_is_raised_where(look):
     assert raised(*look.pop("followers"), **look) is None
 
 
-def test_a_decision_that_raises_the_epoch_counts_nobodys_log_end():
+def test_a_decision_that_raises_the_epoch_counts_no_log_end():
     image = image_of(partition("1 2", hw=2, hw_epoch=5), configs={"min.insync.replicas": "2"})
 
     decided = conclude(image, [report(seen(1, 4), parted(2))])

@@ -101,7 +101,7 @@ def test_a_refusal_at_the_controller_is_raised_at_the_caller_as_the_same_error(w
     assert world.image.requests == ()
 
 
-def test_a_request_is_decided_once_however_often_it_is_looked_at(world):
+def test_a_request_is_decided_once_however_often_it_is_inspected(world):
     active = world.controller()
     record = pending(world, create("orders"))
 

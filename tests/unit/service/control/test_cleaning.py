@@ -105,7 +105,7 @@ ALL = {1: None, 2: None, 3: None}
 TOPIC_ONLY = dict.fromkeys(ALL, frozenset({TOPIC_ID}))
 
 
-def test_a_first_pass_looks_everywhere_and_the_next_ones_nowhere(world):
+def test_a_first_pass_lists_all_roots_and_the_next_ones_none(world):
     assert world.clean() == (0, [ALL])
     assert world.clean() == (0, [])
 
@@ -123,7 +123,7 @@ def test_what_was_seen_to_go_is_removed_once_its_time_is_over(world):
     assert world.tables == {1: [], 2: [], 3: []}
 
 
-def test_who_comes_later_learns_from_the_log_since_when_a_table_is_nobodys(world):
+def test_a_later_process_learns_from_the_log_since_when_a_table_is_unassigned(world):
     world.commit(GONE)
     world.clock.advance(DELAY_MS - 1000)
     late = world.new_cleaner()
@@ -133,7 +133,7 @@ def test_who_comes_later_learns_from_the_log_since_when_a_table_is_nobodys(world
     assert world.clean(late) == (3, [TOPIC_ONLY])
 
 
-def test_a_broker_that_comes_back_is_looked_at_as_a_whole(world):
+def test_a_broker_that_comes_back_is_inspected_as_a_whole(world):
     world.clean()
     world.decide(lambda image: fence_broker(image, 3, "fails"))
     world.commit(GONE)
@@ -197,7 +197,7 @@ def test_what_the_log_has_never_heard_of_stays_and_is_asked_about_once(world, mo
     assert [len(tables) for tables in world.tables.values()] == [1, 1, 0]
 
 
-def test_a_first_look_reads_the_log_back_to_the_snapshot_before_what_it_looks_for(world):
+def test_a_first_listing_reads_the_log_back_to_the_snapshot_before_what_it_needs(world):
     """Not the whole history, of which there may be a million commits."""
     world.metadata.catch_up()
     world.log.write_snapshot(
@@ -314,7 +314,7 @@ def test_what_is_assigned_stays_on_the_root_of_a_broker_that_leaves(world):
     assert len(world.tables[2]) == 1
 
 
-def test_a_broker_may_leave_whose_root_does_not_answer_and_is_looked_at_once_it_comes_again(world):
+def test_a_broker_may_leave_whose_root_does_not_answer_and_is_inspected_once_it_comes_again(world):
     world.clean()
     world.commit(GONE)
     world.clock.advance(DELAY_MS)

@@ -293,7 +293,7 @@ def look(order, end):
     )
 
 
-def test_a_pass_looks_for_a_leader_where_nobody_in_sync_is_left(world):
+def test_a_pass_finds_a_leader_where_no_replica_in_sync_is_left(world):
     """A replica whose look fails has none; the other's log proves to have all."""
     commit(world, *snapshot_records(headless_image()))
     loop, asked = world.loop("active"), []
@@ -314,7 +314,7 @@ def test_a_pass_looks_for_a_leader_where_nobody_in_sync_is_left(world):
     assert [each.leader for _, each in world.image.partitions()] == [3]
 
 
-def test_a_pass_looks_at_no_log_where_all_have_leaders(world):
+def test_a_pass_inspects_no_log_where_all_have_leaders(world):
     commit(world, *snapshot_records(image_of(partition("1 2"), ids="1 2")))
     loop = world.loop("active")
 

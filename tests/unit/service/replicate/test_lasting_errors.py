@@ -10,7 +10,7 @@ from kafka_on_spark.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.ids import LOST, BrokerId
-from kafka_on_spark.service.control.inspecting_leaderless import look_at
+from kafka_on_spark.service.control.inspecting_leaderless import inspect_replica
 from kafka_on_spark.service.control.probes import ProbeResult
 from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
 from tests.builders import report, seen
@@ -48,7 +48,9 @@ class Reading(Rounds):
 
     def _looks(self, orders):
         return [
-            None if each.address.broker_id in self.unreadable else look_at(each, self.replicas)
+            None
+            if each.address.broker_id in self.unreadable
+            else inspect_replica(each, self.replicas)
             for each in orders
         ]
 
