@@ -47,7 +47,7 @@ def live(disks: Disks) -> None:
         cluster.append(
             TOPIC, records(b"%d" % number, b"and more"), producer_id="p", sequence=number
         )
-    settle(cluster)
+    catch_up(cluster)
 
 
 def fail_over_with_a_tail(disks: Disks) -> None:
@@ -60,7 +60,7 @@ def fail_over_with_a_tail(disks: Disks) -> None:
     disks.cluster.append(TOPIC, records(b"kept"))
     disks.give_back(1)
     disks.cluster.run_controller()
-    settle(disks.cluster)
+    catch_up(disks.cluster)
 
 
 def lose_disk(disks: Disks, broker_id: int) -> None:
@@ -68,15 +68,15 @@ def lose_disk(disks: Disks, broker_id: int) -> None:
     disks.root(broker_id).mkdir()
     disks.cluster.run_controller()
     disks.cluster.register_broker(broker_id, disks.root(broker_id))
-    settle(disks.cluster)
+    catch_up(disks.cluster)
 
 
-def settle(cluster: Cluster) -> None:
+def catch_up(cluster: Cluster) -> None:
     for number in range(6):
         report = cluster.replicate(is_sweep=number == 0)
         if number and report.is_caught_up and not report.isr_changes:
             return
-    raise AssertionError("the cluster does not settle")
+    raise AssertionError("the cluster does not catch up")
 
 
 def advance_log_start(cluster: Cluster, offset: int) -> None:
@@ -99,11 +99,11 @@ def advance_log_start(cluster: Cluster, offset: int) -> None:
         replica(cluster, partition.leader),
         lambda state: operations.advance_log_start(state, Offset(offset)),
     )
-    settle(cluster)
+    catch_up(cluster)
 
 
 def replica(cluster: Cluster, broker_id: int, topic: str = TOPIC) -> DeltaReplicaLog:
-    """Return a replica's log, opened anew."""
+    """Return a replica's log, with nothing cached."""
     key = key_of(cluster, topic)
     partition = cluster.image.partition(key)
     return DeltaReplicaLog(

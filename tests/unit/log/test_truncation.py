@@ -111,7 +111,7 @@ def steps(states, epoch):
 
 @pytest.fixture(scope="module")
 def small_histories():
-    """Return all that three replicas can look like after three leaderships, and who leads."""
+    """Return all logs that three replicas can have after three leaderships, and the leader."""
     reached = {(): ((log(fence=None),) * 3, 0)}
     for epoch in range(1, 4):
         reached = {

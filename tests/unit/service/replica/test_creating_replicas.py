@@ -1,4 +1,4 @@
-"""Creating replicas: who is made, what is recorded, and who is made anew."""
+"""Creation of replicas: which are created, what is recorded, and which are created again."""
 
 from dataclasses import replace
 from itertools import count

@@ -208,7 +208,7 @@ def test_table_that_went_back_lacks_what_was_committed(roots, replica):
 
 
 class StaleOnce:
-    """A replica whose first look is an old one, as of a listing that misses what is new."""
+    """A replica whose first state is an old one, from a listing that misses the newest commits."""
 
     def __init__(self, replica, stale):
         self.load = iter([stale, *[replica.load()] * 9]).__next__
@@ -216,7 +216,7 @@ class StaleOnce:
 
 
 def test_a_stale_state_of_a_leader_is_no_loss(replica):
-    """A log looks too short on an old listing; it was called lost (found by simulation)."""
+    """A log seems too short on an old listing; it was called lost (found by simulation)."""
     stale = lead(replica)
     newest = append(replica, staged("a", "2")).state
 
@@ -240,11 +240,11 @@ def test_an_unclean_leader_that_has_nothing_begins_at_the_log_start(replica):
     lead(replica)
     append(replica, staged("ab"))
 
-    anew = {"hw": 9, "hw_epoch": None, "hw_chain": NO_CHAIN, "start": 9}
-    state = lead(replica, 4, **anew)
+    again = {"hw": 9, "hw_epoch": None, "hw_chain": NO_CHAIN, "start": 9}
+    state = lead(replica, 4, **again)
 
     assert (state.log_start_offset, state.log_end_offset, state.leader_epoch) == (9, 9, 4)
-    assert lead(replica, 4, **anew) == state
+    assert lead(replica, 4, **again) == state
 
 
 def test_a_log_that_starts_below_the_images_log_start_leads(replica):

@@ -1,4 +1,4 @@
-"""Which looks of a round count: not those that found nobody to look, nor those of old metadata."""
+"""Which inspections of a round count: none of a partition without a leader, none by old metadata."""
 
 from kafka_on_spark.controller.pace.sweep import FIRST, Ring, SweepPosition, after_slice
 from kafka_on_spark.controller.partitions.partition_change import change_record

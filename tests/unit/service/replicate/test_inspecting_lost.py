@@ -1,4 +1,4 @@
-"""A replica that was called lost, and is whole, is taken back; labels alone prove nothing."""
+"""A replica that was called lost and is whole is taken back; headers alone prove nothing."""
 
 from dataclasses import replace
 
@@ -36,10 +36,10 @@ class Lives(Rounds):
         self.append(0, "a")
         self.run(is_sweep=True)
         self.lost_inspector = LostReplicaInspector(self.clock, run_lost_inspections=self._restores)
-        self.looked = 0
+        self.inspected = 0
 
     def _restores(self, orders):
-        self.looked += len(orders)
+        self.inspected += len(orders)
         return [inspect_lost(order, self.replicas, self.segments) for order in orders]
 
     @property
@@ -67,7 +67,7 @@ def lives():
     return Lives()
 
 
-@pytest.mark.parametrize("is_renewed", [False, True], ids=["lost", "made-anew"])
+@pytest.mark.parametrize("is_renewed", [False, True], ids=["lost", "created-again"])
 def test_a_lost_replica_that_is_whole_is_taken_back_outside_the_isr(lives, is_renewed):
     lives.lose(3)
     if is_renewed:
@@ -113,7 +113,7 @@ def test_a_replica_that_has_another_log_than_its_leader_is_not_taken_back(lives)
     assert lives.restore() == []
 
     lives.restore()
-    assert lives.looked == 1  # it is known to be wrong, and is made anew meanwhile
+    assert lives.inspected == 1  # it is known to be bad, and is created again meanwhile
 
 
 def test_a_replica_that_its_leader_has_left_behind_is_taken_back(lives):
@@ -190,19 +190,19 @@ def test_what_was_found_wrong_is_left_alone_for_a_while(lives, later_ms):
     lives.lose(3)
     for _ in range(3):
         lives.restore()
-    assert lives.looked == 1
+    assert lives.inspected == 1
 
     lives.clock.advance(REINSPECT_MS + later_ms)
     lives.restore()
 
-    assert lives.looked == 2
+    assert lives.inspected == 2
 
 
 def test_a_lost_replicas_table_is_unassigned_only_once_the_new_incarnation_is_in_sync(lives):
-    making = Incarnation(lives.keys[0], uuid_on(3))
+    incarnation = Incarnation(lives.keys[0], uuid_on(3))
     lives.lose(3)
     lives.renew()
-    assert is_assigned(lives.metadata.image, making)
+    assert is_assigned(lives.metadata.image, incarnation)
 
     before = lives.metadata.image
     for _ in range(3):
@@ -210,9 +210,9 @@ def test_a_lost_replicas_table_is_unassigned_only_once_the_new_incarnation_is_in
 
     assert sorted(lives.now.isr) == [1, 2, 3]
     assert lives.now.former_uuids == ()
-    assert not is_assigned(lives.metadata.image, making)
+    assert not is_assigned(lives.metadata.image, incarnation)
     batches = lives.log.read(from_offset=before.offset)
-    assert making in {each for each, _ in unassigned_by(before, batches)}
+    assert incarnation in {each for each, _ in unassigned_by(before, batches)}
 
 
 def test_a_lost_replica_that_a_cleaner_may_remove_is_never_taken_back(lives):

@@ -35,7 +35,7 @@ class Reading(Rounds):
             self.metadata,
             self.clock,
             run_probes=self._probes,
-            run_inspections=self._looks,
+            run_inspections=self._inspections,
             timeout_ms=1000,
         )
 
@@ -46,7 +46,7 @@ class Reading(Rounds):
             for each in orders
         ]
 
-    def _looks(self, orders):
+    def _inspections(self, orders):
         return [
             None
             if each.address.broker_id in self.unreadable
@@ -58,8 +58,8 @@ class Reading(Rounds):
     def now(self):
         return self.metadata.catch_up().partition(self.keys[0])
 
-    def look(self, *failed, of=UNREAD, times=1, apart_ms=SESSION_MS / 2):
-        """Look so often, and meet an error at the replicas of these brokers."""
+    def inspect(self, *failed, of=UNREAD, times=1, apart_ms=SESSION_MS / 2):
+        """Inspect so often, with an error at the replicas of these brokers."""
         for _ in range(times):
             rows = [seen(each, 1, **(of if each in failed else {})) for each in (1, 2, 3)]
             now = self.now
@@ -79,7 +79,7 @@ def test_a_replica_that_is_unreadable_for_a_session_leaves_isr_and_leadership_an
     reading, broker_id
 ):
     before = reading.now.directories
-    reading.look(broker_id, times=3)
+    reading.inspect(broker_id, times=3)
 
     assert reading.lasting.set_aside_unreadable() == 1
 
@@ -91,32 +91,32 @@ def test_a_replica_that_is_unreadable_for_a_session_leaves_isr_and_leadership_an
 
 # fmt: off
 TOO_LITTLE = [
-    pytest.param({"times": 2},                        id="two looks"),
+    pytest.param({"times": 2},                        id="two inspections"),
     pytest.param({"times": 9, "apart_ms": 10},        id="less than a session"),
     pytest.param({"times": 9, "of": DENIED},          id="the caller has no permission"),
 ]
 # fmt: on
 
 
-@pytest.mark.parametrize("looks", TOO_LITTLE)
-def test_an_error_that_may_pass_or_refuses_the_caller_sets_no_replica_aside(reading, looks):
-    reading.look(1, **looks)
+@pytest.mark.parametrize("inspections", TOO_LITTLE)
+def test_an_error_that_may_pass_or_refuses_the_caller_sets_no_replica_aside(reading, inspections):
+    reading.inspect(1, **inspections)
 
     assert reading.lasting.set_aside_unreadable() == 0
     assert sorted(reading.now.isr) == [1, 2, 3]
 
 
 def test_one_inspection_that_succeeds_resets_the_count(reading):
-    reading.look(1, times=2)
-    reading.look()
-    reading.look(1, times=2)
+    reading.inspect(1, times=2)
+    reading.inspect()
+    reading.inspect(1, times=2)
 
     assert reading.lasting.set_aside_unreadable() == 0
 
 
 def test_a_root_that_does_not_answer_is_the_controllers_business(reading):
     reading.silent.add(1)
-    reading.look(1, times=3)
+    reading.inspect(1, times=3)
 
     assert reading.lasting.set_aside_unreadable() == 0
     assert reading.now.leader == 1
@@ -124,7 +124,7 @@ def test_a_root_that_does_not_answer_is_the_controllers_business(reading):
 
 def test_the_last_member_that_can_be_read_is_not_guessed(reading):
     reading.unreadable.update((2, 3))
-    reading.look(1, times=3)
+    reading.inspect(1, times=3)
 
     assert reading.lasting.set_aside_unreadable() == 0
     assert reading.now.leader == 1
@@ -132,14 +132,14 @@ def test_the_last_member_that_can_be_read_is_not_guessed(reading):
 
 def test_only_a_member_that_this_process_can_read_leads(reading):
     reading.unreadable.add(2)
-    reading.look(1, times=3)
+    reading.inspect(1, times=3)
 
     assert reading.lasting.set_aside_unreadable() == 1
     assert reading.now.leader == BrokerId(3)
 
 
 def test_it_rejoins_like_any_follower(reading):
-    reading.look(3, times=3)
+    reading.inspect(3, times=3)
     reading.lasting.set_aside_unreadable()
     assert sorted(reading.now.isr) == [1, 2]
 
@@ -149,7 +149,7 @@ def test_it_rejoins_like_any_follower(reading):
 
 
 def test_a_forged_fence_on_one_replica_is_an_error_that_lasts(reading):
-    reading.look(1, of=FENCED, times=3)
+    reading.inspect(1, of=FENCED, times=3)
 
     assert reading.lasting.set_aside_unreadable() == 1
     assert reading.now.leader == 2
@@ -157,17 +157,17 @@ def test_a_forged_fence_on_one_replica_is_an_error_that_lasts(reading):
 
 
 def test_a_fence_above_the_metadata_on_all_members_says_that_the_metadata_went_back(reading):
-    reading.look(1, 2, 3, of=FENCED, times=3)
+    reading.inspect(1, 2, 3, of=FENCED, times=3)
 
     with pytest.raises(InconsistentClusterError):
         reading.lasting.set_aside_unreadable()
 
 
 def test_inspections_under_an_older_leadership_do_not_count(reading):
-    reading.look(1, times=3)
-    reading.look(3, times=3, apart_ms=1)
+    reading.inspect(1, times=3)
+    reading.inspect(3, times=3, apart_ms=1)
     reading.lasting.set_aside_unreadable()  # another leads now
-    reading.look(1, of=FENCED, times=1)
+    reading.inspect(1, of=FENCED, times=1)
 
     assert reading.lasting.set_aside_unreadable() == 0
 
@@ -182,7 +182,7 @@ def test_a_replica_that_was_just_decided_on_is_not_asked_again(reading):
 
     reading.lasting._run_probes = noted
     reading.unreadable.update((2, 3))
-    reading.look(1, times=3)
+    reading.inspect(1, times=3)
     for _ in range(18):
         assert reading.lasting.set_aside_unreadable() == 0
         reading.clock.advance(500)

@@ -1,4 +1,4 @@
-"""Rounds of replication in memory: back-offs, throttles, and that nobody waits for another."""
+"""Rounds of replication in memory: back-offs, throttles, and that no partition waits for another."""
 
 import pytest
 

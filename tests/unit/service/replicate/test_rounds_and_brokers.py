@@ -1,4 +1,4 @@
-"""Rounds of replication while brokers come and go: who is made, and who is fetched to again."""
+"""Rounds of replication while brokers come and go: which replicas they create and fetch for."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def test_a_leader_that_was_never_created_has_nothing_to_fetch_from():
     assert rounds.orders == []
 
 
-@pytest.mark.parametrize("is_sweep", [True, False], ids=["a look", "a copy"])
+@pytest.mark.parametrize("is_sweep", [True, False], ids=["an inspection", "a copy"])
 def test_inspections_run_by_partition_and_copies_all_at_once(is_sweep):
     rounds = Rounds(2)
     for number in (0, 1):

@@ -1,4 +1,4 @@
-"""What is found bad is looked at a second time by the same process before it is lost."""
+"""A replica that is found bad is inspected a second time by the same process before it is lost."""
 
 from dataclasses import replace
 
@@ -43,8 +43,8 @@ def registration(rounds):
     return rounds.metadata.catch_up().partition(rounds.keys[0])
 
 
-def look(rounds):
-    """Look at every replica once, and decide on that."""
+def inspect(rounds):
+    """Inspect every replica once, and decide on that."""
     rounds.second_inspections._delay_ms = lambda: 10**9
     rounds.run(is_sweep=False)
     del rounds.second_inspections._delay_ms
@@ -56,7 +56,7 @@ def test_a_first_inspection_makes_no_verdict_and_a_second_does(rounds, broker_id
     rounds.append(0, "b")
     lose(rounds, broker_id)
 
-    assert LOST not in look(rounds).directories
+    assert LOST not in inspect(rounds).directories
 
     rounds.second_inspections.finish()
     after = registration(rounds)
@@ -90,7 +90,7 @@ def test_a_round_that_may_not_last_so_long_leaves_the_second_inspection_to_the_n
 def test_a_replica_that_is_sound_at_the_second_inspection_is_not_bad(rounds):
     rounds.append(0, "b")
     put_back = lose(rounds, THIRD)
-    look(rounds)
+    inspect(rounds)
 
     put_back()
 
@@ -102,7 +102,7 @@ def test_a_replica_that_is_sound_at_the_second_inspection_is_not_bad(rounds):
 def test_a_root_that_is_another_disk_at_the_second_inspection_says_nothing(rounds):
     rounds.append(0, "b")
     lose(rounds, THIRD)
-    look(rounds)
+    inspect(rounds)
 
     rounds.roots["memory://3"].directory_id = None
 
@@ -113,7 +113,7 @@ def test_a_root_that_is_another_disk_at_the_second_inspection_says_nothing(round
 def test_a_replica_that_was_created_again_between_the_inspections_is_left_alone(rounds):
     rounds.append(0, "b")
     lose(rounds, THIRD)
-    look(rounds)
+    inspect(rounds)
     old = registration(rounds)
     uuids = (*old.replica_uuids[:2], "another")
     change = PartitionChange(
@@ -129,7 +129,7 @@ def test_a_replica_that_was_created_again_between_the_inspections_is_left_alone(
 def test_a_partition_that_changes_during_the_second_inspection_is_inspected_again(rounds):
     rounds.append(0, "b")
     lose(rounds, THIRD)
-    look(rounds)
+    inspect(rounds)
 
     def change_leader(orders):
         old = registration(rounds)
@@ -149,7 +149,7 @@ def test_a_partition_that_changes_during_the_second_inspection_is_inspected_agai
 def test_of_two_that_find_it_one_commits_and_the_other_drops_it(rounds):
     rounds.append(0, "b")
     lose(rounds, THIRD)
-    look(rounds)
+    inspect(rounds)
     rounds.second_inspections.finish()
     before = rounds.metadata.image.offset
 
@@ -225,7 +225,7 @@ def test_what_lasts_counts_beside_what_is_bad(rounds):
 
     rounds.append(0, "b")
     lose(rounds, THIRD)
-    look(rounds)
+    inspect(rounds)
     rounds.second_inspections._lasting = OneThatLasts()
 
     assert rounds.second_inspections.finish() == 2
@@ -235,7 +235,7 @@ def test_no_second_inspection_is_made_before_its_time(rounds):
     delay_ms = rounds.second_inspections._delay_ms()
     rounds.append(0, "b")
     lose(rounds, THIRD)
-    look(rounds)
+    inspect(rounds)
     rounds.orders = []
     for _ in range(delay_ms - 1):
         rounds.clock.advance(1)
@@ -281,7 +281,7 @@ def test_a_second_inspection_fetches_as_the_first_one_did(broker_id, file, follo
 def test_one_second_inspection_that_finds_nothing_is_enough(rounds):
     rounds.append(0, "b")
     put_back = lose(rounds, THIRD)
-    look(rounds)
+    inspect(rounds)
     put_back()
     rounds.clock.advance(rounds.second_inspections._delay_ms())
 

@@ -1,4 +1,4 @@
-"""Processes of all sorts share a sweep: those that go on, jobs that end, side by side, hints lost."""
+"""Processes share a sweep: long ones, jobs that end, at the same time, and with lost hints."""
 
 from unittest.mock import patch
 
@@ -32,7 +32,7 @@ def key(number):
 
 
 class Processes:
-    """Processes on one metadata root, with a clock; looks take their time."""
+    """Processes on one metadata root, with a clock; inspections take time."""
 
     def __init__(self, count, *, inspection_ms=0, share="0.1"):
         self.image = image_with(count)
@@ -291,7 +291,7 @@ go_on = decisions.go_on
 
 
 def looked_at_by_cron_jobs(*, is_hint_lost):
-    """Return how many of 100 partitions 40 jobs look at, with time for a tenth of them each."""
+    """Return how many of 100 partitions 40 jobs inspect, with time for a tenth of them each."""
     processes = Processes(100, inspection_ms=100, share="0")
     draws = iter(range(10**6))
     processes.random_below = lambda below: next(draws) * 37 % below

@@ -100,7 +100,7 @@ def test_a_follower_outside_isr_and_elr_that_differs_is_bad_and_fetched_again(ep
 def test_of_two_complete_logs_that_differ_above_the_high_watermark_none_is_bad(
     epoch, follower, isr, elr
 ):
-    """One of them was set back and went on, or changed: which one, nobody can tell."""
+    """One of them was set back and went on, or changed; it is not known which one."""
     two = Two(f"{epoch}:axc", f"{epoch}:{follower}")
 
     committed = log(f"{epoch}:a").chain_digest
@@ -114,7 +114,7 @@ def test_of_two_complete_logs_that_differ_above_the_high_watermark_none_is_bad(
 @pytest.mark.parametrize("isr, elr", [("1 2", ""), ("1", "2")])
 @pytest.mark.parametrize("right", [1, 2])
 def test_of_two_that_differ_the_one_without_what_is_committed_is_bad(isr, elr, right):
-    """The register's chain digest tells, whoever leads."""
+    """The registered chain digest decides, whichever replica leads."""
     logs = ["5:abc", "5:axc"]
     two = Two(*(logs if right == 1 else reversed(logs)))
     committed = log("5:ab").chain_digest
@@ -127,19 +127,19 @@ def test_of_two_that_differ_the_one_without_what_is_committed_is_bad(isr, elr, r
 
 
 def test_a_follower_that_is_ahead_of_an_old_state_of_its_leader_makes_none_bad():
-    """A twin brings the follower further while a task still holds its look at the leader."""
+    """A twin brings the follower further while a task still has its old state of the leader."""
     two = Two("5:abcd", "5:a")
-    old_look = two.replicas.open(LEADER).load()
+    old_state = two.replicas.open(LEADER).load()
     follower = two.replicas.open(FOLLOWER)
-    first_look = follower.load()
+    first_state = follower.load()
     two.write(LEADER, "5:abcdef", 5)
     two.write(FOLLOWER, "5:abcdef", 5)
-    looks = iter([first_look])
+    states = iter([first_state])
     newest = follower.load
-    follower.load = lambda: next(looks, None) or newest()
+    follower.load = lambda: next(states, None) or newest()
     two.replicas.open = {LEADER: two.replicas.open(LEADER), FOLLOWER: follower}.__getitem__
 
-    report = two.fetch(partition("1 2"), leader_state=old_look)
+    report = two.fetch(partition("1 2"), leader_state=old_state)
 
     assert not report.leader.is_bad
     assert [each.is_bad for each in report.followers] == [False]
@@ -151,9 +151,9 @@ def test_a_stale_state_of_a_follower_is_no_loss():
     follower = two.replicas.open(FOLLOWER)
     stale = follower.load()
     two.write(FOLLOWER, "5:abc", 5)
-    looks = iter([stale])
+    states = iter([stale])
     newest = follower.load
-    follower.load = lambda: next(looks, None) or newest()
+    follower.load = lambda: next(states, None) or newest()
     two.replicas.open = {LEADER: two.replicas.open(LEADER), FOLLOWER: follower}.__getitem__
 
     committed = log("5:abc").chain_digest
@@ -166,8 +166,8 @@ def test_a_stale_state_of_a_follower_is_no_loss():
 # fmt: off
 DIFFERENCES = [  # epoch  ISR    bad    parted
     pytest.param(0, "1",   {2},   set(), id="a-follower-on-whom-nothing-rests-is-made-again"),
-    pytest.param(0, "1 2", set(), {2},   id="of-two-in-sync-nobody-knows-which-is-right"),
-    pytest.param(1, "1",   set(), set(), id="who-moves-to-a-new-leadership-is-cut"),
+    pytest.param(0, "1 2", set(), {2},   id="of-two-in-sync-it-is-not-known-which-is-right"),
+    pytest.param(1, "1",   set(), set(), id="a-follower-that-moves-to-a-new-leadership-is-cut"),
     pytest.param(1, "1 2", set(), set(), id="also-in-sync"),
 ]
 # fmt: on
@@ -261,9 +261,9 @@ def test_a_refusal_says_which_replica_refuses_and_why(happens, broker_id, error,
 )
 def test_a_state_of_the_leader_under_another_leadership_is_refused(fence, error):
     two = Two("5:abc", "5:a")
-    look = replace(two.replicas.open(LEADER).load(), leader_epoch=fence)
+    seen = replace(two.replicas.open(LEADER).load(), leader_epoch=fence)
 
-    report = two.fetch(partition("1 2"), leader_state=look)
+    report = two.fetch(partition("1 2"), leader_state=seen)
 
     assert (report.leader.error_code, report.leader.is_bad) == (error.code, False)
     assert two.replicas.open(FOLLOWER).load().log_end_offset == 1
