@@ -379,7 +379,7 @@ class MemoryMetadataLog:
         del self.batches[max(0, len(self.batches) - commit_count) :]
 
     def check_writable(self) -> None:
-        """Whoever reads may write here."""
+        """A reader may write here."""
 
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         self._check_answers()

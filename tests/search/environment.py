@@ -1,6 +1,6 @@
 """What happens to processes without their doing: brokers taken for dead, back, or wiped.
 
-A broker that is fenced goes on: whoever writes to its disk does so, so every process that has an
+A broker that is fenced goes on: any process may write to its disk, so every process that has an
 older image is a zombie. Each event is one decision on the newest image and its commit, or one
 disk's loss.
 """

@@ -198,9 +198,11 @@ CASES = [
         (operations, "check_fence", _nothing),
         _UNFENCED,
     ),
-    _case("who joins the ISR has reached the high watermark", GROWTH, (isr, "max", _zero)),
     _case(
-        "who joins the ISR has what the same commit commits",
+        "a replica that joins the ISR has reached the high watermark", GROWTH, (isr, "max", _zero)
+    ),
+    _case(
+        "a replica that joins the ISR has what the same commit commits",
         GROWTH,
         (conclusion, "alter_isr", _joins_by_old_mark),
     ),
@@ -212,7 +214,7 @@ CASES = [
         (images, "is_current", _by_leader_epoch),
     ),
     _case(
-        "a decision that met a conflict is taken anew",
+        "a decision that met a conflict is taken again",
         BOTH,
         (ReplicationRound, "conclude", _conclude_once),
         (appender.Appender, "_conclude", _conclude_once),
@@ -232,7 +234,7 @@ CASES = [
         _UNFENCED,
     ),
     _case(
-        "who is elected out of sync proves to have all that is committed",
+        "a leader elected out of sync proves to have all that is committed",
         NOBODY,
         (recovery, "has_all_committed", _yes),
     ),
@@ -244,14 +246,14 @@ CASES = [
 ]
 
 REDUNDANT = [
-    # A report is made after the fetch has adopted, or has failed: nobody unfenced is in one.
+    # A report is made after the fetch has adopted, or has failed: no unfenced replica is in one.
     # Adopting gone as well: see the case "a follower adopts a leadership before it is counted".
     _case("only replicas fenced at the current epoch are counted", APPENDS, _UNFENCED),
-    # Who has adopted shares its leader's log up to its end: only disks that lose commits and the
+    # A replica that has adopted shares its leader's log up to its end: only disks that lose commits and the
     # lack of a cut make logs differ. The cut gone as well: see `BEHIND_CHAINS`.
     _case("only replicas whose log is the leader's are counted", APPENDS, *_ANY_LOG),
-    # Decisions are taken anew on the newest image, and a log end only grows under one leadership,
-    # so an old report says too little and never too much; a replica that was made anew since has
+    # Decisions are taken again on the newest image, and a log end only grows under one leadership,
+    # so an old report says too little and never too much; a replica that was created again since has
     # been fetched from a leader that had all that the report counts. See "one register".
     _case(
         "a high watermark counts only in the partition epoch that it was decided in",
@@ -259,23 +261,23 @@ REDUNDANT = [
         (images, "is_current", _by_leader_epoch),
         (high_watermark, "_is_current", _reported_leader_epoch),
     ),
-    # The partition epoch has changed when a replica is made anew, and the disk is another.
+    # The partition epoch has changed when a replica is created again, and the disk is another.
     _case(
-        "who joins is the replica that the register names (KIP-903)",
+        "only the replica that the register names joins (KIP-903)",
         WIPED,
         (isr, "_is_same_replica", _yes),
     ),
-    # Without lost commits whoever is elected in sync is complete. With them: tests/simulation,
+    # Without lost commits a leader elected in sync is complete. With them: tests/simulation,
     # tests/cluster/replicas/test_cluster_recovery.py and tests/unit/service/replica/test_replicas.py.
     _case(
-        "who leads proves, when it begins, to have all that is committed",
+        "a leader proves, when it begins, to have all that is committed",
         APPENDS,
         (replica_operations, "proves_complete", _yes),
     ),
     # Needed in Kafka, whose leader's own mark lags; here the mark in the register is the true one,
-    # and who adopts shares the leader's log (FAULTS §1, after rule 10).
+    # and a replica that adopts shares the leader's log.
     _case(
-        "who joins the ISR has reached the start of the leadership",
+        "a replica that joins the ISR has reached the start of the leadership",
         ROUNDS,
         (fetch_reports, "epoch_entries", _no_epochs),
     ),

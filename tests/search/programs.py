@@ -30,7 +30,7 @@ from tests.fakes import MemorySweepHints
 from tests.search.replaying import Process
 
 LATE_MS = 1_000_000_000
-"""A round comes long after all appends, so whoever lacks a record then leaves the ISR."""
+"""A round comes long after all appends, so a replica that lacks a record then leaves the ISR."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Acked:
-    """An append was acknowledged. `base_offset`: None where nobody knows it any more."""
+    """An append was acknowledged. `base_offset`: None where it is unknown by now."""
 
     base_offset: int | None
     is_duplicate: bool
@@ -185,7 +185,7 @@ def _fetching(process: Process) -> Callable[[Any], FetchResult]:
 
 @dataclass(frozen=True, slots=True)
 class Recovering:
-    """One look of the controller for leaders where there are none (ControllerLoop)."""
+    """One search of the controller for leaders where there are none (ControllerLoop)."""
 
     def run(self, process: Process) -> "Recovering":
         """Elect from the image, else from the logs."""

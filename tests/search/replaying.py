@@ -149,7 +149,7 @@ class States(Numbers):
 
 
 class Images(Numbers):
-    """Images at one offset, their partition at one partition epoch: who is behind is the search's
+    """Images at one offset, their partition at one partition epoch: which process is behind is the search's
     to say."""
 
     def number(self, image: MetadataImage) -> int:
@@ -328,7 +328,7 @@ class _MetadataLog:
         raise AssertionError("no search opens the past")
 
     def check_writable(self) -> None:
-        """Whoever reads may write here."""
+        """A reader may write here."""
 
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         raise AssertionError("a process is started with an image")

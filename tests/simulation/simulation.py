@@ -1,6 +1,6 @@
 """One seed: a cluster of processes, interleaved and ill-treated, then healed and read back.
 
-Every decision (who runs next, what goes wrong) is an entry of a script. Drawn from the seed, or
+Every decision (which task runs next, what goes wrong) is an entry of a script. Drawn from the seed, or
 given: the same script does the same, and one with entries left out still runs.
 """
 
@@ -317,7 +317,7 @@ class Simulation:
             scheduler.resume(task, None)
         else:
             raise Violation("L1 every append ends", f"still at work: {list(scheduler.tasks)}")
-        if self.plan.is_lonely:
+        if self.plan.is_uncontrolled:
             self._alone(
                 "survivor",
                 lambda driver: append_without_a_disk(driver, self.checker, self._values, self.plan),

@@ -175,7 +175,7 @@ def forge_a_follower(stage):
     places = list(places_on(stage.cluster.image, 2))
     forged = [place for place in places if forge(place)]
     assert forged
-    # Whoever has seen the log before is not taken in.
+    # A process that has seen the log before is not deceived.
     stage.disks.opened.insert(0, stage.disks.open())
     stage.start_reader(2)
     stage.disks.take_away(1)

@@ -67,7 +67,7 @@ def test_a_damaged_line_in_the_middle_is_not_passed_over(tmp_path):
         read_history(tmp_path)
 
 
-def test_a_client_reads_what_its_earlier_processes_did_and_nobody_elses(tmp_path):
+def test_a_client_reads_the_history_of_its_own_earlier_processes_only(tmp_path):
     for process in ("a-1.1", "a-1.2", "a-10.1", "b.1"):
         HistoryWriter(tmp_path, process).invoke(POLL)
 
@@ -357,7 +357,7 @@ def report(*anomalies):
     )
 
 
-def test_a_report_without_anomalies_is_a_success_and_names_all_that_were_looked_for():
+def test_a_report_without_anomalies_is_a_success_and_names_every_check():
     assert report().exit_code == 0
     assert report().as_dict()["anomaly_counts"] == dict.fromkeys(CHECKS, 0)
 

@@ -24,7 +24,7 @@ from tests.simulation.checks.controllers import check_controllers
 from tests.simulation.checks.history import History
 from tests.simulation.checks.ledger import NOBODY_HAS, Ledger, Log, records_of, require
 from tests.simulation.checks.verdicts import (
-    note_made_anew,
+    note_created_again,
     removed_is_not_waited_for,
     sound_is_not_lost,
     taken_back_is_whole,
@@ -140,7 +140,7 @@ class Checker(History):
         registers.retention(key, old, new)
         sound_is_not_lost(ledger, key, old, new)
         taken_back_is_whole(ledger, key, old, new)
-        note_made_anew(ledger, key, old, new)
+        note_created_again(ledger, key, old, new)
         if new.unclean_generation > old.unclean_generation:
             self._restart(key, old, new)
         elif new.high_watermark > old.high_watermark:
@@ -168,7 +168,7 @@ class Checker(History):
         lost = [each == LOST for each in new.directories].count(True)
         seen["replica lost"] += lost > [each == LOST for each in old.directories].count(True)
         for place, uuid in enumerate(new.replica_uuids):
-            seen["replica made anew"] += uuid != old.replica_uuids[place]
+            seen["replica created again"] += uuid != old.replica_uuids[place]
         for broker_id in sorted(new.isr - old.isr):
             seen["resync"] += new.uuid_of(broker_id).startswith("renewed")
             seen["wiped root handled"] += after.brokers[broker_id].broker_epoch > 0

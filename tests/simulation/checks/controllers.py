@@ -1,4 +1,4 @@
-"""What must hold of who decides: nobody deposed does, and a request is decided once at most."""
+"""What must hold of controllers: a deposed one decides nothing, and a request is decided once at most."""
 
 from collections import Counter
 

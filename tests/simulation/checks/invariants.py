@@ -1,4 +1,4 @@
-"""What must hold of the tables after every effect (FAULTS.md, a).
+"""What must hold of the tables after every effect (docs/architecture.md).
 
 One function an invariant, called with the effect that may break it: between effects nothing
 changes, so this is the same as checking everything after every step, and fast. A table whose
@@ -153,7 +153,7 @@ def appends_by_the_leader(
 
 
 def chain_at_the_mark(ledger: Ledger, key: PartitionKey, partition: PartitionRegistration) -> None:
-    """I23: whoever is counted has the registered chain digest at the high watermark."""
+    """I23: a replica that is counted has the registered chain digest at the high watermark."""
     mark = partition.high_watermark
     for broker_id in sorted(partition.isr):
         table = ledger.live_table(key, partition, broker_id)

@@ -1,4 +1,4 @@
-"""What is known to be true of each partition: what was committed, and who led when.
+"""What is known to be true of each partition: what was committed, and which leader led when.
 
 Kept beside the code under test, from the raw effects alone. Invariants compare the disks with it.
 """
@@ -17,7 +17,7 @@ NOBODY_HAS = (-1, -1)
 """What stands in place of a committed record that was on no live disk when it was committed."""
 
 PATH_IS_NO_CLUSTER = "I25 a path is no cluster"
-"""Whoever has a cluster open changes nothing in another that is made at its path."""
+"""A process with an open cluster changes nothing in another that is created at its path."""
 
 Position = tuple[int, int]
 """(epoch, offset)."""
@@ -45,7 +45,7 @@ class Log:
     Attributes:
         committed: (value, epoch) by offset: what the high watermark has passed.
         offset_of: Offset of each committed value.
-        leaders: Who leads each epoch.
+        leaders: The leader of each epoch.
         written: Of each (epoch, offset): the value, and the epoch before it.
         forgotten: Positions that a disk has lost: they may be written again.
         chains: What each chain digest stands for: the one before it, and the batch.
@@ -90,7 +90,7 @@ class Ledger:
         invoked: Every value that a client ever tried to append.
         idempotent: Those that came with a producer.
         home_of: In which partition each committed value is.
-        lost_tables: Replicas that were lost and made anew, until the new making is in sync.
+        lost_tables: Replicas that were lost and created again, until the new incarnation is in sync.
         seen: The "sometimes" counters.
     """
 
@@ -111,7 +111,7 @@ class Ledger:
         return found
 
     def forget(self) -> None:
-        """Begin anew: another cluster was made. Other topics have other ids."""
+        """Begin again: another cluster was created. Other topics have other ids."""
         self.home_of.clear()
         self.lost_tables.clear()
 

@@ -1,6 +1,6 @@
 """What must hold of small passes, which appends make where nobody controls the cluster (S1-S9).
 
-A process knows little; here is kept what was true: who could reach which root, and since when. A
+A process knows little; here is kept what was true: which process could reach which root, and since when. A
 small pass must have had its reasons in that, and must harm nobody else.
 """
 
@@ -57,8 +57,8 @@ class Passes:
         return self._world.scheduler.now_ms
 
     def sample(self) -> None:
-        """Take note of who reaches which root now."""
-        if not self._plan.is_lonely:
+        """Note which process reaches which root now."""
+        if not self._plan.is_uncontrolled:
             return
         for node in self._nodes():
             if not node.name.startswith(("client", "survivor")):
@@ -77,7 +77,7 @@ class Passes:
         broker = self._ledger.image.brokers.get(root.broker_id)
         is_well = root.can_read and root.can_write and not root.is_full and not root.failing_calls
         is_same = broker is not None and broker.directory_id == root.directory_id
-        # Who is refused reaches the root: it is well, and he is told so.
+        # A process that is refused reaches the root: the root is well, and the process is told so.
         cut = node.cut_off.get(root.url)
         return bool(is_well and is_same and cut in (None, RootAccessDeniedError))
 
@@ -95,11 +95,11 @@ class Passes:
         is_small = isinstance(first, ControllerRecord) and first.cause == SMALL_PASS
         if (
             is_small
-            and self._plan.is_lonely
+            and self._plan.is_uncontrolled
             and task is not None
             and author.startswith(("client", "survivor"))
         ):
-            self._decided_ms = task.stood_ms  # who is frozen after that can't know
+            self._decided_ms = task.stood_ms  # a process that is frozen after that can't know
             self._check(before, after, batch, task.node)
         if after.controller != before.controller:
             self._lease_at_ms = self._now_ms
@@ -129,7 +129,7 @@ class Passes:
         self, before: MetadataImage, after: MetadataImage, batch: MetadataBatch, node: Node
     ) -> None:
         self._world.seen["small pass"] += 1
-        self._world.seen["small pass by who was cut off"] += bool(node.cut_off)
+        self._world.seen["small pass by a process that was cut off"] += bool(node.cut_off)
         held = before.controller
         if held is not None and held.controller_id is not None:
             lease_ms = before.settings().integer("controller.lease.ms")
@@ -166,7 +166,7 @@ class Passes:
             for key, old in before.partitions()
             if old is not (new := after.partition(key))
         )
-        require(is_back and was_fenced and leads, "S9 who returns is to lead", f"{record}")
+        require(is_back and was_fenced and leads, "S9 a returning broker leads", f"{record}")
         self._check_answers([broker_id], node, f"{record}")
 
     def _check_change(
@@ -188,10 +188,10 @@ class Passes:
         for broker_id in broker_ids:
             spans = self._reached.get((node.name, broker_id), [])
             answers = bool(spans) and spans[-1][1] >= recently
-            require(answers, "S5 who is left answers", f"{broker_id} of {name}")
+            require(answers, "S5 remaining brokers answer", f"{broker_id} of {name}")
 
     def _check_silent(self, key: PartitionKey, broker_id: BrokerId, node: Node) -> None:
-        """Check that a broker may count as silent for who took its replica out."""
+        """Check that a broker may count as silent for the process that took its replica out."""
         now_ms, session_ms = self._decided_ms, self._plan.session_ms
         begin_ms = now_ms - session_ms
         spans = self._reached.get((node.name, broker_id), [])
@@ -202,10 +202,10 @@ class Passes:
             f"{broker_id} was reached for {reached_ms} of {session_ms} ms by {node.name}",
         )
         heard = [each for each in self._raised if each[0] > begin_ms and broker_id in each[2]]
-        require(not heard, "S7 nobody else is heard of it", f"{broker_id}: {heard}")
+        require(not heard, "S7 no other process has heard of it", f"{broker_id}: {heard}")
         at_ms, author = self._put_back.get((key, broker_id), (float("-inf"), node.name))
         is_disputed = author != node.name and now_ms - at_ms < SESSIONS_UNDISPUTED * session_ms
-        require(not is_disputed, "S8 nobody takes out again whom another put back", f"{broker_id}")
+        require(not is_disputed, "S8 no pass takes out again what another put back", f"{broker_id}")
 
 
 def append_without_a_disk(
@@ -213,7 +213,7 @@ def append_without_a_disk(
 ) -> None:
     """L6: with nobody about and one disk gone, an append is answered by the session and a little
     more. It is tried where what is left of the ISR is enough."""
-    # What others have put back lately, nobody takes out again.
+    # No process takes out again what others have put back lately.
     driver.clock.sleep_ms((SESSIONS_UNDISPUTED + 1) * plan.session_ms)
     image = driver.metadata.catch_up()
     partitions = image.topic(TOPIC).partitions

@@ -1,4 +1,4 @@
-"""What must hold of the metadata log's registers after every commit to it (FAULTS.md, a).
+"""What must hold of the metadata log's registers after every commit to it (docs/architecture.md).
 
 As in invariants.py: one function an invariant, called with the commit that may break it.
 """
@@ -28,11 +28,11 @@ def epochs_of_the_register(
 ) -> None:
     """I7: partition epoch grows by 1 a change, leader epoch with each other leader, and neither
     falls."""
-    grown = after.partition_epoch - before.partition_epoch
+    increase = after.partition_epoch - before.partition_epoch
     require(
-        grown == changes,
+        increase == changes,
         "I7 epochs of the register",
-        f"{key.partition}: partition epoch grew by {grown} in {changes} changes",
+        f"{key.partition}: partition epoch grew by {increase} in {changes} changes",
     )
     least = before.leader_epoch + (before.leader != after.leader)
     require(

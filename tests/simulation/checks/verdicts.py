@@ -1,7 +1,7 @@
-"""I22: who is called lost is not sound, and who is taken back is whole.
+"""I22: a replica that is called lost is not sound, and one that is taken back is whole.
 
 Checked as the record is committed: a sound replica is not lost for a moment. One on which nothing
-rests may differ from its leader's log, and is made anew; no verdict is a mistake there.
+rests may differ from its leader's log, and is created again; no verdict is a mistake there.
 """
 
 from kafka_on_spark.ids import LOST, BrokerId, PartitionKey, ReplicaUuid
@@ -49,13 +49,13 @@ def _place(table: Table) -> str:
     return f"{identity.topic_id}/{identity.partition}-{identity.replica_uuid}"
 
 
-def note_made_anew(
+def note_created_again(
     ledger: Ledger,
     key: PartitionKey,
     before: PartitionRegistration,
     after: PartitionRegistration,
 ) -> None:
-    """Keep in mind which lost tables wait until the new making of their replica is in sync."""
+    """Remember which lost tables wait until the new incarnation of their replica is in sync."""
     for broker_id in before.replicas:
         waiting = ledger.lost_tables.setdefault((key, broker_id), set())
         has_former = before.former_of(broker_id) is not None
@@ -72,7 +72,7 @@ def note_made_anew(
 
 
 def removed_is_not_waited_for(ledger: Ledger, key: PartitionKey, replica_uuid: ReplicaUuid) -> None:
-    """A lost table is removed only once the new making of its replica is in sync."""
+    """A lost table is removed only once the new incarnation of its replica is in sync."""
     if ledger.image.partition(key) is None:
         return
     waiting = [

@@ -59,7 +59,7 @@ def _replace_disks(driver: Driver) -> None:
 
 
 def _clean(driver: Driver, checker: Checker) -> None:
-    """Have removed what is nobody's, once the clocks of all who committed have passed."""
+    """Have unassigned replicas removed, once the clocks of all committers have passed."""
     driver.clock.sleep_ms(CLOCKS_WRONG_MS_MAX)
     for _ in range(ROUNDS_MAX):
         if not left_over(checker.ledger):

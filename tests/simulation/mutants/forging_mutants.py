@@ -60,7 +60,7 @@ FORGING_MUTANTS = [
         ((state, "check_chain", _believed), (operations, "check_chain", _believed)),
     ),
     Mutant(
-        "of two logs that part above what is committed nobody is guessed to be guilty",
+        "of two logs that part above what is committed none is guessed to be the wrong one",
         ((fetching._Fetcher, "_diverged", _the_follower_is_bad),),
     ),
     Mutant(
@@ -73,7 +73,7 @@ FORGING_MUTANTS = [
         ((truncation, "shared_border", _by_epochs),),
     ),
     Mutant(
-        "who proves to have all that is committed has the registered chain digest",
+        "a proof of all that is committed includes the registered chain digest",
         ((replica_operations, "has_all_committed", _by_epoch_alone),),
     ),
     Mutant(

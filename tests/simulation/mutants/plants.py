@@ -158,7 +158,7 @@ def end_without_records(stage):
     stage.commit(2, "append_fetched", log_end_offset=3)
 
 
-def committed_anew(stage):
+def committed_again(stage):
     """An offset that was committed is committed again, with another record."""
     stage.log.committed.append((99, 0))
     stage.committed(12)
@@ -329,7 +329,7 @@ def assigned_and_removed(stage):
     stage.disks.remove(stage.disks.root_of(3), folder(stage.address(3)))
 
 
-def nobodys_and_left(stage):
+def unassigned_and_left(stage):
     """In the end a table stands on a disk that was taken from its replica."""
     stage.change(replica_uuids=("uuid1", "uuid2", "another"))
     nothing_is_left(stage.checker.ledger)
@@ -356,7 +356,7 @@ PLANTED = [
     ("I10 dense offsets", end_without_records),
     ("I11 idempotence", sequence_twice),
     ("I23 chain", other_record_in_sync),
-    ("I12 stable content", committed_anew),
+    ("I12 stable content", committed_again),
     ("I13 fence", fence_falls),
     ("I13 fence", append_before_the_fence),
     ("I14 truncation floor", cut_below_the_high_watermark),
@@ -381,8 +381,8 @@ PLANTED = [
     ("L2 every record reaches all", follower_without_all),
     ("L3 the ISR returns to all replicas", isr_of_two),
     ("L5 a leader exists", no_leader),
-    ("I18 removed is nobody's", assigned_and_removed),
-    ("L7 what is nobody's is removed", nobodys_and_left),
+    ("I18 removed replicas are unassigned", assigned_and_removed),
+    ("L7 unassigned replicas are removed", unassigned_and_left),
     ("I22 verdicts", sound_member_called_lost),
     ("I22 verdicts", taken_back_without_files),
     ("I22 verdicts", lost_table_removed_before_it_is_replaced),

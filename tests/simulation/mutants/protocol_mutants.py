@@ -32,7 +32,7 @@ class Mutant:
     Attributes:
         rule: What holds no more, in words.
         patches: What is replaced: its owner, its name, and what stands there instead.
-        seed: Where the search for a plan that shows it begins: some need a rare course.
+        seed: Where the search for a plan that shows it begins: some need a rare sequence of events.
     """
 
     rule: str
@@ -68,9 +68,9 @@ def _is_anything_stored(error: Exception) -> bool:
     return isinstance(error, ReplicaLostError | CorruptLogError | KafkaStorageError)
 
 
-def _is_one_of_now(image: Any, making: Any) -> bool:
-    partition = image.partition(making.key)
-    return partition is not None and making.replica_uuid in partition.replica_uuids
+def _is_one_of_now(image: Any, incarnation: Any) -> bool:
+    partition = image.partition(incarnation.key)
+    return partition is not None and incarnation.replica_uuid in partition.replica_uuids
 
 
 def _all_long_ago(batches: Any, wanted: Any) -> dict[Any, int]:
@@ -127,7 +127,7 @@ MUTANTS = [
         ((fetching._Fetcher, "_adopt", _cut_to(lambda self, log: log.log_end_offset)),),
     ),
     Mutant(
-        "a retry is looked for in the very log that is committed to",
+        "a retry is searched in the very log that is committed to",
         ((operations, "find_append", _nothing),),
     ),
     Mutant(
@@ -151,19 +151,19 @@ MUTANTS = [
         ((lease, "check_controls", _nothing),),
     ),
     Mutant(
-        "a commit that was left behind may land: nobody says that it was not written",
+        "a commit that was left behind may land: it is never called not written",
         ((appender, "CommitOutcomeUnknownError", _NeverError),),
     ),
     Mutant(
-        "what was not looked at is never reported as caught up",
+        "what was not inspected is never reported as caught up",
         ((sweep.NotInspected, "count", _none),),
     ),
     Mutant(
-        "a fetch is a look only where it has read the tables of all replicas",
+        "a fetch is an inspection only where it has read the tables of all replicas",
         ((replication_round, "covers_all", _yes),),
     ),
     Mutant(
-        "a replica is lost only when a second look finds it bad again",
+        "a replica is lost only when a second inspection finds it bad again",
         ((isr, "is_verdict", attrgetter("is_bad")),),
     ),
     Mutant(
@@ -171,7 +171,7 @@ MUTANTS = [
         ((fetch_reports, "is_evidence", _is_anything_stored),),
     ),
     Mutant(
-        "a lost replica's table stays until its new making is in sync",
+        "a lost replica's table stays until its new incarnation is in sync",
         (
             (removing_replicas, "is_assigned", _is_one_of_now),
             (_Uuids, "all", property(lambda self: frozenset(self.replicas))),

@@ -25,7 +25,7 @@ def _for_all(image: Any, facts: Any) -> Any:
     return small_pass.small_pass(image, replace(facts, waits=dict(image.partitions())))
 
 
-def _whoever_answers(image: Any, facts: Any) -> Any:
+def _any_broker_answers(image: Any, facts: Any) -> Any:
     return small_pass.small_pass(image, replace(facts, answering=frozenset(image.brokers)))
 
 
@@ -62,17 +62,17 @@ def _denies_nothing(self: Any) -> bool:
     return False
 
 
-LONELY_MUTANTS = [
+UNCONTROLLED_MUTANTS = [
     Mutant("under a live lease nothing is decided", ((LeaseWatch, "is_over", _over),)),
     Mutant("only what is waited for is decided", ((append_watch, "small_pass", _for_all),)),
     Mutant("the ISR keeps its minimum", ((small_pass, "min_isr", _none),)),
-    Mutant("who is left answers", ((append_watch, "small_pass", _whoever_answers),)),
+    Mutant("remaining brokers answer", ((append_watch, "small_pass", _any_broker_answers),)),
     Mutant("the session must be over", ((Silence, "is_over", _by_count),)),
     Mutant(
         "what was known long ago counts no more", ((AppendWatch, "_pass_in_time", _however_late),)
     ),
     Mutant(
-        "who is heard of by others is not silent",
+        "a broker that others hear is not silent",
         ((append_watch, "heard_of", _not_heard), (small_pass, "heard_of", _not_heard)),
     ),
     Mutant(
@@ -84,7 +84,7 @@ LONELY_MUTANTS = [
 
 SOLE_MUTANTS = [
     Mutant(
-        "a process that was frozen begins anew",
+        "a process that was frozen begins again",
         ((probes, "after_failure", _in_a_row),),
     ),
     Mutant(

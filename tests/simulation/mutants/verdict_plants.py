@@ -19,7 +19,7 @@ def taken_back_without_files(stage):
 
 
 def lost_table_removed_before_it_is_replaced(stage):
-    """3 was made anew, and is not in sync yet."""
+    """3 was created again, and is not in sync yet."""
     place = folder(stage.address(3))
     stage.table(3).is_emptied = True
     stage.change(directories=("dir1", "dir2", LOST), isr=frozenset({1, 2}))

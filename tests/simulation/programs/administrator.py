@@ -45,7 +45,7 @@ class Admin(Program):
             self._make_or_delete()
 
     def _make_or_delete(self) -> None:
-        """Delete the passing topic, or make it anew with its tables, under the same name."""
+        """Delete the passing topic, or create it again with its tables, under the same name."""
         if PASSING_TOPIC in self.driver.metadata.image.topic_ids:
             self.driver.command(DELETE_TOPIC, name=PASSING_TOPIC)
             self.seen["topic deleted"] += 1

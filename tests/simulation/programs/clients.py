@@ -34,7 +34,7 @@ PARTITIONS_MAX = 3
 """Up to which the topic grows."""
 
 TRIES_MAX = 50
-"""Errors of one run of a producer before it is started anew."""
+"""Errors of one run of a producer before it is started again."""
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class Program:
                 self.once()
             except ClusterNotFoundError as error:
                 self.seen["another cluster noticed"] += 1
-                raise KilledError from error  # whoever is started next opens that one
+                raise KilledError from error  # the next process opens that one
             except InconsistentClusterError as error:
                 raise Violation("a table is ahead of the metadata", str(error)) from error
             except KafkaOnSparkError as error:
@@ -91,8 +91,8 @@ class Replicator(Program):
         round_ = RoundSeen(self.driver.world, image)
         report = self.driver.replication_round().run(is_sweep=self.rng.random() < 0.1)
         self.seen["records copied"] += report.copied_records
-        self.seen["slice looked at"] += report.slice_count > 0
-        self.seen["round without all looked at"] += report.not_looked_at > 0
+        self.seen["slice inspected"] += report.slice_count > 0
+        self.seen["round without all inspected"] += report.not_looked_at > 0
         if report.is_caught_up:
             round_.check()
         self.driver.metadata.maintain()
@@ -110,7 +110,7 @@ class RoundSeen:
                 world.looked_at_ms.setdefault((key, broker_id), self._began_ms)
 
     def check(self) -> None:
-        """I24: what is reported as caught up was looked at within the interval.
+        """I24: what is reported as caught up was inspected within the interval.
 
         What was not there when the round began or is gone now, or where nothing was ever appended
         (its leader's table is not made), is of no concern; nor are clocks that say different times,
@@ -131,11 +131,11 @@ class RoundSeen:
                 looked_at_ms = self._world.looked_at_ms[key, broker_id]
                 require(
                     looked_at_ms >= self._began_ms - interval_ms,
-                    "I24 looked at",
-                    f"{key.partition} on {broker_id} was looked at at {looked_at_ms}, the round"
+                    "I24 inspected in time",
+                    f"{key.partition} on {broker_id} was inspected at {looked_at_ms}, the round"
                     f" began at {self._began_ms}, the interval is {interval_ms}",
                 )
-        self._world.seen["caught up, and all looked at"] += 1
+        self._world.seen["caught up, and all inspected"] += 1
 
 
 class Controller(Program):
@@ -240,7 +240,7 @@ class Producing:
 
     Attributes:
         producer_id: None: a client without a producer, which never retries.
-        inputs: By sequence; whoever appends a sequence again appends the same.
+        inputs: By sequence; a client that appends a sequence again appends the same.
         done: Sequences below it are acknowledged, as the client's checkpoint says.
     """
 

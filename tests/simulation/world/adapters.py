@@ -1,7 +1,7 @@
 """The ports of one simulated process: each call stands before the scheduler, then takes effect.
 
 They answer as the adapters of storage/ do, Delta's outcomes included: a commit whose reply is
-lost is settled where it can be, and unknown where it can't; a handle never goes back to a
+lost is resolved where it can be, and unknown where it can't; a handle never goes back to a
 version older than the one it has seen.
 """
 
@@ -45,7 +45,7 @@ class World:
 
     Attributes:
         pending: Puts under way that nobody waits for: they land later, or find their place
-            taken (FAULTS b.29).
+            taken.
         seen: How often what happened (the "sometimes" counters).
         looked_at_ms: When the newest look at a replica that was read began, or before the first
             one, when a round found it made.
@@ -96,10 +96,10 @@ def _commit(world: World, node: Node, fault: str | None, put: Callable[[], bool]
     is_ours = put()
     if fault == "unsaid":  # the effect is there, the answer is not, and can't be looked for
         raise CommitOutcomeUnknownError("the store failed while committing")
-    if fault == "settled":  # the first answer was lost; its own id, or another's, is found
-        world.scheduler.call("settle")
+    if fault == "resolved":  # the first answer was lost; its own id, or another's, is found
+        world.scheduler.call("resolve")
         world.seen[
-            "unknown settled as committed" if is_ours else "unknown settled as conflict"
+            "unknown resolved as committed" if is_ours else "unknown resolved as conflict"
         ] += 1
     if not is_ours:
         world.seen["conflict"] += 1
@@ -151,7 +151,7 @@ class SimulatedReplicaLog:
         place = folder(self._address)
         if place not in self._world.mistaken | self._world.stale:
             self._world.mistaken.add(place)
-            self._world.seen["look that was mistaken"] += 1
+            self._world.seen["mistaken inspection"] += 1
             raise CorruptLogError("a commit is gone, it seems")
 
     def _older(self, table: Table) -> ReplicaState:
@@ -159,7 +159,7 @@ class SimulatedReplicaLog:
         newest = table.state.version
         oldest = max(self._seen_version, newest - 3, 0)
         if oldest < newest:
-            self._world.seen["stale look"] += 1
+            self._world.seen["stale inspection"] += 1
             self._world.stale.add(folder(self._address))
         return table.states[self._node.rng.randint(min(oldest, newest), newest)]
 
@@ -354,7 +354,7 @@ class SimulatedMetadataLog:
         return next(later, disks.image.offset)
 
     def check_writable(self) -> None:
-        """Whoever reads may write here."""
+        """A reader may write here."""
 
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         self._check_answers(self._world.scheduler.call("metadata read"))

@@ -79,11 +79,15 @@ def _is_former(ledger: Ledger, place: str) -> bool:
 
 def removed_is_nobodys(ledger: Ledger, place: str) -> None:
     """I18, I19: a table is removed only after the commit that takes its replica away."""
-    require(not _is_assigned(ledger, place), "I18 removed is nobody's", f"{place} is assigned")
+    require(
+        not _is_assigned(ledger, place),
+        "I18 removed replicas are unassigned",
+        f"{place} is assigned",
+    )
 
 
 def left_over(ledger: Ledger) -> list[str]:
-    """Return the folders on disks that are assigned to nobody."""
+    """Return the folders on disks of unassigned replicas."""
     return [
         f"{root.url}/{place}"
         for root in ledger.disks.roots.values()
@@ -93,6 +97,6 @@ def left_over(ledger: Ledger) -> list[str]:
 
 
 def nothing_is_left(ledger: Ledger) -> None:
-    """In the end no disk of the cluster holds what is assigned to nobody."""
+    """In the end no disk of the cluster holds an unassigned replica."""
     left = left_over(ledger)
-    require(not left, "L7 what is nobody's is removed", f"{left} are assigned to nobody")
+    require(not left, "L7 unassigned replicas are removed", f"{left} are unassigned")

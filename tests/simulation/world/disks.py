@@ -1,7 +1,7 @@
 """What stands on the disks: tables, files and the metadata log, with no process's view of them.
 
 Every change goes through here and is told to the observer at once, so that the invariants are
-checked after each effect, whoever is waiting for its reply. A segment's content is its digest,
+checked after each effect, whichever process waits for its reply. A segment's content is its digest,
 and both are its values, so that a copy can be verified, a bit can rot and a record can be
 recognised without any encoding.
 """
@@ -75,7 +75,7 @@ class Root:
             retention, since somebody looked at it.
         lost: What stood in folders that this disk has lost, or that were removed: a late task may
             make a table there again.
-        whole: Folders that had all of their files when the disk was wiped: who looked before may
+        whole: Folders that had all of their files when the disk was wiped: a process that read before may
             still say so.
     """
 
@@ -136,7 +136,7 @@ def empty_commit(state: ReplicaState) -> ReplicaState:
 
 
 class Observer(Protocol):
-    """Who is told of every effect, right after it."""
+    """Is told of every effect, right after it."""
 
     def on_commit(
         self, root: Root, table: Table, before: ReplicaState, change: LogChange

@@ -1,4 +1,4 @@
-"""Who runs next: greenlets for processes, one virtual clock, every port call a switch.
+"""Which task runs next: greenlets for processes, one virtual clock, every port call a switch.
 
 A node is an operating system's process: a driver, or an executor's worker. Its tasks are
 greenlets. A task runs alone until its next port call; there it waits until the simulation
@@ -29,7 +29,7 @@ class KilledError(BaseException):
 
 
 _FOR_WAITERS: Final = (KilledError, KafkaOnSparkError)
-"""How a task may end without being a finding: whoever waits for it is told."""
+"""How a task may end without being a finding: its waiters are told."""
 
 
 class Violation(BaseException):
@@ -88,7 +88,7 @@ class Task:
         stood_ms: Since when: what it decided by then, it knows.
         root: The root which that call touches, or None.
         result: What its body returned.
-        error: What its body raised, if that is for whoever waits.
+        error: What its body raised, if that is for its waiters.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Task:
 
 
 class Scheduler:
-    """All tasks and the clock. It decides nothing: the simulation says who is resumed."""
+    """All tasks and the clock. It decides nothing: the simulation says which task is resumed."""
 
     def __init__(self) -> None:
         self.now_ms = 0.0

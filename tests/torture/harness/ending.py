@@ -21,7 +21,7 @@ from tests.torture.harness.processes import APPENDING, CONTROLLING, Processes
 
 ALIVE_S_MAX: Final = 60.0
 WHOLE_S_MAX: Final = 180.0
-# A driver that was killed by the last fault begins anew, and reads on from its checkpoint.
+# A driver that was killed by the last fault begins again, and reads on from its checkpoint.
 STREAM_S_MAX: Final = 180.0
 STOP_S_MAX: Final = 40.0
 COMMITTED_PREFIX: Final = "I1"
@@ -85,7 +85,7 @@ class Ending:
         self.anomalies.append(Anomaly("stuck", key, sentence))
 
     def read_back(self) -> int:
-        """Read all logs from the first offset on, by a cluster opened anew; return the records."""
+        """Read all logs from the first offset on, by a newly opened cluster; return the records."""
         count = 0
         with Cluster.open(self._folder.metadata_root) as cluster:
             for topic in TOPICS:

@@ -97,7 +97,7 @@ class TortureFolder:
     def controlling(self, what: str) -> Iterator[bool]:
         """Tell others that this process decides; yield whether it may.
 
-        The mark is set before the file is looked for: whoever puts the file there and then finds no
+        The mark is set before the file is searched: a process that puts the file there and then finds no
         mark knows that nobody decides.
         """
         mark = self.path / f"controls-{os.getpid()}-{what}"

@@ -36,7 +36,7 @@ class Report:
         restarts: Processes that were started again.
         records_acked: Records that were acknowledged, acks=all.
         records_read_back: Records in the logs at the end.
-        appends_by_client: Batches that were acknowledged, by who sent them.
+        appends_by_client: Batches that were acknowledged, by the client that sent them.
         unknown_appends: Batches without a promise (no answer, an error that says nothing, acks 0
             and 1), and how many of them turned out committed.
         stray_commits: Commits under way that landed where a root was away; nobody counted them.

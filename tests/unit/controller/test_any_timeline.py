@@ -1,5 +1,5 @@
-"""Any course of events on a small cluster: what must hold holds after each commit, the log gives
-the image again, nothing is decided twice, and whoever goes on from any commit ends alike."""
+"""Any timeline of events on a small cluster: what must hold holds after each commit, the log gives
+the image again, nothing is decided twice, and a process that goes on from any commit ends alike."""
 
 import random
 
@@ -17,7 +17,7 @@ from kafka_on_spark.metadata.records import ConfigRecord, UnregisterBrokerRecord
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from tests.unit.controller import timeline_events, timelines
 from tests.unit.controller.timeline_events import EVENTS
-from tests.unit.controller.timelines import Course, check_replay, shape
+from tests.unit.controller.timelines import Timeline, check_replay, shape
 
 NUMBERS = st.integers(0, 11)
 STEPS = st.lists(st.tuples(st.sampled_from(EVENTS), NUMBERS, NUMBERS, st.booleans()), max_size=16)
@@ -29,10 +29,10 @@ BEGINNING = (
 
 
 def gone(steps):
-    course = Course()
+    timeline = Timeline()
     for event, a, b, through_log in (*BEGINNING, *steps):
-        event(course, a, b, through_log)
-    return course
+        event(timeline, a, b, through_log)
+    return timeline
 
 
 @settings(max_examples=300, deadline=None)
@@ -47,11 +47,11 @@ def test_any_course_keeps_what_must_hold_and_is_replayed_to_the_same_image(steps
 @example(steps=[(timeline_events.reassign, 0, 2, False), (timeline_events.drain, 0, 0, False)])
 @example(steps=[(timeline_events.fence, 0, 0, False), (timeline_events.reassign, 0, 2, False)])
 def test_a_controller_that_dies_after_any_commit_leaves_what_the_next_one_ends_alike(steps):
-    course = gone(steps)
-    whole = course.copy()
+    timeline = gone(steps)
+    whole = timeline.copy()
     whole.settle()
 
-    cut = course.copy()
+    cut = timeline.copy()
     for stop, _ in enumerate(cut.pass_once()):
         next_one = cut.copy()
         next_one.settle()
@@ -69,7 +69,7 @@ def some_course(seed):
 
 
 def advance_at_once(image):
-    """Row B6 without B: whoever comes need not be in sync."""
+    """Row B6 without B: the added replica need not be in sync."""
     records = [
         change_record(image, key, partition, _only(partition, target, leader=leader), "")
         for key, partition in image.partitions()
@@ -137,9 +137,9 @@ def test_a_course_goes_where_its_events_lead():
         (timeline_events.one_pass, 0, 0, False),
     ]
 
-    course = gone(steps)
+    timeline = gone(steps)
 
-    partitions = {course.image.name_of(key): each for key, each in course.image.partitions()}
+    partitions = {timeline.image.name_of(key): each for key, each in timeline.image.partitions()}
     assert partitions[TopicPartition("orders", 0)].replicas == (2, 3)
     assert all(each.leader != 1 for each in partitions.values())
     assert all(1 not in each.isr or each.isr == {1} for each in partitions.values())

@@ -1,4 +1,4 @@
-"""Events of a course: each is told by two small numbers, whatever the cluster is like.
+"""Events of a timeline: each is told by two small numbers, whatever the cluster is like.
 
 Those that can't be on the cluster as it is do nothing, or are refused.
 """
@@ -16,8 +16,8 @@ def some(values, number):
     return values[number % len(values)] if values else None
 
 
-def create(course, a, b, through_log):
-    course.command(
+def create(timeline, a, b, through_log):
+    timeline.command(
         commands.CREATE_TOPIC,
         through_log,
         name=TOPICS[a % 2],
@@ -28,24 +28,24 @@ def create(course, a, b, through_log):
     )
 
 
-def delete(course, a, b, through_log):
-    course.command(commands.DELETE_TOPIC, through_log, name=TOPICS[a % 2])
+def delete(timeline, a, b, through_log):
+    timeline.command(commands.DELETE_TOPIC, through_log, name=TOPICS[a % 2])
 
 
-def add(course, a, b, through_log):
-    course.command(commands.ADD_PARTITIONS, through_log, name=TOPICS[a % 2], to=1 + b % 4)
+def add(timeline, a, b, through_log):
+    timeline.command(commands.ADD_PARTITIONS, through_log, name=TOPICS[a % 2], to=1 + b % 4)
 
 
-def remove(course, a, b, through_log):
+def remove(timeline, a, b, through_log):
     treatment = ("refuse", "drop")[b % 2]
-    course.command(
+    timeline.command(
         commands.REMOVE_PARTITIONS, through_log, name=TOPICS[a % 2], to=b % 4, records=treatment
     )
 
 
-def alter(course, a, b, through_log):
+def alter(timeline, a, b, through_log):
     value = (None, 1, 2, 3)[b % 4]
-    course.command(
+    timeline.command(
         commands.ALTER_TOPIC_CONFIGS,
         through_log,
         name=TOPICS[a % 2],
@@ -53,94 +53,94 @@ def alter(course, a, b, through_log):
     )
 
 
-def fence(course, a, b, through_log):
+def fence(timeline, a, b, through_log):
     broker_id = BrokerId(BROKERS[a % 4])
-    if broker_id in course.image.brokers:
-        course.commit(lambda image: fence_broker(image, broker_id, "by a test"))
+    if broker_id in timeline.image.brokers:
+        timeline.commit(lambda image: fence_broker(image, broker_id, "by a test"))
 
 
-def come_back(course, a, b, through_log):
+def come_back(timeline, a, b, through_log):
     broker_id = BrokerId(BROKERS[a % 4])
-    if broker_id in course.image.brokers:
-        course.commit(lambda image: unfence_broker(image, broker_id, "by a test"))
+    if broker_id in timeline.image.brokers:
+        timeline.commit(lambda image: unfence_broker(image, broker_id, "by a test"))
 
 
-def replace_disk(course, a, b, through_log):
+def replace_disk(timeline, a, b, through_log):
     broker_id = BrokerId(BROKERS[a % 4])
-    course.command(
+    timeline.command(
         commands.REGISTER_BROKER,
         through_log,
         broker_id=broker_id,
         root=f"memory://{broker_id}",
         rack="ab"[broker_id > 2],
-        directory_id=f"disk{broker_id}x{len(course.batches)}",
+        directory_id=f"disk{broker_id}x{len(timeline.batches)}",
     )
 
 
-def drain(course, a, b, through_log):
-    course.command(commands.DRAIN_BROKER, through_log, broker_id=BROKERS[a % 4])
+def drain(timeline, a, b, through_log):
+    timeline.command(commands.DRAIN_BROKER, through_log, broker_id=BROKERS[a % 4])
 
 
-def resume(course, a, b, through_log):
-    course.command(commands.RESUME_BROKER, through_log, broker_id=BROKERS[a % 4])
+def resume(timeline, a, b, through_log):
+    timeline.command(commands.RESUME_BROKER, through_log, broker_id=BROKERS[a % 4])
 
 
-def unregister(course, a, b, through_log):
-    course.command(commands.UNREGISTER_BROKER, through_log, broker_id=BROKERS[a % 4])
+def unregister(timeline, a, b, through_log):
+    timeline.command(commands.UNREGISTER_BROKER, through_log, broker_id=BROKERS[a % 4])
 
 
-def elect(course, a, b, through_log):
-    course.command(commands.ELECT_PREFERRED, through_log, keys=None)
+def elect(timeline, a, b, through_log):
+    timeline.command(commands.ELECT_PREFERRED, through_log, keys=None)
 
 
-def elect_unclean(course, a, b, through_log):
-    course.command(commands.ELECT_UNCLEAN, through_log, looks=looks_of(course.image))
+def elect_unclean(timeline, a, b, through_log):
+    timeline.command(commands.ELECT_UNCLEAN, through_log, looks=looks_of(timeline.image))
 
 
-def reassign(course, a, b, through_log):
-    key = some((key for key, _ in course.image.partitions()), a)
+def reassign(timeline, a, b, through_log):
+    key = some((key for key, _ in timeline.image.partitions()), a)
     if key is not None:
         target = [BROKERS[(b + place) % 4] for place in range(1 + (a + b) % 3)]
-        course.command(
+        timeline.command(
             commands.REASSIGN, through_log, targets={key: target}, throttle_bytes_per_s=None
         )
 
 
-def cancel(course, a, b, through_log):
-    key = some((each.key for each in list_reassignments(course.image)), a)
+def cancel(timeline, a, b, through_log):
+    key = some((each.key for each in list_reassignments(timeline.image)), a)
     if key is not None:
-        course.command(commands.CANCEL_REASSIGNMENTS, through_log, keys=[key])
+        timeline.command(commands.CANCEL_REASSIGNMENTS, through_log, keys=[key])
 
 
-def advance(course, a, b, through_log):
-    course.go_on(advance_reassignments)
+def advance(timeline, a, b, through_log):
+    timeline.go_on(advance_reassignments)
 
 
-def go_on_draining(course, a, b, through_log):
-    course.go_on(continue_draining)
+def go_on_draining(timeline, a, b, through_log):
+    timeline.go_on(continue_draining)
 
 
-def one_pass(course, a, b, through_log):
-    for _ in course.pass_once():
+def one_pass(timeline, a, b, through_log):
+    for _ in timeline.pass_once():
         pass
 
 
-def make(course, a, b, through_log):
-    course.create_replicas()
+def make(timeline, a, b, through_log):
+    timeline.create_replicas()
 
 
-def append(course, a, b, through_log):
-    course.replicate(appended=1 + a % 3)
+def append(timeline, a, b, through_log):
+    timeline.replicate(appended=1 + a % 3)
 
 
-def lag(course, a, b, through_log):
-    course.replicate(appended=1, lagging={BROKERS[a % 4], BROKERS[b % 4]})
+def lag(timeline, a, b, through_log):
+    timeline.replicate(appended=1, lagging={BROKERS[a % 4], BROKERS[b % 4]})
 
 
-def delete_records(course, a, b, through_log):
-    key = some((key for key, _ in course.image.partitions()), a)
+def delete_records(timeline, a, b, through_log):
+    key = some((key for key, _ in timeline.image.partitions()), a)
     if key is not None:
-        course.command(commands.DELETE_RECORDS, through_log, offsets={key: b % 4})
+        timeline.command(commands.DELETE_RECORDS, through_log, offsets={key: b % 4})
 
 
 EVENTS = (

@@ -1,7 +1,7 @@
 """A small cluster's metadata in one process: events in, commits out, and what must hold of each.
 
 What tables would say is made up from what was committed: a follower has the leader's log, or lags.
-Draws are counted, so that a course can be gone again.
+Draws are counted, so that a timeline can be gone again.
 """
 
 import json
@@ -37,7 +37,7 @@ LONG_MS = 10**9
 STAMP = Stamp(time_ms=NOW_MS)
 
 
-class Course:
+class Timeline:
     """A cluster's log, and its image."""
 
     def __init__(self):
@@ -186,8 +186,8 @@ class Course:
         raise AssertionError("it never comes to rest")
 
     def copy(self):
-        """Return a course that goes on from here by itself."""
-        other = Course()
+        """Return a timeline that goes on from here by itself."""
+        other = Timeline()
         other.image, other.start, other.batches = self.image, self.start, list(self.batches)
         other._ids = count(next(self._ids) + 10_000)
         return other
@@ -314,19 +314,19 @@ def through_the_codec(batch):
     return MetadataBatch(base_offset=batch.base_offset, stamp=batch.stamp, records=records)
 
 
-def check_replay(course):
+def check_replay(timeline):
     """Check that the log, and a snapshot of any moment with the rest of it, give the image."""
-    batches = [through_the_codec(batch) for batch in course.batches]
-    assert batches == course.batches
-    assert course.start.replay(*batches) == course.image
-    image = course.start
+    batches = [through_the_codec(batch) for batch in timeline.batches]
+    assert batches == timeline.batches
+    assert timeline.start.replay(*batches) == timeline.image
+    image = timeline.start
     for place, batch in enumerate(batches):
         records = tuple(snapshot_records(image))
         if records and place % 3 == 0:
             base = image.offset - len(records)
             snapshot = MetadataBatch(base_offset=base, stamp=STAMP, records=records)
             started = MetadataImage(offset=base).replay(through_the_codec(snapshot))
-            assert started.replay(*batches[place:]) == course.image
+            assert started.replay(*batches[place:]) == timeline.image
         image = image.replay(batch)
 
 

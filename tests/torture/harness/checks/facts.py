@@ -31,7 +31,7 @@ class Batch:
 
     Attributes:
         key: The partition, "topic/number".
-        client: Who appended it.
+        client: The one that appended it.
         producer_id: None without idempotence; then there is one attempt.
         sequence: Of the producer's append.
         values: In their order.
@@ -65,7 +65,7 @@ class Poll:
 
     Attributes:
         key: The partition.
-        process: Who read.
+        process: The one that read.
         assign: Polls of one process and one assignment follow each other without a gap.
         invoked_ns: When the read began.
         completed_ns: When it ended.

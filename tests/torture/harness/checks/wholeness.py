@@ -1,7 +1,7 @@
 """Whether a cluster is whole: every replica in sync, and its table has all that is committed.
 
-The metadata alone do not say it: a root that was rolled back is in sync by them until somebody
-looks. So the tables are opened anew and compared.
+The metadata alone do not say it: a root that was rolled back is in sync by them until it is
+inspected. So the tables are opened again and compared.
 """
 
 import time
@@ -90,7 +90,7 @@ def wait_until(is_true: Callable[[], bool], wait_s: float) -> bool:
     return True
 
 
-def look_anew(metadata_root: Path, topic: str, partition: int) -> None:
+def open_again(metadata_root: Path, topic: str, partition: int) -> None:
     """Read a partition and look at all its replicas, as a process does that has seen none yet."""
     replica_store.cache_clear()
     with Cluster.open(metadata_root) as cluster:

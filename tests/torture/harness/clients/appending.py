@@ -1,4 +1,4 @@
-"""Clients that append values which say who sent them, and write down what they were told.
+"""Clients that append values with their own name in them, and write down each answer.
 
 A client with a producer repeats an append under its sequence until it is acknowledged, also after
 its process was killed: its history says what was under way. One without never repeats anything.

@@ -143,7 +143,7 @@ def run_spark_appender(client: Client) -> None:
         rng = client.rng("pause")
         appending = client.appending(jobs.append, f"producer-{client.name}")
         client.start(appending.once, lambda: rng.uniform(0.1, 0.8))
-        # Those who control all the time are killed all the time, and a driver starts slowly.
+        # Controllers are killed all the time, and a driver starts slowly.
         control(client, jobs.cluster, only_passes=True)
     finally:
         jobs.close()
@@ -166,7 +166,7 @@ def _stream_or_end(client: Client, jobs: SparkReads) -> None:
         jobs.keep_streaming()
     except Exception:
         # Spark looks for data sources once a session, in a Python worker: if that is killed, the
-        # session knows none for ever. So a job that can't begin its query ends, and begins anew.
+        # session knows none for ever. So a job that can't begin its query ends, and is started again.
         client.stop()
         raise
 

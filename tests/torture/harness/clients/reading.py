@@ -15,7 +15,7 @@ Rows = Iterable[tuple[int, int, str]]
 """Partition, offset and value."""
 
 FULL_READS: Final = 0.05
-"""Share of reads that begin anew at the first offset."""
+"""Share of reads that begin again at the first offset."""
 
 
 class ReadingClient:

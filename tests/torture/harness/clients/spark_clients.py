@@ -81,7 +81,7 @@ class SparkReads:
             index,
             POLL,
             OK,
-            # A batch that is run again begins anew; from one to the next, its number leads.
+            # A batch that is run again begins from the start; from one to the next, its number leads.
             assign=index,
             starts={key: rows[0][0] for key, rows in records.items()},
             records=records,

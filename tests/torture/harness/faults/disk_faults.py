@@ -21,7 +21,7 @@ from tests.torture.harness.checks.anomalies import Anomaly
 from tests.torture.harness.checks.verdicts import false_verdicts, verdicts
 from tests.torture.harness.checks.wholeness import (
     acknowledged_since,
-    look_anew,
+    open_again,
     wait_until,
     what_is_missing,
 )
@@ -58,7 +58,7 @@ MOMENT_S: Final = (0.005, 0.3)
 BETWEEN_MOMENTS_S: Final = (0.02, 0.4)
 MOMENTS_RANGE: Final = (4, 10)
 SECOND_LOOK_S: Final = 3.0
-"""Who has met an error, and takes it for a verdict, has looked a second time by then."""
+"""A process that takes an error for a verdict has inspected a second time by then."""
 FORGE_S_MAX: Final = 40.0
 WHOLE_S_MAX: Final = 120.0
 ANSWERED_S_MAX: Final = 60.0
@@ -176,7 +176,7 @@ class DiskFaults:
             self._fail(f"broker {broker_id}", "its root was wiped, and it is not fenced")
 
     def _register(self, broker_id: int) -> None:
-        """Give a broker its new disk, as whoever looks after the cluster would."""
+        """Give a broker its new disk, as an operator would."""
         deadline = time.monotonic() + WHOLE_S_MAX
         while True:
             try:
@@ -245,7 +245,7 @@ class DiskFaults:
     # Forgeries
 
     def _forge(self, hit: Hit) -> bool:
-        """Forge a replica: whoever looks at it anew must find it bad, and it must be made anew."""
+        """Forge a replica: a newly opened cluster must find it bad, and it must be created again."""
         forged: list[Place] = []
 
         def try_all() -> bool:
@@ -267,12 +267,12 @@ class DiskFaults:
             if time.monotonic() > deadline:
                 self._may_lose = False
                 name = f"{place.topic}/{place.key.partition}"
-                sentence = f"{kind} on broker {place.broker_id}, and it is not made anew"
+                sentence = f"{kind} on broker {place.broker_id}, and it is not created again"
                 self._fail(name, f"{sentence}: {place.folder}")
                 return
             # What happens meanwhile may fail it.
             with suppress(KafkaOnSparkError):
-                look_anew(self._disks.folder.metadata_root, place.topic, place.key.partition)
+                open_again(self._disks.folder.metadata_root, place.topic, place.key.partition)
 
     # Without a controller
 

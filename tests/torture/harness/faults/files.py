@@ -1,6 +1,6 @@
 """Single files of a replica that give errors, or hang, for some time; then all is as it was.
 
-A pipe stands for a disk that hangs: whoever opens it as a file waits for ever. What it takes the
+A pipe stands for a disk that hangs: a process that opens it as a file waits for ever. What it takes the
 place of is kept beside the root, and comes back in one step.
 """
 
@@ -56,7 +56,7 @@ def put_pipe(file: Path, root: Path) -> Undo:
     exchange(aside, file)
 
     def give_back() -> None:
-        # Somebody may have written the file anew, or deleted its folder: then that stands.
+        # The file may have been written again, or its folder deleted: then that stands.
         if _is_pipe(file):
             exchange(aside, file)
             release(aside)
@@ -88,7 +88,7 @@ def _take_pipe(pipe: Path, aside: Path) -> None:
 
 
 def release(pipe: Path) -> None:
-    """Let go of whoever waits to open a pipe that is out of the way, and delete it."""
+    """Let go of all that wait to open a pipe that is out of the way, and delete it."""
     if not _is_pipe(pipe):
         raise OSError(f"{pipe} is no pipe: something else was taken away")
     os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))

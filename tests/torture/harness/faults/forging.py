@@ -1,5 +1,5 @@
-"""One replica's bytes changed behind the cluster's back, as a failing disk does, or somebody who
-may write to its root and knows how the chain is computed.
+"""One replica's bytes changed behind the cluster's back, as by a failing disk, or by a person
+with write access who knows how the chain is computed.
 
 Only what lies above the newest checkpoint is changed: of what lies below it nobody reads the
 commits but `fsck`. Only what is committed is changed: a leader's own word is all that there is

@@ -1,5 +1,5 @@
-"""A cluster that is deleted and made again at its path: whoever has the old one open notices it, and
-changes nothing in the new one."""
+"""A cluster that is deleted and created again at its path: a process that has the old one open notices
+it, and changes nothing in the new one."""
 
 from collections import Counter
 
@@ -48,7 +48,7 @@ PATH_ALONE = Mutant(
 )
 
 
-def test_who_has_a_cluster_open_leaves_alone_what_is_made_at_its_path():
+def test_a_process_with_an_open_cluster_changes_nothing_in_another_at_its_path():
     met: Counter[str] = Counter()
     for seed in range(SEEDS):
         outcome = simulate(remade(seed))

@@ -1,7 +1,7 @@
-"""Looks change nothing, so each is taken as late as it can be.
+"""Reads change nothing, so each is taken as late as it can be.
 
-A process goes from effect to effect; the looks between belong to the later one, unless what was
-looked at is changed before. So a process rests before its looks, or after one that is out of date
+A process goes from effect to effect; the reads between belong to the later one, unless what was
+read is changed before. So a process rests before its reads, or after one that is out of date
 by now, and nowhere between, and the search has a tenth of the states.
 """
 
@@ -22,8 +22,8 @@ Around = tuple[int, ...]
 """Image and disks."""
 
 
-class Looks:
-    """What processes would see if they looked now."""
+class LateReads:
+    """What processes would see if they read now."""
 
     def __init__(self, world: World, slots: Slots) -> None:
         self._world = world
@@ -34,7 +34,7 @@ class Looks:
         self._earlier: dict[tuple[int, int, Around, Lane | None], list[int]] = {}
 
     def begin(self, number: int, image: int) -> int:
-        """Return a process that was idle after its first look, which finds `image`."""
+        """Return a process that was idle after its first read, which finds `image`."""
         known = self._begun.get((number, image))
         if known is None:
             known = self._begun[number, image] = self._slots.begin(number, image)
@@ -47,10 +47,10 @@ class Looks:
         """
         found = self._moves.get((number, around))
         if found is None:
-            found = self._moves[number, around] = self._moves_anew(number, around)
+            found = self._moves[number, around] = self._find_moves(number, around)
         return found
 
-    def _moves_anew(self, number: int, around: Around) -> list[tuple[int, int]]:
+    def _find_moves(self, number: int, around: Around) -> list[tuple[int, int]]:
         found = []
         is_over, end = True, number
         for lane, _ in self._slots.calls[number]:
@@ -68,15 +68,15 @@ class Looks:
         return self.moves(end, around)
 
     def earlier(self, number: int, at: int, around: Around, but: Lane | None = None) -> list[int]:
-        """Return the process, and every way in which lanes other than `but` have looked at `at`
+        """Return the process, and every way in which lanes other than `but` have read `at`
         last."""
         key = (number, at, around, but)
         found = self._earlier.get(key)
         if found is None:
-            found = self._earlier[key] = list(dict.fromkeys(self._earlier_anew(*key)))
+            found = self._earlier[key] = list(dict.fromkeys(self._find_earlier(*key)))
         return found
 
-    def _earlier_anew(
+    def _find_earlier(
         self, number: int, at: int, around: Around, but: Lane | None
     ) -> Iterator[int]:
         ways, end = [number], number
@@ -93,7 +93,7 @@ class Looks:
             yield from (each for each in further if each != end)
 
     def _prefixes(self, number: int, lane: Lane, at: int, around: Around) -> Iterator[int]:
-        """Yield the process after each look of `lane` at `at`, one after the other."""
+        """Yield the process after each read of `at` by `lane`, one after the other."""
         while True:
             call = self._call(number, lane)
             if call is None or not _is_look(call):
@@ -103,15 +103,15 @@ class Looks:
                 yield number
 
     def _run_lane(self, number: int, lane: Lane, around: Around) -> int:
-        """Return the process after all looks of `lane` up to its next effect, or its end."""
+        """Return the process after all reads of `lane` up to its next effect, or its end."""
         while True:
             call = self._call(number, lane)
             if call is None or not _is_look(call):
                 return number
             number = self._look(number, lane, call, around)
 
-    def look(self, number: int, lane: Lane, around: Around) -> int:
-        """Return the process after one look that `lane` stands before."""
+    def read(self, number: int, lane: Lane, around: Around) -> int:
+        """Return the process after one read that `lane` stands before."""
         call = self._call(number, lane)
         assert call is not None
         assert _is_look(call)

@@ -6,8 +6,8 @@ from functools import cache
 
 import pytest
 
-from tests.simulation.mutants.small_pass_mutants import LONELY_MUTANTS, SOLE_MUTANTS
-from tests.simulation.plan import Plan, lonely, sole
+from tests.simulation.mutants.small_pass_mutants import SOLE_MUTANTS, UNCONTROLLED_MUTANTS
+from tests.simulation.plan import Plan, sole, uncontrolled
 from tests.simulation.simulation import Outcome, simulate
 from tests.simulation.test_simulation import failure_text
 
@@ -44,23 +44,23 @@ def outcomes(first: int, plan: Callable[[int], Plan]) -> tuple[Outcome | None, C
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
-def test_small_passes_have_their_reasons_and_save_appends(first):
-    failed, _ = outcomes(first, lonely)
+def test_small_passes_have_their_reasons_and_let_appends_end(first):
+    failed, _ = outcomes(first, uncontrolled)
 
     assert failed is None, failure_text(failed)
 
 
 @pytest.mark.parametrize("first", range(0, SOLE_SEEDS, CHUNK))
-def test_who_is_alone_may_sleep_and_lack_permission_and_calls_nobody_silent_for_it(first):
+def test_a_sole_process_may_sleep_and_lack_permission_and_calls_no_broker_silent_for_it(first):
     failed, _ = outcomes(first, sole)
 
     assert failed is None, failure_text(failed)
 
 
 @pytest.mark.parametrize(
-    "plan, seeds, names", [(lonely, SEEDS, SOMETIMES), (sole, SOLE_SEEDS, SOLE_SOMETIMES)]
+    "plan, seeds, names", [(uncontrolled, SEEDS, SOMETIMES), (sole, SOLE_SEEDS, SOLE_SOMETIMES)]
 )
-def test_everything_of_it_happened(plan, seeds, names):
+def test_every_event_that_a_plan_allows_happened(plan, seeds, names):
     met: Counter[str] = Counter()
     for first in range(0, seeds, CHUNK):
         met.update(outcomes(first, plan)[1])
@@ -70,7 +70,10 @@ def test_everything_of_it_happened(plan, seeds, names):
 
 @pytest.mark.parametrize(
     "plan, mutant",
-    [*((lonely, each) for each in LONELY_MUTANTS), *((sole, each) for each in SOLE_MUTANTS)],
+    [
+        *((uncontrolled, each) for each in UNCONTROLLED_MUTANTS),
+        *((sole, each) for each in SOLE_MUTANTS),
+    ],
     ids=lambda given: getattr(given, "rule", None),
 )
 def test_a_missing_rule_is_seen(plan, mutant):
