@@ -10,7 +10,6 @@ from contextlib import suppress
 from kafka_on_spark.controller.brokers.cluster_creation import there_is_a_cluster
 from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
-    InvalidRootError,
     KafkaStorageError,
 )
 from kafka_on_spark.ids import Offset
@@ -28,7 +27,7 @@ from kafka_on_spark.storage.metadata.metadata_root import (
     put_identity,
     read_identity,
 )
-from kafka_on_spark.storage.roots.root_identity import create_root
+from kafka_on_spark.storage.roots.root_identity import create_root, unusable_root
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 
 
@@ -82,10 +81,7 @@ def _create_table(
         )
         found = put_identity(metadata_root, mine, options)
     except (KafkaStorageError, CommitOutcomeUnknownError) as error:
-        raise InvalidRootError(
-            f"the root {metadata_root} can't be used: {error.message}; give a folder or bucket"
-            " that exists and can be written"
-        ) from error
+        raise unusable_root(metadata_root, error) from error
     if found != mine:
         with suppress(KafkaStorageError):  # our table is empty, and no process knows it
             RootFiles(metadata_root, options).delete(table)

@@ -172,8 +172,8 @@ class DeltaReplicaLog:
         if flaw is None:
             kind = RootAccessDeniedError if is_denied(claim) else KafkaStorageError
             flaw = kind(
-                f"the table at {self._delta.uri} could not be read just now, and nothing was found"
-                f" to be wrong with it: {claim.message}"
+                f"the table at {self._delta.uri} could not be read, and an inspection found"
+                f" nothing wrong with it: {claim.message}"
             )
         self._delta.reopen_next_time()
         self._state, self._checked = None, None

@@ -173,7 +173,7 @@ def _segment_error(
             lambda content: _flaw_of(content, segment),
         )
     return flaw or KafkaStorageError(
-        f"{segment.path} could not be read just now, and nothing was found to be wrong with it"
+        f"{segment.path} could not be read, and an inspection found nothing wrong with it"
     )
 
 

@@ -53,11 +53,14 @@ def check_footer(footer: pq.FileMetaData, path: str, row_count: int | None = Non
     rows, size = footer.num_rows, uncompressed_bytes(footer)
     if not 0 <= rows <= ROWS_MAX or size > UNCOMPRESSED_BYTES_MAX:
         raise CorruptLogError(
-            "a file says that it has more than it can have", path=path, rows=rows, bytes=size
+            "a file claims more rows or bytes than it can have", path=path, rows=rows, bytes=size
         )
     if row_count is not None and rows != row_count:
         raise CorruptLogError(
-            "a segment has other records than its log says", path=path, rows=rows, log=row_count
+            "a segment has another number of records than its log says",
+            path=path,
+            rows=rows,
+            log=row_count,
         )
 
 

@@ -164,10 +164,7 @@ def prepare_root(
             RootFiles(root, options).write_if_absent(f"{root}/{META_PROPERTIES}", mine.encode())
             found = read_identity(root, options)
     except KafkaStorageError as error:
-        raise InvalidRootError(
-            f"the root {root} can't be used: {error.message}; give a folder or bucket that"
-            " exists and can be written"
-        ) from error
+        raise unusable_root(root, error) from error
     if found is None:
         raise InvalidRootError(f"the root {root} does not keep what is written to it")
     check_owner(found, root, cluster_id, broker_id)
@@ -193,6 +190,14 @@ def check_owner(found: RootIdentity, root: str, cluster_id: str, broker_id: Brok
         )
 
 
+def unusable_root(root: str, error: KafkaOnSparkError) -> InvalidRootError:
+    """Return the error that says why a root can't be used, and what to give instead."""
+    return InvalidRootError(
+        f"the root {root} can't be used: {error.message}; give a folder or bucket that exists and"
+        " can be written"
+    )
+
+
 @contextmanager
 def reporting_as_invalid_root(root: str) -> Iterator[None]:
     """Turn a storage error about a future root into one that says why it can't be a root.
@@ -205,10 +210,7 @@ def reporting_as_invalid_root(root: str) -> Iterator[None]:
             raise InvalidRootError(f"{root} can't be a root: it is a file; give a folder")
         yield
     except KafkaStorageError as error:
-        raise InvalidRootError(
-            f"the root {root} can't be used: {error.message}; give a folder or bucket that"
-            " exists and can be written"
-        ) from error
+        raise unusable_root(root, error) from error
 
 
 def _is_file(root: str) -> bool:
@@ -295,8 +297,8 @@ def test_conditional_puts(root: str, options: StorageOptions) -> None:
         DeltaLog.create(scratch, options, schema=schema, partition_by=[], configuration={})
         if not _is_second_put_refused(scratch, options):
             raise InvalidRootError(
-                f"the root {root} is not safe: a file was written over that was to be written"
-                " only if it was absent; use a local disk with hard links, or a store that"
+                f"the root {root} is not safe: a second put replaced a file that it should have"
+                " left; use a local disk with hard links, or a store that"
                 " honours conditional puts"
             )
         start = Barrier(RACERS)
@@ -315,10 +317,7 @@ def test_conditional_puts(root: str, options: StorageOptions) -> None:
     except InvalidRootError:
         raise
     except KafkaOnSparkError as error:
-        raise InvalidRootError(
-            f"the root {root} can't be used: {error.message}; give a folder or bucket that"
-            " exists and can be written"
-        ) from error
+        raise unusable_root(root, error) from error
     finally:
         _remove(scratch, options)
 

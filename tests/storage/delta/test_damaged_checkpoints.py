@@ -214,7 +214,7 @@ def test_a_checkpoint_that_says_too_much_and_keeps_its_name_is_not_read(log, uri
     claim_bytes(path, monkeypatch)
     refuse_renames(monkeypatch)
 
-    with pytest.raises(CorruptLogError, match="says that it has more than it can have"):
+    with pytest.raises(CorruptLogError, match="claims more rows or bytes than it can have"):
         opened(uri)
 
 
