@@ -8,8 +8,9 @@ T = TypeVar("T")
 
 def until_found(ask: Callable[[], T | None], seconds: float) -> T | None:
     """Return what `ask` finds; None if it finds nothing for `seconds`."""
-    # In the function: tenacity imports asyncio, which costs every process of Spark an eighth of
-    # its start, and only an unknown outcome needs it. It can move up once tenacity does without.
+    # In the function: tenacity imports asyncio, which would add a twentieth to the start of each of
+    # Spark's Python processes, and only an unknown outcome needs it. It can move up once tenacity
+    # does without asyncio.
     from tenacity import (
         RetryError,
         Retrying,

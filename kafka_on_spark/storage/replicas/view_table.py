@@ -156,7 +156,7 @@ def size_finder(options: StorageOptions) -> FindSize:
 
     @cache
     def sizes(root: str, folder: str) -> Mapping[str, int]:
-        return sizes_in(root, folder, options)
+        return file_sizes(root, folder, options)
 
     def find_size(address: ReplicaAddress, name: str) -> int | None:
         return sizes(address.root, replica_folder(address)).get(name)
@@ -169,7 +169,7 @@ def _local_sizes(folder: str) -> dict[str, int]:
         return {each.name: each.stat().st_size for each in entries}
 
 
-def sizes_in(root: str, folder: str, options: StorageOptions) -> dict[str, int]:
+def file_sizes(root: str, folder: str, options: StorageOptions) -> dict[str, int]:
     """Return the files of a folder and their sizes; none if there is no such folder.
 
     Raises:
