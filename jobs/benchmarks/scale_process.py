@@ -34,8 +34,8 @@ from kafka_on_spark.metadata.records import (
     PartitionChangeRecord,
 )
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
-from kafka_on_spark.service.control.probes import ProbeResult
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.probing.probes import ProbeResult
 from kafka_on_spark.spark.run.opening import open_metadata
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log

@@ -6,7 +6,7 @@ takes a half-moved root for a disk that has lost its tables.
 
 from typing import Any, Final
 
-from kafka_on_spark.storage.roots.root_identity import META_PROPERTIES
+from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES
 from kafka_on_spark.storage.roots.roots import StorageOptions, filesystem
 
 AWAY: Final = ".away"

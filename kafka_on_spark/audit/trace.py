@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from kafka_on_spark.audit.batches import LoggedBatch
 from kafka_on_spark.audit.findings import Finding
-from kafka_on_spark.audit.replicas.batches import LoggedBatch
 from kafka_on_spark.ids import NO_CHAIN, BrokerId, ChainDigest, PartitionKey, ReplicaUuid
 
 

@@ -17,7 +17,7 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Batch, StagedBatch, WriterFence, with_offsets
 from kafka_on_spark.log.chain import check_chain
-from kafka_on_spark.log.follower.leadership import check_leader_epoch
+from kafka_on_spark.log.leadership import check_leader_epoch
 from kafka_on_spark.log.producer_state import (
     AppendedBefore,
     check_writer,

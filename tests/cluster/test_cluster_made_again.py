@@ -26,8 +26,8 @@ from kafka_on_spark.service.append.plan.multi_topic import MultiTopicOrder
 from kafka_on_spark.spark.format.source import StreamReader
 from kafka_on_spark.spark.run.multi_topic_tasks import TopicOrders
 from kafka_on_spark.spark.run.opening import Awaits
+from kafka_on_spark.storage.identity.metadata_root import TABLE_PREFIX
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.metadata.metadata_root import TABLE_PREFIX
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import Disks, files_below, new_disks, records, values_of
 from tests.cluster.folders import quick_folder

@@ -13,9 +13,9 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.storage.identity.root_identity import prepare_root
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.roots.root_identity import prepare_root
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import FAST, Disks, files_below, records, values_of
 from tests.cluster.folders import quick_folder

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import InvalidRequestError, KafkaStorageError
 from kafka_on_spark.spark.view.hadoop import check_files, reader_settings
-from kafka_on_spark.storage.roots.storage_options import StorageOptions
+from kafka_on_spark.storage.access.storage_options import StorageOptions
 from tests.cluster.disks import new_disks, records
 from tests.integration.format.frames import source
 

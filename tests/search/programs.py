@@ -19,7 +19,7 @@ from kafka_on_spark.service.append.stages import (
     AnsweredPart,
     StagedPart,
 )
-from kafka_on_spark.service.control.inspecting_leaderless import inspect_replica, plan_inspections
+from kafka_on_spark.service.probing.inspecting_leaderless import inspect_replica, plan_inspections
 from kafka_on_spark.service.replica.creating_replicas import create_replica
 from kafka_on_spark.service.replicate.fetching.fetch import FetchResult, fetch
 from kafka_on_spark.service.replicate.replication_round import ReplicationRound

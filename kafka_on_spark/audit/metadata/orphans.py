@@ -8,10 +8,10 @@ need no clock. This module only lists.
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from kafka_on_spark.audit.batches import epoch_in_name
 from kafka_on_spark.audit.findings import Orphan
 from kafka_on_spark.audit.metadata.partition_timeline import PartitionTimeline
 from kafka_on_spark.audit.metadata.registers import Register
-from kafka_on_spark.audit.replicas.batches import epoch_in_name
 from kafka_on_spark.audit.trace import ReplicaTrace
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey, ReplicaUuid, TopicId
 from kafka_on_spark.log.addresses import FoundTable

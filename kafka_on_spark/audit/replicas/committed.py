@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from kafka_on_spark.audit.batches import LoggedBatch
 from kafka_on_spark.audit.findings import FindingList
 from kafka_on_spark.audit.metadata.partition_timeline import Member, PartitionTimeline, Tenure
-from kafka_on_spark.audit.replicas.batches import LoggedBatch
 from kafka_on_spark.audit.trace import EpochSpan, ReplicaTrace
 from kafka_on_spark.ids import BrokerId
 

@@ -16,10 +16,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from kafka_on_spark.audit.batches import LoggedBatch
 from kafka_on_spark.audit.findings import Finding, FindingList, Place
 from kafka_on_spark.audit.metadata.partition_timeline import Member, PartitionTimeline
 from kafka_on_spark.audit.metadata.registers import Register
-from kafka_on_spark.audit.replicas.batches import LoggedBatch
 from kafka_on_spark.audit.replicas.chains import chain_flaws, has_chain, right_copy
 from kafka_on_spark.audit.replicas.committed import (
     CommittedBatch,

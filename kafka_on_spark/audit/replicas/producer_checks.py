@@ -7,8 +7,8 @@ fenced on leaders only, so a follower may take what its own old counter would re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from kafka_on_spark.audit.batches import LoggedBatch
 from kafka_on_spark.audit.findings import FindingList
-from kafka_on_spark.audit.replicas.batches import LoggedBatch
 
 _SEQUENCE: Final = "producer/"
 

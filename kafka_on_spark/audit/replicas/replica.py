@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from kafka_on_spark.audit.batches import LoggedBatch, batches_of
 from kafka_on_spark.audit.findings import FindingList, Place
 from kafka_on_spark.audit.history import (
     FileEntry,
@@ -23,7 +24,6 @@ from kafka_on_spark.audit.history import (
     TableDamage,
     TableStep,
 )
-from kafka_on_spark.audit.replicas.batches import LoggedBatch, batches_of
 from kafka_on_spark.audit.replicas.producer_checks import ProducerReplay
 from kafka_on_spark.audit.trace import BatchLifetime, EpochSpan, ReplicaTrace
 from kafka_on_spark.ids import (

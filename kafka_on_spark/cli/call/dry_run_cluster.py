@@ -24,7 +24,7 @@ from kafka_on_spark.service.replicate.replication_round import ReplicationReport
 from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
 from kafka_on_spark.spark.wiring.dry_run_services import dry_run_round
 from kafka_on_spark.spark.wiring.services import ID_SOURCE, Services, new_uuid
-from kafka_on_spark.storage.roots.root_identity import check_mode, check_owner, check_reachable
+from kafka_on_spark.storage.identity.root_identity import check_mode, check_owner, check_reachable
 from kafka_on_spark.storage.roots.roots import normalize
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ import typer
 
 from kafka_on_spark.cli.call.output import Output
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.storage.roots.root_identity import ROOT_MODE
+from kafka_on_spark.storage.identity.root_identity import ROOT_MODE
 
 ClusterUrl = Annotated[
     str,

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from kafka_on_spark.cli.call.dry_run_cluster import DryRun, DryRunEnd
 from kafka_on_spark.cli.call.options import moment, pairs
 from kafka_on_spark.cli.call.output import Output, confirm, plural, say, write_json, write_table
-from kafka_on_spark.cli.logs.record_rows import RECORD_COLUMNS, decided_rows
+from kafka_on_spark.cli.call.record_rows import RECORD_COLUMNS, decided_rows
 from kafka_on_spark.cluster.cluster import Cluster
 from kafka_on_spark.storage.roots.roots import StorageOptions
 

@@ -23,7 +23,7 @@ from kafka_on_spark.cli.call.session import Session, opened
 from kafka_on_spark.controller.brokers.draining import registered_broker
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.service.describe.descriptions import BrokerDescription, describe_brokers
-from kafka_on_spark.storage.roots.root_identity import check_reachable
+from kafka_on_spark.storage.identity.root_identity import check_reachable
 from kafka_on_spark.storage.roots.roots import normalize
 
 ACTIONS: Final[Mapping[str, Sequence[str]]] = {

@@ -13,8 +13,8 @@ from kafka_on_spark.cli.call.options import (
     chosen_action,
 )
 from kafka_on_spark.cli.call.output import Output, plural, progress, say, write_json, write_rows
+from kafka_on_spark.cli.call.record_rows import time_text
 from kafka_on_spark.cli.call.session import Session, opened
-from kafka_on_spark.cli.logs.record_rows import time_text
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage

@@ -8,13 +8,13 @@ import typer
 
 from kafka_on_spark.cli.call.options import AsOf, ClusterUrl, Format, StorageOption, chosen_action
 from kafka_on_spark.cli.call.output import Output, note, write_rows
-from kafka_on_spark.cli.call.session import Session, opened
-from kafka_on_spark.cli.logs.record_rows import (
+from kafka_on_spark.cli.call.record_rows import (
     BATCH_COLUMNS,
     RECORD_COLUMNS,
     batch_rows,
     decided_rows,
 )
+from kafka_on_spark.cli.call.session import Session, opened
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog

@@ -17,10 +17,10 @@ from kafka_on_spark.cli.call.options import (
     numbers,
 )
 from kafka_on_spark.cli.call.output import Output, plural, progress, write_rows
+from kafka_on_spark.cli.call.record_rows import time_text
 from kafka_on_spark.cli.call.session import Session, opened
 from kafka_on_spark.cli.kafka.kafka_files import named, read_offsets
 from kafka_on_spark.cli.kafka.kafka_names import all_partitions, matching_topics, named_partitions
-from kafka_on_spark.cli.logs.record_rows import time_text
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import INTERNAL_TOPICS, PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage

@@ -25,18 +25,18 @@ from kafka_on_spark.ids import BrokerId, PartitionKey, check_number
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
-from kafka_on_spark.service.control.inspecting_leaderless import RunInspections, plan_inspections
 from kafka_on_spark.service.control.leadership_commands import LeadershipCommands, RunCommands
-from kafka_on_spark.service.control.probes import (
+from kafka_on_spark.service.control.removing_replicas import CheckControls
+from kafka_on_spark.service.control.term import LeaseWatch, Term
+from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
+from kafka_on_spark.service.probing.inspecting_leaderless import RunInspections, plan_inspections
+from kafka_on_spark.service.probing.probes import (
     FailedProbes,
     ProbeOrder,
     ProbeResult,
     RunProbes,
     probe_orders,
 )
-from kafka_on_spark.service.control.removing_replicas import CheckControls
-from kafka_on_spark.service.control.term import LeaseWatch, Term
-from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.replica.creating_replicas import renew_lost
 from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
 

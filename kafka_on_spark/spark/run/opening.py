@@ -14,11 +14,11 @@ from kafka_on_spark.config import SETTINGS
 from kafka_on_spark.errors import ClusterNotFoundError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.service.metadata.metadata_outage import is_failing, wait_for_root
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.storage.identity.metadata_root import is_there
 from kafka_on_spark.storage.lock.commit_lock import acquire_commit_lock
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.metadata.metadata_root import is_there
-from kafka_on_spark.storage.roots.storage_options import StorageOptions
 
 if TYPE_CHECKING:
     from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore

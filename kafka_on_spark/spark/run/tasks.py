@@ -16,11 +16,11 @@ from kafka_on_spark.errors import (
     ProtocolError,
 )
 from kafka_on_spark.ports import ReplicaAddress, ReplicaStore
-from kafka_on_spark.service.control.inspecting_leaderless import InspectionOrder, inspect_replica
-from kafka_on_spark.service.control.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.service.control.removing_replicas import ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.service.describe.sizes import size_of
 from kafka_on_spark.service.fsck.replica_audit import AuditOrder, audit_replica
+from kafka_on_spark.service.probing.inspecting_leaderless import InspectionOrder, inspect_replica
+from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.service.replica.creating_replicas import (
     CreateReplicaOrder,
     CreateReplicaResult,
@@ -40,12 +40,12 @@ from kafka_on_spark.service.replicate.partition_inspection import (
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.deadlines import all_within
+from kafka_on_spark.storage.identity.root_identity import check_directory, probe_root
 from kafka_on_spark.storage.replicas.archive import FileReplicaArchive
 from kafka_on_spark.storage.replicas.replica_folders import remove_table, tables_on
 from kafka_on_spark.storage.replicas.segments import FileSegmentStore
-from kafka_on_spark.storage.roots.root_identity import check_directory, probe_root
 from kafka_on_spark.storage.roots.roots import StorageOptions
-from kafka_on_spark.storage.roots.temporaries import clean_broker_root
+from kafka_on_spark.storage.temporaries import clean_broker_root
 from kafka_on_spark.visible import visible
 
 log = logging.getLogger(__name__)

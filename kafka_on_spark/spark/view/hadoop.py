@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.spark.jvm import hadoop_configuration, jvm_of
+from kafka_on_spark.storage.access.hadoop_options import bucket_prefix, hadoop_options
+from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.replicas.view_table import hadoop_url
-from kafka_on_spark.storage.roots.hadoop_options import bucket_prefix, hadoop_options
-from kafka_on_spark.storage.roots.storage_options import StorageOptions
 
 _PACKAGES: Final = {
     "s3a": "org.apache.hadoop:hadoop-aws",

@@ -17,8 +17,8 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.spark.run.opening import Awaits, open_metadata
 from kafka_on_spark.spark.wiring.services import run_later
+from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
-from kafka_on_spark.storage.roots.storage_options import StorageOptions
 
 T = TypeVar("T")
 

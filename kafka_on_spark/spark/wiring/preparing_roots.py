@@ -20,12 +20,8 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import BrokerId, DirectoryId, check_mapping
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.spark.wiring.services import Services, new_uuid
-from kafka_on_spark.storage.metadata.metadata_creation import (
-    create_metadata_log,
-    has_cluster,
-)
-from kafka_on_spark.storage.metadata.metadata_root import check_unnamed, read_identity
-from kafka_on_spark.storage.roots.root_identity import (
+from kafka_on_spark.storage.identity.metadata_root import check_unnamed, read_identity
+from kafka_on_spark.storage.identity.root_identity import (
     ROOT_MODE,
     check_free,
     check_mode,
@@ -35,8 +31,12 @@ from kafka_on_spark.storage.roots.root_identity import (
     prepare_root,
     reporting_as_invalid_root,
 )
+from kafka_on_spark.storage.identity.roots_apart import check_root_apart, check_roots_apart
+from kafka_on_spark.storage.metadata.metadata_creation import (
+    create_metadata_log,
+    has_cluster,
+)
 from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
-from kafka_on_spark.storage.roots.roots_apart import check_root_apart, check_roots_apart
 
 
 def roots_of(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kafka_on_spark.errors import NO_ERROR, KafkaStorageError
 from kafka_on_spark.ports import TaskRunner
 from kafka_on_spark.service.append.waiting.append_watch import WatchPorts
-from kafka_on_spark.service.control.probes import ProbeOrder, ProbeResult
+from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.spark.run.task_runner import SparkTaskRunner
 from kafka_on_spark.spark.run.tasks import probe_task
 from kafka_on_spark.storage.roots.roots import StorageOptions

@@ -29,13 +29,13 @@ from kafka_on_spark.service.append.appender import Appender, AppendThreads
 from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
 from kafka_on_spark.service.append.producers import ProducerRuns
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
-from kafka_on_spark.service.control.inspecting_leaderless import plan_inspections
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
 from kafka_on_spark.service.control.removing_replicas import (
     Cleaner,
 )
 from kafka_on_spark.service.describe.sizes import MoveProgress, move_progress, partition_sizes
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.probing.inspecting_leaderless import plan_inspections
 from kafka_on_spark.service.replica.log_starts import plan_log_starts
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace

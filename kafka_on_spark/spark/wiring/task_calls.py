@@ -8,9 +8,9 @@ from typing import Final, TypeVar
 
 from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.ports import ReplicaAddress, TaskRunner
-from kafka_on_spark.service.control.inspecting_leaderless import InspectionOrder
-from kafka_on_spark.service.control.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.service.control.removing_replicas import ListOrder, ListResult, RemoveOrder
+from kafka_on_spark.service.probing.inspecting_leaderless import InspectionOrder
+from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.service.replica.creating_replicas import CreateReplicaOrder, CreateReplicaResult
 from kafka_on_spark.service.replica.log_starts import LogStartOrder
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult

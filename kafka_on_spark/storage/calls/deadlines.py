@@ -26,8 +26,8 @@ from queue import SimpleQueue
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.storage.access.storage_options import is_local
 from kafka_on_spark.storage.calls.forks import check_not_forked
-from kafka_on_spark.storage.roots.storage_options import is_local
 
 T = TypeVar("T")
 Arguments = ParamSpec("Arguments")

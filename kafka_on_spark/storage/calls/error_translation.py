@@ -19,7 +19,7 @@ from kafka_on_spark.errors import (
     RootAccessDeniedError,
     RootFullError,
 )
-from kafka_on_spark.storage.roots.storage_options import StorageOptions
+from kafka_on_spark.storage.access.storage_options import StorageOptions
 
 ABSENT: Final = (FileNotFoundError, NotADirectoryError)
 """What the system raises if there is no such file or folder."""

@@ -14,20 +14,20 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
-from kafka_on_spark.storage.metadata.metadata_log import (
-    FORMAT_VERSION,
-    HEADER,
-    TABLE_SCHEMA,
-    DeltaMetadataLog,
-)
-from kafka_on_spark.storage.metadata.metadata_root import (
+from kafka_on_spark.storage.identity.metadata_root import (
     MetadataIdentity,
     check_unnamed,
     new_identity,
     put_identity,
     read_identity,
 )
-from kafka_on_spark.storage.roots.root_identity import create_root, unusable_root
+from kafka_on_spark.storage.identity.root_identity import create_root, unusable_root
+from kafka_on_spark.storage.metadata.metadata_log import (
+    FORMAT_VERSION,
+    HEADER,
+    TABLE_SCHEMA,
+    DeltaMetadataLog,
+)
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 
 

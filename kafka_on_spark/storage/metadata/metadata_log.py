@@ -28,6 +28,7 @@ from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX
 from kafka_on_spark.storage.delta.commit_contents import commits_after
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.delta.old_commits import commit_size
+from kafka_on_spark.storage.identity.metadata_root import check_replaced, identity_of
 from kafka_on_spark.storage.metadata.metadata_files import (
     FILE_SCHEMA,
     batch_times,
@@ -45,10 +46,9 @@ from kafka_on_spark.storage.metadata.metadata_placement import (
     remove_action,
 )
 from kafka_on_spark.storage.metadata.metadata_reading import read_batches
-from kafka_on_spark.storage.metadata.metadata_root import check_replaced, identity_of
 from kafka_on_spark.storage.metadata.metadata_snapshots import newest_snapshot, write_snapshot
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
-from kafka_on_spark.storage.roots.temporaries import clean_metadata_root
+from kafka_on_spark.storage.temporaries import clean_metadata_root
 
 log = logging.getLogger(__name__)
 

@@ -15,10 +15,10 @@ from kafka_on_spark.controller.pace.sweep import (
     SweepPosition,
 )
 from kafka_on_spark.ids import PartitionKey, TopicId
+from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.roots import RootFiles
-from kafka_on_spark.storage.roots.storage_options import StorageOptions
 
 NAME: Final = "sweep.json"
 _VERSION: Final = 1

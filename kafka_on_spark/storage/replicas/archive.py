@@ -25,9 +25,10 @@ from kafka_on_spark.storage.calls.error_translation import as_storage_errors, pa
 from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX, SEGMENT_BYTES_MAX
 from kafka_on_spark.storage.delta.old_commits import OLD_COMMITS
 from kafka_on_spark.storage.delta.table_history import table_steps
+from kafka_on_spark.storage.identity.metadata_root import check_replaced, identity_of
+from kafka_on_spark.storage.identity.root_identity import check_directory
 from kafka_on_spark.storage.metadata.metadata_files import decode_rows
 from kafka_on_spark.storage.metadata.metadata_placement import is_file_name
-from kafka_on_spark.storage.metadata.metadata_root import check_replaced, identity_of
 from kafka_on_spark.storage.replicas.replica_folders import tables_on
 from kafka_on_spark.storage.replicas.replica_log import configuration_of
 from kafka_on_spark.storage.replicas.segments import (
@@ -38,7 +39,6 @@ from kafka_on_spark.storage.replicas.segments import (
 )
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.parquet_files import read_parquet
-from kafka_on_spark.storage.roots.root_identity import check_directory
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 
 

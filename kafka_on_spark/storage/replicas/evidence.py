@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
+from kafka_on_spark.audit.batches import HEADER
 from kafka_on_spark.audit.history import TableCheckpoint, TableCommit, TableDamage, TableStep
-from kafka_on_spark.audit.replicas.batches import HEADER
 from kafka_on_spark.errors import (
     CorruptLogError,
     InconsistentTopicIdError,
@@ -34,8 +34,8 @@ from kafka_on_spark.storage.calls.file_limits import (
 from kafka_on_spark.storage.delta.delta_files import CHECKPOINT, checkpoint_version, commit_version
 from kafka_on_spark.storage.delta.old_commits import OLD_COMMITS
 from kafka_on_spark.storage.delta.table_history import checkpoint_step, commit_step
+from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES, check_is_directory
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError, read_local
-from kafka_on_spark.storage.roots.root_identity import META_PROPERTIES, check_is_directory
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
 
 T = TypeVar("T")

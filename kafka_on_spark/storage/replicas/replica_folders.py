@@ -10,7 +10,7 @@ from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import BrokerId, DirectoryId, ReplicaUuid, TopicId
 from kafka_on_spark.log.addresses import FoundTable
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
-from kafka_on_spark.storage.roots.root_identity import check_directory
+from kafka_on_spark.storage.identity.root_identity import check_directory
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
 
 _TOPIC_FOLDER: Final = re.compile(r"[a-zA-Z0-9._-]+-([0-9a-f]{32})")

@@ -30,6 +30,7 @@ from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.storage.calls.deadlines import RootHangsError, within
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors, is_denied, parsing
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.identity.root_identity import check_directory
 from kafka_on_spark.storage.replicas.evidence import (
     EVIDENCE,
     identity_flaw,
@@ -46,7 +47,6 @@ from kafka_on_spark.storage.replicas.replica_headers import (
     rows_of,
 )
 from kafka_on_spark.storage.replicas.segments import check_no_link, replica_folder
-from kafka_on_spark.storage.roots.root_identity import check_directory
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 FORMAT_VERSION: Final = "2"

@@ -6,8 +6,8 @@ from typing import Final
 
 from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.ports import ReplicaAddress
+from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.roots.storage_options import StorageOptions
 
 HANDLES_MAX: Final = 4096
 """Tables that stay open; one of few files takes about 22 KB."""

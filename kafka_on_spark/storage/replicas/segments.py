@@ -31,10 +31,10 @@ from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.storage.calls.deadlines import begin, short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import ABSENT, storage_error
 from kafka_on_spark.storage.calls.file_limits import SEGMENT_BYTES_MAX
+from kafka_on_spark.storage.identity.root_identity import check_directory
 from kafka_on_spark.storage.replicas.evidence import file_flaw, inspect_root
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.parquet_files import read_parquet
-from kafka_on_spark.storage.roots.root_identity import check_directory
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
 
 log = logging.getLogger(__name__)

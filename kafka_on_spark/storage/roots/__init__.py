@@ -1,5 +1,5 @@
-"""Storage roots: URLs of folders, with credentials, identity and flushing.
+"""Storage roots: URLs of folders, read, listed, written and flushed.
 
 In: a URL and storage options.
-Out: whole files and listings; which cluster, broker and disk a root belongs to.
+Out: whole files and listings; a file is read only if its size is allowed.
 """

@@ -14,6 +14,9 @@ from typing import Any, Final, TypeVar
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from kafka_on_spark.errors import InvalidRootError, KafkaStorageError
+from kafka_on_spark.storage.access.storage_options import StorageOptions as StorageOptions
+from kafka_on_spark.storage.access.storage_options import is_local as is_local
+from kafka_on_spark.storage.access.store_clients import PACKAGES, client_options
 from kafka_on_spark.storage.calls.deadlines import (
     extend_deadline,
     long_call_seconds,
@@ -31,9 +34,6 @@ from kafka_on_spark.storage.roots.local_files import (
     sizes_in,
     write_temporary,
 )
-from kafka_on_spark.storage.roots.storage_options import StorageOptions as StorageOptions
-from kafka_on_spark.storage.roots.storage_options import is_local as is_local
-from kafka_on_spark.storage.roots.store_clients import PACKAGES, client_options
 
 T = TypeVar("T")
 

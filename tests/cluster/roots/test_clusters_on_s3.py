@@ -13,7 +13,7 @@ from kafka_on_spark.inspect.history import broker_events
 from kafka_on_spark.inspect.replicas import compare_replicas
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.spark.run.opening import replica_store
-from kafka_on_spark.storage.roots.credentials import NAMES_VARIABLE
+from kafka_on_spark.storage.access.credentials import NAMES_VARIABLE
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests.storage.s3.faulty_s3 import Kind
 from tests.storage.s3.object_stores import SECRET, refuse_all, two_stores

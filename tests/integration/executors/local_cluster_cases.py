@@ -25,7 +25,7 @@ from kafka_on_spark.spark.run import executors, frames
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.spark.session import build_session
 from kafka_on_spark.spark.wiring import task_calls
-from kafka_on_spark.storage.roots.storage_options import StorageOptions
+from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.version import __version__
 from tests import jvms
 from tests.cluster.disks import isr_of, new_disks, partition_of, values_of

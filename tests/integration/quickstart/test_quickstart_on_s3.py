@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from kafka_on_spark.storage.roots.credentials import NAMES_VARIABLE
+from kafka_on_spark.storage.access.credentials import NAMES_VARIABLE
 from kafka_on_spark.storage.roots.roots import StorageOptions, filesystem
 from tests.integration.quickstart.quickstart_runs import QuickstartProcess
 from tests.storage.s3.faulty_s3 import CANARY, Kind, faulty_s3

@@ -10,9 +10,9 @@ from kafka_on_spark.controller.commands.small_pass import SmallPass
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.service.append.waiting import append_watch, put_back
 from kafka_on_spark.service.append.waiting.append_watch import AppendWatch
-from kafka_on_spark.service.control import probes
-from kafka_on_spark.service.control.probes import ProbeResult
 from kafka_on_spark.service.control.term import LeaseWatch
+from kafka_on_spark.service.probing import probes
+from kafka_on_spark.service.probing.probes import ProbeResult
 from tests.simulation.mutants.protocol_mutants import Mutant
 
 

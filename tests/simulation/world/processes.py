@@ -27,9 +27,7 @@ from kafka_on_spark.service.append.plan.stage_plan import StagedSegment, StageOr
 from kafka_on_spark.service.append.producers import ProducerRuns
 from kafka_on_spark.service.append.waiting.append_watch import WatchPorts
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
-from kafka_on_spark.service.control.inspecting_leaderless import InspectionOrder, inspect_replica
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
-from kafka_on_spark.service.control.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.service.control.removing_replicas import (
     Cleaner,
     ListOrder,
@@ -37,6 +35,8 @@ from kafka_on_spark.service.control.removing_replicas import (
     RemoveOrder,
 )
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.probing.inspecting_leaderless import InspectionOrder, inspect_replica
+from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.service.replica.creating_replicas import (
     CreateReplicaOrder,
     CreateReplicaResult,

@@ -2,16 +2,16 @@
 
 import pytest
 
+from kafka_on_spark.audit.batches import HEADER
 from kafka_on_spark.audit.history import TableDamage
-from kafka_on_spark.audit.replicas.batches import HEADER
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import BrokerId, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.service.replica.replica_operations import proves_complete
 from kafka_on_spark.storage.delta.table_history import commit_step
+from kafka_on_spark.storage.identity.root_identity import prepare_root
 from kafka_on_spark.storage.replicas.replica_headers import HEADER_SCHEMA
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.roots.root_identity import prepare_root
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests import forging
 from tests.builders import NOW_MS, address, partition, staged, stamp

@@ -7,8 +7,8 @@ import pytest
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.storage.identity.root_identity import prepare_root
 from kafka_on_spark.storage.replicas.replica_folders import remove_table, tables_on
-from kafka_on_spark.storage.roots.root_identity import prepare_root
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 OPTIONS = StorageOptions()

@@ -5,11 +5,11 @@ import pickle
 import pytest
 
 from kafka_on_spark.errors import InvalidRequestError, InvalidRootError, KafkaStorageError
-from kafka_on_spark.storage.roots import credentials
-from kafka_on_spark.storage.roots.hadoop_options import PROFILE_PROVIDER, hadoop_options
+from kafka_on_spark.storage.access import credentials
+from kafka_on_spark.storage.access.hadoop_options import PROFILE_PROVIDER, hadoop_options
+from kafka_on_spark.storage.access.storage_options import StorageOptions
+from kafka_on_spark.storage.access.store_clients import client_options
 from kafka_on_spark.storage.roots.roots import RootFiles, filesystem, normalize
-from kafka_on_spark.storage.roots.storage_options import StorageOptions
-from kafka_on_spark.storage.roots.store_clients import client_options
 
 SECRET = "canary-Hw4tXc8LmQ"
 URL = "s3://bucket/root"

@@ -20,7 +20,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.storage.roots.root_identity import (
+from kafka_on_spark.storage.identity.root_identity import (
     META_PROPERTIES,
     RootIdentity,
     check_directory,

@@ -6,9 +6,9 @@ from uuid import uuid4
 
 import pytest
 
+from kafka_on_spark.storage.identity.metadata_root import TABLE_PREFIX
 from kafka_on_spark.storage.lock.queued_files import FOLDER
-from kafka_on_spark.storage.metadata.metadata_root import TABLE_PREFIX
-from kafka_on_spark.storage.roots.temporaries import (
+from kafka_on_spark.storage.temporaries import (
     AGE_SECONDS_MIN,
     clean_broker_root,
     clean_metadata_root,

@@ -14,6 +14,8 @@ from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
 from kafka_on_spark.metadata.records import ClusterRecord, ConfigRecord, Stamp
+from kafka_on_spark.storage.identity import root_identity
+from kafka_on_spark.storage.identity.root_identity import prepare_root, probe_root, read_identity
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
@@ -24,8 +26,6 @@ from kafka_on_spark.storage.replicas.segments import (
     put_segment,
     read_segment,
 )
-from kafka_on_spark.storage.roots import root_identity
-from kafka_on_spark.storage.roots.root_identity import prepare_root, probe_root, read_identity
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, filesystem
 from tests.builders import NOW_MS, address
 from tests.storage.s3.faulty_s3 import BUCKET, CANARY, Kind, faulty_s3

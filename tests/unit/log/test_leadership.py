@@ -8,7 +8,7 @@ from kafka_on_spark.errors import (
     UnknownLeaderEpochError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.log.follower.leadership import check_leader_epoch, check_request
+from kafka_on_spark.log.leadership import check_leader_epoch, check_request
 from tests.builders import partition
 
 FENCED, UNKNOWN = FencedLeaderEpochError, UnknownLeaderEpochError

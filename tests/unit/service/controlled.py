@@ -17,9 +17,9 @@ from kafka_on_spark.metadata.records import (
 )
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
-from kafka_on_spark.service.control.probes import ProbeResult
 from kafka_on_spark.service.control.term import Term
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.probing.probes import ProbeResult
 from tests.fakes import FakeClock, MemoryMetadataLog
 
 LEASE_MS = 10_000

@@ -11,7 +11,7 @@ from kafka_on_spark.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.spark.run.opening import Awaits, is_awaited, open_metadata
-from kafka_on_spark.storage.roots.storage_options import StorageOptions
+from kafka_on_spark.storage.access.storage_options import StorageOptions
 
 
 @pytest.mark.parametrize(

@@ -41,9 +41,9 @@ from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.append.waiting.put_back import PutBackReplicas
-from kafka_on_spark.service.control.probes import FailedProbes, ProbeResult, RunProbes, probe_orders
 from kafka_on_spark.service.control.term import LeaseWatch
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.probing.probes import FailedProbes, ProbeResult, RunProbes, probe_orders
 
 log = logging.getLogger(__name__)
 

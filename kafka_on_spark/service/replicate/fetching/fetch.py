@@ -28,8 +28,8 @@ from kafka_on_spark.log.follower.fetch_checks import (
     first_batches,
     place_of,
 )
-from kafka_on_spark.log.follower.leadership import check_leader_epoch
 from kafka_on_spark.log.follower.truncation import follow
+from kafka_on_spark.log.leadership import check_leader_epoch
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaLog, ReplicaStore, SegmentStore

@@ -7,7 +7,7 @@ has moved on since. Apart from the fetch, which sees no image.
 from kafka_on_spark.controller.partitions.reports import ReplicaReport
 from kafka_on_spark.errors import NO_ERROR, ProtocolError, UnknownTopicIdError
 from kafka_on_spark.ids import LeaderEpoch
-from kafka_on_spark.log.follower.leadership import check_request
+from kafka_on_spark.log.leadership import check_request
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
 

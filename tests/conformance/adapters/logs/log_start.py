@@ -13,7 +13,7 @@ from kafka_on_spark.controller.verdicts.conclusion import conclude
 from kafka_on_spark.errors import KafkaOnSparkError, OffsetOutOfRangeError
 from kafka_on_spark.ids import BrokerId, Offset
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.follower.leadership import check_request
+from kafka_on_spark.log.leadership import check_request
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.query.reads.read_order import plan_read, plan_reads

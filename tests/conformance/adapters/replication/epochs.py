@@ -13,7 +13,7 @@ from kafka_on_spark.log.epochs import (
     latest_epoch_with_records,
 )
 from kafka_on_spark.log.follower.fetch_checks import check_fetch
-from kafka_on_spark.log.follower.leadership import check_request
+from kafka_on_spark.log.leadership import check_request
 from kafka_on_spark.log.state import ReplicaState
 from tests.builders import partition
 from tests.conformance.logs import (

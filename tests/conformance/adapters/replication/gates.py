@@ -8,7 +8,7 @@ from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import KEEP, BrokerId, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.follower.fetch_checks import check_fetch
-from kafka_on_spark.log.follower.leadership import check_request
+from kafka_on_spark.log.leadership import check_request
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, Stamp
 from kafka_on_spark.query.reads.read_order import plan_read

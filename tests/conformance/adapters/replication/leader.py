@@ -12,7 +12,7 @@ from kafka_on_spark.controller.partitions.min_isr import is_at_min_isr, is_under
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionEpoch
 from kafka_on_spark.log.epochs import epoch_history
 from kafka_on_spark.log.follower.fetch_checks import check_fetch
-from kafka_on_spark.log.follower.leadership import check_request
+from kafka_on_spark.log.leadership import check_request
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange

@@ -26,8 +26,8 @@ from kafka_on_spark.service.append.waiting.append_watch import (
     WatchPorts,
     wait_of,
 )
-from kafka_on_spark.service.control.probes import ProbeResult
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.probing.probes import ProbeResult
 from tests.builders import KEY, brokers, image_of, partition, report, seen
 from tests.fakes import FakeClock, MemoryMetadataLog
 

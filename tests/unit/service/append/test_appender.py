@@ -18,7 +18,7 @@ from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.service.append.appender import Appender, AppendThreads
 from kafka_on_spark.service.append.stages import StagedPart
 from kafka_on_spark.service.append.waiting.append_watch import AppendWatch, WatchPorts
-from kafka_on_spark.service.control.probes import ProbeResult
+from kafka_on_spark.service.probing.probes import ProbeResult
 from kafka_on_spark.service.replica.replica_operations import begin_leadership
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from tests.builders import KEY, address, disk, image_of, partition, staged, stamp

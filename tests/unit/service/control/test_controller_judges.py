@@ -4,7 +4,7 @@ import pytest
 
 from kafka_on_spark.errors import KafkaStorageError, NotControllerError, RootAccessDeniedError
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.service.control.probes import ProbeResult
+from kafka_on_spark.service.probing.probes import ProbeResult
 from tests.builders import KEY, disk, image_of, partition, whole
 from tests.unit.service.control.test_controller_loop import commit
 from tests.unit.service.controlled import World, create, pending

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.service.control.inspecting_leaderless import InspectionOrder, inspect_replica
+from kafka_on_spark.service.probing.inspecting_leaderless import InspectionOrder, inspect_replica
 from tests.builders import address, log
 from tests.unit.service.read.test_reading import replicas_of
 

@@ -10,8 +10,8 @@ from kafka_on_spark.errors import (
     RootAccessDeniedError,
 )
 from kafka_on_spark.ids import LOST, BrokerId
-from kafka_on_spark.service.control.inspecting_leaderless import inspect_replica
-from kafka_on_spark.service.control.probes import ProbeResult
+from kafka_on_spark.service.probing.inspecting_leaderless import inspect_replica
+from kafka_on_spark.service.probing.probes import ProbeResult
 from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
 from tests.builders import report, seen
 from tests.unit.service.rounds import Rounds

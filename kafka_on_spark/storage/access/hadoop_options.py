@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
-from kafka_on_spark.storage.roots.storage_options import StorageOptions
+from kafka_on_spark.storage.access.storage_options import StorageOptions
 
 PROFILE_PROVIDER: Final = "org.apache.hadoop.fs.s3a.auth.ProfileAWSCredentialsProvider"
 _ENDPOINTS: Final = ("aws_endpoint_url", "endpoint_url", "aws_endpoint", "endpoint")

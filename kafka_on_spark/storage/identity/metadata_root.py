@@ -22,7 +22,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import DirectoryId
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
-from kafka_on_spark.storage.roots.root_identity import (
+from kafka_on_spark.storage.identity.root_identity import (
     META_PROPERTIES,
     properties_of,
     read_properties,
