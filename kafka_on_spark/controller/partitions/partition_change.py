@@ -1,7 +1,7 @@
 """The change to one partition's registration that a decision leads to, and its record.
 
 Kafka's PartitionChangeBuilder: a decision says who leaves, joins or is lost, and the rules for what
-that does to ISR, ELR and leader stand here. Whoever leads is elected by `election`.
+that does to ISR, ELR and leader stand here. `election` elects the leader.
 """
 
 from collections.abc import Sequence

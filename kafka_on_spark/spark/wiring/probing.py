@@ -1,39 +1,15 @@
 """Probes from where an append writes: this process, and the executors of its session."""
 
-import os
-import socket
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kafka_on_spark.errors import NO_ERROR, KafkaStorageError
 from kafka_on_spark.ports import TaskRunner
-from kafka_on_spark.service.append.waiting.append_watch import WatchPorts
 from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult
 from kafka_on_spark.spark.run.task_runner import SparkTaskRunner
 from kafka_on_spark.spark.run.tasks import probe_task
 from kafka_on_spark.storage.roots.roots import StorageOptions
-
-if TYPE_CHECKING:
-    from kafka_on_spark.spark.wiring.services import Services
-
-
-def watch_ports(services: "Services", threads: Executor) -> WatchPorts:
-    """Return what the appends of a process watch the cluster with while they wait."""
-    return WatchPorts(
-        metadata=services.metadata,
-        clock=services.clock,
-        run_probes=partial(
-            probe_where_it_appends,
-            threads=threads,
-            runner=services.runner,
-            options=services.options,
-        ),
-        find_whole=lambda image, keys: services.lost_inspector.inspect(image, keys),
-        controller_id=services.controller_id,
-        caller=f"process {os.getpid()} on {socket.gethostname()}",
-    )
 
 
 def probe_where_it_appends(

@@ -28,6 +28,7 @@ from kafka_on_spark.service.append.append_service import AppendService
 from kafka_on_spark.service.append.appender import Appender, AppendThreads
 from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
 from kafka_on_spark.service.append.producers import ProducerRuns
+from kafka_on_spark.service.append.waiting.append_watch import WatchPorts
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
 from kafka_on_spark.service.control.removing_replicas import (
@@ -49,7 +50,7 @@ from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
 from kafka_on_spark.spark.run.opening import Awaits, open_metadata, replica_store
 from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunner
-from kafka_on_spark.spark.wiring.probing import watch_ports
+from kafka_on_spark.spark.wiring.probing import probe_where_it_appends
 from kafka_on_spark.spark.wiring.second_inspections import finish, finish_later
 from kafka_on_spark.spark.wiring.task_calls import TaskCalls
 from kafka_on_spark.storage.calls.clock import SystemClock
@@ -231,7 +232,16 @@ class Services:
                 threads=partitions,
             ),
             maintain=services.maintain,
-            watch_ports=watch_ports(services, task_threads),
+            watch_ports=WatchPorts(
+                metadata=metadata,
+                clock=clock,
+                run_probes=partial(
+                    probe_where_it_appends, threads=task_threads, runner=runner, options=options
+                ),
+                find_whole=lambda image, keys: services.lost_inspector.inspect(image, keys),
+                controller_id=services.controller_id,
+                caller=f"process {os.getpid()} on {socket.gethostname()}",
+            ),
         )
         return services
 

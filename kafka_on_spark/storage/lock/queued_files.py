@@ -72,7 +72,7 @@ def read_queued(uri: str) -> list[tuple[str, bytes]]:
         for name in sorted(os.listdir(folder))[:FILES_MAX]:
             path = f"{folder}/{name}"
             with suppress(OSError):  # its owner has withdrawn it
-                # An empty file may be in the making, and not locked yet.
+                # An empty file may have just been opened, and not locked yet.
                 content = _read(path) if os.stat(path).st_size else None
                 if content is not None and not name.endswith(".tmp"):
                     found.append((path, content))

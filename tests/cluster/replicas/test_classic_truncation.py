@@ -1,6 +1,6 @@
 """The three ways in which logs were lost or came to differ before leader epochs, on real tables.
 
-KIP-101's two scenarios and KIP-279's (FAULTS b.1 to b.3).
+KIP-101's two scenarios and KIP-279's.
 """
 
 import pytest

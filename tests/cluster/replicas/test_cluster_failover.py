@@ -337,7 +337,7 @@ def test_a_read_is_served_by_another_replica_before_the_controller_has_noticed(d
 
 
 def test_a_follower_whose_disk_was_away_for_an_append_keeps_its_replica(disks, cluster):
-    # DESIGN §8: no meta.properties on the root, so the broker is absent and its replica not bad.
+    # There is no meta.properties on the root, so the broker is absent and its replica not bad.
     folder = disks.folder(3, "orders")
     disks.take_away(3)
     with pytest.raises(RequestTimedOutError):

@@ -117,7 +117,7 @@ def test_partition_of_a_key_is_kafkas(partition_count):
 
 
 def digest_of(record):
-    """DESIGN §3: length-prefixed key, value and headers, then the timestamp if it was given."""
+    """Return the digest by hand: length-prefixed key, value and headers, then the timestamp if it was given."""
 
     def sized(value):
         return struct.pack("<i", -1) if value is None else struct.pack("<i", len(value)) + value
