@@ -12,7 +12,6 @@ from unittest.mock import patch
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.cluster import cluster as cluster_module
 from kafka_on_spark.controller.partitions import high_watermark
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import PartitionKey
@@ -24,6 +23,7 @@ from kafka_on_spark.query.reads.read_order import plan_reads
 from kafka_on_spark.service.append import acknowledging
 from kafka_on_spark.service.replica import replica_operations
 from kafka_on_spark.service.replicate.fetching import fetch, fetch_reports
+from kafka_on_spark.spark.wiring import services
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import Disks, new_disks
@@ -242,7 +242,7 @@ BROKEN = [
     (lose_answers,               "duplicate",     [(operations, "find_append", nothing)]),
     (hide_followers,             "stale-end",     [(acknowledging, "is_acknowledged", yes)]),
     (lose_what_is_not_committed, "vanished",
-     [(cluster_module, "plan_reads", plan_to_the_log_end)]),
+     [(services, "plan_reads", plan_to_the_log_end)]),
     (let_errors_pass,            "false-verdict", [(fetch_reports, "is_evidence", yes)]),
     (forge_a_follower,           "phantom",       NO_CHAIN),
 ]

@@ -236,9 +236,9 @@ def open_to_all():
 def say(work):
     began = time.monotonic()
     try:
-        print(work())
+        print(work(), flush=True)
     except KafkaOnSparkError as error:
-        print(type(error).__name__, time.monotonic() - began < 10, error)
+        print(type(error).__name__, time.monotonic() - began < 10, error, flush=True)
 open_to_all()
 append(b"warm", producer_id="p", sequence=0)
 """
