@@ -1,4 +1,4 @@
-"""The nouns of a log: segments, and batches of segments.
+"""The nouns of a log: segments, how their files are named, and batches of segments.
 
 A batch is all records of one append to one partition, in one or more segments. It is committed,
 fetched and cut as a whole. Its header travels with it from leader to follower, so an append is

@@ -1,6 +1,7 @@
 """Which rates a fetch keeps to: its leader's, its follower's, and that of the move it is part of.
 
-Source: KIP-73, and kafka-reassign-partitions --throttle.
+`throttle` says how many bytes that allows. Source: KIP-73, and kafka-reassign-partitions
+--throttle.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,9 +1,9 @@
 """How many bytes each fetch of a round may copy, so that the whole job keeps to a rate (KIP-73).
 
-A rate is a quota of the job, not of a task: the driver shares out what has accrued before the
-tasks run, and charges what they copied afterwards. A batch is copied whole, so a quota may go into
-debt by part of a batch; fetches wait until the debt is made up. Kafka's rates are a broker's; a job
-that keeps to a rate in sum keeps to it at every broker.
+`limits` says which rate that is. A rate is a quota of the job, not of a task: the driver shares out
+what has accrued before the tasks run, and charges what they copied afterwards. A batch is copied
+whole, so a quota may go into debt by part of a batch; fetches wait until the debt is made up.
+Kafka's rates are a broker's; a job that keeps to a rate in sum keeps to it at every broker.
 """
 
 from collections import Counter

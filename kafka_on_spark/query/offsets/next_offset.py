@@ -1,7 +1,8 @@
 """The next batch of a stream: where it starts, where it ends, and whether anything is new.
 
-Pure. The end is one consistent cut: the high watermarks of all partitions in one image. It moves
-only when a partition of the query moves, or when a loss must be reported to the query.
+Pure. The end is one consistent cut: the high watermarks of all partitions in one image, or less if
+`trigger_limits` says so. It moves only when a partition of the query moves, or when a loss must be
+reported to the query.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
-"""Inspections of replicas that were called lost: one that is whole may be taken back.
+"""Inspections of replicas that are marked as lost: one that is whole may be taken back.
 
-A controller's pass and a sweep run them. Each file is read: headers alone would prove a table whose
-files are gone or damaged, and that may be why the replica was called lost.
-controller/verdicts/restoring.py decides.
+A controller's pass, a sweep and an append that waits run them. Each file is read: headers alone
+would prove a table whose files are gone or damaged, and that may be why the replica was called
+lost. controller/verdicts/restoring.py decides.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,7 +34,7 @@ class InspectLostOrder:
     Attributes:
         address: The replica.
         partition: The registration whose committed records it must have.
-        leader: The leader's replica, if there is one that was created.
+        leader: The leader's replica; None: none was created, or this broker leads.
     """
 
     address: ReplicaAddress
@@ -44,7 +44,7 @@ class InspectLostOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InspectLostResult:
-    """One row: whether the replica is whole; `is_wrong`: it was read, and is not."""
+    """Whether the replica is whole; `is_wrong`: it was read, and is not; neither: not known."""
 
     is_whole: bool
     is_wrong: bool = False

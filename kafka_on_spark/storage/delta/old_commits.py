@@ -35,8 +35,8 @@ OLD_COMMITS: Final = "_old_commits"
 """The folder's name, in the table's folder; readers skip names that begin with `_`."""
 
 RECENT_VERSIONS: Final = 100
-"""Versions below the newest checkpoint that stay in the log: a reader that lags less reads on, and
-one that lags more opens the table again."""
+"""Versions below the newest checkpoint that stay in the log. A reader at one of them reads on; one
+further behind opens the table again."""
 
 MOVE_BATCH_MIN: Final = 50
 """Commits to move at once, at least: they share two flushes of a folder."""

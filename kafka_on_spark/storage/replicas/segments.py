@@ -200,8 +200,8 @@ def read_segment(
 ) -> pa.Table:
     """Return a segment's records with `offset_delta`, after a check of the file's digest.
 
-    The digest covers every byte that is read, also page headers and the footer, which page
-    checksums do not cover, and takes a fifth of their time.
+    The digest covers every byte that is read, also page headers and the footer. Page checksums
+    do not cover those, and take five times as long.
 
     Raises:
         CorruptLogError: The file is missing or damaged.
@@ -225,7 +225,8 @@ def read_segment(
 def put_segment(
     addresses: Iterable[ReplicaAddress], segment: Segment, content: Any, options: StorageOptions
 ) -> dict[int, KafkaOnSparkError | None]:
-    """Write a new segment to several replicas at once, flushed; return each broker's failure."""
+    """Write a new segment to several replicas at once, flushed; return the failure of each
+    broker, None where it is written."""
     puts = {
         address.broker_id: _begin_put(
             partial(_put, address, segment.path, content, options), address
@@ -373,7 +374,7 @@ class FileSegmentStore:
 
     @staticmethod
     def _is_there(targets: RootFiles, path: str, segment: Segment) -> bool:
-        """Return whether the segment is at `path`; any other file there is copied again.
+        """Return whether the segment is at `path`; a file of other bytes is written over.
 
         A disk that lost its power may keep a file of the right size with other bytes. A store has
         an object as it was put, or not at all.

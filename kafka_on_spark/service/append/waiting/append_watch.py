@@ -1,8 +1,9 @@
-"""What an append does while it waits: it probes, warns of what it waits for, makes small passes.
+"""What an append does while it waits for a broker that fails: it probes, warns, makes small passes.
 
-From the first try on that meets a failing broker, the append probes that broker. It also watches
-the controller's lease, since that controller may be dead. When the broker's session is over, and
-nobody holds a lease, one metadata commit decides for the partitions that the append waits for
+From the first try on that meets a failing broker, the append probes the brokers in the ISRs of the
+partitions that wait; `appender` sleeps in between. It also watches the controller's lease, since
+that controller may be dead. When the broker's session is over, and nobody holds a lease, one
+metadata commit decides for the partitions that the append waits for
 (controller/commands/small_pass.py). The append was tried just before, on the image that the commit
 is decided on.
 """
@@ -52,8 +53,8 @@ WARN_AGAIN_MS: Final = 10_000
 _OVERTAKEN: Final = (CommitConflictError, FencedLeaderEpochError, UnknownLeaderEpochError)
 
 METADATA_AWAY: Final = (CommitError, KafkaStorageError, ReplicaLostError, RequestTimedOutError)
-"""Errors of the metadata log that an append waits out: its records may stand in leaders' logs by
-then, and be committed later. If the time is up first, its outcome is unknown."""
+"""Errors of the metadata log that an append waits out. The append's records may be in leaders' logs
+already, and be committed later. If its time is up first, the append's outcome is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +205,8 @@ class AppendWatch:
         if failed is None:
             self._before.pop(broker_id, None)
         elif failed.count == 1:
-            self._before[broker_id] = self._metadata.image  # an older one only delays a decision
+            # Kept if `catch_up` fails: an older image only delays a decision.
+            self._before[broker_id] = self._metadata.image
             self._before[broker_id] = self._metadata.catch_up()
         elif heard_of(self._before[broker_id], self._metadata.image, broker_id) is not None:
             # Others reach the broker: the failures up to now say nothing about it.
@@ -305,7 +307,8 @@ class AppendWatch:
         return is_allowed and not is_renewed
 
     def pause_ms(self, pause_ms: float) -> float:
-        """Return how long to sleep before the next try, but not beyond the next probe."""
+        """Return how long to sleep before the next try, but not beyond the next probe or
+        warning; 1 ms if something was decided."""
         if self._is_changed:
             return 1.0
         if not any(True for _ in self._failed):

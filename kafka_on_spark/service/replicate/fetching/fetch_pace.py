@@ -1,7 +1,7 @@
 """Back-offs and quotas of fetches, as one process remembers them between rounds of replication.
 
 It holds state for the decisions of `controller/pace` (`fetch_delay`, `limits`, `throttle`). If the
-process ends, that costs one early fetch and one second's worth of bytes.
+process ends, that costs one early fetch a back-off, and at most one second's bytes a quota.
 """
 
 import threading
