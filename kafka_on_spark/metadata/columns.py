@@ -1,12 +1,13 @@
-"""Constructing many frozen values at once, past their constructors: the one place that does so.
+"""Many frozen values at once.
 
-A million calls of a dataclass's constructor take longer than the rest of opening a cluster of a
-million partitions. Here one loop in C fills each field for all values. This ends when frozen
-dataclasses, or a library's values in their place, are constructed at that speed.
+A million calls of a dataclass's constructor take longer than all the rest of opening a cluster
+of a million partitions: here each field is filled for all values in one loop that runs in C.
 """
 
+import gc
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import repeat
 from typing import TypeVar
 
@@ -14,11 +15,11 @@ K = TypeVar("K")
 T = TypeVar("T")
 
 
-def construct_many(cls: type[T], columns: Mapping[str, Iterable[object]], count: int) -> list[T]:
+def fill(cls: type[T], columns: Mapping[str, Iterable[object]], count: int) -> list[T]:
     """Return `count` values of a frozen dataclass with slots, their fields from `columns`.
 
-    Each field is in `columns`, with at least `count` values. The caller checks the invariants, for
-    all values.
+    Each field is in `columns`, with at least `count` values. No invariant is asserted: who calls
+    does, for all values.
     """
     made: list[T] = list(map(object.__new__, repeat(cls, count)))
     for name, values in columns.items():
@@ -26,8 +27,8 @@ def construct_many(cls: type[T], columns: Mapping[str, Iterable[object]], count:
     return made
 
 
-class Memo(dict[K, T]):
-    """What `make` returns, once for equal arguments, so that partitions share equal values."""
+class Shared(dict[K, T]):
+    """What `make` returns, made once for equal arguments: partitions share what is equal."""
 
     def __init__(self, make: Callable[[K], T]) -> None:
         super().__init__()
@@ -36,3 +37,17 @@ class Memo(dict[K, T]):
     def __missing__(self, given: K) -> T:
         made = self[given] = self._make(given)
         return made
+
+
+@contextmanager
+def nothing_to_collect() -> Iterator[None]:
+    """Make Python's garbage collector wait: what is made here is kept, and to look for cycles
+    among millions of new values, again and again, takes a third of the time. A second thread in
+    here may find the collector back at work, which costs time only."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

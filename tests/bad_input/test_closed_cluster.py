@@ -48,7 +48,7 @@ CALLS = {
 }
 # fmt: on
 OF_NAMES = {"close", "create", "metadata_table", "open", "root"}
-"""What needs no open cluster: to name, create, open and close it."""
+"""What asks nothing of a cluster: it is named, made, opened and closed."""
 
 
 @pytest.fixture(scope="module")

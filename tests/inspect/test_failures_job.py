@@ -1,6 +1,7 @@
-"""The job that makes a cluster with a history of failures. The notebook's test runs its steps."""
+"""The job that makes a cluster to look at. What it lives through is run by the notebook's test."""
 
-from jobs.failures import draw, main
+from jobs.failures import main
+from jobs.failures_pictures import draw
 from tests.cluster.disks import records
 
 

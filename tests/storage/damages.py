@@ -30,7 +30,7 @@ def halve(path):
 
 
 def zero(path):
-    """Return bytes with a lost page and the right size."""
+    """What a lost page looks like where the size was kept."""
     path.write_bytes(bytes(path.stat().st_size))
 
 

@@ -1,0 +1,125 @@
+"""`metadata`: the metadata log's records, its newest snapshot, and the image, as rows."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Annotated, Any, Final
+
+import typer
+
+from kafka_on_spark.cli.options import AsOf, ClusterUrl, Format, StorageOption, chosen_action
+from kafka_on_spark.cli.output import Output, note, write_rows
+from kafka_on_spark.cli.record_rows import (
+    BATCH_COLUMNS,
+    RECORD_COLUMNS,
+    batch_rows,
+    decided_rows,
+)
+from kafka_on_spark.cli.session import Session, opened
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.metadata.snapshot import snapshot_records
+from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
+
+_FILTERS: Final = ("topic", "partition", "record_type", "limit", "as_of")
+ACTIONS: Final[Mapping[str, Sequence[str]]] = {
+    "log": ("offset", "end_offset", *_FILTERS),
+    "snapshot": _FILTERS,
+    "image": _FILTERS,
+}
+
+
+def metadata(
+    context: typer.Context,
+    cluster: ClusterUrl,
+    log: Annotated[
+        bool, typer.Option("--log", help="The records of the log, with times and causes.")
+    ] = False,
+    snapshot: Annotated[
+        bool, typer.Option("--snapshot", help="The records of the newest snapshot.")
+    ] = False,
+    image: Annotated[
+        bool, typer.Option("--image", help="The cluster as it is now, as records.")
+    ] = False,
+    offset: Annotated[int | None, typer.Option("--offset", min=0, help="Begin here.")] = None,
+    end_offset: Annotated[int | None, typer.Option("--end-offset", help="End before it.")] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", metavar="NAME", help="Only records of this topic.")
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", help="Only records of this partition.")
+    ] = None,
+    record_type: Annotated[
+        str | None,
+        typer.Option("--record-type", metavar="TYPE", help="Only such, as PartitionChangeRecord."),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=0, help="At most so many rows.")
+    ] = None,
+    as_of: AsOf = None,
+    output: Format = Output.TABLE,
+    storage_option: StorageOption = None,
+) -> None:
+    """Show the metadata log, its newest snapshot, or the image that they lead to."""
+    action = chosen_action(context, ACTIONS)
+    with opened(cluster, storage_option, output, as_of=as_of) as session:
+        if action == "log":
+            rows: Iterable[dict[str, Any]] = log_rows(session, offset or 0)
+            if end_offset is not None:
+                rows = (row for row in rows if row["metadata_offset"] < end_offset)
+        elif action == "snapshot":
+            rows = _snapshot_rows(session)
+        else:
+            rows = decided_rows(snapshot_records(session.cluster.image), session.cluster.image)
+        columns = RECORD_COLUMNS if action == "image" else BATCH_COLUMNS
+        chosen = _Filter(session, context.params).of(rows)
+        write_rows(output, columns, islice(chosen, limit))
+
+
+def log_rows(session: Session, offset: int) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the metadata log from `offset` on, to where it ended when the session's
+    cluster was as it is opened."""
+    image = session.cluster.image
+    for row in batch_rows(_log(session).batches_from(Offset(offset)), image):
+        if session.is_past and row["metadata_offset"] >= image.offset:
+            return
+        if row["metadata_offset"] >= offset:
+            yield row
+
+
+def _log(session: Session) -> DeltaMetadataLog:
+    return DeltaMetadataLog(session.cluster.root, session.options)
+
+
+def _snapshot_rows(session: Session) -> list[dict[str, Any]]:
+    snapshot = _log(session).newest_snapshot(to_offset=session.cluster.image.offset)
+    if snapshot is None:
+        note("There is no snapshot yet: the log is short enough to be read whole.")
+        return []
+    note(f"The newest snapshot holds the log up to offset {snapshot.end_offset}.")
+    return list(batch_rows([snapshot], session.cluster.image))
+
+
+class _Filter:
+    """Which records were asked for. A record of a topic names it, or its id."""
+
+    def __init__(self, session: Session, given: Mapping[str, Any]) -> None:
+        self._topic = given["topic"]
+        self._topic_ids = set()
+        if self._topic is not None and self._topic in session.cluster.image.topic_ids:
+            self._topic_ids.add(session.cluster.image.topic_ids[self._topic])
+        self._partition = given["partition"]
+        self._record_type = given["record_type"]
+
+    def of(self, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        for row in rows:
+            if self._topic is not None and row.get("topic") == self._topic and "topic_id" in row:
+                # Also topics that were deleted since: their records come by id after the first.
+                self._topic_ids.add(row["topic_id"])
+            if self._is_wanted(row):
+                yield row
+
+    def _is_wanted(self, row: dict[str, Any]) -> bool:
+        return (
+            (self._topic is None or row.get("topic_id") in self._topic_ids)
+            and self._partition in (None, row.get("partition"))
+            and self._record_type in (None, row["record_type"])
+        )

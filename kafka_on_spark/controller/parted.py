@@ -1,0 +1,76 @@
+"""Two logs that part above what is committed, and nobody knows which is right: it is not guessed.
+
+One of both was set back and went on, or was changed. Under one leader epoch nothing is ever cut,
+so the leader epoch is raised, with the same leader: it proves itself, or another leads, and the
+follower adopts and loses what it does not share, which nobody was promised.
+"""
+
+from dataclasses import replace
+
+from kafka_on_spark.controller.brokers import change_record
+from kafka_on_spark.controller.election import eligible_replicas
+from kafka_on_spark.controller.high_watermark import min_isr
+from kafka_on_spark.controller.reports import PartitionReport, ReplicaReport
+from kafka_on_spark.ids import KEEP
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
+from kafka_on_spark.metadata.records import PartitionChangeRecord
+
+
+def raise_epoch(image: MetadataImage, report: PartitionReport) -> PartitionChangeRecord | None:
+    """Decide a new epoch of the same leader where a member of ISR or ELR has parted from it.
+
+    The member leaves ISR or ELR, as long as the minimum is left without it, and comes back when it
+    agrees: so no replica can cost a partition more than one epoch a joining. None if nobody has,
+    or if the partition has changed since the look.
+    """
+    partition = image.partition(report.key)
+    if (
+        partition is None
+        or partition.partition_epoch != report.partition_epoch
+        or partition.leader_epoch != report.leader_epoch
+        or partition.leader != report.leader.broker_id
+        or not report.leader.counts_in(report.leader_epoch)
+    ):
+        return None
+    parted = _parted_members(partition, report)
+    if not parted:
+        return None
+    change = _without(partition, parted, min_isr(image, report.key.topic_id, partition))
+    cause = "; ".join(
+        f"broker {seen.broker_id}: its log parts from broker {partition.leader}'s above the high"
+        f" watermark {partition.high_watermark} in epoch {partition.leader_epoch}, and nobody"
+        " knows which is right"
+        for seen in parted
+    )
+    return change_record(image, report.key, partition, change, cause)
+
+
+def _parted_members(
+    partition: PartitionRegistration, report: PartitionReport
+) -> list[ReplicaReport]:
+    return [
+        seen
+        for seen in report.followers
+        if seen.is_parted
+        and seen.broker_id in partition.isr | partition.elr
+        and partition.uuid_of(seen.broker_id) == seen.replica_uuid
+    ]
+
+
+def _without(
+    partition: PartitionRegistration, parted: list[ReplicaReport], minimum: int
+) -> PartitionChange:
+    """Return the new epoch without those of `parted` that the minimum can do without."""
+    isr, elr = partition.isr, partition.elr
+    for seen in parted:
+        if seen.broker_id in isr and len(isr) > minimum:
+            isr = isr - {seen.broker_id}
+        elif seen.broker_id in elr and len(isr | elr) > minimum:
+            elr = elr - {seen.broker_id}
+    elr = eligible_replicas(replace(partition, elr=elr), isr, minimum)
+    return PartitionChange(
+        leader=partition.leader,
+        isr=isr if isr != partition.isr else KEEP,
+        elr=elr if elr != partition.elr else KEEP,
+    )

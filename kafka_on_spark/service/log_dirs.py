@@ -1,0 +1,112 @@
+"""What each broker's disk holds of which partition, in bytes, as kafka-log-dirs shows it."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from kafka_on_spark.controller.reassignment import Reassignment
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import BrokerId, Offset, TopicPartition
+from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.ports import ReplicaAddress
+from kafka_on_spark.service.addresses import address_of
+
+Found = ReplicaState | KafkaOnSparkError
+"""What a replica's table holds, or why it can't be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaSize:
+    """What one replica holds.
+
+    Attributes:
+        name: The partition.
+        broker_id: Whose replica.
+        root: URL of the broker's root.
+        size_bytes: Of the segments in its log; None if it can't be read.
+        log_end_offset: Of its log; None if it can't be read.
+        offset_lag: Committed offsets that it lacks; None if it can't be read.
+        is_in_sync: It is in the ISR.
+        is_future: It comes with a reassignment under way.
+        error: Why it can't be read, in a sentence.
+    """
+
+    name: TopicPartition
+    broker_id: BrokerId
+    root: str
+    size_bytes: int | None
+    log_end_offset: Offset | None
+    offset_lag: int | None
+    is_in_sync: bool
+    is_future: bool
+    error: str | None
+
+
+def made_replicas(
+    image: MetadataImage,
+    topics: Collection[str] | None = None,
+    brokers: Collection[int] | None = None,
+) -> list[ReplicaAddress]:
+    """Return where the replicas are that were made, by broker and name; of some, if given."""
+    found = [
+        (broker_id, image.name_of(key), address_of(image, key, partition, broker_id))
+        for key, partition in image.partitions()
+        if topics is None or image.topics[key.topic_id].name in topics
+        for broker_id in partition.replicas
+        if partition.is_made(broker_id) and (brokers is None or broker_id in brokers)
+    ]
+    return [address for _, _, address in sorted(found, key=lambda each: each[:2])]
+
+
+def replica_size(image: MetadataImage, address: ReplicaAddress, found: Found) -> ReplicaSize:
+    """Return what a replica holds, by its table; or why that can't be said."""
+    partition = image.partition(address.key)
+    assert partition is not None, "planned on this image"
+    state = None if isinstance(found, KafkaOnSparkError) else found
+    return ReplicaSize(
+        name=image.name_of(address.key),
+        broker_id=address.broker_id,
+        root=address.root,
+        size_bytes=None if state is None else sum(each.size_bytes for each in state.batches),
+        log_end_offset=None if state is None else state.log_end_offset,
+        offset_lag=(
+            None if state is None else max(0, partition.high_watermark - state.log_end_offset)
+        ),
+        is_in_sync=address.broker_id in partition.isr,
+        is_future=address.broker_id in partition.adding_replicas,
+        error=found.message if isinstance(found, KafkaOnSparkError) else None,
+    )
+
+
+def awaited_replicas(image: MetadataImage, moves: Iterable[Reassignment]) -> list[ReplicaAddress]:
+    """Return where the replicas are that moves wait for, of those that were made."""
+    return [
+        address_of(image, move.key, partition, broker_id)
+        for move in moves
+        if (partition := image.partition(move.key)) is not None
+        for broker_id in move.waits_for
+        if partition.is_made(broker_id)
+    ]
+
+
+def offsets_to_copy(
+    image: MetadataImage, move: Reassignment, found: Mapping[ReplicaAddress, Found]
+) -> int | None:
+    """Return how many committed offsets the replicas that a move waits for lack in all.
+
+    One that was not made yet lacks everything; None where one can't be read.
+    """
+    partition = image.partition(move.key)
+    assert partition is not None, "it moves in this image"
+    everything = partition.high_watermark - partition.log_start_offset
+    lacking = 0
+    for broker_id in move.waits_for:
+        if not partition.is_made(broker_id):
+            lacking += everything
+            continue
+        address = address_of(image, move.key, partition, broker_id)
+        lag = replica_size(image, address, found[address]).offset_lag
+        if lag is None:
+            return None
+        lacking += min(lag, everything)
+    return lacking

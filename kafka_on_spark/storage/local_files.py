@@ -1,0 +1,157 @@
+"""Local files as whole contents or in pieces: what `roots` does on a disk of this machine.
+
+A file is opened without waiting, is a regular one, and has an allowed size before any of it is
+read: a pipe in its place would hang, a sparse file of a terabyte would take all memory.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from errno import EACCES, EROFS
+from stat import S_ISREG
+from typing import Any, Final
+from uuid import uuid4
+
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.storage.deadlines import (
+    READ_BYTES_A_SECOND,
+    gets_on,
+    look_seconds,
+    work_seconds,
+)
+
+_PIECE_BYTES: Final = 2**20
+_WRITE_BYTES: Final = 2**24
+
+# Where opening waits for a writer (a pipe) or a lease, this does not. A link could lead out of
+# the root (FAULTS S2).
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+class OddFileError(KafkaStorageError):
+    """What stands in a file's place is none, or larger than any such file: none of it was read."""
+
+
+def open_regular(path: str, folder: int | None = None) -> tuple[int, int]:
+    """Open a file to read; return its descriptor and its size.
+
+    Raises:
+        OddFileError: It is no regular file.
+    """
+    descriptor = os.open(path, _READ, dir_fd=folder)
+    try:
+        return descriptor, _size(os.fstat(descriptor), path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def size_of(path: str) -> int:
+    """Return a file's size.
+
+    Raises:
+        OddFileError: It is no regular file.
+    """
+    return _size(os.stat(path, follow_symlinks=False), path)
+
+
+def local_refusal(folder: str) -> str | None:
+    """Return why this process can't write to a folder, None if it can, or it is not there."""
+    if os.access(folder, os.W_OK | os.X_OK, effective_ids=True) or not os.path.isdir(folder):
+        return None
+    is_read_only = bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+    return os.strerror(EROFS if is_read_only else EACCES)
+
+
+def sizes_in(folder: str) -> dict[str, int]:
+    """Return the sizes of the files in a folder.
+
+    Raises:
+        OddFileError: One is neither a folder nor a regular file.
+    """
+    sizes = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                with suppress(FileNotFoundError):  # it was somebody's on his way
+                    found = entry.stat(follow_symlinks=False)
+                    sizes[entry.name] = _size(found, entry.path)
+    return sizes
+
+
+def _size(found: os.stat_result, path: str) -> int:
+    if not S_ISREG(found.st_mode):
+        raise OddFileError(f"{path} is no regular file")
+    return found.st_size
+
+
+def check_size(size_bytes: int, bytes_max: int, path: str) -> None:
+    """Check that a file may be read.
+
+    Raises:
+        OddFileError: It is larger than any such file is.
+    """
+    if size_bytes > bytes_max:
+        raise OddFileError(
+            f"{path} is larger than it can be", size_bytes=size_bytes, bytes_max=bytes_max
+        )
+
+
+def read_local(path: str, bytes_max: int, folder: int | None = None) -> bytes:
+    """Return a file's bytes; of a path below the open `folder`, if that is given.
+
+    Raises:
+        OddFileError: It is no regular file, or larger than `bytes_max`.
+    """
+    descriptor, size = open_regular(path, folder)
+    try:
+        check_size(size, bytes_max, path)
+        gets_on(look_seconds(path) + size / READ_BYTES_A_SECOND)
+        # One byte more: a file that is being written may grow. One read gives two gigabytes.
+        content = os.read(descriptor, size + 1)
+        while len(content) != size and len(content) <= bytes_max:
+            rest = os.read(descriptor, _PIECE_BYTES)
+            if not rest:
+                break
+            content += rest
+    finally:
+        os.close(descriptor)
+    check_size(len(content), bytes_max, path)
+    return content
+
+
+def local_pieces(path: str, bytes_max: int) -> Iterator[memoryview]:
+    """Yield a file's bytes in order, the next in place of the last.
+
+    Raises:
+        OddFileError: It is no regular file, or larger than `bytes_max`.
+    """
+    # One piece that stays in the processor's cache: a third faster than a file as a whole.
+    descriptor, size = open_regular(path)
+    with os.fdopen(descriptor, "rb", buffering=0) as file:
+        check_size(size, bytes_max, path)
+        piece = memoryview(bytearray(min(size + 1, _PIECE_BYTES)))
+        read = 0
+        while count := file.readinto(piece):
+            read += count
+            check_size(read, bytes_max, path)
+            yield piece[:count]
+
+
+def write_temporary(path: str, pieces: Iterable[Any], *, is_flushed: bool) -> str:
+    """Write a file beside `path` that nobody knows; return its path. If that fails, it is gone."""
+    temporary = f"{os.path.dirname(path)}/_{uuid4().hex}.tmp"
+    with open(temporary, "xb", buffering=0) as file:
+        try:
+            for piece in pieces:
+                view = memoryview(piece)
+                while view:
+                    gets_on(work_seconds(path))
+                    view = view[file.write(view[:_WRITE_BYTES]) :]
+            if is_flushed:
+                os.fsync(file.fileno())
+        except BaseException:
+            # On a full disk its space is needed.
+            os.unlink(temporary)
+            raise
+    return temporary

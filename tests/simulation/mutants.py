@@ -1,0 +1,189 @@
+"""Rules of the protocol, switched off one at a time by patches that the simulation must see.
+
+A checker that sees nothing would pass all of them.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+from unittest.mock import patch
+
+from kafka_on_spark.controller import high_watermark, isr, lease, sweep
+from kafka_on_spark.controller.cleaning import _Uuids
+from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
+from kafka_on_spark.ids import KEEP, Offset
+from kafka_on_spark.log import operations, producer_state
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.service import (
+    appender,
+    cleaning,
+    fetch_reports,
+    replication_round,
+    restoring,
+)
+from kafka_on_spark.service import replication as fetching
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A rule that is switched off.
+
+    Attributes:
+        rule: What holds no more, in words.
+        patches: What is replaced: its owner, its name, and what stands there instead.
+        seed: Where the search for a plan that shows it begins: some need a rare course.
+    """
+
+    rule: str
+    patches: tuple[tuple[Any, str, Any], ...]
+    seed: int = 0
+
+    @contextmanager
+    def alive(self) -> Iterator[None]:
+        """Have the rule switched off."""
+        with ExitStack() as stack:
+            for owner, name, instead in self.patches:
+                stack.enter_context(patch.object(owner, name, instead))
+            yield
+
+
+def _nothing(*arguments: Any, **named: Any) -> None:
+    return None
+
+
+def _no(*arguments: Any, **named: Any) -> bool:
+    return False
+
+
+def _yes(*arguments: Any, **named: Any) -> bool:
+    return True
+
+
+def _none(*arguments: Any, **named: Any) -> int:
+    return 0
+
+
+def _is_anything_stored(error: Exception) -> bool:
+    return isinstance(error, ReplicaLostError | CorruptLogError | KafkaStorageError)
+
+
+def _is_one_of_now(image: Any, making: Any) -> bool:
+    partition = image.partition(making.key)
+    return partition is not None and making.replica_uuid in partition.replica_uuids
+
+
+def _all_long_ago(batches: Any, wanted: Any) -> dict[Any, int]:
+    return dict.fromkeys(wanted, 0)
+
+
+def _committed_by_offset(partition: Any, seen: Any, batch: Any, leader: Any) -> bool:
+    return batch is None or bool(partition.high_watermark >= batch.end_offset)
+
+
+def _cut_to(choose: Callable[[Any, Any], int]) -> Callable[..., Any]:
+    """Return an `_adopt` that cuts where `choose` says, at the batch that begins there or before."""
+
+    def adopt(self: Any, log: Any, follower: Any, leader: Any) -> Any:
+        if follower.is_fenced_at(self._epoch):
+            return follower
+        wanted = min(choose(self, follower), follower.log_end_offset)
+        place = follower.batch_index_at(wanted)
+        cut = wanted if place is None else follower.batches[place].base_offset
+        change = operations.adopt(
+            follower,
+            leader_epoch=self._epoch,
+            truncate_to=Offset(max(cut, follower.log_start_offset)),
+            floor=Offset(0),
+        )
+        return log.commit(follower, change)
+
+    return adopt
+
+
+def _epoch_stays(self: Any, change: Any) -> tuple[int, int]:
+    return self.leader_epoch, self.partition_epoch + 1
+
+
+def _partition_epoch_stays(self: Any, change: Any) -> tuple[int, int]:
+    return self.leader_epoch + (change.leader is not KEEP), self.partition_epoch
+
+
+class _NeverError(Exception):
+    """No error is of this kind."""
+
+
+MUTANTS = [
+    Mutant(
+        "an append is acknowledged by its chain digest, not by its offset",
+        ((appender, "is_acknowledged", _committed_by_offset),),
+    ),
+    Mutant(
+        "a follower cuts where it parts from its leader, not at an old high watermark",
+        ((fetching._Fetcher, "_adopt", _cut_to(lambda self, log: 0)),),
+    ),
+    Mutant(
+        "a follower cuts at all",
+        ((fetching._Fetcher, "_adopt", _cut_to(lambda self, log: log.log_end_offset)),),
+    ),
+    Mutant(
+        "a retry is looked for in the very log that is committed to",
+        ((operations, "find_append", _nothing),),
+    ),
+    Mutant(
+        "files that stand in the log are not added again",
+        ((producer_state, "_find_files", _nothing),),
+    ),
+    Mutant(
+        "below the minimum of replicas in sync nothing is committed",
+        ((high_watermark, "is_under_min_isr", _no),),
+    ),
+    Mutant(
+        "each leadership has an epoch of its own",
+        ((PartitionRegistration, "epochs_after", _epoch_stays),),
+    ),
+    Mutant(
+        "each change of a register has a partition epoch of its own",
+        ((PartitionRegistration, "epochs_after", _partition_epoch_stays),),
+    ),
+    Mutant(
+        "a controller that sees a higher epoch than its own stops",
+        ((lease, "check_controls", _nothing),),
+    ),
+    Mutant(
+        "a commit that was left behind may land: nobody says that it was not written",
+        ((appender, "CommitOutcomeUnknownError", _NeverError),),
+    ),
+    Mutant(
+        "what was not looked at is never reported as caught up",
+        ((sweep.NotLookedAt, "count", _none),),
+    ),
+    Mutant(
+        "a fetch is a look only where it has read the tables of all replicas",
+        ((replication_round, "covers_all", _yes),),
+    ),
+    Mutant(
+        "a replica is lost only when a second look finds it bad again",
+        ((isr, "is_verdict", attrgetter("is_bad")),),
+    ),
+    Mutant(
+        "an error of the system or the store is no verdict",
+        ((fetch_reports, "is_evidence", _is_anything_stored),),
+    ),
+    Mutant(
+        "a lost replica's table stays until its new making is in sync",
+        (
+            (cleaning, "is_assigned", _is_one_of_now),
+            (_Uuids, "all", property(lambda self: frozenset(self.replicas))),
+        ),
+    ),
+    Mutant(
+        "a replica is taken back only with all of its files",
+        ((restoring, "check_files", _nothing),),
+    ),
+    Mutant(
+        "a table is removed only once its replica was taken away",
+        ((cleaning, "is_assigned", _no), (cleaning, "times_taken_away", _all_long_ago)),
+    ),
+]

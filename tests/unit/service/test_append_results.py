@@ -1,0 +1,64 @@
+"""What an append answers: where its records stand, or the first error with what became of each."""
+
+import pytest
+
+from kafka_on_spark.errors import KafkaStorageError, RequestTimedOutError
+from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.service.append_parts import PartitionOutcome
+from kafka_on_spark.service.append_results import append_results
+from tests.builders import TOPIC, TOPIC_ID
+
+AWAY, LATE = KafkaStorageError("the root is away"), RequestTimedOutError("too late")
+TOPICS = {TOPIC_ID: TOPIC}
+
+
+def outcome(number, error=None, *, is_duplicate=False):
+    return PartitionOutcome(
+        key=PartitionKey(TOPIC_ID, number),
+        base_offset=None if error else Offset(10 * number),
+        record_count=number,
+        is_duplicate=is_duplicate,
+        error=error,
+    )
+
+
+def test_an_append_says_where_its_records_stand():
+    [result] = append_results(TOPICS, [outcome(1), outcome(2)], is_waited_for=True)
+
+    assert (result.topic, result.record_count) == (TOPIC, 3)
+    assert {number: each.base_offset for number, each in result.partitions.items()} == {
+        1: 10,
+        2: 20,
+    }
+
+
+@pytest.mark.parametrize(
+    "duplicates, expected", [([], False), ([True, False], False), ([True, True], True)]
+)
+def test_an_append_is_a_duplicate_where_all_of_it_stood_in_the_log(duplicates, expected):
+    outcomes = [outcome(at, is_duplicate=each) for at, each in enumerate(duplicates, 1)]
+    [result] = append_results(TOPICS, outcomes, is_waited_for=True)
+
+    assert result.is_duplicate is expected
+
+
+@pytest.mark.parametrize(
+    "second, errors",
+    [(AWAY, None), (LATE, {1: "KafkaStorageError", 2: "RequestTimedOutError"})],
+    ids=["of one kind", "of two kinds"],
+)
+def test_the_first_error_says_what_became_of_each_partition(second, errors):
+    with pytest.raises(KafkaStorageError, match="the root is away") as caught:
+        append_results(
+            TOPICS, [outcome(0), outcome(1, AWAY), outcome(2, second)], is_waited_for=True
+        )
+
+    context = caught.value.context
+    assert (context["topic"], context["failed"], context["acknowledged"]) == (TOPIC, [1, 2], [0])
+    assert context.get("errors") == errors
+
+
+def test_who_waits_for_nothing_is_told_of_no_error():
+    [result] = append_results(TOPICS, [outcome(1, AWAY)], is_waited_for=False)
+
+    assert result.partitions[1].base_offset is None
