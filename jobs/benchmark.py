@@ -1,10 +1,10 @@
-"""Measures what DESIGN §16 bounds, each figure against a peer that is really run beside it.
+"""Measures the figures of docs/measured.md, each next to a peer that runs beside it.
 
     ./spark-submit.sh jobs/benchmark.py [--only NAME ...] [--records N] [--runs N]
                                         [--batches N] [--json | --markdown] [--dir DIR]
 
-Ours and the peer take turns, after one turn of each to warm up; a row says the medians and their
-ratio. The result is on standard output, progress on standard error.
+Ours and the peer alternate, after one run of each to warm up; a row has the medians and their
+ratio. The result goes to standard output, progress to standard error.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from jobs.command_line import Parser
 COMMAND = "./spark-submit.sh jobs/benchmark.py"
 
 DEFAULT: dict[str, Callable[[Bench], list[Row]]] = {
-    # Those that need no Spark session go first: it would take its share of the machine.
+    # Measurements without a Spark session come first: a session would take processor time.
     "small": small_append,
     "failover": failover,
     "create-topic": creation,
@@ -62,7 +62,7 @@ LONGER: dict[str, Callable[[Bench], list[Row]]] = {
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """Return the command line's choices."""
+    """Return the options."""
     parser = Parser(COMMAND, __doc__.splitlines()[0])
     known = [*DEFAULT, *LONGER]
     parser.add_argument(
@@ -70,18 +70,22 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         nargs="+",
         choices=known,
         metavar="NAME",
-        help=f"measure these only: {', '.join(known)} (the last {len(LONGER)} only when named)",
+        help=f"measure only these: {', '.join(known)} (the last {len(LONGER)} run only when named)",
     )
     parser.add_argument(
-        "--records", "--rows", type=_count, default=5_000_000, help="of a large append"
+        "--records", "--rows", type=_count, default=5_000_000, help="records of a large append"
     )
-    parser.add_argument("--runs", type=_count, default=3, help="turns of ours and of the peer")
-    parser.add_argument("--batches", type=_count, default=1000, help="of the micro-batch's query")
+    parser.add_argument("--runs", type=_count, default=3, help="runs of ours and of the peer")
+    parser.add_argument(
+        "--batches", type=_count, default=1000, help="micro-batches of the query of micro-batch"
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print JSON in place of a table")
     form.add_argument("--markdown", action="store_true", help="print the table of docs/measured.md")
     parser.add_argument(
-        "--dir", type=_folder, help="on the disk to measure (default: the system's)"
+        "--dir",
+        type=_folder,
+        help="a folder on the disk to measure (default: the system's temporary one)",
     )
     return parser.parse_args(arguments)
 

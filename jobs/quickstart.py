@@ -13,10 +13,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from jobs.command_line import Parser
-from jobs.quickstart_console import Output
-from jobs.quickstart_flights import flight_count
-from jobs.quickstart_folder import Plan, QuickstartError, RunFolder, Wish
-from jobs.quickstart_steps import (
+from jobs.quickstart_run.console import Output
+from jobs.quickstart_run.flights import flight_count
+from jobs.quickstart_run.run_folder import GivenPlan, Plan, QuickstartError, RunFolder
+from jobs.quickstart_run.steps import (
     LOST_BROKER,
     REPLICATION_FACTOR,
     Run,
@@ -33,7 +33,7 @@ from jobs.quickstart_steps import (
 from kafka_on_spark import KafkaOnSparkError
 from kafka_on_spark.errors import InvalidRootError
 from kafka_on_spark.spark.session import build_session
-from kafka_on_spark.storage.roots import is_local, normalize
+from kafka_on_spark.storage.roots.roots import is_local, normalize
 
 COMMAND = "./spark-submit.sh jobs/quickstart.py"
 PARTITIONS_MAX = 1000
@@ -43,12 +43,15 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     """Return the options."""
     rows = flight_count()
     parser = Parser(COMMAND, __doc__, exit_code=1)
-    parser.add_argument("--dir", help="folder to work in, or to go on in (default: a fresh one)")
+    parser.add_argument(
+        "--dir",
+        help="folder to work in; a run that was interrupted continues there (default: a new one)",
+    )
     parser.add_argument(
         "--root",
         type=_store,
         help="URL in a bucket, such as s3://bucket/quickstart, for the cluster's roots; credentials"
-        " as the environment names them (default: they are folders in --dir)",
+        " come from the environment (default: folders in --dir)",
     )
     parser.add_argument("--rows", type=_between(2, rows), help=f"flights (default {rows}: all)")
     parser.add_argument(
@@ -91,7 +94,7 @@ def main(arguments: list[str]) -> int:
     try:
         folder = RunFolder.take(
             given.dir,
-            Wish(given.rows, given.brokers, given.partitions, given.root),
+            GivenPlan(given.rows, given.brokers, given.partitions, given.root),
             Plan(rows=flight_count(), brokers=REPLICATION_FACTOR, partitions=8),
         )
         log_to(folder.log)
@@ -111,7 +114,7 @@ def main(arguments: list[str]) -> int:
 
 
 def log_to(file: Path) -> None:
-    """Have what the package logs in a file: the steps say in words what matters."""
+    """Write the package's log to a file: the steps print the results."""
     handler = logging.FileHandler(file, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logger = logging.getLogger("kafka_on_spark")
@@ -121,7 +124,7 @@ def log_to(file: Path) -> None:
 
 
 def start_spark() -> SparkSession:
-    """Return a session that says nothing but errors, unless the user wants to hear more."""
+    """Return a session that logs only errors, unless the user has set a level."""
     spark = build_session("quickstart")
     if spark.conf.get("spark.log.level", None) is None:
         spark.sparkContext.setLogLevel("ERROR")
@@ -129,7 +132,7 @@ def start_spark() -> SparkSession:
 
 
 def run_steps(folder: RunFolder, output: Output) -> int:
-    """Do what is left of the steps; return 0 if all is as it should be."""
+    """Run the remaining steps; return 0 if every check passes."""
     verb = "Going on" if folder.is_continued else "Working"
     output.say(f"{verb} in {folder.path}; starting Spark, which takes some seconds")
     spark = start_spark()
@@ -160,10 +163,10 @@ def run_steps(folder: RunFolder, output: Output) -> int:
 
 
 def conclude(folder: RunFolder, output: Output, problems: list[str]) -> int:
-    """Print how it went; return 0 if all is as it should be.
+    """Print the summary; return 0.
 
     Raises:
-        QuickstartError: It is not.
+        QuickstartError: A check found a problem.
     """
     output.summary()
     if problems:

@@ -4,8 +4,8 @@
     ./spark-submit.sh --master spark://127.0.0.1:7077 jobs/quickstart.py
     ./spark-submit.sh python jobs/standalone.py stop
 
-Made of what pyspark brings, so it is of the same version; logs and what executors work on are in
-a folder of the system's temporary one, which `stop` removes. Nobody else can connect.
+It runs pyspark's own classes, so it has the same version. Logs and working files are in a folder
+below the system's temporary one, which `stop` removes. It listens on this machine only.
 """
 
 import argparse
@@ -36,17 +36,21 @@ STOP_S_MAX: Final = 20.0
 
 
 class StandaloneError(Exception):
-    """It could not be started or stopped; the message says why."""
+    """The cluster could not be started or stopped; the message says why."""
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """Return the command line's choices."""
+    """Return the options."""
     parser = Parser(COMMAND, __doc__.splitlines()[0])
     parser.add_argument("verb", choices=["start", "stop"])
-    parser.add_argument("--workers", type=_count, default=2, help="2, unless you say otherwise")
-    parser.add_argument("--cores", type=_count, default=1, help="of a worker: 1")
-    parser.add_argument("--memory", default="1g", help="of a worker, for its executors: 1g")
-    parser.add_argument("--port", type=_count, default=7077, help="of the master: 7077")
+    parser.add_argument("--workers", type=_count, default=2, help="number of workers (default 2)")
+    parser.add_argument("--cores", type=_count, default=1, help="cores of a worker (default 1)")
+    parser.add_argument(
+        "--memory", default="1g", help="memory of a worker, for its executors (default 1g)"
+    )
+    parser.add_argument(
+        "--port", type=_count, default=7077, help="port of the master (default 7077)"
+    )
     return parser.parse_args(arguments)
 
 
@@ -57,18 +61,18 @@ def _count(text: str) -> int:
 
 
 def folder_of(port: int) -> Path:
-    """Return where the cluster at a port keeps its logs and process ids."""
+    """Return the folder with the logs and process ids of the cluster at a port."""
     return Path(tempfile.gettempdir(), f"kafka_on_spark-standalone-{os.getuid()}-{port}")
 
 
 def start(folder: Path, choices: argparse.Namespace) -> str:
-    """Start the master and its workers; return the master's URL once all workers are there.
+    """Start the master and its workers; return the master's URL once all workers are registered.
 
     Raises:
-        StandaloneError: One runs already, or something did not start; then nothing is left.
+        StandaloneError: A cluster runs already, or a process did not start; none is left then.
     """
     if is_ours(folder) and running(folder):
-        raise StandaloneError(f"it runs already: `{COMMAND} stop` ends it")
+        raise StandaloneError(f"a cluster runs already: `{COMMAND} stop` ends it")
     if _is_taken(choices.port):
         raise StandaloneError(f"port {choices.port} is taken: give another one with --port")
     if is_ours(folder):
@@ -98,13 +102,13 @@ def _is_taken(port: int) -> bool:
 
 
 def _spawn(folder: Path, name: str, kind: str, arguments: Sequence[str]) -> None:
-    """Start one process in a session of its own: it outlives this one, and Ctrl-C."""
+    """Start one process in its own session: it outlives this process, and Ctrl-C."""
     home = Path(pyspark.__file__).parent
     environment = {
         **os.environ,
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": HOST,
-        # The properties of sessions are not theirs; the log must say what is waited for.
+        # Not the settings of sessions; the log must have the lines that `start` waits for.
         "SPARK_CONF_DIR": str(_log_settings(folder)),
     }
     with (folder / f"{name}.log").open("wb") as output:
@@ -118,7 +122,7 @@ def _spawn(folder: Path, name: str, kind: str, arguments: Sequence[str]) -> None
             start_new_session=True,
         )
     (folder / f"{name}.pid").write_text(f"{process.pid} {kind}", encoding="utf-8")
-    process.returncode = 0  # left to itself on purpose: Python need not warn that it still runs
+    process.returncode = 0  # it goes on running on purpose: Python must not warn of it
 
 
 def _log_settings(folder: Path) -> Path:
@@ -144,12 +148,13 @@ def _wait_for(folder: Path, name: str, said: str) -> None:
 
 
 def is_ours(folder: Path) -> bool:
-    """Return whether there is a folder that this user made and nobody else could write to.
+    """Return whether the folder exists; it must be this user's, and writable by no one else.
 
-    It is named in a place where everybody may make one: what another user's says is not done.
+    Any user may make a folder in the temporary one. The process ids in it are only trusted if this
+    user wrote them.
 
     Raises:
-        StandaloneError: What is there is not ours.
+        StandaloneError: The folder is another user's, or others can write to it.
     """
     try:
         found = folder.lstat()
@@ -158,37 +163,37 @@ def is_ours(folder: Path) -> bool:
     is_private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o022
     if not is_private or found.st_uid != os.getuid():
         raise StandaloneError(
-            f"{folder} is not a folder that only you can write to, so what it says of processes is"
-            " not believed: remove it, or give another --port"
+            f"{folder} is not a folder that only you can write to, so its process ids are not"
+            " trusted: remove it, or give another --port"
         )
     return True
 
 
 def running(folder: Path) -> list[int]:
-    """Return the processes that were started and still are, workers first."""
+    """Return the started processes that still run, workers first."""
     files = sorted(folder.glob("*.pid"), reverse=True)
     return [int(file.read_text().split()[0]) for file in files if _is_alive(file)]
 
 
 def _is_alive(file: Path) -> bool:
-    """Return whether a process runs, and is what was started: numbers are used again."""
+    """Return whether a process runs and is the one that was started: ids are reused."""
     pid, _, kind = file.read_text(encoding="utf-8").partition(" ")
     if kind not in (MASTER, WORKER) or not pid.isdecimal() or int(pid) <= 1:
         return False  # a file that this script did not write
-    # Whoever asks may be its parent, for whom it stays until it is asked for.
+    # If this process is its parent, an ended process stays until its status is read.
     with suppress(ChildProcessError):
         os.waitpid(int(pid), os.WNOHANG)
-    # Whole lines, however narrow the terminal: the class comes after a long class path.
+    # Whole lines at any terminal width: the class comes after a long class path.
     asked = ["ps", "-ww", "-o", "args=", "-p", pid]
     shown = subprocess.run(asked, capture_output=True, check=False)
     return kind.encode() in shown.stdout
 
 
 def stop(folder: Path) -> int:
-    """End all processes; return how many there were.
+    """End all processes; return their number.
 
     Raises:
-        StandaloneError: The folder is not ours.
+        StandaloneError: The folder is not this user's.
     """
     if not is_ours(folder):
         return 0
@@ -199,7 +204,7 @@ def stop(folder: Path) -> int:
 
 
 def _end(processes: Sequence[int]) -> None:
-    """Ask each to end, workers first: they end their executors. Kill what does not."""
+    """Ask each process to end, workers first, since they end their executors; kill the rest."""
     for pid in processes:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)

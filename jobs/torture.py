@@ -19,9 +19,9 @@ from typing import NoReturn
 from rich.console import Console
 
 from jobs.command_line import Parser
-from jobs.torture_folder import TortureError, TortureFolder
-from jobs.torture_report import print_report, write_report
-from jobs.torture_run import run
+from tests.torture.harness.folder import TortureError, TortureFolder
+from tests.torture.harness.report import print_report, write_report
+from tests.torture.harness.run import run
 
 COMMAND = "./spark-submit.sh python jobs/torture.py"
 MINUTES_MAX = 24 * 60

@@ -13,19 +13,19 @@ from kafka_on_spark import logs
 from kafka_on_spark.version import __version__
 
 if TYPE_CHECKING:
-    from kafka_on_spark.cluster import Cluster
+    from kafka_on_spark.cluster.cluster import Cluster
     from kafka_on_spark.errors import KafkaOnSparkError
-    from kafka_on_spark.spark.lag import LagListener, lag
-    from kafka_on_spark.storage.records import Record
+    from kafka_on_spark.spark.format.query_lag import LagListener, lag
+    from kafka_on_spark.storage.staging.records import Record
 
 __all__ = ["Cluster", "KafkaOnSparkError", "LagListener", "Record", "__version__", "lag"]
 
 _PLACES: Final = {
-    "Cluster": "cluster",
+    "Cluster": "cluster.cluster",
     "KafkaOnSparkError": "errors",
-    "LagListener": "spark.lag",
-    "Record": "storage.records",
-    "lag": "spark.lag",
+    "LagListener": "spark.format.query_lag",
+    "Record": "storage.staging.records",
+    "lag": "spark.format.query_lag",
 }
 """Imported when first asked for: Spark starts a process for each run of a streaming query, which
 imports this package for its reader, while the query waits."""

@@ -1,8 +1,8 @@
 """Settings: Kafka's names, types and defaults, and how the layers of them combine.
 
 A setting comes from the defaults here, then ``conf/cluster.toml``, then the cluster's and the
-topic's ConfigRecords, then the call; the last one wins. Values are kept as text, as Kafka
-keeps them, and parsed where they are used, so that a topic's description shows what was given.
+topic's ConfigRecords, then the call; the last one wins. Values are texts, as in Kafka, and are
+parsed where they are used, so that a topic's description shows what was given.
 """
 
 import re
@@ -27,9 +27,9 @@ class Setting:
         default: Kafka's default, except where `note` says why not.
         parse: Turns the text into a value, or raises ValueError saying what is allowed.
         is_topic_setting: A topic may override it.
-        note: What this version does not do with it; None if it is fully obeyed.
-        only: Values that can be obeyed, of those that Kafka allows; none named: all.
-        reason: Why no others can.
+        note: What this version does not do with it; None if it has its full effect.
+        only: The values with effect here, of those that Kafka allows; empty: all.
+        reason: Why other values can't have one.
     """
 
     default: str
@@ -45,7 +45,7 @@ _INT_MAX: Final = 2**31 - 1
 
 
 def _integer(low: int, high: int = _LONG_MAX) -> Callable[[str], int]:
-    """Return what reads a number. Source: ConfigDef.parseType, types LONG and (to 2^31-1) INT."""
+    """Return the parser of a number. Source: ConfigDef.parseType, LONG and (to 2^31-1) INT."""
 
     def parse(text: str) -> int:
         try:
@@ -77,7 +77,7 @@ def _boolean(text: str) -> bool:
 
 
 def _list_of(*allowed: str) -> Callable[[str], str]:
-    """Return what reads some of `allowed`, each once, in any order. Source: ConfigDef.ValidList."""
+    """Return the parser of some of `allowed`, in any order. Source: ConfigDef.ValidList."""
 
     def parse(text: str) -> str:
         words = [word.strip() for word in text.split(",")]
@@ -121,11 +121,11 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "retention.ms": Setting(str(7 * _DAY_MS), _integer(-1), True, _NOT_ENFORCED),
     "segment.bytes": Setting("1073741824", _integer(1024 * 1024, _INT_MAX), True),
     "unclean.leader.election.enable": Setting("false", _boolean, True),
-    # Whose copying counts against the two rates below. Kafka's default names nobody, so that a
-    # rate alone does nothing there; here a rate that is set holds for all unless that is said.
+    # Replicas whose copying counts against the two rates below. Kafka's default names none, so
+    # that a rate alone has no effect there; here a rate holds for all replicas by default.
     "follower.replication.throttled.replicas": Setting("*", _replica_list, True),
     "leader.replication.throttled.replicas": Setting("*", _replica_list, True),
-    # Kafka leaves flushing to the system; here every batch is flushed unless that is asked for.
+    # Kafka leaves flushing to the system; here every batch is flushed by default.
     "flush.messages": Setting(
         "1",
         _integer(1),
@@ -133,7 +133,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         only=("1", str(_LONG_MAX)),
         reason="a batch is flushed before it counts, or flushing is left to the system",
     ),
-    # Topics of Kafka have these, so that a topic's settings can be moved over as they are.
+    # Settings of Kafka's topics, so that they can be moved over as they are.
     "compression.type": Setting(
         "producer",
         _one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
@@ -166,7 +166,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "segment.jitter.ms": Setting("0", _integer(0), True, _NOT_ENFORCED),
     "segment.ms": Setting(str(7 * _DAY_MS), _integer(1), True, _NOT_ENFORCED),
     # The cluster (Kafka's broker and controller settings).
-    # Ours: whether an append that waits may decide for itself where nobody controls the cluster.
+    # Ours: whether a waiting append may decide itself if no controller is active.
     "auto.controller": Setting("true", _boolean),
     "broker.session.timeout.ms": Setting("9000", _integer(1, _INT_MAX)),
     "broker.heartbeat.interval.ms": Setting("2000", _integer(1, _INT_MAX)),
@@ -183,15 +183,15 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     "producer.id.expiration.ms": Setting(str(_DAY_MS), _integer(1, _INT_MAX), False, _NOT_ENFORCED),
     # The call (Kafka's producer).
     "delivery.timeout.ms": Setting("120000", _integer(0, _INT_MAX)),
-    # Ours: Kafka's back-off of a fetch does not grow. Well below replica.lag.time.max.ms, so that
-    # nobody leaves the ISR for waiting.
+    # Ours: Kafka's back-off of a fetch does not grow. It is well below replica.lag.time.max.ms, so
+    # that no replica leaves the ISR because of it.
     "replica.fetch.backoff.max.ms": Setting("10000", _integer(0)),
-    # Ours: how long after a replica was found bad the same process looks at it again.
+    # Ours: how long after a replica was found bad the same process inspects it again.
     "replica.verdict.delay.ms": Setting("2000", _integer(0, _INT_MAX)),
-    # Ours: within which rounds look at every replica, and the part of a core that they take for it.
+    # Ours: in what time rounds inspect every replica, and the part of a core that this may take.
     "replica.sweep.interval.ms": Setting("600000", _integer(1)),
     "replica.sweep.share": Setting("0.1", _ratio),
-    # Ours: how long a running stream waits for a metadata root that is away.
+    # Ours: how long a running stream waits for a metadata root that does not answer.
     "metadata.away.timeout.ms": Setting("300000", _integer(0)),
     # Ours: how long a controller's lease lasts without a renewal. For liveness only.
     "controller.lease.ms": Setting("10000", _integer(1)),
@@ -260,7 +260,7 @@ def _names(topic_only: bool) -> list[str]:
 
 
 def read_cluster_toml() -> dict[str, str]:
-    """Return the settings of ``conf/cluster.toml``: of the checkout, or as installed.
+    """Return the settings of ``conf/cluster.toml`` in the checkout, or as installed.
 
     Raises:
         InvalidConfigError: A name is unknown or a value is not allowed.
@@ -285,7 +285,7 @@ def cluster_settings(given: Mapping[str, object] | None) -> dict[str, str]:
 
 
 def unknown_name(kind: str, name: object, allowed: list[str]) -> str:
-    """Return the sentence for a name that does not exist, with the nearest one that does."""
+    """Return the sentence that refuses an unknown name, with the nearest known one."""
     nearest = get_close_matches(str(name), allowed, n=1, cutoff=0.5)
     hint = f"did you mean {nearest[0]!r}?" if nearest else f"known are {', '.join(sorted(allowed))}"
     return f"unknown {kind} {name!r}: {hint}"
@@ -303,7 +303,7 @@ class Settings:
     """Settings in layers: the nearest layer that names a setting decides.
 
     Attributes:
-        layers: Texts by name, nearest first. What no layer names has the default.
+        layers: Texts by name, nearest first. A setting in no layer has its default.
     """
 
     layers: tuple[Mapping[str, str], ...] = ()

@@ -3,16 +3,16 @@
 * KafkaOnSparkError
     * ProtocolError: the request is refused; `code` is Kafka's own number for why. Where
       `is_retriable`, refresh the image and try again; where not, the request is wrong.
-    * CommitError: a conditional commit did not simply say yes
+    * CommitError: a conditional commit did not simply succeed
         * CommitConflictError: certainly not written; refresh, then decide again
         * CommitOutcomeUnknownError: perhaps written; commit the same again, or say "unknown"
     * CorruptLogError: stored bytes break an invariant; stop serving the replica
     * InconsistentClusterError: the metadata contradicts the tables; stop everything
     * ClusterClosedError: this process has closed the cluster; open it again
 
-A broken assumption of our own is an ``assert``, not one of these: nobody can handle it. What a
-value may be is checked by `ensure`, also where Python is told to leave asserts out: values are made
-of stored bytes, too, and whoever reads these says that they are damaged.
+A broken assumption of our own is an ``assert``, not one of these: no caller can handle it. `ensure`
+checks the invariants of a value, also where Python is told to leave asserts out: values come from
+stored bytes, too, and their reader reports damage.
 Codes below 1000 are Kafka's (protocol/Errors.java); from 1000 on they are ours.
 """
 
@@ -33,7 +33,7 @@ class KafkaOnSparkError(Exception):
 
     def __str__(self) -> str:
         details = " ".join(f"{name}={value}" for name, value in sorted(self.context.items()))
-        # Python's tracebacks, notebooks and log lines show it as it is.
+        # Python's tracebacks, notebooks and log lines show this text without escaping it.
         return visible(f"{self.message} [{details}]" if details else self.message)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -47,14 +47,14 @@ def _rebuild(
 
 
 class ImpossibleValueError(AssertionError):
-    """A value was to be made that can't be: a bug of ours, or damage, if it came from a file."""
+    """A value breaks an invariant: a bug of ours, or damage, if the value came from a file."""
 
 
 def ensure(holds: bool, said: object) -> None:
-    """Check what must hold of a value, whoever makes it; `said` tells what does not.
+    """Check an invariant of a value; `said` describes the value.
 
     Raises:
-        ImpossibleValueError: It does not hold.
+        ImpossibleValueError: The invariant does not hold.
     """
     if not holds:
         raise ImpossibleValueError(said)
@@ -78,7 +78,7 @@ class OffsetOutOfRangeError(ProtocolError):
 
 
 class UnknownTopicOrPartitionError(ProtocolError):
-    """No topic of that name, or no such partition in it. Nothing is created by itself."""
+    """No topic of that name, or no such partition in it. No request creates one on the way."""
 
     code = 3
 
@@ -205,7 +205,7 @@ class DuplicateSequenceError(ProtocolError):
 class KafkaStorageError(ProtocolError):
     """A root or table can't be read or written now: the system, a library or a store says so.
 
-    It tells nothing about a replica (DESIGN §8); what is wrong with one is another error.
+    It is no evidence about a replica: a replica that is wrong has an error of its own.
     """
 
     code = 56
@@ -215,7 +215,7 @@ class KafkaStorageError(ProtocolError):
 class RootAccessDeniedError(KafkaStorageError):
     """The root refuses this caller: no permission, no credentials, or a wrong option.
 
-    It counts against nobody but the caller: another one may well reach the root.
+    It counts against no broker: another caller may well reach the root.
     """
 
     code = 1006
@@ -291,7 +291,7 @@ class BrokerIdNotRegisteredError(ProtocolError):
 
 
 class InconsistentTopicIdError(ProtocolError):
-    """The topic id is another than was named: a table in the place of another topic's, for one."""
+    """The topic id is not the expected one: a table stands in the place of another topic's."""
 
     code = 103
 
@@ -315,7 +315,7 @@ class UnexpectedOffsetError(ProtocolError):
 
 
 class LogTruncatedError(ProtocolError):
-    """Records that a reader was told of are gone by an unclean election (KIP-320)."""
+    """An unclean election has lost records that a reader had seen offsets of (KIP-320)."""
 
     code = 1003
 
@@ -337,7 +337,7 @@ class CommitError(KafkaOnSparkError):
 
 
 class CommitConflictError(CommitError):
-    """Somebody else's commit took this version. Ours is certainly not in the log."""
+    """Another commit took this version. Ours is certainly not in the log."""
 
     is_retriable = True
 
@@ -357,13 +357,13 @@ class InconsistentClusterError(KafkaOnSparkError):
 
 
 class WrongJarError(KafkaOnSparkError):
-    """A jar that Spark was to load is another than the one that was tried. Spark is not started."""
+    """A jar for Spark is not the one that was tested. Spark is not started."""
 
 
 class ClusterClosedError(KafkaOnSparkError):
-    """This process has closed the cluster; whatever else it is asked for needs it opened again.
+    """This process has closed the cluster; any further request needs it opened again.
 
-    What other threads had under way at that moment may have taken effect.
+    Requests of other threads at that moment may have taken effect.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Names for the integers and ids this system passes around, and which of people's are allowed.
+"""Types of the integers and ids of the system, and checks of values that people give.
 
 Each quantity has its own ``NewType``, so mypy rejects a leader epoch where an offset is
 expected. At run time they are plain ints and strings: Arrow, JSON and pickle see those.
@@ -40,17 +40,17 @@ TopicId = NewType("TopicId", str)
 """32 hexadecimal digits; another one each time a name is created (KIP-516)."""
 
 ReplicaUuid = NewType("ReplicaUuid", str)
-"""32 hexadecimal digits; one making of one replica."""
+"""32 hexadecimal digits; one incarnation of one replica."""
 
 DirectoryId = NewType("DirectoryId", str)
 """32 hexadecimal digits: the identity of a disk (KIP-858), or LOST."""
 
 LOST: Final = DirectoryId("lost")
-"""A replica that had a directory and has it no more. Never made anew under its uuid."""
+"""The directory of a lost replica. It is never created again under its uuid."""
 
 
 ChainDigest = NewType("ChainDigest", str)
-"""32 hexadecimal digits: of a log up to an offset, whoever holds it (see log/chain.py)."""
+"""32 hexadecimal digits: of a log up to an offset, equal in all replicas (see log/chain.py)."""
 
 NO_CHAIN: Final = ChainDigest("0" * 32)
 """The chain digest before a log's first record."""
@@ -85,14 +85,14 @@ class PartitionKey(NamedTuple):
 INTERNAL_TOPICS: Final = frozenset(
     {"__cluster_metadata", "__consumer_offsets", "__transaction_state", "__share_group_state"}
 )
-"""Kafka's own topics; what would be in them is in the metadata log here. Source: Topic."""
+"""Kafka's internal topics; here the metadata log has their contents. Source: Topic."""
 
 TOPIC_NAME_LENGTH_MAX: Final = 249
 _TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def check_topic_name(name: object) -> None:
-    """Check `name` by Kafka's rule, before any path is made of it.
+    """Check `name` by Kafka's rule, before it becomes part of a path.
 
     Source: org.apache.kafka.common.internals.Topic.validate.
 
@@ -118,7 +118,7 @@ def whole_number(text: str) -> int:
     """Read a whole number as Java does: a sign and digits, and not Python's "1_000", nor blanks.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text is no whole number.
     """
     if _DIGITS.fullmatch(text) is None:
         raise ValueError(f"{text!r} is no whole number")
@@ -128,7 +128,7 @@ def whole_number(text: str) -> int:
 def check_whole_number(
     number: object, name: str, error: type[KafkaOnSparkError] = InvalidRequestError
 ) -> None:
-    """Check that what somebody gave as `name` is a whole number, not its digits or a fraction.
+    """Check that the value given as `name` is a whole number, not its digits or a fraction.
 
     Raises:
         InvalidRequestError, or `error`: It is not.
@@ -138,7 +138,7 @@ def check_whole_number(
 
 
 def check_number(number: object, name: str) -> None:
-    """Check that what somebody gave as `name` is a finite number from 0 on.
+    """Check that the value given as `name` is a finite number from 0 on.
 
     Raises:
         InvalidRequestError: It is not.
@@ -149,7 +149,7 @@ def check_number(number: object, name: str) -> None:
 
 
 def check_text(text: object, name: str, error: type[KafkaOnSparkError]) -> None:
-    """Check that what somebody gave as `name` is a text.
+    """Check that the value given as `name` is a text.
 
     Raises:
         `error`: It is not.
@@ -164,7 +164,7 @@ def check_mapping(
     of: str,
     error: type[KafkaOnSparkError] = InvalidRequestError,
 ) -> None:
-    """Check that what somebody gave as `name` is a mapping; `of` says which, as in "names".
+    """Check that the value given as `name` is a mapping; `of` says which, as in "names".
 
     Raises:
         InvalidRequestError, or `error`: It is not.
@@ -179,12 +179,12 @@ def listed(
     of: str,
     error: type[KafkaOnSparkError] = InvalidRequestError,
 ) -> list[Any]:
-    """Return what somebody gave as `name`, several of something, as a list; `of` says of what.
+    """Return the several values given as `name` as a list; `of` says of what.
 
-    A text is not taken for its letters, nor a mapping for its keys.
+    A text does not count as its letters, nor a mapping as its keys.
 
     Raises:
-        InvalidRequestError, or `error`: It is nothing that has several of them.
+        InvalidRequestError, or `error`: It is not iterable, or a text or mapping.
     """
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise error(f"{name} can't be {given!r}: give a list of {of}")

@@ -1,10 +1,10 @@
-"""Where this package's log lines go, and from which level on: one way for all of its processes.
+"""Decides where this package's log lines go, and from which level on, in all of its processes.
 
-Most of what is worth knowing happens in processes that a user did not start and can't configure:
-Spark's planners, stream runners and executors. So one environment variable, which they inherit,
-sets the level in all of them, and lines that nobody else takes go to standard error, each with
-the kind and the number of its process. Where a process has handlers of its own (a notebook's, a
-job's, pytest's), they get the lines, and nothing is written here.
+Most events happen in processes that a user did not start and can't configure: Spark's planners,
+stream runners and executors. So one environment variable, which they inherit, sets the level in all
+of them, and lines without another handler go to standard error, each with the kind and the id of
+its process. If a process has handlers of its own (a notebook's, a job's, pytest's), they get the
+lines, and this module writes none.
 """
 
 import logging
@@ -32,9 +32,9 @@ _KINDS: Final = {
 
 
 def process_kind(arguments: list[str]) -> str:
-    """Return what a process is, by its `sys.argv`: Spark's daemons name the module they work for.
+    """Return the kind of a process, by its `sys.argv`: Spark's daemons name the module they run.
 
-    Whatever Spark has not started for Python is a driver: a notebook, a job, the command line.
+    A process that Spark has not started is a driver: a notebook, a job, the command line.
     """
     if not arguments:
         return DRIVER
@@ -52,12 +52,12 @@ def process_kind(arguments: list[str]) -> str:
 
 
 class UnheardHandler(logging.StreamHandler[TextIO]):
-    """Writes to standard error what no other handler takes, as Python's own last resort does."""
+    """Writes lines without another handler to standard error, as Python's own last resort does."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a line, unless another handler has it."""
         if not self._is_heard(record.name):
-            self.stream = sys.stderr  # of now: notebooks and tests put another in its place
+            self.stream = sys.stderr  # the current one: notebooks and tests replace it
             super().emit(record)
 
     def _is_heard(self, name: str) -> bool:
@@ -75,29 +75,28 @@ class UnheardHandler(logging.StreamHandler[TextIO]):
 Factory = Callable[..., logging.LogRecord]
 
 
-def with_visible_messages(make: Factory) -> Factory:
-    """Return what makes records as `make` does, and of ours with visible messages of one line.
+def with_visible_messages(create: Factory) -> Factory:
+    """Return a factory of log records like `create`, whose messages of ours are one visible line.
 
-    A record is shown by whatever handlers a process has: of all that they have in common, this is
-    the one place that sees the names in it.
+    Any handler may show a record: the factory is the one place that all handlers share.
     """
 
-    def made(name: str, *rest: Any, **named: Any) -> logging.LogRecord:
-        record = make(name, *rest, **named)
+    def created(name: str, *rest: Any, **named: Any) -> logging.LogRecord:
+        record = create(name, *rest, **named)
         if name == NAME or name.startswith(f"{NAME}."):
             try:
                 message = record.getMessage()
             except (TypeError, ValueError):
-                return record  # its arguments don't fit: the handler that writes it says so
+                return record  # its arguments don't fit: the handler that writes it reports that
             if visible(message) != message:
                 record.msg, record.args = visible(message), None
         return record
 
-    return made
+    return created
 
 
 class VisibleFormatter(logging.Formatter):
-    """Writes tracebacks as `visible` has it; messages are so already."""
+    """Writes tracebacks with visible characters only; messages have them already."""
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
         """Return the lines of a traceback."""
@@ -105,9 +104,9 @@ class VisibleFormatter(logging.Formatter):
 
 
 def set_up() -> None:
-    """Give this process's logger its level and its way to standard error; once is enough.
+    """Set the level and the handler of this package's logger; a second call changes nothing.
 
-    A level that is none is said, and leaves Python's: WARNING.
+    An unknown level is reported, and Python's default stays: WARNING.
     """
     logger = logging.getLogger(NAME)
     if any(isinstance(handler, UnheardHandler) for handler in logger.handlers):

@@ -5,71 +5,37 @@ implementation, the tests' in-memory one too, passes tests/contract/.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from kafka_on_spark.controller.sweep import SweepCourse
+from kafka_on_spark.controller.pace.sweep import SweepPosition
 from kafka_on_spark.ids import (
     BrokerId,
     DirectoryId,
     LeaderEpoch,
     Offset,
-    PartitionKey,
-    ReplicaUuid,
+)
+from kafka_on_spark.log.addresses import FoundTable
+from kafka_on_spark.log.addresses import (
+    ReplicaAddress as ReplicaAddress,
 )
 from kafka_on_spark.log.batch import Segment
-from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState
+from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 
 if TYPE_CHECKING:
-    # Who appends or reads does not import what audits.
+    # Type-checking only: appenders and readers must not load the audit package.
     from kafka_on_spark.audit.history import FileEntry, TableStep
-    from kafka_on_spark.audit.metadata import MetadataRows
-    from kafka_on_spark.audit.orphans import FoundTable
+    from kafka_on_spark.audit.metadata.metadata_checks import MetadataRows
 
 Order = TypeVar("Order")
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaAddress:
-    """Where a replica is and which one it must be. Picklable: tasks get these.
-
-    Attributes:
-        root: URL of the broker's root.
-        topic: The topic's name, for people who look into the folder.
-        key: Topic id and partition.
-        broker_id: The broker.
-        directory_id: The disk it was (or is to be) made on.
-        replica_uuid: This making of it.
-        is_flushed: Every commit is flushed before it counts (flush.messages=1).
-    """
-
-    root: str
-    topic: str
-    key: PartitionKey
-    broker_id: BrokerId
-    directory_id: DirectoryId
-    replica_uuid: ReplicaUuid
-    is_flushed: bool = True
-
-    @property
-    def identity(self) -> ReplicaIdentity:
-        """What the table must say of itself."""
-        return ReplicaIdentity(
-            topic_id=self.key.topic_id,
-            partition=self.key.partition,
-            broker_id=self.broker_id,
-            directory_id=self.directory_id,
-            replica_uuid=self.replica_uuid,
-        )
 
 
 class ReplicaLog(Protocol):
     """One replica's table."""
 
     def load(self) -> ReplicaState:
-        """Return the newest state; what it counts is durable.
+        """Return the newest state; all records that it counts are durable.
 
         Raises:
             ReplicaLostError: There is no table, or it is not the replica of the address.
@@ -89,30 +55,30 @@ class ReplicaLog(Protocol):
         ...
 
     def maintain(self) -> None:
-        """Do what is due after an answer was given: a checkpoint. Never fails the caller."""
+        """Write a checkpoint if one is due. Called after the answer; never fails the caller."""
         ...
 
 
 class ReplicaStore(Protocol):
-    """Opens and makes replicas."""
+    """Opens and creates replicas."""
 
     def open(self, address: ReplicaAddress) -> ReplicaLog:
         """Return the log at `address`; nothing is read yet."""
         ...
 
-    def open_anew(self, address: ReplicaAddress) -> ReplicaLog:
-        """Return the log at `address` without anything that this process knows of it.
+    def open_uncached(self, address: ReplicaAddress) -> ReplicaLog:
+        """Return the log at `address`, without what this process has cached of it.
 
         Its first `load` raises KafkaStorageError unless the root was the disk of the address
-        before and after.
+        both before and after.
         """
         ...
 
-    def make(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
-        """Make an empty table fenced at `leader_epoch`, or find what an earlier try has made.
+    def create(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
+        """Create an empty table fenced at `leader_epoch`, or find the one of an earlier try.
 
-        With the fence from the beginning it needs no commit to adopt that leadership: there is
-        nothing that it would cut (P*3).
+        With the fence from the beginning the replica needs no commit to adopt that leadership: it
+        has no records to truncate.
 
         Raises:
             KafkaStorageError: The root is not the disk of the address, or does not answer.
@@ -130,14 +96,14 @@ class SegmentStore(Protocol):
         segments: Sequence[Segment],
         names: Sequence[str] | None = None,
     ) -> None:
-        """Have `segments` in `target`, verified by size and digest, and durable.
+        """Copy `segments` to `target`, verified by size and digest, and durable.
 
-        What is there already, whole and undamaged, is not copied. `names` are the names in
-        `target`, where they differ.
+        A segment that `target` has already, complete and undamaged, is not copied. `names` are the
+        names in `target`, where they differ.
 
         Raises:
             CorruptLogError: The source's bytes are not what the name says.
-            KafkaStorageError: A root does not answer: the source's if the error's `broker_id` is.
+            KafkaStorageError: A root does not answer; the error's `broker_id` says whose.
         """
         ...
 
@@ -164,8 +130,8 @@ class MetadataLog(Protocol):
     def offset_at(self, time_ms: int) -> Offset:
         """Return where the log ended at a moment: the base of the first batch of a later time.
 
-        Committers' clocks differ, so times may go back; the first later one counts, so that a
-        later moment never has less.
+        Clocks of committing processes differ, so times may go back. The first later time counts, so
+        that a later moment never has fewer records.
         """
         ...
 
@@ -181,11 +147,11 @@ class MetadataLog(Protocol):
         ...
 
     def maintain(self) -> None:
-        """Do what is due after an answer was given: a checkpoint. Never fails the caller."""
+        """Write a checkpoint if one is due. Called after the answer; never fails the caller."""
         ...
 
     def check_writable(self) -> None:
-        """Check that this process may append, as far as a look tells.
+        """Check that this process may append, as far as can be seen without an append.
 
         Raises:
             RootAccessDeniedError: It may not.
@@ -204,44 +170,44 @@ class MetadataLog(Protocol):
         ...
 
 
-class Turn(Protocol):
-    """A process's turn among those that commit to one metadata log; nothing rests on it.
+class CommitLock(Protocol):
+    """One process's hold on the commit lock of a metadata log. It saves conflicts, no more.
 
     Attributes:
-        has_news: Others have committed before it, perhaps: look first.
+        needs_refresh: Another process may have committed before: read the log first.
     """
 
-    has_news: bool = False
+    needs_refresh: bool = False
 
-    def handed_in(self) -> Sequence[bytes]:
-        """Return the notes of those that wait now for a turn of their own."""
+    def queued_reports(self) -> Sequence[bytes]:
+        """Return the reports that waiting processes have queued, encoded, one item a process."""
         return ()
 
-    def done(self) -> None:
-        """Tell those whose notes were returned that what is to be said of them is committed."""
+    def mark_committed(self) -> None:
+        """Tell the processes whose reports were returned that these are decided and committed."""
         return
 
 
-class _NoTurn(Turn):
-    """There is nothing to take, or it was kept too long."""
+class _NoLock(CommitLock):
+    """There is no lock to take, or another process has held it for too long."""
 
 
-NO_TURN: Final[Turn] = _NoTurn()
+NO_LOCK: Final[CommitLock] = _NoLock()
 
 
 class SweepHints(Protocol):
-    """Where rounds that don't go on leave how far their sweep has come. Never trusted."""
+    """Keeps the progress of sweeps between rounds of different processes. It is never trusted."""
 
-    def read(self, cluster_id: str) -> SweepCourse | None:
-        """Return the newest hint, by the wall clock; None if there is none that can be one.
+    def read(self, cluster_id: str) -> SweepPosition | None:
+        """Return the newest hint, by the wall clock; None if there is no valid one.
 
         Raises:
             KafkaStorageError: The metadata root does not answer.
         """
         ...
 
-    def write(self, cluster_id: str, course: SweepCourse) -> None:
-        """Leave a hint in the place of the last one.
+    def write(self, cluster_id: str, position: SweepPosition) -> None:
+        """Replace the last hint.
 
         Raises:
             KafkaStorageError: The metadata root does not answer, or takes no writes.
@@ -250,7 +216,7 @@ class SweepHints(Protocol):
 
 
 class ReplicaArchive(Protocol):
-    """What replicas' tables and folders hold, as it lies there: for audits. Changes nothing."""
+    """Reads replicas' tables and folders as they are, for audits. Changes nothing."""
 
     def steps(self, address: ReplicaAddress, *, is_deep: bool) -> "Iterator[TableStep]":
         """Yield the steps of a replica's table, oldest first; deep: with every checkpoint.
@@ -279,7 +245,7 @@ class ReplicaArchive(Protocol):
 
 
 class ClusterArchive(Protocol):
-    """What the metadata log and the roots hold, as it lies there: for audits. Changes nothing."""
+    """Reads the metadata log and the roots as they are, for audits. Changes nothing."""
 
     def metadata_steps(self, *, is_deep: bool, from_version: int = 0) -> "Iterator[TableStep]":
         """Yield the steps of the metadata table from `from_version` on, oldest first.
@@ -318,7 +284,7 @@ class ClusterArchive(Protocol):
         """
         ...
 
-    def tables_on(self, broker_id: BrokerId, root: str) -> "list[FoundTable]":
+    def tables_on(self, broker_id: BrokerId, root: str) -> list[FoundTable]:
         """Return the folders on a root that are named like replicas'.
 
         Raises:

@@ -1,9 +1,9 @@
-"""How text that others wrote is shown: keys, values, ids, racks, paths, names, causes.
+"""Escapes text that others wrote, before it is shown: keys, values, ids, racks, paths, causes.
 
-One function, for terminals, HTML pages and log lines alike. Of what is shown raw, a terminal obeys
-escapes (they set its title, move its cursor), and marks of direction turn the order of what stands
-beside them: a reader would see another text than there is. At the bottom, since errors and log
-lines show such text, too.
+One function serves terminals, HTML pages and log lines. A terminal obeys raw escapes (they set its
+title, move its cursor), and direction marks reverse the order of the text beside them: a reader
+would see another text than there is. The module is on the lowest floor, since errors and log lines
+show such text, too.
 """
 
 import json
@@ -12,10 +12,10 @@ from typing import Any
 
 
 def visible(text: str, *, keep: str = "") -> str:
-    """Return `text` with whatever is not a visible character as an escape: \\x1b, \\u202e.
+    """Return `text` with each character that is not visible as an escape: \\x1b, \\u202e.
 
-    That is: control and format characters (marks of direction are some), lone surrogates, line and
-    paragraph separators, and what has no meaning in Unicode. Blanks stay, and what is in `keep`.
+    These are control and format characters (among them direction marks), lone surrogates, line and
+    paragraph separators, and code points without a meaning. Blanks stay, and those in `keep`.
     """
     if text.isprintable():
         return text
@@ -26,18 +26,18 @@ def visible(text: str, *, keep: str = "") -> str:
 
 
 def visible_lines(text: str) -> str:
-    """Return text of several lines, each as `visible` has it."""
+    """Return text of several lines, each line as `visible` returns it."""
     return visible(text, keep="\n")
 
 
 def visible_json(value: Any, *, indent: int | None = None) -> str:
-    """Return a plain value as JSON of visible ASCII: all else is an escape that JSON has."""
-    # JSON leaves the one control character above the visible ones as it is.
+    """Return a plain value as JSON of visible ASCII; JSON escapes all other characters."""
+    # JSON does not escape DEL, the one control character above the visible ones.
     return json.dumps(value, indent=indent).replace("\x7f", "\\u007f")
 
 
 def quoted(text: str) -> str:
-    """Return text in quotes, so that its ends are seen and nothing else looks like it."""
+    """Return text in quotes: its ends are visible, and no other text looks the same."""
     marked = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{visible(marked)}"'
 

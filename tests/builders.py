@@ -10,8 +10,13 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from kafka_on_spark.controller.reports import PartitionReport, ReplicaReport
-from kafka_on_spark.controller.restoring import WholeReplica
+from kafka_on_spark.controller.partitions.election import Election, elect_leader, furthest_replica
+from kafka_on_spark.controller.partitions.reports import (
+    PartitionReport,
+    ReplicaInspection,
+    ReplicaReport,
+)
+from kafka_on_spark.controller.verdicts.restoring import WholeReplica
 from kafka_on_spark.ids import (
     LOST,
     NO_CHAIN,
@@ -157,6 +162,37 @@ def image_of(
         topics={TOPIC_ID: topic},
         topic_ids={TOPIC: TOPIC_ID},
         **fields,
+    )
+
+
+def elect_unclean(
+    state: PartitionRegistration, eligible: frozenset[BrokerId]
+) -> tuple[BrokerId | None, bool]:
+    """Elect a leader, by an unclean election if need be, of replicas whose logs are all alike.
+
+    Return it, and whether the election was unclean.
+    """
+    clean = elect_leader(state, eligible=eligible, election=Election.ONLINE)
+    if clean is not None:
+        return clean, False
+    alike = [inspection(state, each) for each in state.replicas]
+    chosen = furthest_replica(state, alike, eligible=eligible)
+    return (None, False) if chosen is None else (chosen.broker_id, True)
+
+
+def inspection(state: PartitionRegistration, broker_id: BrokerId) -> ReplicaInspection:
+    """Return what was seen of a replica without records, which proves nothing."""
+    return ReplicaInspection(
+        key=KEY,
+        broker_id=broker_id,
+        partition_epoch=state.partition_epoch,
+        high_watermark=state.high_watermark,
+        log_start_offset=Offset(0),
+        log_end_offset=Offset(0),
+        last_epoch=None,
+        epoch_below_high_watermark=None,
+        chain_digest=NO_CHAIN,
+        chain_at_high_watermark=None,
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from kafka_on_spark.controller.sweep import SweepCourse
+from kafka_on_spark.controller.pace.sweep import SweepPosition
 from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
@@ -232,12 +232,12 @@ class MemoryReplicaStore:
     def open(self, address: ReplicaAddress) -> MemoryReplicaLog:
         return MemoryReplicaLog(self._roots, address, checks_segments=self._checks_segments)
 
-    def open_anew(self, address: ReplicaAddress) -> MemoryReplicaLog:
+    def open_uncached(self, address: ReplicaAddress) -> MemoryReplicaLog:
         return MemoryReplicaLog(
             self._roots, address, checks_segments=self._checks_segments, is_checked=True
         )
 
-    def make(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
+    def create(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
         root = self._roots[address.root]
         root.check_directory(address)
         made = root.tables.setdefault(folder(address), _Table(address.identity, leader_epoch))
@@ -295,19 +295,19 @@ class MemorySweepHints:
     """SweepHints in memory: the last one written, or what a test puts in its place."""
 
     def __init__(self) -> None:
-        self.hint: tuple[str, SweepCourse] | None = None
+        self.hint: tuple[str, SweepPosition] | None = None
         self.is_offline = False
         self.writes = 0
 
-    def read(self, cluster_id: str) -> SweepCourse | None:
+    def read(self, cluster_id: str) -> SweepPosition | None:
         self._check_answers()
         if self.hint is None or self.hint[0] != cluster_id:
             return None
         return self.hint[1]
 
-    def write(self, cluster_id: str, course: SweepCourse) -> None:
+    def write(self, cluster_id: str, position: SweepPosition) -> None:
         self._check_answers()
-        self.hint = (cluster_id, course)
+        self.hint = (cluster_id, position)
         self.writes += 1
 
     def _check_answers(self) -> None:
@@ -379,7 +379,7 @@ class MemoryMetadataLog:
         del self.batches[max(0, len(self.batches) - commit_count) :]
 
     def check_writable(self) -> None:
-        """Whoever reads may write here."""
+        """A reader may write here."""
 
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         self._check_answers()

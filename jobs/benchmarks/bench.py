@@ -1,4 +1,4 @@
-"""What the measurements share: the session, the rows, a cluster, a clock, and the machine."""
+"""Parts that measurements share: the session, the rows, a cluster, a clock, and the machine."""
 
 import os
 import platform
@@ -26,11 +26,11 @@ class Bench:
     """One run of the benchmark.
 
     Attributes:
-        folder: On the disk that is measured; removed at the end.
+        folder: A folder on the measured disk; removed at the end.
         records: Records of the large appends.
         runs: Repetitions of each measurement, after one to warm up.
         batches: Micro-batches of the measurement of one record each.
-        full_topic: A topic of the cluster that has `records` records, once there is one.
+        full_topic: A topic of the cluster with `records` records; None until one is filled.
     """
 
     def __init__(self, folder: Path, *, records: int, runs: int, batches: int) -> None:
@@ -44,7 +44,7 @@ class Bench:
 
     @cached_property
     def spark(self) -> SparkSession:
-        """The session, made when it is first needed; the one that runs already, if there is one."""
+        """The session: the running one, or one that the first use makes."""
         self._is_spark_shared = SparkSession.getActiveSession() is not None
         spark = build_session("benchmark", **{"spark.ui.enabled": False})
         spark.sparkContext.setLogLevel("ERROR")
@@ -76,7 +76,7 @@ class Bench:
         return name
 
     def drop_topic(self, name: str) -> None:
-        """Delete a topic and, since there is no cleaner yet, its files."""
+        """Delete a topic and its files: no controller runs here that would remove them."""
         self.cluster.delete_topic(name)
         for folder in self.folder.glob(f"throughput/broker-*/{name}-*"):
             shutil.rmtree(folder)
@@ -103,7 +103,7 @@ class Bench:
         peers: Callable[[int], float],
         runs: int | None = None,
     ) -> tuple[list[float], list[float]]:
-        """Measure ours, peer, ours, peer, …; the first of each, run 0, warms up and is dropped."""
+        """Measure ours and the peer alternately; run 0 of each warms up and is dropped."""
         mine, theirs = [], []
         for run in range((runs or self.runs) + 1):
             mine.append(ours(run))
@@ -121,7 +121,7 @@ class Bench:
 
 
 def seconds(work: Callable[[], Any]) -> float:
-    """Return how long `work` takes; what was written before is on the disk when it begins."""
+    """Return how long `work` takes; earlier writes are flushed before it begins."""
     os.sync()
     start = time.perf_counter()
     work()
@@ -129,9 +129,9 @@ def seconds(work: Callable[[], Any]) -> float:
 
 
 def part_streams(*, is_result_alone: bool) -> None:
-    """Give standard error a way of its own again: spark-submit joins a job's two streams.
+    """Separate standard error from standard output again: spark-submit joins a job's two streams.
 
-    Where the launcher's can't be found, it is dropped if the result must stand alone.
+    If the launcher's standard error can't be found, it is dropped where the result must be alone.
     """
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return
@@ -144,12 +144,12 @@ def part_streams(*, is_result_alone: bool) -> None:
 
 
 def say(text: str) -> None:
-    """Tell people how far it is: standard output is for the result."""
+    """Print progress to standard error: standard output is for the result."""
     print(text, file=sys.stderr, flush=True)
 
 
 def machine() -> dict[str, Any]:
-    """Return what the figures were measured on, and with."""
+    """Return the machine and the versions of a measurement."""
     return {
         "cpu": _first_value("/proc/cpuinfo", "model name") or platform.processor(),
         "cores": os.cpu_count(),

@@ -8,7 +8,7 @@ from jobs.benchmarks.report import Budget, Row, row
 
 
 def disk(bench: Bench) -> list[Row]:
-    """Measure all files of a topic's replicas: segments, commits, and what nobody names."""
+    """Measure all files of a topic's replicas: segments, commits and orphans."""
     topic = bench.filled_topic()
     ours = sum(_bytes_in(each) for each in bench.folder.glob(f"throughput/broker-*/{topic}-*"))
     peer = bench.folder / "disk.parquet"

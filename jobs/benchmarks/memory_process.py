@@ -1,8 +1,8 @@
 """Appends and reads on `local-cluster[2,1,1024]` with a driver of 1 GiB, and watches the memory.
 
 Executors and their Python workers are processes of their own there. Each process's peak is the
-kernel's own figure, looked at several times a second, so that what is missed is the last moment
-of a process that ends. Linux only. See `memory`.
+kernel's own figure, read several times a second, so that only the last moment of
+a process is missed. Linux only. See `memory`.
 """
 
 import json
@@ -52,12 +52,12 @@ class Peaks:
 
     def _watch(self) -> None:
         while not self._is_over.wait(LOOK_S):
-            self._look()
-        self._look()
+            self._read_memory()
+        self._read_memory()
 
-    def _look(self) -> None:
+    def _read_memory(self) -> None:
         for pid in [os.getpid(), *descendants(os.getpid())]:
-            # It may end while it is looked at.
+            # It may end during the read.
             with suppress(FileNotFoundError, ProcessLookupError, StopIteration):
                 kind, peak = kind_of(pid), peak_of(pid)
                 self.largest[kind] = max(self.largest[kind], peak)

@@ -18,9 +18,9 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Segment, StagedBatch, segment_name
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.ports import ReplicaAddress
-from kafka_on_spark.storage.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.root_identity import prepare_root
-from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.storage.identity.root_identity import prepare_root
+from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
+from kafka_on_spark.storage.roots.roots import StorageOptions
 
 COMMITS = 10_000
 RETAINED = 10
@@ -69,7 +69,7 @@ def _new_replica(bench: Bench) -> ReplicaAddress:
         replica_uuid=ReplicaUuid(uuid4().hex),
         is_flushed=False,
     )
-    DeltaReplicaLog.make(address, OPTIONS)
+    DeltaReplicaLog.create(address, OPTIONS)
     return address
 
 

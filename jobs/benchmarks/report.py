@@ -42,7 +42,7 @@ class Row:
         budget: The bound in words; None for a figure without one.
         met: Whether it was kept; None without a budget.
         recorded: What Apache Kafka took for the same, measured another time on a machine of this
-            kind, in words (see `kafka_recorded`); None where nobody measured that.
+            kind, in words (see `kafka_recorded`); None if that was not measured.
     """
 
     name: str

@@ -13,7 +13,7 @@ TABLES_OF_AN_APPEND = 4  # the leader's, two followers', and the metadata log
 def fetch_round(bench: Bench) -> list[Row]:
     """Measure a round over 1,000 partitions, all with records, of which 5 have work.
 
-    All are looked at once before, so that the rounds owe what their own time brings, and no more.
+    All are inspected once before, so that the rounds only owe the share of their own time.
     """
     with bench.make_cluster("round") as cluster:
         cluster.create_topic("many", partitions=PARTITIONS, replication_factor=3)
@@ -35,7 +35,7 @@ def fetch_round(bench: Bench) -> list[Row]:
             budget=Budget(bound=WITH_WORK, on="value"),
         ),
         row(
-            f"{name}: partitions looked at besides, as a slice",
+            f"{name}: other partitions inspected, as a slice",
             [each.slice_count for each in reports[1:]],
             "",
         ),

@@ -17,12 +17,13 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from kafka_on_spark.controller import lease
-from kafka_on_spark.controller.brokers import elect_preferred, fence_broker, register_broker
-from kafka_on_spark.controller.commands import Draws
-from kafka_on_spark.controller.draining import drain_broker
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker, register_broker
+from kafka_on_spark.controller.brokers.draining import drain_broker
+from kafka_on_spark.controller.commands import lease
+from kafka_on_spark.controller.commands.commands import IdSource
+from kafka_on_spark.controller.moves.preferred_leaders import elect_preferred
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.controller.topics import create_topic
+from kafka_on_spark.controller.topics.topics import create_topic
 from kafka_on_spark.errors import NO_ERROR
 from kafka_on_spark.ids import BrokerId, DirectoryId, Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
@@ -32,13 +33,13 @@ from kafka_on_spark.metadata.records import (
     HighWatermarkRecord,
     PartitionChangeRecord,
 )
-from kafka_on_spark.service.controller_loop import ControllerLoop
-from kafka_on_spark.service.metadata_service import MetadataService
-from kafka_on_spark.service.probes import ProbeResult
-from kafka_on_spark.spark.opening import open_metadata
-from kafka_on_spark.storage.clock import SystemClock
-from kafka_on_spark.storage.metadata_creation import begin_metadata_log
-from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.service.control.controller_loop import ControllerLoop
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.probing.probes import ProbeResult
+from kafka_on_spark.spark.run.opening import open_metadata
+from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
+from kafka_on_spark.storage.roots.roots import StorageOptions
 
 BROKERS = 100
 TOPIC_PARTITIONS = 100_000
@@ -52,7 +53,7 @@ OPTIONS = StorageOptions()
 def make(root: str, partitions: int) -> dict[str, Any]:
     """Make a cluster whose partitions are all led by another than the preferred leader, with a
     snapshot, and a tail after it as appends leave it."""
-    begin_metadata_log(root, OPTIONS, "c")
+    create_metadata_log(root, OPTIONS, "c")
     metadata = open_metadata(root, OPTIONS)
     _submit(metadata, lambda image: ControllerResult([ClusterRecord(cluster_id="c")], None))
     for number in range(1, BROKERS + 1):
@@ -202,8 +203,8 @@ def _controller(metadata: MetadataService) -> ControllerLoop:
         SystemClock(),
         controller_id="benchmark",
         run_probes=lambda orders: [ProbeResult(each.broker_id, NO_ERROR) for each in orders],
-        run_looks=lambda orders: [],
-        draws=Draws(new_uuid=lambda: uuid4().hex, random_below=random.randrange),
+        run_inspections=lambda orders: [],
+        id_source=IdSource(new_uuid=lambda: uuid4().hex, random_below=random.randrange),
         timeout_ms=TIMEOUT_MS,
     )
 

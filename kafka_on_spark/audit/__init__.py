@@ -1,8 +1,7 @@
-"""What must hold of a cluster's tables, checked on their histories: decisions of `fsck`.
+"""What must hold of a cluster's tables, checked on their histories: the decisions of `fsck`.
 
-Reading order: `findings` (what is said), `history` (what a table's log says, step by step),
-`registers` and `metadata` (the metadata log, commit by commit), `replica` (one replica's table,
-version by version), `partition` (a partition's replicas against each other and the metadata),
-`orphans` (what no commit names). Replays by rules of its own, apart from those that wrote the
-tables: what is checked is not asked. Takes plain values and changes nothing.
+In: tables as steps and traces (`history`, `trace`), which are plain values. The audit replays them
+by rules of its own, and calls none of the rules that it checks. The first line of a module names
+the invariants that it checks, as in docs/architecture.md.
+Out: `findings`. An audit changes nothing.
 """

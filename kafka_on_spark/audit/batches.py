@@ -1,7 +1,7 @@
-"""Batches as a table's log names them: headers read from files' partition values, and checked.
+"""I10, I15: batches, read from the headers that a table's log names.
 
-Apart from `log.batch`, whose values assert what is checked here: a damaged header is something to
-say, not something that can't be.
+Apart from `log.batch`, whose values assert what is checked here: a damaged header is a finding, not
+an error.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ HEADER: Final = frozenset(
     | {"leader_epoch", "producer_id", "producer_epoch", "sequence", "payload_digest"}
     | {"transaction", "timestamp_type", "chain_digest", "content_digest"}
 )
-"""What the header of each segment says, null or not."""
+"""The columns of each segment's header; a value may be null."""
 
 
 class Flaw(NamedTuple):
@@ -45,7 +45,7 @@ class LoggedFile:
     """One segment of a batch.
 
     Attributes:
-        entry: As the log names it.
+        entry: The file as the log names it.
         base_offset: Of its first record.
         batch_base_offset: Where its batch begins.
         batch_record_count: Records of its batch, in all its segments.
@@ -72,7 +72,7 @@ class LoggedFile:
 
     @property
     def header(self) -> tuple[object, ...]:
-        """What all segments of a batch say alike."""
+        """The values that all segments of a batch share."""
         return (
             self.batch_record_count,
             self.partition_count,
@@ -85,7 +85,7 @@ class LoggedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedBatch:
-    """A batch, as its segments say.
+    """A batch, read from the headers of its segments.
 
     Attributes:
         base_offset: Offset of its first record.
@@ -93,10 +93,10 @@ class LoggedBatch:
         leader_epoch: Leadership that appended it.
         stamp: Its producer, or None.
         paths: Names of its segments, in offset order.
-        fingerprint: Equal for copies of one append, and for nothing else: offsets, epoch,
-            producer, and of each segment its identity, digest and size in records.
+        fingerprint: Equal for copies of one append only. It covers offsets, epoch, producer, and
+            the identity, digest and record count of each segment.
         chain_digest: Of the log up to its end, as its last segment claims.
-        segments: As the log names them.
+        segments: In offset order.
     """
 
     base_offset: int
@@ -109,13 +109,13 @@ class LoggedBatch:
     segments: tuple[LoggedFile, ...]
 
     def computes_after(self, before: ChainDigest, topic_id: TopicId, partition: int) -> bool:
-        """Return whether the chain digests that its segments claim are those that its headers
-        and names make, behind `before`."""
+        """Return whether its segments' chain digests are those that its headers and names lead to
+        after `before`."""
         claimed = tuple(segment.chain_digest for segment in self.segments)
         try:
             return batch_digests(before, topic_id, partition, self._plain()) == claimed
         except (AssertionError, TypeError):
-            return False  # no header says such things
+            return False  # no valid header has such values
 
     def _plain(self) -> Batch:
         first = self.segments[0]
@@ -153,14 +153,14 @@ class LoggedBatch:
 
 
 def epoch_in_name(name: str) -> int | None:
-    """Return the leadership that a segment's name says it was staged under; None: no segment."""
+    """Return the leader epoch in a segment's name; None: it is no name of a segment."""
     return int(name.split("-", 1)[0]) if is_segment_name(name) else None
 
 
 def batches_of(entries: Iterable[FileEntry]) -> tuple[list[LoggedBatch], list[Flaw]]:
     """Return the batches that files make, in offset order, and what is wrong with them.
 
-    A file without a readable header makes none. The rest are returned as they say.
+    A file without a readable header is in no batch.
     """
     flaws: list[Flaw] = []
     files = []

@@ -1,10 +1,7 @@
-"""What an audit has to say: findings, orphans, and how far it could look.
+"""What an audit reports: findings, orphans, and how far it could read each table.
 
-Ids are those of the invariants: I1 committed prefix, I2 leader completeness, I3 no committed
-record lost, I4 log matching, I5 epochs in a log never fall, I6 one leader an epoch, I7 epochs of
-the register rise, I8 high watermark never falls, I9 its bounds, I10 dense offsets, I11 idempotence,
-I12 stable content, I13 fence, I14 truncation floor, I15 integrity, I16 retention, I17 ISR within
-replicas, I23 chain; I19 and I20 where a table says that it is another replica or another topic's.
+A finding names an invariant by its id; docs/architecture.md lists them with what keeps and what
+checks each. A finding without one says that something could not be checked.
 """
 
 from collections import Counter
@@ -14,21 +11,21 @@ from typing import Any, Final
 
 from kafka_on_spark.ids import BrokerId, TopicPartition
 
-ALIKE_MAX: Final = 20
-"""Findings of one invariant in one place that are told apart; a broken table has thousands."""
+SAME_INVARIANT_MAX: Final = 20
+"""Findings of one invariant in one place that are listed; a broken table has thousands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where something was found; None: not there, or not one in particular.
+    """Where something was found. A field is None where it does not apply.
 
     Attributes:
         partition: Topic and number.
-        broker_id: Whose replica, or whose root.
+        broker_id: The broker of the replica, or of the root.
         version: Of the replica's Delta table, or of the metadata log's.
         offset: Of a record in the partition's log.
         metadata_offset: Of a record in the metadata log.
-        path: A file's.
+        path: Of a file.
     """
 
     partition: TopicPartition | None = None
@@ -55,10 +52,9 @@ class Finding:
     """Something that must not be.
 
     Attributes:
-        invariant: Its id, such as "I5"; None: something could not be checked, so that nothing is
-            known of it.
-        place: Where.
-        sentence: What was found and what should be.
+        invariant: Its id, such as "I5"; None: something could not be checked.
+        place: Where it was found.
+        sentence: What was found, and what should be there.
     """
 
     invariant: str | None
@@ -89,13 +85,13 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphan:
-    """A file or folder that no commit names. None is an error: tasks that ran twice leave some.
+    """A file or folder that no commit names. It is no error: tasks that ran twice leave some.
 
     Attributes:
         kind: "segment", "table" or "file".
-        broker_id: On whose root; None: the metadata root.
+        broker_id: The broker whose root holds it; None: the metadata root holds it.
         path: Its URL.
-        is_deletable: The rule that needs no clock allows its deletion, now and for ever.
+        is_deletable: A rule that needs no clock allows its deletion, now and at any later time.
         reason: Why it may be deleted, or why not.
     """
 
@@ -121,11 +117,12 @@ class Coverage:
     """How far one table was checked.
 
     Attributes:
-        table: Whose: a replica, or the metadata log.
-        first_version: From which version of its Delta log on; above 0, what was before is gone.
-        last_version: Up to which.
+        table: The replica, or the metadata log.
+        first_version: The first version of its Delta log that was read; if it is above 0, the
+            commits before it are gone.
+        last_version: The last one.
         read_files: Files whose bytes were read and checked.
-        read_bytes: How many that are.
+        read_bytes: The bytes of these files.
     """
 
     table: Place
@@ -150,10 +147,10 @@ class FsckReport:
     """What a check of all tables found.
 
     Attributes:
-        findings: By table.
-        orphans: What no commit names.
+        findings: Of the metadata log first, then by table.
+        orphans: Files and folders that no commit names.
         coverage: How far each table was checked.
-        is_deep: Segments were read, too.
+        is_deep: Segments were also read.
     """
 
     findings: tuple[Finding, ...]
@@ -163,12 +160,12 @@ class FsckReport:
 
     @property
     def is_clean(self) -> bool:
-        """Whether everything was checked and nothing was found. Orphans don't count."""
+        """Whether everything could be checked and nothing was found; orphans don't count."""
         return not self.findings
 
     @property
     def invariants(self) -> frozenset[str]:
-        """The ids of what is violated."""
+        """The ids of the invariants that are violated."""
         return frozenset(each.invariant for each in self.findings if each.invariant is not None)
 
     def as_dict(self) -> Mapping[str, Any]:
@@ -191,28 +188,28 @@ class FindingList:
         self._counts: Counter[str | None] = Counter()
 
     def add(self, invariant: str | None, sentence: str, **where: Any) -> None:
-        """Add a finding at `where` (fields of Place); of many alike the first are kept."""
+        """Add a finding at `where` (fields of Place); the first of each invariant are kept."""
         self._counts[invariant] += 1
-        if self._counts[invariant] <= ALIKE_MAX:
+        if self._counts[invariant] <= SAME_INVARIANT_MAX:
             place = replace(self.place, **where) if where else self.place
             self._findings.append(Finding(invariant=invariant, place=place, sentence=sentence))
 
     def all(self) -> tuple[Finding, ...]:
-        """Return what was found, and how many more there were."""
+        """Return the findings that were kept, and how many more there were."""
         more = [
             Finding(
                 invariant=invariant,
                 place=self.place,
-                sentence=f"there are {count - ALIKE_MAX} more findings like those before",
+                sentence=f"there are {count - SAME_INVARIANT_MAX} more findings like those before",
             )
             for invariant, count in self._counts.items()
-            if count > ALIKE_MAX
+            if count > SAME_INVARIANT_MAX
         ]
         return (*self._findings, *more)
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return findings each once, those of the metadata log first, then by table."""
+    """Return each finding once: those of the metadata log first, then by table."""
 
     def rank(finding: Finding) -> tuple[object, ...]:
         place = finding.place

@@ -1,7 +1,7 @@
-"""What a Delta table's log says, step by step, as plain values: the trace that is audited.
+"""The steps of a Delta table's log as plain values: what an audit replays.
 
-Delta keeps every commit as a file, so a table's history can be replayed version by version, until
-somebody cleans the log up behind a checkpoint. What can't be read is a step as well.
+Delta keeps each commit as a file, so an audit can replay a table's history version by version, back
+to the checkpoint behind which old commits were removed. A part that can't be read is a step, too.
 """
 
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ class FileEntry:
         path: Its name in the table's folder.
         size_bytes: Its size.
         values: Partition values, as text.
-        record_count: Of its statistics; None if they don't say.
-        timestamp_min_us: Smallest timestamp, of its statistics, µs since 1970 UTC.
-        timestamp_max_us: Largest timestamp.
-        time_ms: Modification time: of the append.
+        record_count: From its statistics; None if they have none.
+        timestamp_min_us: Smallest timestamp, from its statistics, µs since 1970 UTC.
+        timestamp_max_us: Largest timestamp, from its statistics.
+        time_ms: Modification time, which is the time of the append.
     """
 
     path: str
@@ -37,11 +37,11 @@ class TableCommit:
 
     Attributes:
         version: Its number.
-        operation: What its author says that it is; None if he says nothing.
+        operation: What the commit says that it is; None if it says nothing.
         adds: Files added.
         removes: Names of files removed.
         counters: `txn` versions that it sets, by application id.
-        configuration: The table's settings, where the commit sets them.
+        configuration: The table's settings; None if the commit sets none.
     """
 
     version: int
@@ -74,9 +74,9 @@ class TableDamage:
     """A part of the log that can't be read.
 
     Attributes:
-        version: Whose file it is.
+        version: The version of the file.
         sentence: What is wrong with it.
-        is_checkpoint: It is a checkpoint, or the hint at one: the commits may still tell all.
+        is_checkpoint: It is a checkpoint, or the hint at one: the commits may still have all.
     """
 
     version: int

@@ -1,4 +1,4 @@
-"""What is kept of one replica's history once it was replayed: enough to compare replicas."""
+"""The history of one replica once it was replayed: what comparing replicas needs."""
 
 from dataclasses import dataclass, field
 
@@ -8,15 +8,15 @@ from kafka_on_spark.ids import NO_CHAIN, BrokerId, ChainDigest, PartitionKey, Re
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchLife:
-    """A batch's time in one replica's log.
+class BatchLifetime:
+    """From when to when a batch was in one replica's log.
 
     Attributes:
         batch: The batch.
         added_version: The version that added it; for the first batches of a history that was
             cleaned up, the version that it begins at.
         removed_version: The version that removed it; None: it is there.
-        is_own: Appended here as by a leader, not fetched from one.
+        is_own: It was appended here as by a leader, not fetched from one.
         previous: Fingerprint of the batch before it; None: the log began with it, or it is not
             known what was before.
     """
@@ -58,20 +58,20 @@ class ReplicaTrace:
 
     Attributes:
         key: The partition.
-        broker_id: Whose replica.
-        replica_uuid: Which making of it.
-        is_read: Its log could be read to the end, so that what follows is its newest state.
-        is_chained: All chain digests that it ever had computed.
+        broker_id: The replica's broker.
+        replica_uuid: The replica's incarnation.
+        is_read: Its log could be read to the end, so that the values below are of its newest state.
+        is_chained: All chain digests that it ever had were those computed.
         first_version: Where the history begins.
         last_version: Where it ends.
         log_start_offset: In the last version.
         log_end_offset: In the last version.
         chain_before: Chain digest before its first batch, in the last version.
         fence: In the last version; None: none yet.
-        lives: Every batch that it ever had, in the order in which they came.
+        lifetimes: Every batch that it ever had, in the order in which they came.
         spans: Its fences, oldest first.
-        findings: What is wrong with it taken by itself.
-        file_names: What lies in its folder.
+        findings: What is wrong with it alone.
+        file_names: The files in its folder.
         read_files: Segments read.
         read_bytes: Their bytes.
     """
@@ -87,7 +87,7 @@ class ReplicaTrace:
     log_end_offset: int = 0
     chain_before: ChainDigest = NO_CHAIN
     fence: int | None = None
-    lives: tuple[BatchLife, ...] = ()
+    lifetimes: tuple[BatchLifetime, ...] = ()
     spans: tuple[EpochSpan, ...] = ()
     findings: tuple[Finding, ...] = ()
     file_names: tuple[str, ...] = field(default=())
@@ -97,7 +97,7 @@ class ReplicaTrace:
     @property
     def batches(self) -> list[LoggedBatch]:
         """The batches of the last version, in offset order."""
-        return [life.batch for life in self.lives if life.removed_version is None]
+        return [lifetime.batch for lifetime in self.lifetimes if lifetime.removed_version is None]
 
     def chain_at(self, offset: int) -> ChainDigest | None:
         """Return the chain digest that the last version has at `offset`; None: no batch begins
@@ -114,10 +114,12 @@ class ReplicaTrace:
 
     def batches_in(self, span: EpochSpan) -> list[LoggedBatch]:
         """Return every batch that was in the log during `span`, after what adopting cut."""
-        lives = (
-            life
-            for life in self.lives
-            if life.added_version <= span.last_version
-            and (life.removed_version is None or life.removed_version > span.first_version)
+        lifetimes = (
+            lifetime
+            for lifetime in self.lifetimes
+            if lifetime.added_version <= span.last_version
+            and (lifetime.removed_version is None or lifetime.removed_version > span.first_version)
         )
-        return sorted((life.batch for life in lives), key=lambda batch: batch.base_offset)
+        return sorted(
+            (lifetime.batch for lifetime in lifetimes), key=lambda batch: batch.base_offset
+        )

@@ -1,9 +1,9 @@
-"""The verbs in one application, what becomes of errors, and the exit codes.
+"""The verbs of the command line in one application, with its errors and exit codes.
 
-Exit codes: 0 it was done, and all is well; 1 something was found (by `fsck`, `dump-log --verify`
-or `replica-verification`) or is not complete (`reassign-partitions --verify`, `replicate`); 2 it
-could not be done, why is one sentence on standard error; 130 interrupted; 141 nobody reads the
-answer any more.
+Exit codes: 0 the call succeeded; 1 a problem was found (by `fsck`, `dump-log --verify` or
+`replica-verification`) or work is left (`reassign-partitions --verify`, `replicate`); 2 the call
+failed, and one sentence on standard error says why; 130 the call was interrupted; 141 the reader of
+the answer went away.
 """
 
 import os
@@ -14,24 +14,24 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from kafka_on_spark.cli.brokers import brokers
-from kafka_on_spark.cli.clusters import cluster
-from kafka_on_spark.cli.configs import configs
-from kafka_on_spark.cli.controller import controller
-from kafka_on_spark.cli.dump_log import dump_log
-from kafka_on_spark.cli.fsck import fsck
-from kafka_on_spark.cli.groups import consumer_groups
-from kafka_on_spark.cli.kafka_spellings import with_command_config, with_optional_values
-from kafka_on_spark.cli.leaders import leader_election
-from kafka_on_spark.cli.lost import replicas
-from kafka_on_spark.cli.metadata import metadata
-from kafka_on_spark.cli.offsets import delete_records, get_offsets
-from kafka_on_spark.cli.options import FAILED, INTERRUPTED, UNREAD
-from kafka_on_spark.cli.output import say
-from kafka_on_spark.cli.reassignment import reassign_partitions
-from kafka_on_spark.cli.replicas import log_dirs, replica_verification
-from kafka_on_spark.cli.replication import replicate
-from kafka_on_spark.cli.topics import topics
+from kafka_on_spark.cli.call.options import FAILED, INTERRUPTED, UNREAD
+from kafka_on_spark.cli.call.output import say
+from kafka_on_spark.cli.cluster.brokers import brokers
+from kafka_on_spark.cli.cluster.clusters import cluster
+from kafka_on_spark.cli.cluster.controller import controller
+from kafka_on_spark.cli.cluster.leaders import leader_election
+from kafka_on_spark.cli.cluster.lost_replicas import replicas
+from kafka_on_spark.cli.cluster.metadata import metadata
+from kafka_on_spark.cli.groups.groups import consumer_groups
+from kafka_on_spark.cli.groups.offsets import delete_records, get_offsets
+from kafka_on_spark.cli.kafka.kafka_spellings import with_command_config, with_optional_values
+from kafka_on_spark.cli.logs.dump_log import dump_log
+from kafka_on_spark.cli.logs.fsck import fsck
+from kafka_on_spark.cli.topics.configs import configs
+from kafka_on_spark.cli.topics.reassignment import reassign_partitions
+from kafka_on_spark.cli.topics.replicas import log_dirs, replica_verification
+from kafka_on_spark.cli.topics.replication import replicate
+from kafka_on_spark.cli.topics.topics import topics
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import whole_number
 from kafka_on_spark.version import __version__
@@ -41,7 +41,7 @@ NAME: Final = "kafka-on-spark"
 
 
 class CommandLine(TyperGroup):
-    """Verbs whose errors are one sentence each."""
+    """The verbs; each error is one sentence."""
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **named: Any) -> Any:
         """Run one call, and exit."""
@@ -59,14 +59,14 @@ class CommandLine(TyperGroup):
         sys.exit(code or 0)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a verb; who reads its answer may go at any time."""
+        """Run a verb; the reader of its answer may go away at any time."""
         try:
             try:
                 return super().invoke(ctx)
             finally:
                 sys.stdout.flush()
         except KafkaOnSparkError:
-            raise  # one of them is a TimeoutError, too, and so an OSError
+            raise  # one subclass is also a TimeoutError, and so an OSError
         except BrokenPipeError:
             _drop_output()
             raise typer.Exit(UNREAD) from None
@@ -76,13 +76,13 @@ class CommandLine(TyperGroup):
 
 
 class Verb(TyperCommand):
-    """A verb that reads whole numbers as Kafka's tools do, where Python also takes "1_000"."""
+    """A verb that reads whole numbers as Kafka's tools do: Python alone also takes "1_000"."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read a call's options.
 
         Raises:
-            typer.BadParameter: One can't be what is given.
+            typer.BadParameter: An option has a value that is not allowed.
             InvalidRequestError: A file of options can't be read.
         """
         if "--version" in args:
@@ -106,7 +106,7 @@ def _is_number(option: Any) -> bool:
 
 
 def _drop_output() -> None:
-    """Have what is left in the buffer go nowhere: it would fail once more when Python ends."""
+    """Discard the rest of the buffer: Python would fail on it again when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -120,7 +120,7 @@ app = typer.Typer(
     cls=CommandLine,
     help=(
         "A partitioned, replicated, ordered log on Spark and Delta Lake.\n\n"
-        "Exit codes: 0 done, 1 something was found or is not complete, 2 it could not be done."
+        "Exit codes: 0 done, 1 a problem was found or work is left, 2 the call failed."
     ),
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -167,5 +167,5 @@ for verb in VERBS:
 
 
 def main() -> None:
-    """Run the command line; errors are one sentence."""
+    """Run the command line."""
     app(prog_name=NAME)

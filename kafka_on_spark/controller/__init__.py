@@ -1,6 +1,5 @@
-"""Decisions on the cluster: pure functions of an image and what was seen.
+"""Decisions on the cluster: pure functions of an image and of what tasks have seen.
 
-Reading order: `result`, `election` (who leads), `brokers` (failure and return), `isr` and
-`high_watermark` (what a replication round leads to), `placement` and `topics`, `lease` (who
-decides). Each returns records to commit and an answer; none reads a clock or touches a store.
+In: an image, reports, commands; never a clock, a random source of its own or a store.
+Out: a `result`: records to commit, and an answer. Begin with `partitions/election`.
 """

@@ -1,6 +1,6 @@
-"""What changed between two moments of a cluster, in words: the difference of two images.
+"""Says in words what changed between two moments of a cluster: the difference of two images.
 
-What many partitions went through alike is one line: nobody reads ten thousand.
+A change that many partitions share is one line, since ten thousand lines can't be read.
 """
 
 from collections import defaultdict
@@ -19,27 +19,27 @@ from kafka_on_spark.visible import visible
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What changed.
+    """The changes between two moments.
 
     Attributes:
-        heading: From when to when.
-        lines: One sentence each; none if nothing changed.
+        heading: The two moments.
+        lines: One sentence a change; none if nothing changed.
     """
 
     heading: str
     lines: tuple[str, ...]
 
     def __str__(self) -> str:
-        told = self.lines or ("nothing changed",)
-        return "\n".join([self.heading, *(f"  {visible(line)}" for line in told)])
+        shown = self.lines or ("nothing changed",)
+        return "\n".join([self.heading, *(f"  {visible(line)}" for line in shown)])
 
     __repr__ = __str__
 
 
 def changes(before: MetadataImage, after: MetadataImage) -> Changes:
-    """Return what became of `before` until `after`.
+    """Return the changes from `before` to `after`.
 
-    Both ways round: from a later moment to an earlier one it says what would be undone.
+    `before` may be the later moment: then the sentences say what going back would undo.
     """
     heading = (
         f"From {_moment(before)} (metadata offset {before.offset}) to {_moment(after)}"
@@ -115,10 +115,10 @@ def _partitions(count: int) -> str:
 
 
 def _topic(was: TopicImage, now: TopicImage) -> Iterator[str]:
-    grown = len(now.partitions) - len(was.partitions)
-    if grown:
-        verb = "added" if grown > 0 else "removed"
-        yield f"{now.name}: {_partitions(abs(grown))} {verb}, {len(now.partitions):,} in all"
+    added = len(now.partitions) - len(was.partitions)
+    if added:
+        verb = "added" if added > 0 else "removed"
+        yield f"{now.name}: {_partitions(abs(added))} {verb}, {len(now.partitions):,} in all"
     yield from _settings(now.name, was.configs, now.configs)
     alike: dict[str, list[int]] = defaultdict(list)
     committed = 0
@@ -136,7 +136,7 @@ def _topic(was: TopicImage, now: TopicImage) -> Iterator[str]:
 
 
 def _numbers(numbers: Sequence[int]) -> str:
-    """Return "3", or "{0…3, 7}" of several, runs cut short."""
+    """Return "3", or "{0…3, 7}" for several numbers, with runs shortened."""
     if len(numbers) == 1:
         return str(numbers[0])
     breaks = [0, *(i + 1 for i, (a, b) in enumerate(pairwise(numbers)) if b != a + 1)]

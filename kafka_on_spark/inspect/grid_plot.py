@@ -1,8 +1,10 @@
 """The cluster's grid as a picture.
 
-Each part has a shape and a sign of its own, and colours (Okabe and Ito's) of another lightness, so
-that it can be read without colours. A few partitions are drawn one by one; some hundreds as thin
-lines side by side, as an overview; the page has every one with its words.
+Each part has its own shape, sign and lightness (colours are Okabe and Ito's), so the picture can be
+read without colours. A few partitions are drawn one by one; some hundreds are thin lines of an
+overview. The page shows every partition with words.
+
+Matplotlib is an extra, so this module loads without it: its imports stand in functions.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,8 +13,8 @@ from math import ceil
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from kafka_on_spark.inspect.grid import Cell, Grid, GridRow, Part, grid_of
-from kafka_on_spark.inspect.picture import Picture, new_figure
+from kafka_on_spark.inspect.draw.grid import Cell, Grid, GridRow, Part, grid_of
+from kafka_on_spark.inspect.draw.picture import Picture, new_figure
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.visible import visible
@@ -28,21 +30,21 @@ OVERVIEW_PANEL_ROWS: Final = 250
 ROWS_MAX: Final = 5000
 
 
-class _Look(NamedTuple):
+class _Style(NamedTuple):
     fill: str
     edge: str
     ink: str
     sign: str
     hatch: str = ""
-    style: str = "-"
+    line: str = "-"
 
 
-LOOKS: Final[dict[Part, _Look]] = {
-    Part.LEADER: _Look("#0072B2", "#0072B2", "#FFFFFF", "L"),
-    Part.IN_SYNC: _Look("#CBE3F3", "#5C93B8", "#1F4A66", "•"),
-    Part.REASSIGNING: _Look("#FFFFFF", "#009E73", "#00664A", "→"),
-    Part.OUT_OF_SYNC: _Look("#FBE3B5", "#B87400", "#7A4D00", "!", "////", "--"),
-    Part.OFFLINE: _Look("#3B3B3B", "#3B3B3B", "#FFFFFF", "×"),
+STYLES: Final[dict[Part, _Style]] = {
+    Part.LEADER: _Style("#0072B2", "#0072B2", "#FFFFFF", "L"),
+    Part.IN_SYNC: _Style("#CBE3F3", "#5C93B8", "#1F4A66", "•"),
+    Part.REASSIGNING: _Style("#FFFFFF", "#009E73", "#00664A", "→"),
+    Part.OUT_OF_SYNC: _Style("#FBE3B5", "#B87400", "#7A4D00", "!", "////", "--"),
+    Part.OFFLINE: _Style("#3B3B3B", "#3B3B3B", "#FFFFFF", "×"),
 }
 """Fill, edge, colour of the sign, sign, hatch and line of each part."""
 
@@ -56,7 +58,7 @@ def sign_of(cell: Cell) -> str:
     """Return the sign that is written in a cell."""
     if cell.part is Part.REASSIGNING:
         return "→" if cell.is_coming else "←"
-    return LOOKS[cell.part].sign
+    return STYLES[cell.part].sign
 
 
 def grid_picture(image: MetadataImage, topics: Iterable[str] | None = None) -> Picture:
@@ -133,24 +135,24 @@ def _draw_row(axes: "Axes", row: GridRow, top: float, brokers: Sequence[int]) ->
 def _draw_cell(axes: "Axes", cell: Cell, left: float, top: float) -> None:
     from matplotlib.patches import FancyBboxPatch
 
-    look = LOOKS[cell.part]
+    style = STYLES[cell.part]
     box = FancyBboxPatch(
         (left - 0.36, top - 0.36),
         0.72,
         0.72,
         boxstyle="round,pad=0,rounding_size=0.12",
-        facecolor=look.fill,
-        edgecolor=look.edge,
+        facecolor=style.fill,
+        edgecolor=style.edge,
         linewidth=1.1,
-        linestyle=look.style,
+        linestyle=style.line,
         zorder=2,
     )
     axes.add_patch(box)
     sign: dict[str, Any] = {"ha": "center", "va": "center_baseline", "zorder": 3}
-    axes.text(left, top, sign_of(cell), color=look.ink, fontsize=9.5, fontweight="bold", **sign)
+    axes.text(left, top, sign_of(cell), color=style.ink, fontsize=9.5, fontweight="bold", **sign)
     if cell.part is Part.LEADER and (cell.is_leaving or cell.is_coming):
         mark = "←" if cell.is_leaving else "→"
-        axes.text(left + 0.27, top - 0.27, mark, color=look.ink, fontsize=6, **sign)
+        axes.text(left + 0.27, top - 0.27, mark, color=style.ink, fontsize=6, **sign)
 
 
 def _draw_brokers(axes: "Axes", grid: Grid) -> None:
@@ -210,7 +212,7 @@ def _draw_overview(axes: "Axes", grid: Grid, rows: Sequence[GridRow]) -> None:
 
 
 def _marks(rows: Sequence[GridRow]) -> dict[int, str]:
-    """Return where which names stand: each topic's first row, and every fiftieth."""
+    """Return the names beside rows, by row: each topic's first row, and every fiftieth."""
     marks, last = {}, -50
     for place, row in enumerate(rows):
         is_first = place == 0 or rows[place - 1].name.topic != row.name.topic
@@ -231,7 +233,7 @@ def _finish(figure: Any, grid: Grid, row_count: int, *, is_signed: bool) -> None
         fontweight="bold",
         color=_INK,
     )
-    handles = [_handle(part, look, is_signed=is_signed) for part, look in LOOKS.items()]
+    handles = [_handle(part, style, is_signed=is_signed) for part, style in STYLES.items()]
     legend = figure.legend(
         handles=handles,
         loc="outside lower left",
@@ -242,24 +244,24 @@ def _finish(figure: Any, grid: Grid, row_count: int, *, is_signed: bool) -> None
     words = fill(words_of(grid), width=max(40, int(figure.get_figwidth() * 14)))
     legend.set_title(words, prop={"size": 9})
     legend.get_title().set_color(_TROUBLE if _is_in_trouble(grid) else _QUIET)
-    legend._legend_box.align = "left"
+    legend.set_alignment("left")
 
 
-def _handle(part: Part, look: _Look, *, is_signed: bool) -> Any:
+def _handle(part: Part, style: _Style, *, is_signed: bool) -> Any:
     from matplotlib.patches import Patch
 
-    sign = "→ ←" if part is Part.REASSIGNING else look.sign
+    sign = "→ ←" if part is Part.REASSIGNING else style.sign
     text = f"{sign}  {part.value}" if is_signed else part.value
-    colour = look.fill if is_signed else _pixel(part)
-    style: Any = look.style
-    return Patch(facecolor=colour, edgecolor=look.edge, linestyle=style, label=text)
+    colour = style.fill if is_signed else _pixel(part)
+    line: Any = style.line
+    return Patch(facecolor=colour, edgecolor=style.edge, linestyle=line, label=text)
 
 
 def _pixel(part: Part) -> str:
-    """Return a part's colour in an overview, where pale ones would be lost."""
+    """Return a part's colour in an overview, where a pale colour can't be seen."""
     if part is Part.OUT_OF_SYNC:
         return "#E69F00"
-    return LOOKS[part].edge if part is Part.REASSIGNING else LOOKS[part].fill
+    return STYLES[part].edge if part is Part.REASSIGNING else STYLES[part].fill
 
 
 def _is_in_trouble(grid: Grid) -> bool:

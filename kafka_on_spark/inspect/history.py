@@ -1,7 +1,7 @@
-"""The life of partitions as text: time, leader, leader epoch, ISR and cause; and of brokers.
+"""Histories as text: time, leader, leader epoch, ISR and cause of partitions; events of brokers.
 
-Broker events are read off the metadata log as any Delta reader sees it, because a partition's own
-history does not say when a broker went or came.
+Broker events come from the metadata table as any Delta reader sees it, because a partition's own
+history does not say when a broker was fenced or came back.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,9 +14,9 @@ from deltalake import DeltaTable
 from kafka_on_spark.ids import BrokerId
 from kafka_on_spark.inspect.report import broker_list, text_table
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.service.history import BrokerEvent, HistoryEntry
-from kafka_on_spark.storage.deadlines import within, work_seconds
-from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.service.describe.partition_history import BrokerEvent, HistoryEntry
+from kafka_on_spark.storage.calls.deadlines import long_call_seconds, within
+from kafka_on_spark.storage.roots.roots import StorageOptions
 
 EVENT_COLUMNS: Final = (
     "base_offset", "record_type", "time", "broker_id", "broker_state", "cause",
@@ -25,7 +25,7 @@ COLUMNS: Final = ("time", "leader", "leader epoch", "ISR", "cause")
 
 
 def history_rows(entries: Sequence[HistoryEntry]) -> list[tuple[str, ...]]:
-    """Return entries as cells under COLUMNS; of several partitions, the partition comes first."""
+    """Return entries as cells under COLUMNS; with several partitions, the partition comes first."""
     is_one = len({(entry.topic, entry.partition) for entry in entries}) <= 1
     return [
         (
@@ -50,7 +50,7 @@ def history_text(entries: Sequence[HistoryEntry]) -> str:
 def broker_events(
     metadata_table: str, storage_options: Mapping[str, Any] | None = None
 ) -> list[BrokerEvent]:
-    """Return what happened to brokers after they were registered, oldest first.
+    """Return the events of brokers after their registration, oldest first.
 
     `metadata_table` is `Cluster.metadata_table`.
 
@@ -59,12 +59,12 @@ def broker_events(
     """
     given = StorageOptions(storage_options).for_url(metadata_table)
     opened = partial(DeltaTable, metadata_table, storage_options=given)
-    delta_table = within(metadata_table, opened, work_seconds(metadata_table))
+    delta_table = within(metadata_table, opened, long_call_seconds(metadata_table))
     sizes = delta_table.get_add_actions().column("size_bytes").to_pylist()
     table = within(
         metadata_table,
         partial(delta_table.to_pyarrow_table, columns=list(EVENT_COLUMNS)),
-        work_seconds(metadata_table, sum(sizes)),
+        long_call_seconds(metadata_table, sum(sizes)),
     )
     changes = table.filter(pc.equal(table.column("record_type"), "BrokerChangeRecord"))
     return [

@@ -1,9 +1,8 @@
-"""The cluster as one HTML page: figures, brokers, the grid with every partition, what was decided.
+"""The cluster as one HTML page: figures, brokers, the grid with every partition, decisions.
 
-Self-contained: no file, font or script from elsewhere, and a policy in the page forbids any. Text
-from the cluster is escaped, since racks, roots and causes may hold anything. Only replicas are
-elements, not empty cells, and of many rows those are laid out that come into view: some thousand
-partitions scroll well.
+The page loads no file, font or script, and its policy forbids any. Text from the cluster is
+escaped, since racks, roots and causes may contain anything. Only replicas are elements, not empty
+cells, and a browser lays out only the rows in view, so that some thousand partitions scroll well.
 """
 
 import os
@@ -15,22 +14,22 @@ from pathlib import Path
 from typing import Final
 
 from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.inspect.grid import Cell, Grid, GridRow, Part, grid_of
-from kafka_on_spark.inspect.page_style import SCRIPT, STYLE
+from kafka_on_spark.inspect.draw.grid import Cell, Grid, GridRow, Part, grid_of
+from kafka_on_spark.inspect.draw.page_style import SCRIPT, STYLE
 from kafka_on_spark.inspect.report import broker_list
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.service.history import HistoryEntry
+from kafka_on_spark.service.describe.partition_history import HistoryEntry
 from kafka_on_spark.visible import visible
 
 ENTRIES_MAX: Final = 200
-"""Decisions that are listed, the newest ones."""
+"""The number of newest decisions on the page."""
 
 TOPIC_OPEN_ROWS_MAX: Final = 100
 """A topic with more partitions is folded, unless one of them has a problem."""
 
 LARGE_ROWS_MIN: Final = 500
-"""From here on rows are laid out when they come into view, and not before."""
+"""With so many rows, a browser lays out each row only when it comes into view."""
 
 CHUNK_ROWS: Final = 50
 ROW_PIXELS: Final = 28
@@ -46,7 +45,7 @@ _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; script-src 'uns
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page that a notebook shows inline, and that can be saved and sent.
+    """A page that a notebook shows inline, and that can be saved.
 
     Attributes:
         html: The whole page.
@@ -59,7 +58,7 @@ class Page:
         Path(path).write_text(self.html, encoding="utf-8")
 
     def _repr_html_(self) -> str:
-        # In a frame, so that the page's style is the page's own.
+        # In a frame, so that its style and the notebook's don't mix.
         return (
             f'<iframe srcdoc="{escape(self.html)}" title="The cluster" sandbox="allow-scripts"'
             ' style="width:100%;height:640px;border:1px solid #8884;border-radius:6px"></iframe>'
@@ -99,7 +98,7 @@ def cluster_page(
 
 
 def shown(text: str) -> str:
-    """Return text from the cluster as a page shows it: none of it is markup, all of it is seen."""
+    """Return text from the cluster, escaped: none of it is markup, all of it is visible."""
     return escape(visible(text))
 
 
@@ -157,10 +156,10 @@ def _partitions(grid: Grid) -> str:
 
 
 def _topic(grid: Grid, name: str, rows: Sequence[GridRow]) -> str:
-    troubled = sum(bool(row.problems) for row in rows)
-    is_open = troubled or len(rows) <= TOPIC_OPEN_ROWS_MAX
+    problem_count = sum(bool(row.problems) for row in rows)
+    is_open = problem_count or len(rows) <= TOPIC_OPEN_ROWS_MAX
     noun = "partition" if len(rows) == 1 else "partitions"
-    bad = f' · <span class="bad">{troubled:,} with a problem</span>' if troubled else ""
+    bad = f' · <span class="bad">{problem_count:,} with a problem</span>' if problem_count else ""
     head = "".join(
         f'<i style="grid-column:{place}"{_head_class(column.state)}>{column.broker_id}</i>'
         for place, column in enumerate(grid.columns, 2)
@@ -178,7 +177,7 @@ def _topic(grid: Grid, name: str, rows: Sequence[GridRow]) -> str:
 
 
 def _chunk(rows: Sequence[str]) -> str:
-    # The browser lays it out when it comes into view, and must know its height before.
+    # The browser lays it out when it comes into view, and needs its height before.
     height = ROW_PIXELS * len(rows)
     return (
         f'<div class="chunk" style="contain-intrinsic-size:auto {height}px">{"".join(rows)}</div>'
@@ -199,10 +198,10 @@ def _row(row: GridRow, places: Mapping[BrokerId, int]) -> str:
     if row.is_reassigning:
         notes.append("reassigning")
     problems = f"<strong>{shown(', '.join(row.problems))}</strong> · " if row.problems else ""
-    told = "" if row.leader is None else f"{leader} · "
+    leader_note = "" if row.leader is None else f"{leader} · "
     return (
         f'<div class="{classes}" data-n="{shown(str(row.name))}"><b>{row.name.partition}</b>'
-        f"{cells}<em>{problems}{told}{' · '.join(notes)}</em></div>"
+        f"{cells}<em>{problems}{leader_note}{' · '.join(notes)}</em></div>"
     )
 
 
@@ -233,7 +232,7 @@ def _decisions(entries: Sequence[HistoryEntry]) -> str:
 
 
 def _decision(entries: Sequence[HistoryEntry]) -> str:
-    """Return the rows of what was decided at once for one cause, which stands there once."""
+    """Return the rows of one decision; its cause stands once."""
     first, span = entries[0], f' rowspan="{len(entries)}"'
     lead = (
         f"<td{span}>{first.time:%Y-%m-%d %H:%M:%S}</td>"

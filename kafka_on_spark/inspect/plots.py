@@ -1,8 +1,10 @@
-"""A picture of who led and who was in sync: one lane a partition, one line in it a broker.
+"""A picture of leaders and in-sync replicas over time: a lane a partition, in it a line a broker.
 
-Made for people who don't see colours, too: a broker has its own line and its number beside it, a
-leader is a thick bar with its epoch on it, a follower in sync a thin hatched one, a replica out of
-sync a dotted line. Colours (Okabe and Ito's) only repeat that. Needs the extra "plots".
+It can be read without colours: each broker has its own line with its number, a leader is a thick
+bar with its epoch, a follower in sync a thin hatched bar, a replica out of sync a dotted line.
+Colours (Okabe and Ito's) only repeat that.
+
+Matplotlib is an extra ("plots"), so this module loads without it: its imports stand in functions.
 """
 
 import os
@@ -12,17 +14,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.inspect.lanes import Lane, Span, lanes_of
-from kafka_on_spark.inspect.picture import Picture, new_figure
+from kafka_on_spark.inspect.draw.lanes import Lane, Span, lanes_of
+from kafka_on_spark.inspect.draw.picture import Picture, new_figure
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.service.history import BrokerEvent, HistoryEntry
+from kafka_on_spark.service.describe.partition_history import BrokerEvent, HistoryEntry
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LANES_MAX: Final = 40
-"""More would not be readable; the title says how many are left out."""
+"""More lanes can't be read; the title says how many are left out."""
 
 # Okabe and Ito's palette, each with the colour of text on it.
 _COLOURS: Final = (
@@ -37,7 +39,7 @@ _COLOURS: Final = (
 _HATCHES: Final = ("////", "\\\\\\\\", "....", "xxxx", "----", "++++", "oooo")
 _GREY: Final = "#555555"
 _LETTER_SHARE: Final = 0.0075
-"""Of the picture's width, for a letter of an event's name and its part of the space around it."""
+"""Share of the picture's width that a letter of an event's name takes, with space around it."""
 
 _LEVELS_MAX: Final = 6
 _TROUBLE_RGB: Final = (0.64, 0.23, 0.0)
@@ -82,7 +84,7 @@ def isr_history_figure(
     """
     if not entries:
         raise InvalidRequestError("there is no history to draw: give what Cluster.history returns")
-    # That a broker was registered is where its lines begin.
+    # A broker's lines begin at its registration.
     events = [each for each in events if not each.is_registration]
     times = [*(entry.time for entry in entries), *(event.time for event in events)]
     if end is None:
@@ -162,7 +164,7 @@ def _draw_name(axes: "Axes", lane: Lane, top: float) -> None:
 
 
 def _draw_leaderless(axes: "Axes", left: float, right: float, top: float, count: int) -> None:
-    """Frame a time without a leader, over all lines of the partition, and name it."""
+    """Frame a time without a leader, over all lines of the partition, with its name."""
     from matplotlib.patches import Rectangle
 
     frame = Rectangle(
@@ -192,14 +194,14 @@ def _draw_leaderless(axes: "Axes", left: float, right: float, top: float, count:
     )
 
 
-def _draw_span(axes: "Axes", span: Span, height: float, look: int) -> None:
-    colour, text_colour = _COLOURS[look % len(_COLOURS)]
+def _draw_span(axes: "Axes", span: Span, height: float, place: int) -> None:
+    colour, text_colour = _COLOURS[place % len(_COLOURS)]
     left, right = _number(span.start), _number(span.end)
     if span.leader_epoch is not None:
         axes.barh(height, right - left, left=left, height=0.82, color=colour, zorder=3)
         _draw_epoch(axes, span, height, text_colour, colour)
     elif span.is_in_sync:
-        hatch = _HATCHES[look % len(_HATCHES)]
+        hatch = _HATCHES[place % len(_HATCHES)]
         style: dict[str, Any] = {"facecolor": "white", "edgecolor": colour, "hatch": hatch}
         axes.barh(height, right - left, left=left, height=0.4, linewidth=0.8, zorder=2, **style)
     else:
@@ -208,28 +210,28 @@ def _draw_span(axes: "Axes", span: Span, height: float, look: int) -> None:
 
 
 def _draw_epoch(axes: "Axes", span: Span, height: float, colour: str, ground: str) -> None:
-    """Write a leadership's epoch on its bar, in as many words as there is room for."""
+    """Write a leadership's epoch on its bar, in as many words as fit."""
     left, right = _number(span.start), _number(span.end)
     low, high = axes.get_xlim()
     share = (right - left) / (high - low)
     if share < 0.015:
         return
     text = f"leads, epoch {span.leader_epoch}" if share > 0.13 else f"{span.leader_epoch}"
-    # Above the lines of events, which would strike it through.
+    # Above the lines of events, which would cross it out.
     bar = {"facecolor": ground, "edgecolor": "none", "pad": 1}
     place: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 6, "bbox": bar}
     axes.text((left + right) / 2, height, text, color=colour, fontsize=8, **place)
 
 
 def time_labels(moments: Sequence[datetime]) -> list[str]:
-    """Return a label for each moment, as short as tells them apart: seconds, else days or parts of
-    seconds as well."""
+    """Return a label for each moment, the shortest that differ: seconds, or also days or parts of
+    seconds."""
     forms: tuple[Callable[[datetime], str], ...] = (
         lambda moment: f"{moment:%H:%M:%S}",
         lambda moment: f"{moment:%m-%d %H:%M:%S}",
         lambda moment: f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03d}",
     )
-    # Matplotlib counts in days, which are some microseconds off.
+    # Matplotlib counts in days, which loses some microseconds.
     rounded = [each + timedelta(microseconds=500) for each in moments]
     whole = [each - timedelta(microseconds=each.microsecond % 1000) for each in rounded]
     found = [[form(moment) for moment in whole] for form in forms]
@@ -251,8 +253,8 @@ def _time_formatter() -> Any:
         def format_ticks(self, places: Sequence[float]) -> list[str]:
             return time_labels(dates.num2date(places))
 
-    made: Any = Times
-    return made()
+    formatter: Any = Times
+    return formatter()
 
 
 def _draw_axes(axes: "Axes") -> None:
@@ -278,9 +280,9 @@ def _draw_axes(axes: "Axes") -> None:
 
 
 def _draw_events(axes: "Axes", events: Sequence[BrokerEvent]) -> int:
-    """Mark events with their names; return on how many levels those stand, to be all readable."""
+    """Mark events with their names; return the number of levels of names, so that none overlap."""
     low, high = axes.get_xlim()
-    ends: list[float] = []  # of each level, where its last name ends
+    ends: list[float] = []  # where each level's last name ends
     for event in events:
         moment = _number(event.time)
         name = f"broker {event.broker_id} {_EVENT_NAMES[event.state]}"
@@ -311,7 +313,7 @@ def _title(shown_count: int, lane_count: int, day: datetime, broker: int | None)
 
 
 def _draw_title(axes: "Axes", title: str, height: float) -> None:
-    """Write the title above the events, and beside it what the bars mean."""
+    """Write the title above the events, and the legend of the bars beside it."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

@@ -1,8 +1,8 @@
-"""Questions to the metadata table in SQL, for any engine that reads Delta.
+"""SQL queries on the metadata table, for any engine that reads Delta.
 
-The table is `Cluster.metadata_table`, called `metadata` here. A row is one record; null means
-unchanged, so a window carries on what was said before; leader -1 means none. What the first one
-answers is what `Cluster.history` does, from the table alone.
+The table is `Cluster.metadata_table`, called `metadata` here. A row is one record. Null means
+unchanged, so a window carries the last value on; leader -1 means none. The first query answers the
+same as `Cluster.history`, from the table alone.
 """
 
 from typing import Final
@@ -21,7 +21,7 @@ WINDOW life AS (PARTITION BY topic_id, partition ORDER BY base_offset + offset_d
                 ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
 ORDER BY metadata_offset
 """
-"""Who led, who was in sync and why: a row a change, oldest first."""
+"""Leader, ISR and cause: a row a change, oldest first."""
 
 LEADER_TIMELINE: Final = """
 SELECT topic, partition, NULLIF(leader, -1) AS leader, leader_epoch, time AS start,
@@ -31,7 +31,7 @@ FROM metadata
 WHERE record_type IN ('PartitionRecord', 'PartitionChangeRecord') AND leader IS NOT NULL
 ORDER BY topic, partition, leader_epoch
 """
-"""Leaderships from when to when; `until` is null for the one that holds, `leader` if nobody led."""
+"""Leaderships with start and end; `until` is null for the current one, `leader` for none."""
 
 BROKER_EVENTS: Final = """
 SELECT time, broker_id, record_type, broker_state, cause
@@ -39,7 +39,7 @@ FROM metadata
 WHERE record_type IN ('BrokerRecord', 'BrokerChangeRecord', 'UnregisterBrokerRecord')
 ORDER BY base_offset + offset_delta
 """
-"""When brokers were registered, fenced, drained, came back and left, and why."""
+"""Registrations, fencings, drainings, returns and removals of brokers, with causes."""
 
 DECISIONS: Final = """
 SELECT time, cause, COUNT(*) AS partitions, COUNT(DISTINCT topic_id) AS topics
@@ -48,7 +48,7 @@ WHERE record_type = 'PartitionChangeRecord'
 GROUP BY batch_base_offset, time, cause
 ORDER BY batch_base_offset
 """
-"""What was decided at once, for how many partitions: a dead broker's are one row."""
+"""Decisions with their number of partitions: a broker's fencing is one row."""
 
 COMMITTED: Final = """
 WITH metadata_log AS (SELECT *, base_offset + offset_delta AS at FROM metadata),
@@ -76,5 +76,5 @@ FROM newest JOIN topics USING (topic_id)
 WHERE record_type <> 'RemovePartitionRecord' AND high_watermark > log_start
 ORDER BY topic, partition
 """
-"""For Spark SQL: which offsets of each partition are committed, and a replica's table that has
-them: the leader's or, while nobody leads, one of those in sync."""
+"""For Spark SQL: the committed offsets of each partition, and the table of a replica that has them:
+the leader's or, without a leader, one in sync."""

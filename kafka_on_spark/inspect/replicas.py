@@ -1,8 +1,8 @@
-"""Whether the replicas of a topic are equal below the high watermark.
+"""Compares the replicas of a topic below the high watermark.
 
-Opens every replica's table anew, computes its chain and holds the digest at the high watermark
-against the registered one: that takes as long as a look, however many records there are. Deep, it
-reads every segment file as well, since a name says only what a file's bytes should be.
+Opens every replica's table, computes its chain and compares the digest at the high watermark with
+the registered one. That takes one read of each table, however many records there are. A deep
+comparison also reads every segment file, since a file's name only says what its bytes should be.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,29 +12,29 @@ from typing import Any
 
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import ReplicaAddress
-from kafka_on_spark.service.addresses import address_of
-from kafka_on_spark.storage.deadlines import within
-from kafka_on_spark.storage.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.roots import StorageOptions
-from kafka_on_spark.storage.segments import segment_pieces
+from kafka_on_spark.storage.calls.deadlines import within
+from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
+from kafka_on_spark.storage.replicas.segments import segment_pieces
+from kafka_on_spark.storage.roots.roots import StorageOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionComparison:
-    """What was found in all replicas of one partition.
+    """The comparison of all replicas of one partition.
 
     Attributes:
         partition: Its number.
         replica_count: Replicas that were read.
         batch_count: Batches below the high watermark, in the first replica.
         read_bytes: Bytes of segments read, in all replicas.
-        differences: Which replicas lack what is committed, have other records, or can't be read;
-            none if all is well.
+        differences: Replicas that lack committed records, have other records, or can't be read;
+            empty if all replicas are equal.
     """
 
     partition: int
@@ -51,7 +51,7 @@ def compare_replicas(
     *,
     is_deep: bool = False,
 ) -> list[PartitionComparison]:
-    """Return a comparison for each partition of `topic`; deep, of files' bytes as well.
+    """Return a comparison for each partition of `topic`; a deep one also compares files' bytes.
 
     Raises:
         UnknownTopicOrPartitionError: There is no such topic.
@@ -69,9 +69,9 @@ def compare_replicas(
 def compare_partition(
     image: MetadataImage, key: PartitionKey, options: StorageOptions, *, is_deep: bool = False
 ) -> PartitionComparison:
-    """Return what was found in all replicas of one partition, which must be in `image`."""
+    """Return the comparison of all replicas of a partition of `image`."""
     partition = image.topics[key.topic_id].partitions[key.partition]
-    if not any(partition.is_made(each) for each in partition.replicas):
+    if not any(partition.is_created(each) for each in partition.replicas):
         return PartitionComparison(
             partition=key.partition, replica_count=0, batch_count=0, read_bytes=0, differences=()
         )
@@ -79,8 +79,8 @@ def compare_partition(
     read_bytes = 0
     differences: dict[BrokerId, str] = {}
     for broker_id in partition.replicas:
-        if not partition.is_made(broker_id):
-            differences[broker_id] = "not made, or lost"
+        if not partition.is_created(broker_id):
+            differences[broker_id] = "not created, or lost"
             continue
         address = address_of(image, key, partition, broker_id)
         try:
@@ -115,7 +115,7 @@ def _is_committed(state: ReplicaState, partition: PartitionRegistration) -> bool
 def _difference(
     state: ReplicaState, right: ReplicaState | None, partition: PartitionRegistration
 ) -> str:
-    """Return how a log is another than what is committed, as `right` has it, in words."""
+    """Return in words how a log differs from the committed one, which `right` has."""
     mark = partition.high_watermark
     if state.log_end_offset < mark:
         return f"ends at {state.log_end_offset}, below the high watermark {mark}"
@@ -132,7 +132,7 @@ def committed_batches(state: ReplicaState, partition: PartitionRegistration) -> 
 
 
 def differs(first: Sequence[Batch], batches: Sequence[Batch]) -> str | None:
-    """Return where `batches` stop being what `first` are, in words; None if they are the same.
+    """Return in words where `batches` begin to differ from `first`; None if they are equal.
 
     Header, order and files must agree: the digest of a file's bytes is in its name.
     """

@@ -1,9 +1,9 @@
-"""Text tables for terminals and logs, and a topic as one."""
+"""Text tables for terminals and logs, and the table of a topic."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from kafka_on_spark.service.descriptions import PartitionDescription, TopicDescription
+from kafka_on_spark.service.describe.descriptions import PartitionDescription, TopicDescription
 from kafka_on_spark.visible import visible
 
 SEPARATOR: Final = " · "
@@ -20,7 +20,7 @@ _PARTITION_COLUMNS: Final = (
 
 
 def text_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return `rows` under `columns`, aligned: what is a number in every row to the right."""
+    """Return `rows` under `columns`, aligned; a column of numbers is aligned to the right."""
     lines = [[visible(str(cell)) for cell in row] for row in rows]
     places = range(len(columns))
     widths = [max([len(columns[at]), *(len(line[at]) for line in lines)]) for at in places]

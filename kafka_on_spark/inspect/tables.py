@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.inspect.lanes import Lane, lanes_of
+from kafka_on_spark.inspect.draw.lanes import Lane, lanes_of
 from kafka_on_spark.inspect.report import broker_list, text_table
-from kafka_on_spark.service.history import BrokerEvent, HistoryEntry
+from kafka_on_spark.service.describe.partition_history import BrokerEvent, HistoryEntry
 from kafka_on_spark.visible import visible
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ EVENT_COLUMNS: Final = ("time", "broker", "event", "cause", "metadata_offset")
 def isr_history(entries: Iterable[HistoryEntry], *, broker: int | None = None) -> "DataFrame":
     """Return the changes of partitions, a row each, oldest first.
 
-    `entries` is `Cluster.history(…)`. `broker`: only of partitions while they have a replica on
-    it. `leader` is missing while there is none; `in_sync` is how many the ISR has.
+    `entries` is `Cluster.history(…)`. `broker`: only entries with a replica on it.
+    `leader` is missing while there is none; `in_sync` is the size of the ISR.
     """
     rows = [
         {
@@ -45,7 +45,7 @@ def isr_history(entries: Iterable[HistoryEntry], *, broker: int | None = None) -
             "isr": entry.isr,
             "in_sync": len(entry.isr),
             "high_watermark": entry.high_watermark,
-            "cause": _told(entry.cause),
+            "cause": _visible(entry.cause),
             "metadata_offset": entry.metadata_offset,
         }
         for entry in entries
@@ -57,15 +57,15 @@ def isr_history(entries: Iterable[HistoryEntry], *, broker: int | None = None) -
 def leader_timeline(
     entries: Sequence[HistoryEntry], *, end: datetime | None = None, broker: int | None = None
 ) -> "DataFrame":
-    """Return leaderships, a row each, by partition and time; times without a leader are rows too.
+    """Return leaderships, a row each, by partition and time; a time without a leader is a row, too.
 
-    The last one of a partition ends at `end`, or at the newest entry. `broker`: only its own.
+    The last row of a partition ends at `end`, or at the newest entry. `broker`: only its rows.
     """
     end = end or max((entry.time for entry in entries), default=None)
     rows: list[dict[str, Any]] = []
-    for held in _by_partition(entries).values():
-        until = [*(entry.time for entry in held[1:]), end]
-        for entry, stop in zip(held, until, strict=True):
+    for own in _by_partition(entries).values():
+        until = [*(entry.time for entry in own[1:]), end]
+        for entry, stop in zip(own, until, strict=True):
             if not entry.replicas:
                 continue
             last = rows[-1] if rows else None
@@ -85,7 +85,7 @@ def leader_timeline(
                     "leader_epoch": entry.leader_epoch,
                     "start": entry.time,
                     "end": stop,
-                    "cause": _told(entry.cause),
+                    "cause": _visible(entry.cause),
                 }
             )
     kept = [row for row in rows if broker is None or row["leader"] == broker]
@@ -95,7 +95,7 @@ def leader_timeline(
 def replica_timeline(
     entries: Sequence[HistoryEntry], *, end: datetime | None = None, broker: int | None = None
 ) -> "DataFrame":
-    """Return what each replica was from when to when: "leader", "in sync" or "out of sync"."""
+    """Return each replica's part over time: "leader", "in sync" or "out of sync"."""
     end = end or max((entry.time for entry in entries), default=None)
     lanes = [] if end is None else lanes_of(entries, end)
     rows = [row for lane in lanes for row in _replica_rows(lane, broker)]
@@ -118,7 +118,7 @@ def _replica_rows(lane: Lane, broker: int | None) -> Iterable[dict[str, Any]]:
 
 
 def broker_timeline(events: Iterable[BrokerEvent], *, broker: int | None = None) -> "DataFrame":
-    """Return what happened to brokers, a row each, oldest first.
+    """Return the events of brokers, a row each, oldest first.
 
     `events` is `Cluster.broker_history()`.
     """
@@ -127,7 +127,7 @@ def broker_timeline(events: Iterable[BrokerEvent], *, broker: int | None = None)
             "time": event.time,
             "broker": event.broker_id,
             "event": event_name(event),
-            "cause": _told(event.cause),
+            "cause": _visible(event.cause),
             "metadata_offset": event.metadata_offset,
         }
         for event in events
@@ -137,7 +137,7 @@ def broker_timeline(events: Iterable[BrokerEvent], *, broker: int | None = None)
 
 
 def event_name(event: BrokerEvent) -> str:
-    """Return what happened, in a word."""
+    """Return an event's name."""
     if event.state is None:
         return "unregistered"
     if event.is_registration:
@@ -146,7 +146,7 @@ def event_name(event: BrokerEvent) -> str:
 
 
 def of_broker(entries: Iterable[HistoryEntry], broker: int) -> list[HistoryEntry]:
-    """Return the entries of partitions that ever had a replica on a broker, for its timeline."""
+    """Return the entries of all partitions that had a replica on a broker, for its timeline."""
     entries = list(entries)
     names = {
         (entry.topic, entry.partition) for entry in entries if BrokerId(broker) in entry.replicas
@@ -157,10 +157,10 @@ def of_broker(entries: Iterable[HistoryEntry], broker: int) -> list[HistoryEntry
 def _by_partition(
     entries: Sequence[HistoryEntry],
 ) -> Mapping[tuple[str, int], list[HistoryEntry]]:
-    held: dict[tuple[str, int], list[HistoryEntry]] = {}
+    found: dict[tuple[str, int], list[HistoryEntry]] = {}
     for entry in entries:
-        held.setdefault((entry.topic, entry.partition), []).append(entry)
-    return {name: held[name] for name in sorted(held)}
+        found.setdefault((entry.topic, entry.partition), []).append(entry)
+    return {name: found[name] for name in sorted(found)}
 
 
 def _seconds(row: Mapping[str, Any]) -> float:
@@ -168,9 +168,9 @@ def _seconds(row: Mapping[str, Any]) -> float:
 
 
 class Table(pd.DataFrame):  # type: ignore[misc]
-    """A DataFrame that prints as it reads: whole causes, times that differ, a line a row.
+    """A DataFrame that prints whole causes, times in milliseconds, and one line a row.
 
-    pandas cuts texts at 50 characters, and breaks lines of a table in two at 80.
+    pandas cuts texts at 50 characters, and breaks the lines of a table at 80.
     """
 
     @property
@@ -180,7 +180,9 @@ class Table(pd.DataFrame):  # type: ignore[misc]
     def __str__(self) -> str:
         is_numbered = self.index.name is None and pd.api.types.is_integer_dtype(self.index.dtype)
         if not (is_numbered and self.columns.is_unique):
-            return str(pd.DataFrame(self))  # made of one by its user: its index says something
+            return str(
+                pd.DataFrame(self)
+            )  # the user made it from another, and its index has a meaning
         shown = self if len(self) <= ROWS_PRINTED_MAX else self.iloc[:ROWS_PRINTED_MAX]
         columns = [_printed(self[name], shown[name]) for name in self.columns]
         text = text_table(list(map(str, self.columns)), list(zip(*columns, strict=True)))
@@ -192,7 +194,7 @@ class Table(pd.DataFrame):  # type: ignore[misc]
 
 
 def _printed(whole: "pd.Series[Any]", shown: "pd.Series[Any]") -> list[str]:
-    """Return a column's cells; times of one day, all of which a table has, without the day."""
+    """Return a column's cells; if all times are of one day, without the day."""
     if isinstance(whole.dtype, pd.DatetimeTZDtype):
         is_one_day = whole.dt.normalize().nunique() <= 1
         form = "%H:%M:%S.%f" if is_one_day else "%Y-%m-%d %H:%M:%S.%f"
@@ -210,13 +212,13 @@ def _cell(value: Any) -> str:
 
 def _frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> "DataFrame":
     frame = Table(list(rows), columns=list(columns))
-    # A leader may be missing: not a float, and not an object.
+    # A leader may be missing, and stays an integer.
     integers = {"leader", "broker"} & set(columns)
     frame = frame.astype(dict.fromkeys(integers, "Int64"))
     times = {"time", "start", "end"} & set(columns)
     return frame.astype(dict.fromkeys(times, "datetime64[ms, UTC]"))
 
 
-def _told(cause: str | None) -> str | None:
-    """Return a cause as people see it: roots' paths and racks stand in it."""
+def _visible(cause: str | None) -> str | None:
+    """Return a cause with control characters escaped: it may contain paths and racks."""
     return None if cause is None else visible(cause)

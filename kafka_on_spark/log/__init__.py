@@ -1,7 +1,6 @@
-"""What one replica's log says: decisions on one replica's state, from values alone.
+"""One replica's log: its state, and the operations on it as decisions from values alone.
 
-Reading order: `batch` (the nouns), `state` (a replica at one version, and a change to it),
-`epochs` and `truncation` (where two logs part), `producer_state` (idempotence), `operations`
-(each operation as a decision), `retention`. Knows no table, no file and no other replica's
-whereabouts.
+In: a replica's state at one version, and the operation to decide.
+Out: the change to commit, as a value. Reading order: `batch` (the nouns), `state`, `epochs`,
+`producer_state` (idempotence), `operations` (each as a decision), `follower/`.
 """

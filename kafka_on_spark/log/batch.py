@@ -1,8 +1,8 @@
-"""The nouns of a log: segments, and batches of them.
+"""The nouns of a log: segments, how their files are named, and batches of segments.
 
-A batch is all records of one append to one partition, in one or more segments. It is
-indivisible: committed, fetched and cut as a whole. Its header travels with it from leader to
-follower, which is what makes an append idempotent across leaders.
+A batch is all records of one append to one partition, in one or more segments. It is committed,
+fetched and cut as a whole. Its header travels with it from leader to follower, so an append is
+idempotent across leaders.
 """
 
 import re
@@ -16,7 +16,7 @@ _SEGMENT_NAME: Final = re.compile(r"[0-9]{1,10}-[0-9A-Za-z_]+-[0-9A-Za-z_]+\.par
 
 
 def is_segment_name(path: str) -> bool:
-    """Return whether `path` is a segment's plain name, and no way to another folder."""
+    """Return whether `path` is a segment's plain name, which leads to no other folder."""
     return _SEGMENT_NAME.fullmatch(path) is not None
 
 
@@ -39,7 +39,7 @@ class Segment:
     timestamp_max_us: int
 
     def __post_init__(self) -> None:
-        # A plain name: what a commit names stands in the replica's own folder (FAULTS S3).
+        # A plain name: a commit can only name files in the replica's own folder.
         ensure(
             is_segment_name(self.path)
             and self.record_count > 0
@@ -50,7 +50,7 @@ class Segment:
 
     @property
     def epoch_in_name(self) -> LeaderEpoch:
-        """The leadership under which the file was staged (DESIGN §2: files need no clocks)."""
+        """The leader epoch under which the file was staged."""
         return LeaderEpoch(int(self.path.split("-", 1)[0]))
 
     @property
@@ -71,10 +71,10 @@ def segment_name(leader_epoch: LeaderEpoch, uuid: str, digest: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerStamp:
-    """Who appended, for idempotence.
+    """The producer of a batch, for idempotence.
 
     Attributes:
-        producer_id: The producer, for ever.
+        producer_id: The producer, the same in all of its runs.
         producer_epoch: Its run; a higher one fences the lower.
         sequence: Its append number, the same for all partitions of the append.
         payload_digest: Of the records of this append to this partition, signed 64 bits.
@@ -91,22 +91,22 @@ class ProducerStamp:
 
 
 TIME_MS_END: Final = 2**63 // 1000
-"""Exclusive: in microseconds it is a number of 64 bits."""
+"""Exclusive bound of times: in microseconds they still fit into 64 bits."""
 
 WRITER_PREFIX: Final = "transaction/"
-"""Of the names under which writers' epochs stand; no producer's begins so."""
+"""Prefix of the names of writers' epochs among producers'; no producer id begins with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterFence:
-    """Which of the writers under one transactional id appends (KIP-98's transactional.id).
+    """The writer that appends, of those under one transactional id (KIP-98's transactional.id).
 
-    Apart from the stamp: what makes a retry a retry, and who may write, are two things. A query
-    that is begun anew is another writer, and its last batch is the same append.
+    Apart from the producer stamp, which identifies an append: a query that is restarted is another
+    writer, and its last batch is still the same append.
 
     Attributes:
-        transactional_id: What the writers share.
-        epoch: Of this one; a higher one fences the lower.
+        transactional_id: The id that the writers share.
+        epoch: The epoch of this writer; a higher one fences the lower.
     """
 
     transactional_id: str
@@ -114,7 +114,7 @@ class WriterFence:
 
     @property
     def key(self) -> str:
-        """Under which the epoch stands among those of producers, none of which it is."""
+        """The name of the epoch among those of producers."""
         return f"{WRITER_PREFIX}{self.transactional_id}"
 
 
@@ -128,9 +128,9 @@ class StagedBatch:
         producer: None without idempotence.
         is_log_append_time: Records' timestamps are the time of the commit
             (message.timestamp.type=LogAppendTime), not their own.
-        renamed_from: Epoch of the files' first names, where the append went on under a later
-            leadership and stages them anew; None: their names say it.
-        writer: Who writes, where older writers are to be fenced. It is not kept with the batch.
+        renamed_from: Epoch in the files' first names, if the append went on under a later
+            leadership and the files were renamed; None: they were not.
+        writer: The writer, if older writers are to be fenced. It is not kept with the batch.
     """
 
     segments: tuple[Segment, ...]
@@ -181,8 +181,8 @@ class Batch:
         segments: In offset order.
         has_append_time: The records' timestamps are the append time (LogAppendTime), not the
             file's.
-        chain_digests: Of the log up to the end of each segment, in order, as the headers claim
-            them; empty before they are computed (see `log.chain`).
+        chain_digests: Chain digests of the log up to the end of each segment, in order, as the
+            headers claim them; empty before they are computed (see `log.chain`).
     """
 
     base_offset: Offset

@@ -1,10 +1,9 @@
-"""The chain over a log: one digest at each border that vouches for all below it.
+"""The chain over a log: one digest at each border that stands for everything below it.
 
-The digest of a segment is made of the digest before it, of the segment's header and of the digest
-in its file's name. So two logs whose chains compute and agree at an offset are one log below it.
-A digest in a header is a claim and nothing more: whoever proves a log, counts its end, takes from
-it or audits it computes the chain, and what does not compute is the error of the table in which
-it stands, of no other.
+The digest of a segment is computed from the digest before it, the segment's header, and the digest
+in its file's name. So two logs whose chains compute and agree at an offset are the same below it. A
+digest in a header is only a claim. Code that proves a log, counts its end, takes from it or audits
+it computes the chain; a digest that does not compute is an error of the table that holds it.
 """
 
 from collections.abc import Iterable
@@ -28,8 +27,8 @@ def batch_digests(
 ) -> tuple[ChainDigest, ...]:
     """Return the chain digest at the end of each segment of `batch`, computed from `before`.
 
-    Of its own digests nothing is read. Each is BLAKE2b of 16 bytes over one JSON array in ASCII
-    without spaces; the text is put together here because `json.dumps` takes several times as long.
+    The batch's own digests are not read. Each digest is BLAKE2b of 16 bytes over one JSON array in
+    ASCII without spaces; the text is built here because `json.dumps` takes several times as long.
     """
     stamp = batch.producer
     where = f"{as_json(topic_id)},{partition}"
@@ -48,8 +47,8 @@ def batch_digests(
     for segment in batch.segments:
         end_offset = base_offset + segment.record_count
         text = f'["{before}",{where},{base_offset},{end_offset},{header},{as_json(segment.digest)}]'
-        made = blake2b(text.encode("ascii"), digest_size=DIGEST_BYTES).hexdigest()
-        before = ChainDigest(made)
+        digest = blake2b(text.encode("ascii"), digest_size=DIGEST_BYTES).hexdigest()
+        before = ChainDigest(digest)
         digests.append(before)
         base_offset = end_offset
     return tuple(digests)
@@ -67,7 +66,7 @@ def check_chain(
     """Check that the digests in the headers of `batches` compute; return the one at their end.
 
     Raises:
-        CorruptLogError: One does not. The table in which the headers stand is bad.
+        CorruptLogError: One does not. The table that holds the headers is bad.
     """
     for batch in batches:
         if batch.chain_digests != batch_digests(before, topic_id, partition, batch):
@@ -81,13 +80,13 @@ def check_chain(
 
 
 def halves(digest: ChainDigest) -> tuple[int, int]:
-    """Return a digest as two signed numbers of 64 bits, high and low, as counters hold it."""
+    """Return a digest as two signed numbers of 64 bits, high and low, for counters."""
     high, low = divmod(int(digest, 16), _HALF)
     return _signed(high), _signed(low)
 
 
 def from_halves(high: int | None, low: int | None) -> ChainDigest:
-    """Return the digest of two counters; without them it is that of the beginning."""
+    """Return the digest in two counters; without them, that of an empty chain."""
     if high is None or low is None:
         return NO_CHAIN
     return ChainDigest(f"{(high % _HALF) * _HALF + low % _HALF:032x}")

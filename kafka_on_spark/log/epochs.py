@@ -1,7 +1,7 @@
-"""Where each leadership's records begin and end in one log.
+"""Leader epochs of one log: where the records of each leadership begin and end.
 
-Kafka keeps this in a checkpoint file; here the batch headers say it. The fence counts as the
-last epoch even before it has records: a leader that adopted epoch 7 and wrote nothing still
+Kafka keeps this in a checkpoint file; here it is computed from the batch headers. The fence counts
+as the last epoch even before it has records: a leader that adopted epoch 7 and wrote nothing still
 ends epoch 6 where its log ends (KIP-101, KIP-279; Source: LeaderEpochFileCache).
 """
 
@@ -42,50 +42,14 @@ class EpochEnd:
 class EpochHistory:
     """The leaderships of one log, oldest first: epochs and start offsets both rise.
 
-    Source: LeaderEpochFileCache, whose questions and changes these are, method by method.
+    The methods are those of Kafka's LeaderEpochFileCache.
     """
 
     entries: tuple[EpochEntry, ...] = ()
 
-    def assigned(self, entry: EpochEntry) -> "EpochHistory":
-        """Return the history once records of `entry`'s epoch begin at its offset.
-
-        A further record of the latest epoch says nothing new. What contradicts the entry, an
-        epoch not below its own or one that starts at or after it, was cut off and is dropped.
-        """
-        last = self.entries[-1] if self.entries else None
-        if (
-            last is not None
-            and last.leader_epoch == entry.leader_epoch
-            and last.start_offset <= entry.start_offset
-        ):
-            return self
-        kept = tuple(
-            each
-            for each in self.entries
-            if each.leader_epoch < entry.leader_epoch and each.start_offset < entry.start_offset
-        )
-        return EpochHistory((*kept, entry))
-
-    def truncated_from_end(self, end_offset: Offset) -> "EpochHistory":
-        """Return the history of the log cut at `end_offset`: epochs that start there are gone."""
-        return EpochHistory(tuple(e for e in self.entries if e.start_offset < end_offset))
-
-    def truncated_from_start(self, start_offset: Offset) -> "EpochHistory":
-        """Return the history of the log that starts at `start_offset` now.
-
-        The epoch that the start lies in begins there; a history that ends before it keeps its
-        latest epoch, so that an emptied log still knows it.
-        """
-        place = bisect_right(self.entries, start_offset, key=lambda entry: entry.start_offset)
-        if place == 0:
-            return self
-        first = EpochEntry(self.entries[place - 1].leader_epoch, start_offset)
-        return EpochHistory((first, *self.entries[place:]))
-
     @property
     def latest_epoch(self) -> LeaderEpoch | None:
-        """The last leadership; None for a log that has seen none."""
+        """The last leader epoch; None for a log that has none."""
         return self.entries[-1].leader_epoch if self.entries else None
 
     def entry_of(self, leader_epoch: LeaderEpoch) -> EpochEntry | None:
@@ -107,7 +71,7 @@ class EpochHistory:
     def epoch_at(self, offset: Offset) -> LeaderEpoch | None:
         """Return the epoch whose records lie at `offset`; None below the first.
 
-        Above the last start it is the last epoch: the history doesn't know where the log ends.
+        Above the last start it is the last epoch: the history does not have the log end.
         """
         place = bisect_right(self.entries, offset, key=lambda entry: entry.start_offset)
         return self.entries[place - 1].leader_epoch if place else None
@@ -117,8 +81,8 @@ class EpochHistory:
     ) -> EpochEnd | None:
         """Return where `leader_epoch`, or the largest epoch below it, ends.
 
-        Asked for the latest epoch, the log end. Asked for one older than all, that epoch and
-        the start of the first. Above all, or asked for none: None, undefined.
+        The latest epoch ends at the log end. An epoch older than all is returned itself, with the
+        start of the first. An epoch above all, or none, has no end: None.
         """
         if leader_epoch is None:
             return None

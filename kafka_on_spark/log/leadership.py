@@ -1,7 +1,7 @@
-"""Who may be asked about a log, and what a request's leader epoch says (KIP-320).
+"""Checks of a request's leader epoch, and of the replica that it asks (KIP-320).
 
-The order of the checks is part of the protocol: a caller with a wrong epoch is told so before
-anything else, because that is what it must repair first. Source: Partition.getLocalLog.
+The order of the checks is part of the protocol: a request with a wrong epoch is refused for that
+before anything else, because its sender must refresh first. Source: Partition.getLocalLog.
 """
 
 from kafka_on_spark.errors import (
@@ -17,11 +17,11 @@ from kafka_on_spark.metadata.partition import PartitionRegistration
 def check_leader_epoch(known: LeaderEpoch | None, asked: LeaderEpoch | None) -> None:
     """Check the leader epoch of a request against the one `known` here.
 
-    A request that names none is not checked: a plain consumer knows none.
+    A request without one is not checked: a plain consumer has none.
 
     Raises:
         FencedLeaderEpochError: The request's is older: its sender was deposed, or must refresh.
-        UnknownLeaderEpochError: The request's is newer: we are the ones who must catch up.
+        UnknownLeaderEpochError: The request's is newer: this side must catch up.
     """
     if asked is None or asked == known:
         return
@@ -44,8 +44,8 @@ def check_request(
 ) -> None:
     """Check a request about `partition` that names the replica on `broker_id`.
 
-    `only_leader`: a replica other than the leader's does not do. `fetched_by`: the follower
-    that asks, which must be assigned.
+    `only_leader`: the replica must be the leader's. `fetched_by`: the follower that asks, which
+    must be assigned.
 
     Raises:
         UnknownTopicOrPartitionError: There is no such partition, or no replica of it there.
@@ -66,8 +66,8 @@ def check_request(
 def _refuse_unassigned(fetched_by: BrokerId, leader_epoch: LeaderEpoch | None) -> None:
     """Refuse a follower that is not assigned.
 
-    One that knows the current epoch may have heard of an assignment that we have not: we
-    catch up. Source: Partition.followerReplicaOrThrow (KAFKA-14097).
+    A follower that knows the current epoch may know an assignment that this side does not, which
+    then must catch up. Source: Partition.followerReplicaOrThrow (KAFKA-14097).
     """
     if leader_epoch is not None:
         raise UnknownLeaderEpochError(

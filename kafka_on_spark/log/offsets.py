@@ -1,7 +1,7 @@
-"""Which offset a log has for "earliest", "latest" or a time (Kafka's ListOffsets).
+"""The offset of a log for "earliest", "latest" or a time (Kafka's ListOffsets).
 
-The Delta log is the time index: each segment says the smallest and the largest timestamp in it,
-so at most the segments that may hold the answer are read, and only for their timestamps.
+The Delta log is the time index: each segment has its smallest and largest timestamp there, so only
+segments that may hold the answer are read, and only their timestamps.
 Source: UnifiedLog.fetchOffsetByTimestamp.
 """
 
@@ -19,8 +19,8 @@ class FoundOffset:
     """An offset, and what is known of the record there.
 
     Attributes:
-        offset: Where.
-        timestamp_us: The record's, µs since 1970 UTC; None where no record was looked for.
+        offset: The offset.
+        timestamp_us: The record's, µs since 1970 UTC; None: the question was for no record.
         leader_epoch: Leadership that appended it; for a log end, the latest one.
     """
 
@@ -40,7 +40,7 @@ def earliest_offset(state: ReplicaState) -> FoundOffset:
 
 
 def latest_offset(state: ReplicaState) -> FoundOffset:
-    """Return the log end; its epoch is the fence's, also before that has records."""
+    """Return the log end; its epoch is the fence, even if that has no records yet."""
     epoch = epoch_history(state).latest_epoch
     return FoundOffset(offset=state.log_end_offset, timestamp_us=None, leader_epoch=epoch)
 

@@ -1,8 +1,8 @@
 """Each operation on a replica's log, decided on one state of it.
 
-An operation returns the LogChange to commit at the next version of that very state, or what it
-found instead; a conflict means deciding again on the newer state. Every operation refuses a
-leader epoch below the fence (I13): a zombie of whatever kind loses here or by its commit.
+An operation returns the LogChange to commit at the version after that state, or what it found
+instead; after a conflict it is decided again on the newer state. Every operation refuses a leader
+epoch below the fence (I13): an old leader or follower fails here, or by a conflict.
 """
 
 from collections.abc import Sequence
@@ -24,8 +24,8 @@ from kafka_on_spark.log.producer_state import (
     find_append,
     known_producer,
     producer_fenced,
+    surviving_counters,
 )
-from kafka_on_spark.log.retention import surviving_counters
 from kafka_on_spark.log.state import LogChange, ProducerCounter, ReplicaState
 
 
@@ -39,7 +39,7 @@ def append(
 ) -> LogChange | AppendedBefore:
     """Decide the append of `staged` by the leadership `leader_epoch`.
 
-    Idempotence is decided here, on the state that is committed against (FAULTS P*7).
+    Idempotence is decided here, on the state that the commit is conditional on (I11).
 
     Raises:
         FencedLeaderEpochError, UnknownLeaderEpochError: The table is not fenced at this epoch.
@@ -74,8 +74,8 @@ def append_fetched(
     """Decide a follower's append of whole `batches` taken from its leader.
 
     An empty log may begin with a batch that starts below its log start. The chain of the batches
-    is computed from the log's own end: what does not compute is not taken, and is the leader's
-    error.
+    is computed from the log's own end: batches that do not compute are not taken, and the leader
+    is at fault.
 
     Raises:
         FencedLeaderEpochError, UnknownLeaderEpochError: The table is not fenced at this epoch.
@@ -111,12 +111,12 @@ def adopt(
     truncate_to: Offset | None,
     floor: Offset,
 ) -> LogChange | None:
-    """Decide the move to a leadership: the fence and the truncation are one commit (P*3).
+    """Decide to adopt a leadership: the fence and the truncation are one commit.
 
-    With no truncation it is how a leader begins. None if the table is fenced at
-    `leader_epoch` already: under one epoch nothing is ever cut. A cut below the log start
-    leaves an empty log there (Source: UnifiedLog.truncateTo). `floor` is the high watermark
-    for a replica that must have all committed records.
+    A leader begins with it, without a truncation. None if the table is fenced at `leader_epoch`
+    already: under one epoch nothing is ever cut. A cut below the log start leaves an empty log
+    there (Source: UnifiedLog.truncateTo). `floor` is the high watermark for a replica that must
+    have all committed records.
 
     Raises:
         FencedLeaderEpochError: The table is fenced above `leader_epoch`.
@@ -160,9 +160,9 @@ def truncate_fully_and_start_at(
     producers: dict[str, ProducerCounter],
     chain_before: ChainDigest,
 ) -> LogChange:
-    """Decide a new start at `offset` for a follower whose next records the leader has no more.
+    """Decide a new start at `offset` for a follower whose next records its leader has removed.
 
-    `producers` are the leader's counters: retention took the batches they stood in.
+    `producers` are the leader's counters of batches that retention removed.
     `chain_before` is the leader's chain digest where its batch at `offset` begins.
 
     Raises:
@@ -182,13 +182,13 @@ def truncate_fully_and_start_at(
 
 
 def advance_log_start(state: ReplicaState, offset: Offset) -> LogChange | None:
-    """Decide the removal of what lies wholly below `offset`; None if there is nothing to do.
+    """Decide to remove the batches wholly below `offset`; None if there are none.
 
-    The offset was decided in the metadata log, at most the high watermark, so no epoch is
-    asked. A batch that holds the offset stays whole (I16).
+    The offset was decided in the metadata log, at most the high watermark, so no epoch is checked.
+    A batch that holds the offset stays whole (I16).
 
     Raises:
-        OffsetOutOfRangeError: The offset is above the log end: replicas never run ahead.
+        OffsetOutOfRangeError: The offset is above the log end.
     """
     if offset <= state.log_start_offset:
         return None
@@ -218,13 +218,13 @@ def _chain_kept_from(state: ReplicaState, offset: Offset) -> ChainDigest:
 def fence_producer(
     state: ReplicaState, producer_id: str, producer_epoch: int, *, leader_epoch: LeaderEpoch
 ) -> LogChange:
-    """Decide the writing of a producer's epoch, so that no zombie of it can append (DESIGN §5).
+    """Decide to write a producer's epoch, so that none of its older runs can append.
 
-    Also if it stands there already: the commit itself keeps out an append that was tried at this
-    version and never answered.
+    It is also written if the log has it already: the commit itself excludes an append that was
+    tried at this version and never answered.
 
     Raises:
-        ProducerFencedError: A newer run of the producer has been here.
+        ProducerFencedError: The log has a newer run of the producer.
     """
     check_fence(state, leader_epoch)
     known = known_producer(state, producer_id)
@@ -243,9 +243,9 @@ def fence_producer(
 def fence_writer(
     state: ReplicaState, writer: WriterFence, *, leader_epoch: LeaderEpoch
 ) -> LogChange | None:
-    """Decide the writing of a writer's epoch, before its first append: no older one comes after.
+    """Decide to write a writer's epoch before its first append, so that no older one appends after.
 
-    None if it stands there.
+    None if the log has it already.
 
     Raises:
         ProducerFencedError: A newer writer has begun.

@@ -1,9 +1,9 @@
 """Idempotence: whether an append is a duplicate of one in the log, decided inside the commit.
 
-The identity of an append is (producer, sequence), whatever the run: the producer epoch only
-fences. Sequences rise within a partition and may skip, because the same number is used for all
-partitions of an append (Kafka's rule, consecutive numbers a partition, is replaced by this one;
-KIP-98). The digest tells a retry from another append under the same number (FAULTS b.33).
+An append is identified by producer and sequence, in any run; the producer epoch only fences.
+Sequences rise within a partition and may skip, because one number is used for all partitions of an
+append (Kafka has consecutive numbers a partition, KIP-98). The payload digest tells a retry from
+another append with the same number.
 """
 
 from collections.abc import Iterable
@@ -15,13 +15,14 @@ from kafka_on_spark.errors import (
     OutOfOrderSequenceError,
     ProducerFencedError,
 )
+from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.batch import Batch, ProducerStamp, StagedBatch, WriterFence
 from kafka_on_spark.log.state import ProducerCounter, ReplicaState
 
 
 @dataclass(frozen=True, slots=True)
 class AppendedBefore:
-    """The append stands in the log already.
+    """The append is in the log already.
 
     Attributes:
         batch: The batch it became; None if retention has removed it.
@@ -36,8 +37,8 @@ def find_append(state: ReplicaState, staged: StagedBatch) -> AppendedBefore | No
     Raises:
         CorruptLogError: Some of its files are in the log and some are not.
         ProducerFencedError: A newer run of the producer has appended.
-        DuplicateSequenceError: The sequence stands there with other records.
-        OutOfOrderSequenceError: It is below the producer's last and stands nowhere.
+        DuplicateSequenceError: The log has the sequence with other records.
+        OutOfOrderSequenceError: It is below the producer's last one, and the log does not have it.
     """
     by_files = _find_files(state, staged)
     if by_files is not None:
@@ -107,7 +108,7 @@ def _same_payload(batch: Batch, stamp: ProducerStamp, retry: ProducerStamp) -> A
 
 
 def producer_fenced(producer_id: str, producer_epoch: int, newer_epoch: int) -> ProducerFencedError:
-    """Return the error for a run that a newer one has taken over from."""
+    """Return the error of a run that a newer one has fenced."""
     return ProducerFencedError(
         f"producer {producer_id!r} was taken over by a newer run: stop this one",
         producer_epoch=producer_epoch,
@@ -129,7 +130,7 @@ def check_writer(state: ReplicaState, writer: WriterFence | None) -> None:
 
 
 def writer_fenced(writer: WriterFence, newer_epoch: int) -> ProducerFencedError:
-    """Return the error for a writer that a newer one has taken over from."""
+    """Return the error of a writer that a newer one has fenced."""
     return ProducerFencedError(
         f"transactional id {writer.transactional_id!r} was taken over by a newer writer, which"
         " fences this one: stop it; if it is the one to go on, restart it (the query, or"
@@ -146,7 +147,7 @@ def known_producer(state: ReplicaState, producer_id: str) -> ProducerCounter:
 
 
 def split_of(state: ReplicaState, producer_id: str, sequence: int) -> int | None:
-    """Return by how many partitions an append was split that stands in a log, or None."""
+    """Return the partition count by which an append in a log was split, or None."""
     for batch, stamp in _appends_of(state.batches, producer_id):
         if stamp.sequence == sequence:
             return batch.partition_count
@@ -156,7 +157,7 @@ def split_of(state: ReplicaState, producer_id: str, sequence: int) -> int | None
 
 
 def counters_of(batches: Iterable[Batch]) -> dict[str, ProducerCounter]:
-    """Return what must be remembered of the producers of `batches` once those are removed."""
+    """Return the counters to keep of the producers of `batches` once those are removed."""
     counters: dict[str, ProducerCounter] = {}
     for batch in batches:
         stamp = batch.producer
@@ -165,3 +166,17 @@ def counters_of(batches: Iterable[Batch]) -> dict[str, ProducerCounter]:
         counter = ProducerCounter(stamp.sequence, stamp.producer_epoch)
         counters[stamp.producer_id] = counter.at_least(counters.get(stamp.producer_id, counter))
     return counters
+
+
+def surviving_counters(state: ReplicaState, log_start_offset: Offset) -> dict[str, ProducerCounter]:
+    """Return the counters to write when the log start moves to `log_start_offset`.
+
+    A producer that still has a batch in the log gets one, too: that batch may lie above the high
+    watermark and be cut off, and the removed ones must not be forgotten with it. A counter that the
+    log has never goes back: it may be the fence of a run that appended nothing.
+    """
+    removed = [batch for batch in state.batches if batch.end_offset <= log_start_offset]
+    return {
+        producer_id: counter.at_least(state.producers.get(producer_id, counter))
+        for producer_id, counter in counters_of(removed).items()
+    }

@@ -1,8 +1,8 @@
 """A replica's log at one version of its table, and one change to it.
 
 Every operation is a function of a ReplicaState that returns a LogChange; the table commits the
-change at the next version, or not at all. `apply` is the only thing that makes a new state, in
-the fake and beside the real table alike, so what a commit means is written down once.
+change at the next version, or not at all. Only `apply` makes a new state, in the fake and in the
+real table alike, so the effect of a commit is written down once.
 """
 
 from bisect import bisect_right
@@ -27,14 +27,14 @@ from kafka_on_spark.log.chain import chained, check_chain
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaIdentity:
-    """Which replica a table is, as its properties say since version 0.
+    """The replica that a table is, as its properties say from version 0 on.
 
     Attributes:
-        topic_id: Of the topic; a namesake has another.
+        topic_id: Id of the topic; another topic of the same name has another id.
         partition: Number of the partition.
         broker_id: The broker that holds the replica.
-        directory_id: The disk it was made on.
-        replica_uuid: This making of it.
+        directory_id: The disk it was created on.
+        replica_uuid: Its incarnation.
     """
 
     topic_id: TopicId
@@ -46,7 +46,7 @@ class ReplicaIdentity:
 
 @dataclass(frozen=True, slots=True)
 class ProducerCounter:
-    """What is left of a producer whose last batch retention removed.
+    """What a log keeps of a producer whose last batch retention removed.
 
     Attributes:
         sequence: Its last sequence; at or below it, an append is a duplicate.
@@ -68,14 +68,14 @@ class ReplicaState:
     """One replica's log, as of `version` of its table.
 
     Attributes:
-        identity: Which replica it is.
+        identity: The replica.
         version: The table's version.
         log_start_offset: First offset still kept; may lie inside the first batch.
         log_end_offset: Offset of the next record.
         leader_epoch: The fence: the highest leadership this replica has adopted; None
             before the first.
         batches: In offset order, dense.
-        producers: What retention left of producers, by producer id.
+        producers: Counters of producers whose batches retention removed, by producer id.
         chain_before: Chain digest before the first batch that is kept; of an emptied log, at
             its end.
     """
@@ -116,7 +116,7 @@ class ReplicaState:
         return self.batches[first:last]
 
     def has_batches_from(self, offset: Offset) -> tuple[Batch, ...]:
-        """Return the batches from `offset` on; it must be where one begins, or the end."""
+        """Return the batches from `offset` on, which must be the base of one or the log end."""
         if offset >= self.log_end_offset:
             return ()
         place = self.batch_index_at(offset)
@@ -148,7 +148,7 @@ class ReplicaState:
         return self.chain_at(offset if place is None else self.batches[place].base_offset)
 
     def borders_down_from(self, offset: Offset) -> Iterator[tuple[Offset, ChainDigest]]:
-        """Yield offset and chain digest of each border at or below `offset`, falling.
+        """Yield offset and chain digest of each border at or below `offset`, the highest first.
 
         A border is where a batch begins or ends; of an emptied log, its end.
         """
@@ -197,15 +197,15 @@ class LogChange:
 
     Attributes:
         operation: Its name, for the table's history.
-        log_start_offset: After the commit.
-        log_end_offset: After the commit.
+        log_start_offset: Log start after the commit.
+        log_end_offset: Log end after the commit.
         leader_epoch: The fence after the commit.
         adds: Batches appended.
         cut_from: Batches that begin at or after it are removed (truncation); None: no cut.
         drop_below: Batches that end at or below it are removed (retention); None: no drop.
         producers: Producer counters written in the same commit.
-        chain_before: Chain digest before the first batch that is kept after it; None: what it
-            was. What takes from the front or starts anew gives it.
+        chain_before: Chain digest before the first batch that is kept after it; None: unchanged.
+            A change that removes batches at the front has one.
     """
 
     operation: str
@@ -220,12 +220,12 @@ class LogChange:
 
 
 def check_log(state: ReplicaState, *, checked: int = 0) -> None:
-    """Check a log that was read against itself: it is dense, and its chain computes.
+    """Check that a log that was read is dense, and that its chain computes.
 
-    `checked`: how many of its first batches were, behind the same digest.
+    `checked`: how many of its first batches were checked before, after the same digest.
 
     Raises:
-        CorruptLogError: It is not, or does not. The replica is bad.
+        CorruptLogError: It is not dense, or a digest does not compute. The replica is bad.
     """
     check_dense(state)
     place = min(checked, len(state.batches))

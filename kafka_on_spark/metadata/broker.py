@@ -1,4 +1,4 @@
-"""What the controller knows of one broker: a storage root without a process."""
+"""The registration of one broker: a storage root without a process."""
 
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -20,7 +20,7 @@ class BrokerRegistration:
 
     Attributes:
         broker_id: Its id.
-        broker_epoch: Registrations of this id so far; another disk is another one.
+        broker_epoch: Registrations of this id so far; another disk is another registration.
         root: URL of its root.
         rack: Failure domain, or None.
         directory_id: Identity of the disk, as ``meta.properties`` on the root says.
@@ -44,13 +44,13 @@ class BrokerRegistration:
 
     @property
     def is_online(self) -> bool:
-        """Whether its root is believed to answer."""
+        """Whether its root counts as answering."""
         return self.state is not BrokerState.FENCED
 
     def put_in(self, state: BrokerState, time_ms: int) -> "BrokerRegistration":
-        """Return it in `state`, which a commit at `time_ms` says; fenced twice is since the first.
+        """Return it in `state`, as set by a commit at `time_ms`; fenced again, it keeps the time.
 
-        The time is a batch's in the metadata log, so every process counts from the same moment.
+        The time is that of a batch in the metadata log, so every process counts from the same one.
         """
         since_ms = None
         if state is BrokerState.FENCED:

@@ -2,8 +2,8 @@
 
 One row a record, one meaning and one type a column whatever the record, because people query
 the table. This file alone knows the columns and the numbers that stand for "none" (-1) and for
-"unchanged" (null). It makes plain lists a column, so that it needs no engine; storage turns
-them into Arrow.
+"unchanged" (null). A column is a plain list, so that no engine is needed; storage turns lists
+into Arrow.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -122,7 +122,7 @@ _PLAIN: Final[tuple[Any, ...]] = (
 def encode(records: Sequence[Record], stamp: Stamp) -> dict[str, list[Any] | None]:
     """Return the table's columns for `records`, one list a column; None: all null.
 
-    A column at a time, since a failover has tens of thousands of records of one type.
+    It works column by column, since a failover has tens of thousands of records of one type.
     """
     columns: dict[str, list[Any] | None] = dict.fromkeys(COLUMNS)
     start = 0
@@ -153,7 +153,7 @@ def _columns_of(kind: type, run: Sequence[Any]) -> Iterator[tuple[str, list[Any]
 
 
 def _changes(changes: Sequence[PartitionChange]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the columns of changes; each that many partitions share is turned once."""
+    """Yield the columns of changes; a change that many partitions share is converted once."""
     places = {id(change): change for change in changes}
     for name in CHANGE_FIELDS:
         to_wire = _none if name in NONES else _to_wire(name)
@@ -185,21 +185,21 @@ def _kept(value: Any) -> Any:
 
 
 def _to_wire(name: str) -> Callable[[Any], Any]:
-    """Return what turns a field of a change to a registration into its column."""
+    """Return the function that converts a field of a change into its column."""
     if name in SETS:
         return _sorted
     return _listed if name in SEQUENCES else _kept
 
 
 def _registered_to_wire(name: str) -> Callable[[Any], Any] | None:
-    """Return what turns a field of a registration into its column; None: nothing to turn."""
+    """Return the function that converts a field of a registration; None: it stays as it is."""
     if name in SETS:
         return sorted
     return _none if name == "leader" else None
 
 
 Field = tuple[str, Callable[[Any], Any], Callable[[Any], Any] | None]
-"""A column's name, what gets its value off a record, and what turns that into the column's type."""
+"""A column's name, the getter of its value, and the converter to the column's type."""
 
 
 def _same(*names: str) -> list[Field]:
@@ -242,7 +242,7 @@ def decode(row: Row) -> Record:
     """Return the record of one row.
 
     Raises:
-        CorruptLogError: The row is none of this version's records.
+        CorruptLogError: This version knows no such record.
     """
     kind = row["record_type"]
     try:
@@ -256,7 +256,7 @@ def decode(row: Row) -> Record:
 
 
 def decode_stamp(row: Row) -> Stamp:
-    """Return who committed the row, and when; `time` is µs since 1970 UTC."""
+    """Return the stamp of a row; `time` is µs since 1970 UTC."""
     return Stamp(
         time_ms=row["time"] // 1000,
         controller_id=row["controller_id"],

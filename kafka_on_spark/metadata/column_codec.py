@@ -1,8 +1,8 @@
-"""Records of whole columns: what `codec.decode` says row by row, for files of a million rows.
+"""Decoding whole columns into records, for files of a million rows: faster than row by row.
 
 Runs of the record types that come by the million (a snapshot's partitions, a failover's changes,
-high watermarks) are made field by field; what is equal is made once and shared. All else, and
-whatever is not as it should be, goes row by row: `codec.decode` is the truth, this is faster.
+high watermarks) are constructed field by field, and equal values are shared. All other records, and
+damaged ones, are decoded row by row: `codec.decode` defines the result.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ from kafka_on_spark.metadata.codec import (
     decode,
     from_wire,
 )
-from kafka_on_spark.metadata.columns import Shared, fill
+from kafka_on_spark.metadata.columns import Memo, construct_many
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import (
     HighWatermarkRecord,
@@ -35,14 +35,14 @@ Columns = Mapping[str, Sequence[Any] | None]
 """A column's values in order, lists as tuples; None: all null."""
 
 UNIQUE: Final = frozenset({"replica_uuids"})
-"""Lists that are never equal: to look for an equal one would cost more than it saves."""
+"""Lists that are never equal: a search for an equal one would cost more than it saves."""
 
 RUN_MIN: Final = 8
-"""Rows of one type from which on columns are faster than rows."""
+"""From so many rows of one type on, columns are faster than rows."""
 
 
 class ColumnDecoder:
-    """Makes the records of one file, which may come in several parts."""
+    """Decodes the records of one file, which may come in several parts."""
 
     def __init__(self) -> None:
         self._shared = _Values()
@@ -79,7 +79,7 @@ def _slice(columns: Columns, start: int, end: int) -> Columns:
 def _decode_run(kind: str | None, run: Columns, size: int, shared: "_Values") -> Sequence[Record]:
     decoder = _DECODERS.get(kind or "")
     if decoder is not None and size >= RUN_MIN:
-        # What is wrong is said below, of the very row.
+        # An error is raised below, for its row.
         with suppress(KeyError, TypeError, ValueError, AssertionError):
             return decoder(run, size, shared)
     return [decode(row) for row in rows_of(run, size)]
@@ -89,10 +89,10 @@ class _Values:
     """Values of one file that many records share."""
 
     def __init__(self) -> None:
-        self._by_name: dict[str, Shared[Any, Any]] = {
-            name: Shared(partial(from_wire, name)) for name in {*SETS, *SEQUENCES, *NONES} - UNIQUE
+        self._by_name: dict[str, Memo[Any, Any]] = {
+            name: Memo(partial(from_wire, name)) for name in {*SETS, *SEQUENCES, *NONES} - UNIQUE
         }
-        self.changes: Shared[tuple[Any, ...], PartitionChange] = Shared(_change)
+        self.changes: Memo[tuple[Any, ...], PartitionChange] = Memo(_change)
 
     def of(self, name: str, wires: Sequence[Any]) -> list[Any]:
         """Return the values of a column."""
@@ -117,7 +117,7 @@ def _given(run: Columns, name: str, size: int) -> Sequence[Any]:
 
 def _partitions(run: Columns, size: int, shared: _Values) -> Sequence[Record]:
     fields = {name: shared.of(name, _given(run, name, size)) for name in PARTITION_FIELDS}
-    return fill(
+    return construct_many(
         PartitionRecord,
         {
             **{name: _given(run, name, size) for name in ("topic", "topic_id", "partition")},
@@ -133,12 +133,14 @@ def _changes(run: Columns, size: int, shared: _Values) -> Sequence[Record]:
     changes = list(map(shared.changes.__getitem__, wires))
     names = ("topic_id", "partition", "topic", "leader_epoch", "partition_epoch", "cause")
     fields: dict[str, Sequence[Any]] = {name: _given(run, name, size) for name in names}
-    return fill(PartitionChangeRecord, {**fields, "change": changes}, size)
+    return construct_many(PartitionChangeRecord, {**fields, "change": changes}, size)
 
 
 def _high_watermarks(run: Columns, size: int, shared: _Values) -> Sequence[Record]:
     names = HighWatermarkRecord.__slots__
-    return fill(HighWatermarkRecord, {name: _given(run, name, size) for name in names}, size)
+    return construct_many(
+        HighWatermarkRecord, {name: _given(run, name, size) for name in names}, size
+    )
 
 
 _DECODERS: Final[Mapping[str, Callable[[Columns, int, _Values], Sequence[Record]]]] = {

@@ -1,6 +1,6 @@
-"""The cluster's metadata as of one offset of the metadata log: what everybody decides on.
+"""The cluster's metadata as of one offset of the metadata log: every decision is made on it.
 
-It is only ever replaced, and only by `replay` of committed batches: decide, commit, replay.
+It is never changed, only replaced by `replay` of committed batches: decide, commit, replay.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -70,7 +70,7 @@ class TopicImage:
         object.__setattr__(self, "partitions", PartitionMap.of(self.partitions))
 
     @property
-    def is_grown(self) -> bool:
+    def is_expanded(self) -> bool:
         """Whether an append may stand in it that was split by another number of partitions."""
         first = self.first_partition_count
         return first is not None and len(self.partitions) > first
@@ -78,12 +78,12 @@ class TopicImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerLease:
-    """Who controls the cluster. For liveness only: safety is the epoch.
+    """The controller's lease. For liveness only: safety is the epoch.
 
     Attributes:
         controller_id: The process, or None after a resignation.
         controller_epoch: Controllerships so far.
-        offset: Metadata offset of the last claim or renewal: when it moves, a sign of life.
+        offset: Metadata offset of the last claim or renewal: if it moves, the holder is alive.
     """
 
     controller_id: str | None
@@ -101,7 +101,7 @@ class MetadataImage:
         cluster_id: None before the ClusterRecord.
         controller: The controller's lease, or None before the first.
         brokers: By id.
-        past_brokers: The last broker epochs of ids that were unregistered, and are no brokers.
+        past_brokers: The last broker epochs of unregistered ids.
         topics: By topic id.
         topic_ids: By name.
         configs: The cluster's settings, as text.
@@ -159,10 +159,10 @@ class MetadataImage:
             for number, partition in topic.partitions.replicas_on(broker_id):
                 yield PartitionKey(topic_id, number), partition
 
-    def unsettled_partitions(self) -> Iterable[tuple[PartitionKey, PartitionRegistration]]:
-        """Yield the partitions for which something waits to be done: see `is_settled`."""
+    def partitions_needing_work(self) -> Iterable[tuple[PartitionKey, PartitionRegistration]]:
+        """Yield the partitions that need work: see `PartitionRegistration.needs_work`."""
         for topic_id, topic in self.topics.items():
-            for number, partition in topic.partitions.unsettled():
+            for number, partition in topic.partitions.needing_work():
                 yield PartitionKey(topic_id, number), partition
 
     def is_eligible(self, broker_id: BrokerId) -> bool:
@@ -196,7 +196,7 @@ class MetadataImage:
 
 
 class _Draft:
-    """An image being made: copies each map once, when its first record comes."""
+    """An image being built: it copies each map once, at its first record."""
 
     def __init__(self, image: MetadataImage) -> None:
         self._image = image

@@ -19,7 +19,7 @@ from kafka_on_spark.ids import (
     PartitionEpoch,
     ReplicaUuid,
 )
-from kafka_on_spark.metadata.columns import fill
+from kafka_on_spark.metadata.columns import construct_many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class PartitionChange:
 
 
 _FOLLOWS: Final = {"log_end_offset": "high_watermark"}
-"""A field that changes with another: an unclean leader's log ends where it is committed."""
+"""Fields that change with another: an unclean leader's log ends at its high watermark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,16 +56,17 @@ class PartitionRegistration:
     """One partition's assignment, leadership and committed end, as of one metadata offset.
 
     It is one compare-and-swap register: leader, epoch, ISR and high watermark change under one
-    lock, because an HW computed from a stale ISR must not land after the ISR changed (P*1).
+    lock, because a high watermark of a stale ISR must not be committed after the ISR has changed.
 
     Attributes:
         replicas: Assigned brokers, in order of preference: the first is the *preferred
             leader*. Source: PartitionRecord.replicas.
-        replica_uuids: Parallel to `replicas`: this making of each replica.
-        directories: Parallel to `replicas`: the disk each was made on; None before it was
-            made, LOST after it was lost.
-        former_uuids: Parallel to `replicas`, or empty: the replica that was lost and made anew,
-            the oldest of several, until the new making is in sync. Its table stays as long.
+        replica_uuids: Parallel to `replicas`: the incarnation of each replica.
+        directories: Parallel to `replicas`: the disk each was created on; None before its
+            creation, LOST after it was lost.
+        former_uuids: Parallel to `replicas`, or empty: the lost incarnation of a replica that was
+            created again, the oldest of several, until the new one is in sync. Its table stays
+            until then.
         isr: The replicas that hold every committed record.
         elr: Eligible leader replicas: out of the ISR, but known complete (KIP-966).
         leader: The broker that takes appends, or None while the partition is offline.
@@ -74,15 +75,15 @@ class PartitionRegistration:
             AlterPartition (KIP-497).
         adding_replicas: Of a reassignment under way.
         removing_replicas: Of a reassignment under way.
-        throttle_bytes_per_s: What the copying of a reassignment under way keeps to, together
-            with all that have the same rate; None: no limit. It ends with the reassignment.
+        throttle_bytes_per_s: The rate of a reassignment under way, together with all that have the
+            same rate; None: no limit. It ends with the reassignment.
         high_watermark: First offset not committed.
         high_watermark_epoch: Epoch of the record below the high watermark; None while
             nothing is committed.
         high_watermark_chain: Chain digest of the log at the high watermark.
-        log_end_offset: The leader's log end as last recorded; work for replication if it is
-            above the high watermark. An unclean election sets it with the high watermark: both
-            are where the new leader's log ends.
+        log_end_offset: The leader's log end as last recorded; if it is above the high watermark,
+            there is work for replication. An unclean election sets both to the end of the new
+            leader's log.
         log_start_offset: First offset kept, as decided.
         unclean_generation: Unclean elections so far: within one, the HW never falls (I8).
     """
@@ -125,10 +126,10 @@ class PartitionRegistration:
     def from_columns(cls, columns: Mapping[str, Sequence[Any]], count: int) -> list[Self]:
         """Return `count` registrations, their fields from `columns`, one of each.
 
-        As the constructor makes them one by one, in a fifth of its time. Its checks hold here,
-        too: for a partition as most are, they come down to a few comparisons.
+        They equal those of the constructor, in a fifth of its time. Its checks hold here, too: for
+        most partitions they are a few comparisons.
         """
-        made = fill(cls, columns, count)
+        constructed = construct_many(cls, columns, count)
         sizes = list(map(len, columns["replicas"]))
         ensure(
             sizes == list(map(len, columns["replica_uuids"]))
@@ -139,59 +140,58 @@ class PartitionRegistration:
         names = ("replicas", "isr", "leader")
         others = ("elr", "former_uuids", "adding_replicas", "removing_replicas")
         has_others = map(any, zip(*(columns[name] for name in others), strict=True))
-        rows = zip(made, has_others, *(columns[name] for name in names), strict=True)
+        rows = zip(constructed, has_others, *(columns[name] for name in names), strict=True)
         for registration, has_other, replicas, isr, leader in rows:
             everyone = set(replicas)
             holds = leader in isr and isr <= everyone and len(everyone) == len(replicas)
             if not holds or has_other:
                 registration.__post_init__()
-        return made
+        return constructed
 
     def uuid_of(self, broker_id: BrokerId) -> ReplicaUuid:
         """Return the replica uuid on `broker_id`."""
         return self.replica_uuids[self.replicas.index(broker_id)]
 
     def directory_of(self, broker_id: BrokerId) -> DirectoryId | None:
-        """Return the disk that the replica on `broker_id` was made on, None or LOST."""
+        """Return the disk that the replica on `broker_id` was created on, None or LOST."""
         return self.directories[self.replicas.index(broker_id)]
 
     def former_of(self, broker_id: BrokerId) -> ReplicaUuid | None:
-        """Return the uuid of the replica on `broker_id` that was lost and made anew, or None."""
+        """Return the uuid of the lost incarnation of the replica on `broker_id`, or None."""
         if not self.former_uuids:
             return None
         return self.former_uuids[self.replicas.index(broker_id)]
 
-    def is_made(self, broker_id: BrokerId) -> bool:
-        """Return whether the replica on `broker_id` was made and not lost since."""
+    def is_created(self, broker_id: BrokerId) -> bool:
+        """Return whether the replica on `broker_id` was created and not lost since."""
         return self.directory_of(broker_id) not in (None, LOST)
 
     @property
     def known_log_end(self) -> Offset:
-        """Where the leader's log ends, as far as the metadata knows: never below the high
-        watermark."""
+        """The leader's log end by the metadata: at least the high watermark."""
         return max(self.high_watermark, self.log_end_offset)
 
     @property
     def begins_empty(self) -> bool:
-        """Whether an unclean leader had nothing from the log start on, and begins there."""
+        """Whether an unclean leader had no records from the log start on, and begins there."""
         return self.high_watermark > 0 and self.high_watermark_epoch is None
 
     @property
     def is_under_replicated(self) -> bool:
-        """Whether fewer replicas are in sync than are assigned, moving ones not counted.
+        """Whether fewer replicas are in sync than are assigned, without those being added.
 
         Source: kafka-topics' getReplicationFactor, OngoingReassignmentState.
         """
         return len(self.isr) < len(self.replicas) - len(self.adding_replicas)
 
     @property
-    def is_settled(self) -> bool:
-        """Whether nothing waits to be done for it: the preferred leader leads, all replicas are
-        in sync, none is lost or moves, and all that was appended is committed.
+    def needs_work(self) -> bool:
+        """Whether work waits for it: another leads than the preferred leader, a replica is out of
+        sync, lost or moving, or records are appended and not committed.
 
-        Of a healthy cluster nearly all are, and whoever looks for work visits the others only.
+        In a healthy cluster nearly no partition needs work, and rounds visit those that do only.
         """
-        return (
+        return not (
             self.leader == self.replicas[0]
             and self.high_watermark == self.log_end_offset
             and len(self.isr) == len(self.replicas)
@@ -217,8 +217,8 @@ class PartitionRegistration:
     def completed(self, change: PartitionChange) -> PartitionChange:
         """Return `change` with the former uuids that it leads to, decided here and nowhere else.
 
-        Who joins the ISR has none any more: what a cleaner may have begun to remove is never
-        restored. Who is assigned no more takes its former self along.
+        A replica that joins the ISR has no former uuid any more: its former table may be under
+        removal, and is never restored. An unassigned replica loses its former uuid, too.
         """
         if not self.former_uuids and change.former_uuids is KEEP:
             return change
@@ -235,8 +235,8 @@ class PartitionRegistration:
     def epochs_after(self, change: PartitionChange) -> tuple[LeaderEpoch, PartitionEpoch]:
         """Return the two epochs that `change` leads to: they advance here and nowhere else.
 
-        Naming a leader starts a new leadership, even if it names the same broker: that is how
-        a reassignment fences fetchers that hold the old replica list.
+        A change that names a leader starts a new leadership, even with the same broker: in this way
+        a reassignment fences fetchers that hold the old list of replicas.
         """
         leadership_starts = change.leader is not KEEP
         return (
@@ -251,7 +251,7 @@ class PartitionRegistration:
         """Return each of `partitions` with the change at its place applied, as `merge` does one
         by one: a failover merges tens of thousands."""
         columns = {name: list(map(attrgetter(name), partitions)) for name in cls.__slots__}
-        # Many share a change, and few of its fields are given.
+        # Many partitions share a change, and it sets few fields.
         distinct = {id(change): change for change in changes}.values()
         sources = {**{name: name for name in PartitionChange.__slots__}, **_FOLLOWS}
         for name, source in sources.items():
@@ -266,7 +266,7 @@ class PartitionRegistration:
     def merge(self, change: PartitionChange) -> Self:
         """Return this registration with `change` applied.
 
-        Spelled out, since `dataclasses.replace` takes three times as long.
+        The fields are written out, since `dataclasses.replace` takes three times as long.
         """
         leader_epoch, partition_epoch = self.epochs_after(change)
         uuids, generation = change.replica_uuids, change.unclean_generation
@@ -302,8 +302,8 @@ class GroupOffset:
     """A consumer group's saved position in one partition.
 
     Attributes:
-        offset: Next record it would read.
-        leader_epoch: Of the record before, or None if it was not known.
+        offset: The next record that it reads.
+        leader_epoch: Of the record before, or None if unknown.
         unclean_generation: Unclean elections before it was saved: a later one may have lost
             records that the group has processed.
     """

@@ -1,10 +1,9 @@
-"""A topic's partitions by number, so kept that a change costs what changes.
+"""A topic's partitions by number, in chunks, so that the cost of a change is its own size.
 
-A dict is copied whole for each change, and an image is replaced with every commit: of a topic
-with a million partitions, an append to one would copy a million entries. Here they stand in
-chunks that images share; a change copies the chunks that it touches. A chunk also remembers
-which of its partitions are not settled, and who is in sync in any and has a replica of any, so that
-nobody visits those with nothing to do.
+An image is replaced with every commit. If its partitions stood in a dict, an append to one of a
+million would copy a million entries. Here images share chunks, and a change copies the chunks that
+it touches. A chunk also remembers which of its partitions need work, and which brokers are in sync
+in any of them or have a replica of any, so that a search skips the other chunks.
 """
 
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
@@ -14,11 +13,11 @@ from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 
 CHUNK_BITS: Final = 10
-"""As many partitions a chunk as a topic of a million has chunks: a change copies one of each."""
+"""A chunk has 1,024 partitions, about as many as a topic of a million has chunks."""
 
 CHUNK_SIZE: Final = 1 << CHUNK_BITS
 MERGED_AT_ONCE_MIN: Final = 8
-"""Changes from which on merging them field by field is faster than one by one."""
+"""From so many changes on, merging field by field is faster than one by one."""
 
 _MASK: Final = CHUNK_SIZE - 1
 
@@ -27,37 +26,37 @@ Keyed = tuple[PartitionKey, PartitionRegistration]
 
 
 class _Chunk:
-    """Partitions that lie side by side; None where there is none."""
+    """Partitions with neighbouring numbers; None where there is none."""
 
-    __slots__ = ("_holders", "_members", "_unsettled", "partitions")
+    __slots__ = ("_holders", "_members", "_needing_work", "partitions")
 
     def __init__(self, partitions: Iterable[PartitionRegistration | None]) -> None:
         self.partitions = tuple(partitions)
-        self._unsettled: tuple[tuple[int, PartitionRegistration], ...] | None = None
+        self._needing_work: tuple[tuple[int, PartitionRegistration], ...] | None = None
         self._members: frozenset[BrokerId] | None = None
         self._holders: frozenset[BrokerId] | None = None
 
-    def unsettled(self) -> tuple[Numbered, ...]:
-        """Return those that are not settled, with their places; found once."""
-        if self._unsettled is None:
-            self._unsettled = tuple(
+    def needing_work(self) -> tuple[Numbered, ...]:
+        """Return those that need work, with their places; found once."""
+        if self._needing_work is None:
+            self._needing_work = tuple(
                 (place, partition)
                 for place, partition in enumerate(self.partitions)
-                if partition is not None and not partition.is_settled
+                if partition is not None and partition.needs_work
             )
-        return self._unsettled
+        return self._needing_work
 
     def members(self) -> frozenset[BrokerId]:
-        """Return who is in sync in any of them; found once."""
+        """Return the brokers that are in sync in any of them; found once."""
         if self._members is None:
             isrs = (each.isr for each in self.partitions if each is not None)
             self._members = frozenset().union(*isrs)
         return self._members
 
     def holders(self) -> frozenset[BrokerId]:
-        """Return who has a replica of any of them; found once."""
+        """Return the brokers that have a replica of any of them; found once."""
         if self._holders is None:
-            # Thousands have few lists of replicas.
+            # Thousands of partitions have few different lists of replicas.
             lists = {each.replicas for each in self.partitions if each is not None}
             self._holders = frozenset().union(*lists)
         return self._holders
@@ -67,7 +66,7 @@ _EMPTY: Final = _Chunk(())
 
 
 class PartitionMap(Mapping[int, PartitionRegistration]):
-    """Registrations by partition number, in order of the numbers. Never changed."""
+    """Registrations by partition number, in order of the numbers. Immutable."""
 
     __slots__ = ("_chunks", "_count")
 
@@ -78,8 +77,8 @@ class PartitionMap(Mapping[int, PartitionRegistration]):
             draft = PartitionMapDraft(self)
             for number in sorted(partitions):
                 draft.put(number, partitions[number])
-            made = draft.finish()
-            self._chunks, self._count = made._chunks, made._count
+            finished = draft.finish()
+            self._chunks, self._count = finished._chunks, finished._count
 
     @classmethod
     def of(cls, partitions: Mapping[int, PartitionRegistration]) -> "PartitionMap":
@@ -88,9 +87,9 @@ class PartitionMap(Mapping[int, PartitionRegistration]):
 
     @classmethod
     def _of_chunks(cls, chunks: dict[int, _Chunk], count: int) -> "PartitionMap":
-        made = cls()
-        made._chunks, made._count = chunks, count
-        return made
+        map_ = cls()
+        map_._chunks, map_._count = chunks, count
+        return map_
 
     def __getitem__(self, number: int) -> PartitionRegistration:
         try:
@@ -121,14 +120,14 @@ class PartitionMap(Mapping[int, PartitionRegistration]):
         """Return a view of the registrations."""
         return _Values(self)
 
-    def unsettled(self) -> Iterator[Numbered]:
-        """Yield the partitions that are not settled: in a healthy topic, none is visited."""
+    def needing_work(self) -> Iterator[Numbered]:
+        """Yield the partitions that need work: in a healthy topic, none is visited."""
         for chunk_number, chunk in self._chunks.items():
-            for place, partition in chunk.unsettled():
+            for place, partition in chunk.needing_work():
                 yield (chunk_number << CHUNK_BITS) + place, partition
 
     def in_sync_on(self, broker_ids: frozenset[BrokerId]) -> Iterator[Numbered]:
-        """Yield the partitions of whose ISR (and so perhaps leader) any of `broker_ids` is."""
+        """Yield the partitions in whose ISR any of `broker_ids` is, so that it may lead them."""
         for chunk_number, chunk in self._chunks.items():
             if chunk.members().isdisjoint(broker_ids):
                 continue
@@ -150,7 +149,7 @@ class PartitionMap(Mapping[int, PartitionRegistration]):
 
 
 class _Items(ItemsView[int, PartitionRegistration]):
-    """Those of a map, without a look-up each."""
+    """A view of a map that needs no look-up for each entry."""
 
     _mapping: PartitionMap
 
@@ -159,7 +158,7 @@ class _Items(ItemsView[int, PartitionRegistration]):
 
 
 class _Values(ValuesView[PartitionRegistration]):
-    """Those of a map, without a look-up each."""
+    """A view of a map that needs no look-up for each entry."""
 
     _mapping: PartitionMap
 
@@ -168,7 +167,7 @@ class _Values(ValuesView[PartitionRegistration]):
 
 
 class PartitionMapDraft:
-    """A map being changed: copies each chunk once, when its first change comes."""
+    """A map being changed: it copies a chunk once, at its first change."""
 
     def __init__(self, base: PartitionMap) -> None:
         self._base = base
@@ -193,7 +192,7 @@ class PartitionMapDraft:
         chunk[place] = partition
 
     def merge(self, changes: Sequence[tuple[int, PartitionChange]]) -> None:
-        """Apply changes in order; one of a number that is not there changes nothing."""
+        """Apply changes in order; a change of a number that does not exist is passed over."""
         by_number = dict(changes)
         is_each_once = len(by_number) == len(changes)
         if not is_each_once or len(changes) < MERGED_AT_ONCE_MIN:

@@ -1,8 +1,8 @@
 """What the metadata log holds: one record type a kind of fact, after KRaft's.
 
-A record is a value; what it means is in `image.replay` and nowhere else. In a change record a
-field left at KEEP does not change. Every decision's records carry `cause`, why it was taken, in
-words with figures. Who decided and when is said once for the whole batch, by its Stamp.
+A record is a value; its meaning stands in `image.replay` and nowhere else. In a change record a
+field left at KEEP does not change. The records of a decision carry its `cause` in words with
+figures. The batch's Stamp says once which process committed it, and when.
 """
 
 from dataclasses import dataclass
@@ -26,10 +26,10 @@ from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistra
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stamp:
-    """Who committed a batch of records, and when.
+    """The process that committed a batch of records, and the time.
 
     Attributes:
-        time_ms: Wall clock of the committer, for people; no rule rests on it.
+        time_ms: The process's wall clock, for people; no rule of safety rests on it.
         controller_id: Process that decided, or None for an appender or a replication round.
         controller_epoch: Its controllership, or None.
         application_id: Spark's application id, or None without Spark.
@@ -66,7 +66,7 @@ class ControllerRecord:
 class BrokerRecord:
     """A broker registers; a second record of an id is another disk or another root.
 
-    `fenced_since_ms` stands in a snapshot only: what an earlier commit said of a fenced broker.
+    `fenced_since_ms` is set in a snapshot only: the time of the commit that fenced the broker.
     """
 
     broker_id: BrokerId
@@ -91,7 +91,7 @@ class BrokerChangeRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnregisterBrokerRecord:
-    """A broker is no longer one; `broker_epoch` stays taken, should its id come again."""
+    """A broker is unregistered; `broker_epoch` stays taken if its id is registered again."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
@@ -121,7 +121,7 @@ class RemoveTopicRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRecord:
-    """A partition exists as registered (in a snapshot: with what later records folded in).
+    """A partition exists as registered (in a snapshot: with all later records folded in).
 
     `topic` repeats the topic's name, so that the table can be queried without a join.
     """
@@ -179,8 +179,8 @@ class RemovePartitionRecord:
 class HighWatermarkRecord:
     """The high watermark moves, or (with None) only the leader's log end is recorded.
 
-    Valid only if the partition's leader epoch and partition epoch are still the ones its
-    author saw; replay ignores one that is not. The high watermark, the epoch of the record
+    Valid only if the partition's leader epoch and partition epoch are still those that its author
+    saw; otherwise replay ignores it. The high watermark, the epoch of the record
     below it and the chain digest at it are given together, or none of them.
     """
 
@@ -235,7 +235,7 @@ class OffsetCommitRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminRequestRecord:
-    """Somebody asks the active controller for a command; `request` is JSON with its id."""
+    """A process asks the active controller for a command; `request` is JSON with its id."""
 
     request: str
     cause: str | None = None
@@ -243,7 +243,7 @@ class AdminRequestRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminResultRecord:
-    """The answer to a request, committed with what was decided on it."""
+    """The answer to a request, committed with the decision on it."""
 
     request: str
     result: str
@@ -276,7 +276,7 @@ class MetadataBatch:
 
     Attributes:
         base_offset: Offset of its first record.
-        stamp: Who committed it.
+        stamp: Its committer and time.
         records: In order, at least one.
     """
 

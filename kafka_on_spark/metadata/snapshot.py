@@ -1,13 +1,13 @@
 """The records that rebuild an image from nothing.
 
-Apart from replay, its inverse: what is folded in here must come out of replay as it was.
+The inverse of replay: what is folded in here must come out of replay as it was.
 """
 
 from collections.abc import Iterable, Mapping
 from itertools import repeat
 
 from kafka_on_spark.ids import TopicId
-from kafka_on_spark.metadata.columns import fill
+from kafka_on_spark.metadata.columns import construct_many
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.records import (
     BrokerRecord,
@@ -26,7 +26,7 @@ from kafka_on_spark.metadata.records import (
 def snapshot_records(image: MetadataImage) -> list[Record]:
     """Return the records that rebuild `image` from nothing, high watermarks folded in.
 
-    The controller's lease comes last: its offset is a sign of life, not a place in the log.
+    The controller's lease comes last: its offset shows only that the holder is alive.
     """
     records: list[Record] = []
     if image.cluster_id is not None:
@@ -58,7 +58,7 @@ def snapshot_records(image: MetadataImage) -> list[Record]:
         )
         records.extend(_config_records(topic.topic_id, topic.configs))
         records.extend(
-            fill(
+            construct_many(
                 PartitionRecord,
                 {
                     "topic": repeat(topic.name),

@@ -1,8 +1,8 @@
 """Makes the SparkSession of notebooks, tests and jobs, with one set of settings.
 
-Under `spark-submit.sh` Spark has read the settings of `conf/` already, and the user's, which win.
-Anywhere else (pytest, a notebook, an installed wheel) this module passes the same ones, and Delta's
-jars, when it starts Spark.
+Under `spark-submit.sh` Spark has already read the settings of `conf/`, and the user's, which win.
+Anywhere else (pytest, a notebook, an installed wheel) this module passes the same settings and
+Delta's jars when it starts Spark.
 """
 
 import os
@@ -16,7 +16,14 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from kafka_on_spark.spark.delta_jars import PACKAGES, start_checked
-from kafka_on_spark.spark.home import choose_home
+from kafka_on_spark.spark.jvm import (
+    is_by_spark_submit,
+    is_local,
+    jars_of_executors,
+    resolved_jars,
+    send_jar,
+)
+from kafka_on_spark.spark.spark_home import choose_spark_home
 
 _PACKAGE: Final = Path(__file__).parents[1]
 _CHECKOUT: Final = _PACKAGE.parent
@@ -25,22 +32,22 @@ _IS_CHECKOUT: Final = (_CHECKOUT / "spark-submit.sh").is_file()
 # Installed, the folder lies in the package: see package-dir in pyproject.toml.
 _CONF: Final = (_CHECKOUT if _IS_CHECKOUT else _PACKAGE) / "conf"
 
-# What a user's list is joined with, since Spark would take one list or the other.
+# Ours and the user's list are joined: Spark alone would take one of the two.
 _LISTS: Final = ("spark.jars", PACKAGES, "spark.jars.excludes")
 
 
 def build_session(app_name: str = "kafka_on_spark", **settings: object) -> SparkSession:
-    """Return a session that can read our tables; the one that runs already, if there is one.
+    """Return a session that can read our tables; the running session, if there is one.
 
-    `settings` win over ours, and are Spark's names: `**{"spark.master": "local[2]"}`.
+    `settings` win over ours, under Spark's names: `**{"spark.master": "local[2]"}`.
 
     Raises:
-        WrongJarError: Spark fetched another jar than was tried; see `delta_jars`.
+        WrongJarError: Spark fetched a jar that differs from the tested one; see `delta_jars`.
     """
     _put_packages_on_path()
     builder = SparkSession.builder.appName(app_name)
     chosen = session_settings(settings)
-    choose_home(chosen)
+    choose_spark_home(chosen)
     if PACKAGES in chosen:
         start_checked(chosen, _CONF)
     for name, value in chosen.items():
@@ -54,33 +61,26 @@ def build_session(app_name: str = "kafka_on_spark", **settings: object) -> Spark
 def _send_packages(session: SparkSession) -> None:
     """Send executors the jars of packages as well.
 
-    Spark resolves packages when its JVM starts, and joins them with `spark.jars`; what is said
-    for that name then takes their place, in everything but the driver's own class path.
+    Spark resolves packages when its JVM starts, and joins their jars with `spark.jars`. A later
+    value of `spark.jars` replaces both everywhere but in the driver's own class path.
     """
-    # Who names no packages pays for no import.
-    from kafka_on_spark.spark.executors import is_local
-
-    context = session.sparkContext
-    if is_local(context.master):
+    if is_local(session.sparkContext.master):
         return
-    assert context._jvm is not None, "a classic session has a JVM"
-    jars = context._jsc.sc().listJars()
-    sent = {jars.apply(place).rsplit("/", 1)[-1] for place in range(jars.size())}
-    resolved = context._jvm.java.lang.System.getProperty("spark.jars", "")
-    for jar in filter(None, resolved.split(",")):
+    sent = {jar.rsplit("/", 1)[-1] for jar in jars_of_executors(session)}
+    for jar in resolved_jars():
         if jar.rsplit("/", 1)[-1] not in sent:
-            context._jsc.addJar(jar)
+            send_jar(session, jar)
 
 
 def register_data_source(session: SparkSession) -> None:
     """Make ``format("kafka_on_spark")`` known to `session` itself.
 
-    Spark looks for data sources once in the life of its JVM, in a Python process; where that was
-    killed, or had another path, it finds none from then on (DATA_SOURCE_NOT_FOUND). What Spark
-    has found itself stays as it is.
+    Spark looks for data sources once in the life of its JVM, in a Python process. If that process
+    is killed, or has another path, Spark finds none from then on (DATA_SOURCE_NOT_FOUND). A data
+    source that Spark has found itself stays as it is.
     """
-    # Only who asks for it pays for the import.
-    from kafka_on_spark.spark.data_source import KafkaOnSparkDataSource
+    # In the function: it brings Arrow and deltalake, which a session does not need.
+    from kafka_on_spark.spark.format.data_source import KafkaOnSparkDataSource
 
     try:
         session.dataSource.register(KafkaOnSparkDataSource)
@@ -92,8 +92,8 @@ def register_data_source(session: SparkSession) -> None:
 def session_settings(given: Mapping[str, object]) -> dict[str, str]:
     """Return `given` as text, over the settings that Spark has not been told yet."""
     theirs = {name: _text(value) for name, value in given.items()}
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
-        # Started by spark-submit: its --conf and --master must not lose against a file of ours.
+    if is_by_spark_submit():
+        # Its --conf and --master must win over a file of ours.
         return theirs
     ours = _conf_settings() | _delta_jars()
     joined = {
@@ -103,9 +103,9 @@ def session_settings(given: Mapping[str, object]) -> dict[str, str]:
 
 
 def _with_their_hadoop(settings: dict[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
-    """Return settings in which what we exclude of Hadoop's is no package that `theirs` name.
+    """Return settings that exclude no package of Hadoop's that `theirs` name.
 
-    Spark has Hadoop's client, which alone Delta would bring another of, and no hadoop-aws.
+    Spark has Hadoop's client, and Delta would bring a second one; Spark has no hadoop-aws.
     """
     name = "spark.jars.excludes"
     if name not in settings or "org.apache.hadoop:" not in theirs.get("spark.jars.packages", ""):
@@ -122,7 +122,7 @@ def read_settings(file: Path) -> dict[str, str]:
 
 
 def _conf_settings() -> dict[str, str]:
-    """Return ours, without those that a Spark configuration of the user's own names."""
+    """Return our settings, without those that the user's own Spark configuration sets."""
     ours = read_settings(_CONF / "spark-defaults.conf")
     spark_home = Path(os.environ.get("SPARK_HOME", _CONF))
     folder = Path(os.environ.get("SPARK_CONF_DIR", spark_home / "conf"))
@@ -133,7 +133,7 @@ def _conf_settings() -> dict[str, str]:
 
 
 def _delta_jars() -> dict[str, str]:
-    """Return the jars that the launcher fetched; without them, how Spark's resolver finds them."""
+    """Return the jars that the launcher fetched; without them, settings for Spark's resolver."""
     jars = sorted((_CHECKOUT / ".venv" / "ivy" / "jars").glob("*.jar")) if _IS_CHECKOUT else []
     if jars:
         return {"spark.jars": ",".join(map(str, jars))}
@@ -142,9 +142,9 @@ def _delta_jars() -> dict[str, str]:
 
 
 def _put_packages_on_path() -> None:
-    """Let this process and Spark's Python workers import what a checkout holds.
+    """Let this process and Spark's Python workers import the packages of a checkout.
 
-    The workers' path comes from the environment in which Spark's JVM is started.
+    Workers take their path from the environment in which Spark's JVM starts.
     """
     if not _IS_CHECKOUT:
         return

@@ -1,8 +1,8 @@
-"""Names that killed processes leave on a disk: of files that were never finished, of probes, and of
-the empty tables of creations that another was faster than.
+"""Removes what killed processes leave on a disk: unfinished files, probes, and the empty tables of
+cluster creations that lost a race.
 
-Nobody reads them; they take room. One is removed when it is a day old: whoever still writes to it
-then fails to give it its name, and nothing else.
+No reader uses them, and they take space. A file is removed once it is a day old: a process that
+still writes it then only fails to rename it.
 """
 
 import logging
@@ -15,11 +15,11 @@ from functools import partial
 from typing import Final
 
 from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.storage.deadlines import look_seconds, within
-from kafka_on_spark.storage.delta_files import log_folder
-from kafka_on_spark.storage.handed_in import FOLDER as HANDED_IN
-from kafka_on_spark.storage.metadata_root import TABLE_PREFIX
-from kafka_on_spark.storage.roots import RootFiles, StorageOptions, is_local
+from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
+from kafka_on_spark.storage.delta.delta_files import log_folder
+from kafka_on_spark.storage.identity.metadata_root import TABLE_PREFIX
+from kafka_on_spark.storage.lock.queued_files import FOLDER as QUEUED_REPORTS
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
 
 log = logging.getLogger(__name__)
 
@@ -27,19 +27,19 @@ AGE_SECONDS_MIN: Final = 24 * 3600.0
 
 _OF_FILES: Final = re.compile(
     r"_[0-9a-f]{32}\.tmp"  # ours, before they get their names
-    r"|[0-9]{20}\.(json|checkpoint\.parquet)#[0-9]+|_last_checkpoint#[0-9]+"  # those of delta-rs
+    r"|[0-9]{20}\.(json|checkpoint\.parquet)#[0-9]+|_last_checkpoint#[0-9]+"  # delta-rs's
     r"|_probe-[0-9a-f]{32}"
 )
-_NOTE: Final = re.compile(r"[0-9a-f]{32}(\.tmp)?")
+_QUEUED_REPORTS: Final = re.compile(r"[0-9a-f]{32}(\.tmp)?")
 _CREATED: Final = [f"{0:020}.json"]
-"""All that is in the log of a table that was made and never written to."""
+"""All files in the log of a table that was created and never written to."""
 
 _SCRATCH_TABLE: Final = re.compile(r"_race-[0-9a-f]{32}")
 
 
 def clean_broker_root(root: str, tables: Iterable[str], options: StorageOptions) -> int:
-    """Remove what killed processes have left on a broker's root, whose replicas' folders are
-    `tables`; return how many names. On a store a put is there as a whole or not at all."""
+    """Remove what killed processes left on a broker's root, with the replica folders `tables`;
+    return how many files. A store has an object whole or not at all."""
     if not is_local(root):
         return 0
     folders = [root, *(each for table in tables for each in (table, f"{table}/_delta_log"))]
@@ -49,20 +49,20 @@ def clean_broker_root(root: str, tables: Iterable[str], options: StorageOptions)
 
 
 def clean_metadata_root(root: str, table: str) -> int:
-    """Remove what killed processes have left on a metadata root; return how many names."""
+    """Remove what killed processes left on a metadata root; return how many files."""
     if not is_local(root):
         return 0
     folders = (root, f"{root}/snapshots", table, f"{table}/_delta_log")
     return (
-        _removed(root, f"{table}/{HANDED_IN}", _NOTE)
+        _removed(root, f"{table}/{QUEUED_REPORTS}", _QUEUED_REPORTS)
         + sum(_removed(root, folder, _OF_FILES) for folder in folders)
         + _remove_unnamed_tables(root, table)
     )
 
 
 def _removed(root: str, folder: str, names: re.Pattern[str]) -> int:
-    with suppress(OSError, KafkaStorageError):  # it is gone, or its disk is away
-        return within(root, partial(_remove_in, folder, names), look_seconds(root))
+    with suppress(OSError, KafkaStorageError):  # the folder is gone, or its disk is away
+        return within(root, partial(_remove_in, folder, names), short_call_seconds(root))
     return 0
 
 
@@ -77,8 +77,8 @@ def _remove_scratch_tables(root: str, options: StorageOptions) -> int:
 
 
 def _remove_unnamed_tables(root: str, table: str) -> int:
-    """Remove metadata tables that hold nothing, beside the one that the root names: a root is
-    named once, so nobody ever writes to them."""
+    """Remove empty metadata tables other than the one that the root names: a root names its table
+    once, so no process ever writes to the others."""
     files, removed = RootFiles(root, StorageOptions()), 0
     with suppress(OSError, KafkaStorageError):
         for name in files.names(root):

@@ -89,7 +89,7 @@ CLUSTERS = [
 
 
 @pytest.mark.parametrize("arguments, error, words", CLUSTERS)
-def test_a_cluster_is_not_made_of_arguments_of_another_kind(
+def test_a_cluster_is_not_created_with_arguments_of_another_kind(
     disks, refused, monkeypatch, arguments, error, words
 ):
     monkeypatch.chdir(disks.base)

@@ -146,7 +146,7 @@ def test_an_internal_topic(cluster, refused, name):
 
 
 def test_a_topic_that_another_is_creating():
-    """Four at once: one makes it, the others are told that it is there."""
+    """Four at once: one creates it, the others learn that it is there."""
     with new_disks() as disks:
         clusters = [disks.open() for _ in range(4)]
         start, outcomes = threading.Barrier(len(clusters)), []

@@ -1,4 +1,4 @@
-"""Options of the jobs: what is wrong is one sentence, and nothing is begun."""
+"""Options of the jobs: one sentence says what is wrong, and nothing begins."""
 
 import pytest
 

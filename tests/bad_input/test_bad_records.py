@@ -1,4 +1,4 @@
-"""Records, columns and arguments of an append that can't be kept."""
+"""Records, columns and arguments of an append that are refused."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -13,7 +13,7 @@ from kafka_on_spark.errors import (
     MessageTooLargeError,
     NotEnoughReplicasError,
 )
-from kafka_on_spark.storage.records import Record
+from kafka_on_spark.storage.staging.records import Record
 from tests.bad_input.refusals import check_sentence
 from tests.cluster.disks import new_disks
 

@@ -21,7 +21,7 @@ CONNECT = ["Spark Connect", "no mapPartitions", "classic SparkSession"]
 
 @pytest.fixture
 def nobody():
-    """The options of an S3 endpoint at which nobody listens."""
+    """The options of an S3 endpoint without a server."""
     with socket.socket() as port:
         port.bind(("127.0.0.1", 0))
         yield {
@@ -96,7 +96,7 @@ def test_a_refused_registration_leaves_a_free_root_free(
 
 
 @pytest.mark.parametrize("root", ["a-file", "", "hdfs://host/x"])
-def test_a_cluster_is_not_made_with_a_broker_on_what_cannot_be_a_root(disks, refused, root):
+def test_a_cluster_is_not_created_with_a_broker_on_what_cannot_be_a_root(disks, refused, root):
     path = file_in(disks) if root == "a-file" else root
 
     with refused(InvalidRootError, "give a folder"):
@@ -113,7 +113,7 @@ def test_a_cluster_is_not_made_with_a_broker_on_what_cannot_be_a_root(disks, ref
         "hdfs://host/x",
     ],
 )
-def test_a_cluster_is_not_made_at_what_cannot_be_a_root(disks, refused, root):
+def test_a_cluster_is_not_created_at_what_cannot_be_a_root(disks, refused, root):
     path = file_in(disks) if root == "a-file" else root
 
     with refused(InvalidRootError, "give a folder"):
@@ -174,7 +174,7 @@ def test_a_spark_connect_session_is_refused(disks, refused):
         Cluster.open(disks.metadata_root, spark=connect("session", "SparkSession"))
 
 
-def test_a_cluster_is_not_made_with_a_spark_connect_session(disks, refused):
+def test_a_cluster_is_not_created_with_a_spark_connect_session(disks, refused):
     with refused(InvalidRequestError, *CONNECT):
         Cluster.create(
             disks.base / "by-connect",

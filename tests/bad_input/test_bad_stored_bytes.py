@@ -13,13 +13,13 @@ from kafka_on_spark.errors import (
     KafkaOnSparkError,
     KafkaStorageError,
 )
-from kafka_on_spark.service.addresses import address_of
-from kafka_on_spark.service.partition_names import partition_key
-from kafka_on_spark.service.source_options import parse_source
-from kafka_on_spark.spark.opening import replica_store
-from kafka_on_spark.spark.source import BatchReader, StreamReader
-from kafka_on_spark.storage.roots import StorageOptions
-from kafka_on_spark.storage.segments import read_segment
+from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.query.options.source_options import parse_source
+from kafka_on_spark.query.partition_names import partition_key
+from kafka_on_spark.spark.format.source import BatchReader, StreamReader
+from kafka_on_spark.spark.run.opening import replica_store
+from kafka_on_spark.storage.replicas.segments import read_segment
+from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.bad_input.refusals import check_sentence
 from tests.cluster.disks import new_disks
 

@@ -1,4 +1,4 @@
-"""Topics that can't be made or don't exist, and settings that nobody knows."""
+"""Topics that can't be created or don't exist, and unknown settings."""
 
 import pytest
 
@@ -76,7 +76,7 @@ TOPICS = [
 
 
 @pytest.mark.parametrize("arguments, error, words", TOPICS)
-def test_a_topic_that_cannot_be_made(cluster, refused, arguments, error, words):
+def test_a_topic_that_cannot_be_created(cluster, refused, arguments, error, words):
     with refused(error, *words):
         cluster.create_topic(**{"name": "new", **arguments})
 
@@ -103,7 +103,7 @@ PARTITIONS = [
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_topic_that_does_not_exist_is_not_made_by_itself(cluster, refused, call):
+def test_a_topic_that_does_not_exist_is_not_created_by_a_use(cluster, refused, call):
     with refused(UnknownTopicOrPartitionError, "'order'"):
         call(cluster)
 
@@ -155,7 +155,7 @@ CLUSTERS = [
 
 
 @pytest.mark.parametrize("arguments, error, words", CLUSTERS)
-def test_a_cluster_that_cannot_be_made(disks, refused, monkeypatch, arguments, error, words):
+def test_a_cluster_that_cannot_be_created(disks, refused, monkeypatch, arguments, error, words):
     monkeypatch.chdir(disks.base)
 
     with refused(error, *words):

@@ -48,7 +48,7 @@ CALLS = {
 }
 # fmt: on
 OF_NAMES = {"close", "create", "metadata_table", "open", "root"}
-"""What asks nothing of a cluster: it is named, made, opened and closed."""
+"""What needs no open cluster: to name, create, open and close it."""
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("metadata_root, roots, words", FOLDERS)
-def test_a_cluster_is_not_made_of_roots_in_one_another(folder, metadata_root, roots, words):
+def test_a_cluster_is_not_created_with_roots_in_one_another(folder, metadata_root, roots, words):
     with pytest.raises(InvalidRootError) as caught:
         Cluster.create(metadata_root, roots)
 

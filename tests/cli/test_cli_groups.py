@@ -84,11 +84,11 @@ def test_a_reset_is_shown_and_done_when_asked_for(
     reset = ("consumer-groups", "--reset-offsets", "--group", group, "--all-topics", *target)
 
     shown = call.json(*reset)
-    rehearsed = call.json(*reset, "--dry-run")
+    dry_run = call.json(*reset, "--dry-run")
 
     assert [row["new_offset"] for row in shown["offsets"]] == [first, second]
     assert [row["current_offset"] for row in shown["offsets"]] == [3, 0]
-    assert shown == rehearsed
+    assert shown == dry_run
     assert shown["dry_run"]
     assert positions(cluster, group) == {0: 3, 1: 0}
 
@@ -117,7 +117,7 @@ def test_an_offset_that_is_not_there_is_brought_into_what_is_and_said(call, topi
         "consumer-groups", "--reset-offsets", "--group", "g", "--topic", topic, "--to-offset", 4
     )  # fmt: skip
 
-    assert answer.complaint == (f"{topic}-1 has no committed offset 4: group g would stand at 0.\n")
+    assert answer.complaint == (f"{topic}-1 has no committed offset 4: group g gets 0.\n")
     assert answer.out.splitlines()[-1] == "A dry run: nothing was changed; --execute does it."
 
 
@@ -125,8 +125,8 @@ def test_offsets_of_a_topic_and_whole_groups_are_deleted(call, cluster, group, t
     of_topic = ("consumer-groups", "--delete-offsets", "--group", group, "--topic", f"{topic}:1")
     whole = ("consumer-groups", "--delete", "--group", group)
 
-    assert "nobody is at a terminal" in call.refused(*of_topic)
-    assert "nobody is at a terminal" in call.refused(*whole)
+    assert "there is no terminal to ask at" in call.refused(*of_topic)
+    assert "there is no terminal to ask at" in call.refused(*whole)
     assert "2 records would be committed, and nothing was" in call(*whole, "--dry-run")
     assert positions(cluster, group) == {0: 3, 1: 0}
 
@@ -201,7 +201,7 @@ def test_offsets_of_several_groups_are_exported_and_set_with_their_names(
 
 # fmt: off
 FILES = [  # content, with {topic}; what is said
-    ("",                                 "has no offsets: give a line at least"),
+    ("",                                 "has no offsets: give at least one line"),
     ("{topic},0",                        "line 1 of"),
     ("{topic},0,1_0",                    "give topic,partition,offset, or group,topic,partition,offset"),
     ("{topic},0,-1",                     "give topic,partition,offset"),
@@ -238,7 +238,7 @@ def test_a_line_without_a_group_says_nothing_where_there_may_be_several(call, to
 def test_a_file_and_another_way_contradict_each_other(call, tmp_path):
     of_file = reset("--group", "g", "--from-file", tmp_path / "offsets.csv")
 
-    assert "say in one way where to reset to" in call.refused(*of_file, "--to-latest")
+    assert "give one target" in call.refused(*of_file, "--to-latest")
     assert "leave --topic and --all-topics out" in call.refused(*of_file, "--all-topics")
     assert "can't be read" in call.refused(*of_file)
     assert "leave --output json out" in call.refused(*of_file, "--export", "--output", "json")

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kafka_on_spark.spark.fsck import check_cluster
+from kafka_on_spark.spark.wiring.fsck_services import check_cluster
 from tests.cluster.disks import records
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -122,9 +122,9 @@ def test_what_would_be_refused_is_refused_before_anybody_is_asked(
 
     assert (code, "Go on?" in shown) == (2, False)
     assert "can't start at 77" in refusal
-    assert "to be asked" not in refusal
+    assert "to ask at" not in refusal
     fewer = ("topics", "--alter", "--topic", topic, "--partitions", 0)
-    assert "to be asked" not in call.refused(*fewer)
+    assert "to ask at" not in call.refused(*fewer)
 
 
 def test_dump_shows_each_batch_with_its_producer_and_whether_it_is_committed(
@@ -262,7 +262,7 @@ def test_image_is_the_records_that_rebuild_it(call, new_topic, cluster):
     assert [each["broker_id"] for each in brokers] == sorted(cluster.image.brokers)
 
 
-def test_controller_says_who_it_is_and_runs_a_pass(call, disks, cluster):
+def test_the_controller_is_shown_and_runs_a_pass(call, disks, cluster):
     before = call.json("controller", "--describe")
     assert before["brokers_active"] == 4
     disks.take_away(4)
@@ -295,7 +295,7 @@ def test_round_of_replication_copies_and_says_whether_all_are_caught_up(call, ne
     assert call("replicate", "--topic", topic, "--sweep").endswith("all are caught up.\n")
 
 
-def test_round_says_what_it_has_not_looked_at(call, new_topic, cluster, disks):
+def test_a_round_says_what_it_has_not_inspected(call, new_topic, cluster, disks):
     topic = new_topic(b"a", replica_assignment={0: [1, 4]})
     disks.take_away(4)
     try:
@@ -305,7 +305,7 @@ def test_round_says_what_it_has_not_looked_at(call, new_topic, cluster, disks):
         cluster.run_controller()
         cluster.replicate(is_sweep=True)
 
-    assert "not all are caught up.\n1 partition could not be looked at, or was not within" in told
+    assert "not all are caught up.\n1 partition could not be inspected, or was not within" in told
 
 
 def test_round_that_cannot_reach_a_follower_says_so(call, new_topic, cluster, disks):
@@ -326,7 +326,7 @@ def test_round_that_cannot_reach_a_follower_says_so(call, new_topic, cluster, di
 def test_check_tells_of_each_replica_that_it_has_read(new_topic, disks):
     new_topic(b"a")
     made = sum(
-        partition.is_made(each)
+        partition.is_created(each)
         for _, partition in disks.cluster.image.partitions()
         for each in partition.replicas
     )

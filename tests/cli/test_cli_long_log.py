@@ -24,7 +24,7 @@ def test_newest_snapshot_is_shown_without_what_came_later(call):
     assert [each["topic"] for each in topics] == ["many"]
 
 
-def test_lines_of_one_answer_are_cut_off_by_nobody(call):
+def test_lines_of_one_answer_are_never_cut(call):
     titles, *lines = call("metadata", "--log", "--record-type", "PartitionRecord").splitlines()
 
     assert titles.split()[:2] == ["OFFSET", "BATCH"]

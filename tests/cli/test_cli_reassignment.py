@@ -97,9 +97,9 @@ def test_generated_plan_says_what_moves_and_is_executed_as_it_is(
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     (tmp_path / "from-text.json").write_text(last)
     begin = ("reassign-partitions", "--execute", "--reassignment-json-file")
-    rehearsed = call.json(*begin, tmp_path / "from-text.json", "--dry-run")
+    dry_run = call.json(*begin, tmp_path / "from-text.json", "--dry-run")
     started = call.json(*begin, tmp_path / "plan.json")
-    assert len(rehearsed["records"]) == len(started["started"]) == 2
+    assert len(dry_run["records"]) == len(started["started"]) == 2
     assert partition_of(cluster, topic).target_replicas == tuple(proposed[0])
     call("reassign-partitions", "--cancel")
 
@@ -110,10 +110,10 @@ def test_plan_of_what_is_in_balance_moves_nothing(call, new_topic, json_file):
 
     text = call("reassign-partitions", "--generate", "--topics-to-move-json-file", chosen)
 
-    assert "Nothing is to be moved" in text
+    assert "There is nothing to move" in text
 
 
-def test_rehearsed_reassignment_moves_nothing(call, new_topic, cluster, json_file):
+def test_the_dry_run_of_a_reassignment_moves_nothing(call, new_topic, cluster, json_file):
     topic = new_topic(replica_assignment={0: [1, 2]})
     before = cluster.image
 
@@ -163,8 +163,8 @@ def test_preferred_leaders_are_elected_where_they_are_in_sync(call, displaced, c
     file = json_file({"partitions": [{"topic": displaced, "partition": 0}]})
     assert partition_of(cluster, displaced).leader == 1
 
-    rehearsed = call.json(*election, "--topic", displaced, "--dry-run")
-    assert [each["leader"] for each in rehearsed["records"]] == [4]
+    dry_run = call.json(*election, "--topic", displaced, "--dry-run")
+    assert [each["leader"] for each in dry_run["records"]] == [4]
     answer = call.json(*election, "--path-to-json-file", file)
 
     assert answer["elected"] == [{"topic": displaced, "partition": 0, "leader": 4}]
@@ -184,14 +184,14 @@ def test_unclean_election_is_confirmed_since_records_may_be_lost(call, new_topic
         assert partition_of(cluster, topic).leader is None
 
         assert f"({topic}-0)" in call.refused(*election)
-        rehearsed = call.json(*election, "--dry-run")
+        dry_run = call.json(*election, "--dry-run")
         answer = call.json(*election, "--yes")
     finally:
         disks.give_back(4)
         cluster.run_controller()
         cluster.replicate()
 
-    assert "offsets 1 to 1 are lost" in rehearsed["records"][0]["cause"]
+    assert "offsets 1 to 1 are lost" in dry_run["records"][0]["cause"]
     assert answer["elected"] == [{"topic": topic, "partition": 0, "leader": 3}]
 
 
@@ -204,10 +204,10 @@ def test_broker_is_registered_drained_resumed_and_unregistered(call, new_topic, 
     assert not root.exists()
     call(*register)
     topic = new_topic(b"a", replica_assignment={0: [9, 1]})
-    rehearsed = call.json("brokers", "--drain", "--broker", 9, "--dry-run")
+    dry_run = call.json("brokers", "--drain", "--broker", 9, "--dry-run")
     drained = call.json("brokers", "--drain", "--broker", 9)
 
-    assert [each.get("leader") for each in rehearsed["records"]] == [None, 1, None]
+    assert [each.get("leader") for each in dry_run["records"]] == [None, 1, None]
     assert drained["moved"] == [{"topic": topic, "partition": 0}]
     [row] = call.json("brokers", "--describe", "--broker", 9)
     assert (row["state"], row["rack"]) == ("draining", "a")
@@ -238,7 +238,7 @@ def test_another_disk_for_a_broker_with_replicas_is_confirmed(call, new_topic, c
         cluster.run_controller()
         cluster.replicate()
 
-    assert "counts for nothing, can't be undone" in refusal
+    assert "can't be undone" in refusal
 
 
 def test_a_person_may_say_that_a_replica_is_lost(call, new_topic, cluster):
@@ -246,7 +246,7 @@ def test_a_person_may_say_that_a_replica_is_lost(call, new_topic, cluster):
     lost = ("replicas", "--topic", topic, "--partition", "0", "--broker", "3")
     uuid = partition_of(cluster, topic).uuid_of(3)
 
-    assert "say what is to be done" in call.refused(*lost)
+    assert "say what to do" in call.refused(*lost)
     assert "giving up the replica" in call.refused(*lost, "--lost")
     call.json(*lost, "--lost", "--yes")
 

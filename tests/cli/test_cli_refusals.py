@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.cli.configs import changed_settings
+from kafka_on_spark.cli.topics.configs import changed_settings
 from kafka_on_spark.errors import InvalidRequestError, RequestTimedOutError
 from tests.cli.conftest import CommandLine
 
@@ -42,9 +42,9 @@ REFUSALS = [
     (("topics", "--describe", "--topic", "["), "the topic pattern '[' is no regular expression"),
     (("topics", "--delete", "--topic", "nobody", "--yes"), "no topic matches 'nobody'"),
     (("configs", "--describe", "--add-config", "a=b"), "--add-config does not go with --describe"),
-    (("configs", "--alter"), "nothing is to be altered"),
+    (("configs", "--alter"), "there is nothing to alter"),
     (("configs", "--alter", "--add-config", "num.partition=2"), "did you mean 'num.partitions'?"),
-    (("configs", "--alter", "--topic", "nobody"), "nothing is to be altered"),
+    (("configs", "--alter", "--topic", "nobody"), "there is nothing to alter"),
     (("configs", "--alter", "--topic", "nobody", "--add-config-file", "/no/where"), "'/no/where' can't be read"),
     (("reassign-partitions", "--verify"), "--reassignment-json-file is missing"),
     ((*EXECUTE, "/no/where"), "/no/where can't be read"),
@@ -68,7 +68,7 @@ REFUSALS = [
     (("get-offsets", "--topic-partitions", "t:x"), "there is no topic 't'"),
     (("get-offsets", "--topic", "t", "--topic-partitions", "t:0"), "name partitions in one way"),
     (("get-offsets", "--partitions", "first"), "--partitions can't be 'first'"),
-    (("get-offsets", "--partitions", "77"), "no topic that was named has a partition 77"),
+    (("get-offsets", "--partitions", "77"), "none of the topics has a partition 77"),
     (("consumer-groups",), "choose one of --list, --describe, --delete, --delete-offsets, --reset-offsets"),
     (("consumer-groups", "--list", "--group", "g"), "--group does not go with --list"),
     (("consumer-groups", "--describe"), "say which groups in one way: --group or --all-groups"),
@@ -80,8 +80,8 @@ REFUSALS = [
     (("consumer-groups", "--delete-offsets", "--group", "g"), "--topic is missing"),
     ((*RESET, "--all-topics", "--to-offset=1_0"), "'1_0' is not a valid integer"),
     ((*RESET, "--all-topics", "--shift-by", "-1_0"), "'-1_0' is not a valid integer"),
-    ((*RESET, "--all-topics"), "say in one way where to reset to: --to-earliest, --to-latest"),
-    ((*RESET, "--all-topics", "--to-offset", "0", "--to-latest"), "say in one way where to reset to"),
+    ((*RESET, "--all-topics"), "give one target: --to-earliest, --to-latest"),
+    ((*RESET, "--all-topics", "--to-offset", "0", "--to-latest"), "give one target"),
     ((*RESET, "--to-latest"), "say which topics in one way: --topic or --all-topics"),
     ((*RESET, "--to-latest", "--all-topics"), "there is no consumer group 'g'"),
     ((*RESET, "--to-latest", "--topic", "nobody"), "there is no topic 'nobody'"),

@@ -193,7 +193,7 @@ def test_dry_run_shows_the_records_and_commits_nothing(
     assert cluster.image == before
 
 
-def test_settings_are_altered_and_shown_with_who_set_them(call, new_topic, tmp_path):
+def test_settings_are_altered_and_shown_with_their_source(call, new_topic, tmp_path):
     name = new_topic(configs={"retention.bytes": 5})
     file = tmp_path / "settings.properties"
     file.write_text("# longer\n\nretention.ms = 9\n")
@@ -215,10 +215,10 @@ def test_settings_are_altered_and_shown_with_who_set_them(call, new_topic, tmp_p
 def test_settings_of_the_cluster_are_altered(call, cluster):
     alter = ("configs", "--alter", "--add-config", "num.partitions=3")
 
-    rehearsed = call.json(*alter, "--dry-run")
+    dry_run = call.json(*alter, "--dry-run")
     call(*alter)
 
-    assert [each["config_value"] for each in rehearsed["records"]] == ["3"]
+    assert [each["config_value"] for each in dry_run["records"]] == ["3"]
     assert cluster.image.settings().integer("num.partitions") == 3
     call("configs", "--alter", "--delete-config", "num.partitions")
     assert "num.partitions" not in cluster.image.configs

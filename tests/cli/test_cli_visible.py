@@ -84,7 +84,7 @@ def test_no_refusal_writes_what_a_terminal_would_obey(disks, arguments):
     assert unseen(call.refused(*arguments)) == set()
 
 
-def test_a_path_in_the_cause_of_a_fencing_is_shown_by_who_prints_the_history():
+def test_a_path_in_the_cause_of_a_fencing_is_escaped_in_a_printed_history():
     with new_disks(1) as disks:
         cluster, root = disks.cluster, disks.base / f"broker-{TURNED}"
         cluster.register_broker(2, root)
@@ -205,6 +205,6 @@ def test_one_module_writes_answers_so_that_none_is_written_raw():
     raw = re.compile(r"sys\.std(out|err)\b|\bprint\(|typer\.(echo|secho|confirm|prompt)")
     folder = ROOT / "kafka_on_spark" / "cli"
 
-    writing = {file.name for file in folder.glob("*.py") if raw.search(file.read_text())}
+    writing = {file.name for file in folder.rglob("*.py") if raw.search(file.read_text())}
 
     assert writing == {"application.py", "kafka_files.py", "output.py"}

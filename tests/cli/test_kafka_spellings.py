@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from kafka_on_spark import __version__
-from kafka_on_spark.cli.kafka_spellings import with_command_config, with_optional_values
+from kafka_on_spark.cli.kafka.kafka_spellings import with_command_config, with_optional_values
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.service.group_offsets import describe_group
+from kafka_on_spark.query.offsets.group_offsets import describe_group
 from tests.cli.conftest import ROOT
 
 
@@ -74,9 +74,9 @@ def test_settings_are_named_as_kafkas_tool_names_them(call, new_topic, cluster):
 # fmt: off
 REFUSED = [
     (("configs", "--describe", "--entity-type", "users", "--entity-name", "x"), "--entity-type can't be 'users'"),
-    (("configs", "--describe", "--entity-type", "brokers", "--entity-name", "1"), "no single broker has settings, so '1' can't be one's"),
-    (("configs", "--describe", "--entity-default", "--entity-name", "x"), "no single broker has settings"),
-    (("configs", "--describe", "--entity-type", "topics", "--entity-default"), "say --entity-type brokers"),
+    (("configs", "--describe", "--entity-type", "brokers", "--entity-name", "1"), "a single broker has no settings, so --entity-name can't be '1'"),
+    (("configs", "--describe", "--entity-default", "--entity-name", "x"), "a single broker has no settings"),
+    (("configs", "--describe", "--entity-type", "topics", "--entity-default"), "give --entity-type brokers"),
     (("configs", "--alter", "--entity-type", "topics", "--add-config", "retention.ms=5"), "--entity-name is missing"),
     (("consumer-groups", "--list", "--state", "Busy"), "--state can't be 'Busy': give some of Unknown, "),
     (("consumer-groups", "--describe", "--all-groups", "--state", "--members"), "--describe shows one thing"),
@@ -150,7 +150,7 @@ def test_a_file_of_a_clients_properties_says_how_roots_are_reached(call, tmp_pat
     ]  # fmt: skip
     result = call._run("topics", "--list", "--command-config", file, "--output", "json")
     assert result.code == 0
-    assert "security.protocol, ssl.truststore is for a connection to a server" in result.complaint
+    assert "to a server, which are ignored: security.protocol, ssl.truststore." in result.complaint
     (tmp_path / "bad").write_text("what is this")
     with pytest.raises(InvalidRequestError, match="give NAME=VALUE"):
         with_command_config([f"--command-config={tmp_path / 'bad'}"])

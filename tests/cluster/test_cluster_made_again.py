@@ -21,14 +21,14 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.metadata.records import ClusterRecord, Stamp
-from kafka_on_spark.service.row_topics import RowTopics
-from kafka_on_spark.service.source_options import parse_source
-from kafka_on_spark.spark.opening import Awaits
-from kafka_on_spark.spark.row_topics import TopicOrders
-from kafka_on_spark.spark.source import StreamReader
-from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.metadata_root import TABLE_PREFIX
-from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.query.options.source_options import parse_source
+from kafka_on_spark.service.append.plan.multi_topic import MultiTopicOrder
+from kafka_on_spark.spark.format.source import StreamReader
+from kafka_on_spark.spark.run.multi_topic_tasks import TopicOrders
+from kafka_on_spark.spark.run.opening import Awaits
+from kafka_on_spark.storage.identity.metadata_root import TABLE_PREFIX
+from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import Disks, files_below, new_disks, records, values_of
 from tests.cluster.folders import quick_folder
 
@@ -76,7 +76,7 @@ def test_an_open_client_says_that_its_cluster_is_gone_and_leaves_the_new_one_alo
     with pytest.raises(ClusterNotFoundError) as caught:
         act(disks.cluster)
 
-    assert "was made: open it anew" in str(caught.value)
+    assert "was created: open it again" in str(caught.value)
     assert new.image.cluster_id in str(caught.value)
     assert files_below(disks.metadata_root, *map(disks.root, (1, 2, 3))) == before
     assert {each.state.value for each in new.image.brokers.values()} == {"active"}
@@ -96,7 +96,7 @@ def test_a_stream_of_the_old_cluster_does_not_go_on_in_the_new_one(disks):
 def topic_orders(disks, awaits=Awaits.NOTHING):
     """Return the orders of a task whose rows name their topics."""
     image = disks.cluster.image
-    topics = RowTopics(
+    topics = MultiTopicOrder(
         cluster_id=image.cluster_id,
         image_offset=image.offset,
         acks="all",

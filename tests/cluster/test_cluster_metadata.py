@@ -1,4 +1,4 @@
-"""Making, closing and opening clusters: one log of metadata, and snapshots that equal it."""
+"""Incarnation, closing and opening clusters: one log of metadata, and snapshots that equal it."""
 
 import pytest
 
@@ -13,10 +13,10 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.storage.metadata_creation import begin_metadata_log
-from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.root_identity import prepare_root
-from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.storage.identity.root_identity import prepare_root
+from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
+from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import FAST, Disks, files_below, records, values_of
 from tests.cluster.folders import quick_folder
 
@@ -130,7 +130,7 @@ def test_a_metadata_root_that_is_away_is_said_to_be_and_is_welcome_back(disks, c
 @pytest.mark.parametrize("call", CALLS)
 def test_a_metadata_log_that_went_back_stops_the_process_aloud(disks, call):
     disks.cluster.create_topic("orders", replication_factor=3)
-    copy = disks.set_aside(disks.metadata_root)
+    copy = disks.leave_unreadable(disks.metadata_root)
     disks.cluster.append("orders", records(b"a"))
     disks.restore(copy, disks.metadata_root)
     before = files_below(disks.metadata_root)
@@ -175,7 +175,7 @@ def test_a_cluster_is_not_made_on_a_root_in_use(disks, roots, error, sentence):
 
 def test_a_creation_that_was_cut_off_before_its_commit_is_continued(folder):
     disks = Disks(folder)
-    begun = begin_metadata_log(str(disks.metadata_root), OPTIONS, "c" * 32)
+    begun = create_metadata_log(str(disks.metadata_root), OPTIONS, "c" * 32)
     cluster_id = begun.identity.cluster_id
     prepared = prepare_root(str(disks.root(1)), cluster_id, 1, OPTIONS)
 

@@ -1,4 +1,4 @@
-"""Making a cluster: what modes its folders get, and what becomes of two makers at once."""
+"""Creating a cluster: what modes its folders get, and what becomes of two makers at once."""
 
 import os
 import stat
@@ -8,7 +8,7 @@ from threading import Barrier
 import pytest
 
 from kafka_on_spark import Cluster
-from kafka_on_spark.cli.options import mode_of
+from kafka_on_spark.cli.call.options import mode_of
 from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError
 from tests.cluster.disks import FAST
 from tests.cluster.folders import quick_folder

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.log.state import LogChange, ReplicaState
-from kafka_on_spark.service.addresses import address_of
-from kafka_on_spark.service.replication import FetchOrder, FetchResult, fetch
+from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
 from tests.builders import KEY
 from tests.conformance.world import World
 from tests.fakes import (
@@ -52,7 +52,7 @@ class Disks:
     def put(self, broker_id: BrokerId, state: ReplicaState) -> None:
         """Have `state` be the replica on a broker."""
         address = self.addresses[broker_id]
-        self.replicas.make(address)
+        self.replicas.create(address)
         for batch in state.batches:
             for segment in batch.segments:
                 self.segments.put(address, segment)

@@ -1,7 +1,7 @@
 """What Kafka's leader would remember of its followers, to tell where a vector leaves our ground.
 
 Not a part of what is tested: two rules of Kafka's rest on the times of fetches, which nobody
-here remembers (DESIGN §6: lag is measured by append times, and the high watermark waits for the
+here remembers (lag is measured by append times, and the high watermark waits for the
 ISR alone). This says when a vector's answer rests on them. Where a vector states these times
 itself, the adapters check that they are the same. Source: Replica and Partition.
 """

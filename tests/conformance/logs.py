@@ -93,6 +93,42 @@ def entries_of(history: EpochHistory) -> list[list[int]]:
     return [[each.leader_epoch, each.start_offset] for each in history.entries]
 
 
+def assigned(history: EpochHistory, entry: EpochEntry) -> EpochHistory:
+    """Return the history once records of `entry`'s epoch begin at its offset.
+
+    A further record of the latest epoch says nothing new. An entry that contradicts the new one, of
+    an epoch not below it or with a start at or after it, was cut off and is dropped. Source:
+    LeaderEpochFileCache.assign.
+    """
+    last = history.entries[-1] if history.entries else None
+    if last and last.leader_epoch == entry.leader_epoch and last.start_offset <= entry.start_offset:
+        return history
+    kept = (
+        each
+        for each in history.entries
+        if each.leader_epoch < entry.leader_epoch and each.start_offset < entry.start_offset
+    )
+    return EpochHistory((*kept, entry))
+
+
+def cut_from_end(history: EpochHistory, end_offset: Offset) -> EpochHistory:
+    """Return the history of the log cut at `end_offset`: epochs that start there are gone."""
+    return EpochHistory(tuple(each for each in history.entries if each.start_offset < end_offset))
+
+
+def cut_from_start(history: EpochHistory, start_offset: Offset) -> EpochHistory:
+    """Return the history of the log that starts at `start_offset` now.
+
+    The epoch that has the start begins there; a history that ends before it keeps its latest
+    epoch, so that an emptied log still knows it.
+    """
+    before = [each for each in history.entries if each.start_offset <= start_offset]
+    if not before:
+        return history
+    first = EpochEntry(before[-1].leader_epoch, start_offset)
+    return EpochHistory((first, *history.entries[len(before) :]))
+
+
 def log_with_history(
     entries: Sequence[Sequence[int]],
     *,

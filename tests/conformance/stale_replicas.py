@@ -18,7 +18,7 @@ def open_as(registered: DirectoryId, made_on: DirectoryId, broker_id: int) -> No
     """
     theirs = address(broker_id, directory_id=made_on)
     store = MemoryReplicaStore(MemoryRoots({theirs.root: made_on}))
-    store.make(theirs)
+    store.create(theirs)
     try:
         store.open(address(broker_id, directory_id=registered)).load()
     except (KafkaStorageError, ReplicaLostError) as error:

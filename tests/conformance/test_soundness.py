@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_on_spark.controller.brokers import fence_broker, unfence_broker
-from kafka_on_spark.service.reading import plan_read
-from kafka_on_spark.service.replication import fetch
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
+from kafka_on_spark.query.reads.read_order import plan_read
+from kafka_on_spark.service.replicate.fetching.fetch import fetch
 from tests.conformance.adapters import ADAPTERS
 from tests.conformance.applicability import FILE, read_rules
 from tests.conformance.conftest import OURS
@@ -270,7 +270,7 @@ def test_tests_that_cover_a_reason_exist(reason):
 
 def test_every_reason_is_given_somewhere():
     adapters = "".join(
-        file.read_text(encoding="utf-8") for file in (FILE.parent / "adapters").glob("*.py")
+        file.read_text(encoding="utf-8") for file in (FILE.parent / "adapters").rglob("*.py")
     )
     by_rule = {*RULES.kinds.values(), *RULES.vectors.values(), *RULES.ops.values()}
     by_rule |= {*RULES.fields.values()}

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from kafka_on_spark.controller.brokers import change_record
-from kafka_on_spark.controller.high_watermark import advance_high_watermark
+from kafka_on_spark.controller.partitions.high_watermark import advance_high_watermark
+from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import Batch
@@ -12,7 +12,7 @@ from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import ConfigRecord, MetadataBatch, Record, Stamp
-from kafka_on_spark.service.fetch_reports import (
+from kafka_on_spark.service.replicate.fetching.fetch_reports import (
     ends_alike,
     missing_batches,
     partition_report,

@@ -7,18 +7,18 @@ import pyarrow as pa
 import pytest
 
 from kafka_on_spark.ids import BrokerId, LeaderEpoch
-from kafka_on_spark.storage.metadata_creation import begin_metadata_log
-from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.replica_store import DeltaReplicaStore
-from kafka_on_spark.storage.root_identity import prepare_root
-from kafka_on_spark.storage.roots import RootFiles, StorageOptions
-from kafka_on_spark.storage.segments import (
+from kafka_on_spark.storage.identity.root_identity import prepare_root
+from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
+from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
+from kafka_on_spark.storage.replicas.segments import (
     RECORD_SCHEMA,
     FileSegmentStore,
     new_segment,
     put_segment,
     replica_folder,
 )
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests import builders, fakes
 
 OPTIONS = StorageOptions()
@@ -31,7 +31,7 @@ class Disks:
     addresses: dict[int, Any]
     replicas: Any
     segments: Any
-    reopened: Any  # a store without anything kept
+    reopened: Any  # a store with an empty cache
     put: Any  # (address, name, count) → Segment
     damage: Any  # (address, segment): other bytes of the same size
     content: Any  # (address, name) → bytes or None
@@ -136,10 +136,10 @@ def delta_disks(request, prepared_roots):
 
 @pytest.fixture(params=["memory", "delta"])
 def metadata_logs(request, tmp_path):
-    """Return a function that opens the one metadata log again and again."""
+    """Return a function that opens the same metadata log, each time again."""
     if request.param == "memory":
         only = fakes.MemoryMetadataLog("a-cluster")
         return lambda: only
     root = str(tmp_path / "metadata")
-    begin_metadata_log(root, OPTIONS, "a-cluster")
+    create_metadata_log(root, OPTIONS, "a-cluster")
     return lambda: DeltaMetadataLog(root, OPTIONS)

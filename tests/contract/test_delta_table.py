@@ -1,4 +1,4 @@
-"""A replica is a plain Delta table: whoever reads Delta reads it, at every version."""
+"""A replica is a plain Delta table: any Delta reader reads it, at every version."""
 
 import json
 import shutil
@@ -12,13 +12,18 @@ from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLos
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.batch import StagedBatch
-from kafka_on_spark.service.replicas import commit_decided
-from kafka_on_spark.storage.delta import DeltaLog
-from kafka_on_spark.storage.delta_handle import TableHandle
-from kafka_on_spark.storage.replica_log import TABLE_SCHEMA
-from kafka_on_spark.storage.replica_store import DeltaReplicaStore
-from kafka_on_spark.storage.roots import StorageOptions
-from kafka_on_spark.storage.segments import RECORD_SCHEMA, new_segment, put_segment, replica_folder
+from kafka_on_spark.service.replica.replica_operations import commit_decided
+from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.delta.delta_handle import TableHandle
+from kafka_on_spark.storage.replicas.replica_log import TABLE_SCHEMA
+from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
+from kafka_on_spark.storage.replicas.segments import (
+    RECORD_SCHEMA,
+    new_segment,
+    put_segment,
+    replica_folder,
+)
+from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.builders import NOW_MS, stamp
 
 OPTIONS = StorageOptions()
@@ -26,7 +31,7 @@ OPTIONS = StorageOptions()
 
 @pytest.fixture
 def replica(delta_disks):
-    delta_disks.replicas.make(delta_disks.addresses[1])
+    delta_disks.replicas.create(delta_disks.addresses[1])
     return delta_disks.replicas.open(delta_disks.addresses[1])
 
 
@@ -169,7 +174,7 @@ def test_every_commit_says_its_operation(replica, uri, delta_disks):
     assert len({info["writeId"] for info in infos}) == 3
 
 
-def test_who_opens_a_replica_finds_all_counters_in_its_newest_commit(
+def test_opening_a_replica_finds_all_counters_in_its_newest_commit(
     replica, delta_disks, monkeypatch
 ):
     lead(replica, 0)
@@ -180,7 +185,7 @@ def test_who_opens_a_replica_finds_all_counters_in_its_newest_commit(
 
     monkeypatch.setattr(DeltaTable, "transaction_version", refused)
 
-    assert delta_disks.replicas.open_anew(delta_disks.addresses[1]).load() == state
+    assert delta_disks.replicas.open_uncached(delta_disks.addresses[1]).load() == state
 
 
 def test_lost_file_of_a_batch_makes_the_replica_corrupt(replica, uri, delta_disks):
@@ -210,7 +215,7 @@ def test_commit_that_names_a_file_outside_of_the_replicas_folder_is_corrupt(
         delta_disks.reopened().open(delta_disks.addresses[1]).load()
 
 
-def test_table_that_was_taken_away_under_a_kept_handle_is_lost(replica, uri):
+def test_a_table_that_was_removed_below_an_open_handle_is_lost(replica, uri):
     lead(replica, 0)
     Path(uri).rename(f"{uri}-away")
 
@@ -218,8 +223,8 @@ def test_table_that_was_taken_away_under_a_kept_handle_is_lost(replica, uri):
         replica.load()
 
 
-def test_a_table_that_was_made_where_the_disk_had_just_gone_is_not_made(delta_disks, monkeypatch):
-    """delta-rs makes the folders that are missing, also beneath a disk's mount."""
+def test_a_table_is_not_created_where_the_disk_has_just_gone(delta_disks, monkeypatch):
+    """delta-rs creates missing folders, also below a disk's mount point."""
     address = delta_disks.addresses[1]
     root = Path(address.root)
     away = root.with_name(f"{root.name}-away")
@@ -232,17 +237,17 @@ def test_a_table_that_was_made_where_the_disk_had_just_gone_is_not_made(delta_di
     monkeypatch.setattr(DeltaLog, "create", create_after_the_disk_has_gone)
     try:
         with pytest.raises(KafkaStorageError, match="not the disk it was"):
-            delta_disks.replicas.make(address)
+            delta_disks.replicas.create(address)
     finally:
         shutil.rmtree(root)
         away.rename(root)  # other tests use it
 
 
-def test_a_table_that_was_made_here_is_open_and_its_first_append_reads_nothing(
+def test_a_table_that_was_created_here_is_open_and_its_first_append_reads_nothing(
     delta_disks, monkeypatch
 ):
     address = delta_disks.addresses[1]
-    delta_disks.replicas.make(address, leader_epoch=LeaderEpoch(0))
+    delta_disks.replicas.create(address, leader_epoch=LeaderEpoch(0))
     with monkeypatch.context() as patched:
         patched.setattr(TableHandle, "update", lambda handle: pytest.fail("the table is read"))
 
@@ -251,9 +256,9 @@ def test_a_table_that_was_made_here_is_open_and_its_first_append_reads_nothing(
     assert DeltaReplicaStore(OPTIONS).open(address).load() == written
 
 
-def test_what_another_commits_to_a_table_that_was_made_here_is_seen(delta_disks):
+def test_another_process_s_commit_to_a_table_that_was_created_here_is_seen(delta_disks):
     address = delta_disks.addresses[1]
-    delta_disks.replicas.make(address, leader_epoch=LeaderEpoch(0))
+    delta_disks.replicas.create(address, leader_epoch=LeaderEpoch(0))
     other = DeltaReplicaStore(OPTIONS).open(address)
     other.load()
 
@@ -262,20 +267,20 @@ def test_what_another_commits_to_a_table_that_was_made_here_is_seen(delta_disks)
     assert delta_disks.replicas.open(address).load() == written
 
 
-def test_a_table_that_another_try_has_made_is_read_and_not_taken_for_empty(delta_disks):
+def test_a_table_that_another_try_has_created_is_read_and_not_taken_for_empty(delta_disks):
     address = delta_disks.addresses[1]
     first = DeltaReplicaStore(OPTIONS)
-    first.make(address, leader_epoch=LeaderEpoch(0))
+    first.create(address, leader_epoch=LeaderEpoch(0))
     written = write(first.open(address), address, [b"a"])
 
-    delta_disks.replicas.make(address, leader_epoch=LeaderEpoch(0))
+    delta_disks.replicas.create(address, leader_epoch=LeaderEpoch(0))
 
     assert delta_disks.replicas.open(address).load() == written
 
 
-def test_a_table_that_was_made_here_and_is_gone_is_lost(delta_disks):
+def test_a_table_that_was_created_here_and_is_gone_is_lost(delta_disks):
     address = delta_disks.addresses[1]
-    delta_disks.replicas.make(address)
+    delta_disks.replicas.create(address)
     shutil.rmtree(replica_folder(address))
 
     with pytest.raises(ReplicaLostError):

@@ -1,4 +1,4 @@
-"""An error of the system is no evidence: who says that a replica is wrong has read it himself."""
+"""An error of the system is no evidence: only an inspection that read the files finds a flaw."""
 
 import os
 import shutil
@@ -14,11 +14,12 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.storage import delta_handle, segments
-from kafka_on_spark.storage.delta_handle import DeltaTable
-from kafka_on_spark.storage.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.roots import RootFiles
-from kafka_on_spark.storage.segments import read_segment, replica_folder
+from kafka_on_spark.storage.delta import delta_handle
+from kafka_on_spark.storage.delta.delta_handle import DeltaTable
+from kafka_on_spark.storage.replicas import segments
+from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
+from kafka_on_spark.storage.replicas.segments import read_segment, replica_folder
+from kafka_on_spark.storage.roots.roots import RootFiles
 from tests.contract.conftest import OPTIONS
 from tests.contract.test_replica_log_contract import lead, run, write
 
@@ -36,7 +37,7 @@ def address(disks):
 @pytest.fixture
 def sound(disks, address):
     """Return a sound replica that no handle of this process has opened."""
-    disks.replicas.make(address)
+    disks.replicas.create(address)
     run(disks.replicas.open(address), lead(0), *(write(f"s{number}") for number in range(12)))
     return address
 
@@ -160,7 +161,7 @@ def test_what_was_read_and_is_wrong_is_said(sound, damage, kind):
         DeltaReplicaLog(sound, OPTIONS).load()
 
 
-def test_a_table_that_went_back_is_lost_to_who_has_seen_more(sound):
+def test_a_table_that_went_back_is_lost_to_a_process_that_has_seen_more(sound):
     log = DeltaReplicaLog(sound, OPTIONS)
     log.load()
     newest(sound, ".json").unlink()
@@ -182,7 +183,7 @@ def test_another_topics_table_is_said_of_what_its_log_says(sound):
 
 @pytest.fixture
 def segment(disks, address):
-    disks.replicas.make(address)
+    disks.replicas.create(address)
     return disks.put(address, "a", 3)
 
 

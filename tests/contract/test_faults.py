@@ -26,7 +26,7 @@ def roots():
 @pytest.fixture
 def replica(roots):
     store = fakes.MemoryReplicaStore(roots)
-    store.make(HERE)
+    store.create(HERE)
     return store.open(HERE)
 
 
@@ -78,7 +78,7 @@ def test_root_can_go_away_come_back_roll_back_and_be_wiped(roots, replica):
 
 def test_commit_may_only_name_files_that_are_there(roots):
     store = fakes.MemoryReplicaStore(roots, checks_segments=True)
-    store.make(HERE)
+    store.create(HERE)
     replica, batch = store.open(HERE), staged("a")
     state = replica.commit(replica.load(), lead(replica.load()))
     change = operations.append(state, batch, leader_epoch=0, now_ms=NOW_MS)

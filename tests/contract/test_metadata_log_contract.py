@@ -1,4 +1,4 @@
-"""What every MetadataLog does, the fake and the one on Delta alike."""
+"""The contract of MetadataLog, for the fake and for the one on Delta."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What every ReplicaLog and ReplicaStore does, the fake and the one on Delta alike."""
+"""The contract of ReplicaLog and ReplicaStore, for the fakes and for those on Delta."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ def address(disks):
 
 @pytest.fixture
 def replica(disks, address):
-    disks.replicas.make(address)
+    disks.replicas.create(address)
     return disks.replicas.open(address)
 
 
@@ -65,10 +65,10 @@ def test_new_table_is_an_empty_log_without_a_fence(replica, address):
     assert (state.leader_epoch, state.batches, dict(state.producers)) == (None, (), {})
 
 
-def test_making_twice_is_fine_and_keeps_what_is_there(disks, replica, address):
+def test_creating_twice_keeps_the_table_that_is_there(disks, replica, address):
     after = run(replica, lead(0), write("a"))
 
-    disks.replicas.make(address)
+    disks.replicas.create(address)
 
     assert_reopens_as(disks, address, after)
 
@@ -199,7 +199,7 @@ def test_two_handles_of_one_table_never_both_win(disks, replica, address):
     assert zombie.load() == newest
 
 
-def test_kept_handle_sees_what_another_committed(disks, replica, address):
+def test_an_open_handle_sees_what_another_committed(disks, replica, address):
     other = disks.reopened().open(address)
     other.load()
 
@@ -237,17 +237,17 @@ def test_a_table_on_another_disk_is_not_served_and_not_called_lost(disks, replic
         disks.reopened().open(replace(address, directory_id=DirectoryId("other"))).load()
 
 
-def test_replica_is_not_made_on_another_disk(disks, address):
+def test_a_replica_is_not_created_on_another_disk(disks, address):
     other = replace(address, directory_id=disk(9), replica_uuid=uuid_on(9))
 
     with pytest.raises(KafkaStorageError):
-        disks.replicas.make(other)
+        disks.replicas.create(other)
     with pytest.raises(KafkaStorageError):
         disks.replicas.open(other).load()
 
 
-def test_replica_is_not_made_where_there_is_no_root(disks, address):
+def test_a_replica_is_not_created_where_there_is_no_root(disks, address):
     nowhere = replace(address, root=f"{address.root}-unmounted")
 
     with pytest.raises((ReplicaLostError, KafkaStorageError)):
-        disks.replicas.make(nowhere)
+        disks.replicas.create(nowhere)

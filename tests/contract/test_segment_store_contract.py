@@ -1,4 +1,4 @@
-"""What every SegmentStore does, the fake and the one on files alike."""
+"""The contract of SegmentStore, for the fake and for the one on files."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ def test_segments_are_copied_under_the_names_that_are_given(disks, source, targe
 
 
 def test_what_is_there_is_not_copied_again(disks, source, target):
-    """Its source may be gone: a follower that has the file needs nobody."""
+    """Its source may be gone: a follower with the file needs no source."""
     segment = disks.put(source, "a", 2)
     disks.segments.copy(source, target, [segment])
     disks.damage(source, segment)

@@ -1,16 +1,21 @@
-"""What every place for the sweep's hint does, and what a file in it may be without being one."""
+"""The contract of SweepHints, for the fake and for the file, and contents that are no hint."""
 
 import json
 import os
 
 import pytest
 
-from kafka_on_spark.controller.sweep import AGAIN_MAX, RANGES_MAX, LookedAt, SweepCourse
+from kafka_on_spark.controller.pace.sweep import (
+    AGAIN_MAX,
+    RANGES_MAX,
+    InspectedRange,
+    SweepPosition,
+)
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import PartitionKey, TopicId
-from kafka_on_spark.storage.limits import SMALL_FILE_BYTES_MAX
-from kafka_on_spark.storage.roots import StorageOptions
-from kafka_on_spark.storage.sweep_hint import NAME, FileSweepHints, encode
+from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
+from kafka_on_spark.storage.metadata.sweep_hint import NAME, FileSweepHints, encode
+from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.fakes import MemorySweepHints
 
 
@@ -18,27 +23,27 @@ def key(number, topic_id="a" * 32):
     return PartitionKey(TopicId(topic_id), number)
 
 
-COURSE = SweepCourse(
+POSITION = SweepPosition(
     at_ms=1_700_000_000_000,
     begins_at=key(7),
     owed=1.5,
-    looked_at=(
-        LookedAt(key(0), key(7), 1_699_999_999_000),
-        LookedAt(key(9), None, 1_700_000_000_000),
+    inspected=(
+        InspectedRange(key(0), key(7), 1_699_999_999_000),
+        InspectedRange(key(9), None, 1_700_000_000_000),
     ),
     again=(key(3), key(4)),
-    look_ms=2.25,
+    inspection_ms=2.25,
 )
-LARGEST = SweepCourse(
+LARGEST = SweepPosition(
     at_ms=2**53,
     begins_at=key(999_999),
     owed=1_000_000.123456789,
-    looked_at=tuple(
-        LookedAt(key(100_000 + 2 * each), key(100_001 + 2 * each), 2**53)
+    inspected=tuple(
+        InspectedRange(key(100_000 + 2 * each), key(100_001 + 2 * each), 2**53)
         for each in range(RANGES_MAX)
     ),
     again=tuple(key(100_000 + each) for each in range(AGAIN_MAX)),
-    look_ms=1.123456789e-300,
+    inspection_ms=1.123456789e-300,
 )
 
 
@@ -53,16 +58,16 @@ def test_where_nothing_was_left_there_is_no_hint(hints):
     assert hints.read("a-cluster") is None
 
 
-@pytest.mark.parametrize("course", [COURSE, LARGEST], ids=["a course", "the largest"])
-def test_the_hint_that_was_left_last_is_read(hints, course):
-    hints.write("a-cluster", SweepCourse(at_ms=1, begins_at=key(1), owed=0.0))
-    hints.write("a-cluster", course)
+@pytest.mark.parametrize("position", [POSITION, LARGEST], ids=["a position", "the largest"])
+def test_the_hint_that_was_left_last_is_read(hints, position):
+    hints.write("a-cluster", SweepPosition(at_ms=1, begins_at=key(1), owed=0.0))
+    hints.write("a-cluster", position)
 
-    assert hints.read("a-cluster") == course
+    assert hints.read("a-cluster") == position
 
 
 def test_another_clusters_hint_is_none(hints):
-    hints.write("the cluster before", COURSE)
+    hints.write("the cluster before", POSITION)
 
     assert hints.read("a-cluster") is None
 
@@ -74,13 +79,13 @@ def test_a_root_that_does_not_answer_is_said_to(hints, tmp_path):
         hints = FileSweepHints(str(tmp_path / "gone"), StorageOptions())
 
     with pytest.raises(KafkaStorageError):
-        hints.write("a-cluster", COURSE)
+        hints.write("a-cluster", POSITION)
 
 
 # What may lie in the file's place
 
 
-FIELDS = json.loads(encode("a-cluster", COURSE))
+FIELDS = json.loads(encode("a-cluster", POSITION))
 
 
 def changed(**fields):
@@ -90,7 +95,7 @@ def changed(**fields):
 # fmt: off
 NO_HINTS = [
     pytest.param(b"",                                            id="nothing"),
-    pytest.param(encode("a-cluster", COURSE)[:-9],               id="a part of one"),
+    pytest.param(encode("a-cluster", POSITION)[:-9],               id="a part of one"),
     pytest.param(b"\x00\xff\xfe",                                id="no text"),
     pytest.param(b"[" * 60_000,                                  id="nested brackets"),
     pytest.param(b"[]",                                          id="a list"),
@@ -109,11 +114,11 @@ NO_HINTS = [
     pytest.param(changed(begins_at=["a" * 65, 1]),               id="a long id"),
     pytest.param(changed(begins_at=None),                        id="no partition"),
     pytest.param(changed(again="ab"),                            id="a text for a list"),
-    pytest.param(changed(again=[["a", 1]] * (AGAIN_MAX + 1)),    id="too many failed looks"),
+    pytest.param(changed(again=[["a", 1]] * (AGAIN_MAX + 1)),    id="too many failed inspections"),
     pytest.param(changed(looked_at=[["a", 1]]),                  id="half a range"),
     pytest.param(changed(looked_at=FIELDS["looked_at"] * RANGES_MAX), id="too many ranges"),
     pytest.param(json.dumps({"version": 1, "cluster_id": "a-cluster"}).encode(), id="fields missing"),
-    pytest.param(encode("a-cluster", COURSE) + b" " * SMALL_FILE_BYTES_MAX, id="more than a hint takes"),
+    pytest.param(encode("a-cluster", POSITION) + b" " * SMALL_FILE_BYTES_MAX, id="more than a hint takes"),
 ]
 # fmt: on
 
@@ -125,18 +130,18 @@ def test_what_can_not_be_a_hint_is_none(tmp_path, content):
     assert FileSweepHints(str(tmp_path), StorageOptions()).read("a-cluster") is None
 
 
-def test_a_pipe_keeps_nobody_and_is_written_over(tmp_path):
+def test_a_pipe_blocks_no_process_and_is_replaced(tmp_path):
     os.mkfifo(tmp_path / NAME)
     hints = FileSweepHints(str(tmp_path), StorageOptions())
     assert hints.read("a-cluster") is None
 
-    hints.write("a-cluster", COURSE)
+    hints.write("a-cluster", POSITION)
 
-    assert hints.read("a-cluster") == COURSE
+    assert hints.read("a-cluster") == POSITION
 
 
 def test_a_link_out_of_the_root_is_not_followed(tmp_path):
-    (tmp_path / "elsewhere").write_bytes(encode("a-cluster", COURSE))
+    (tmp_path / "elsewhere").write_bytes(encode("a-cluster", POSITION))
     root = tmp_path / "root"
     root.mkdir()
     (root / NAME).symlink_to(tmp_path / "elsewhere")
@@ -146,7 +151,7 @@ def test_a_link_out_of_the_root_is_not_followed(tmp_path):
         hints.read("a-cluster")
 
     hints.write("a-cluster", LARGEST)
-    assert (tmp_path / "elsewhere").read_bytes() == encode("a-cluster", COURSE)
+    assert (tmp_path / "elsewhere").read_bytes() == encode("a-cluster", POSITION)
     assert hints.read("a-cluster") == LARGEST
 
 

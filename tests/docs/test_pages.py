@@ -39,6 +39,21 @@ def test_each_file_that_a_page_names_is_there(name):
 
 
 @pytest.mark.parametrize("name", PAGES)
+def test_each_module_that_a_page_names_without_its_folder_is_there(name):
+    named = set(re.findall(r"`(\w+\.py)`", PAGES[name]))
+    folders = [ROOT / each for each in ("kafka_on_spark", "tests", "jobs", ".ci")]
+
+    assert named <= {file.name for folder in folders for file in folder.rglob("*.py")}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_each_folder_that_a_page_names_is_there(name):
+    named = re.findall(r"`((?:kafka_on_spark|tests|docs|jobs|conf)(?:/\w+)*)/?`", PAGES[name])
+
+    assert [each for each in named if not (ROOT / each).is_dir()] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_each_module_that_a_page_names_is_there(name):
     named = re.findall(r"\b(kafka_on_spark(?:\.[a-z_]+)+)(?=\.[A-Z]|[`\s])", PAGES[name])
     places = [each.replace(".", "/") for each in named if each not in ("kafka_on_spark.lag",)]
@@ -95,7 +110,7 @@ SEARCHES = re.findall(r"^\| [^|]+\? \| `([^|]+)` \| (.*) \|$", CONTRIBUTING, re.
 
 
 @pytest.mark.parametrize("search, answer", SEARCHES)
-def test_a_search_of_contributing_finds_the_files_that_it_says_and_no_other(search, answer):
+def test_a_search_of_contributing_finds_the_file_that_it_says_and_no_other(search, answer):
     [function] = re.findall(r"^rule\(\) .*$", CONTRIBUTING, re.M)
 
     said = subprocess.run(
@@ -103,7 +118,8 @@ def test_a_search_of_contributing_finds_the_files_that_it_says_and_no_other(sear
     ).stdout
 
     found = {line.partition(":")[0] for line in said.splitlines()}
-    assert found == {f"kafka_on_spark/{each}" for each in re.findall(r"`(\S+\.py)`", answer)}
+    [file] = re.findall(r"`(\S+\.py)`", answer)
+    assert found == {f"kafka_on_spark/{file}"}
 
 
 def test_contributing_has_six_searches():

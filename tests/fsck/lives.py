@@ -11,13 +11,13 @@ from kafka_on_spark import Cluster
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.log import operations
+from kafka_on_spark.log.addresses import address_of
 from kafka_on_spark.metadata.records import HighWatermarkRecord
-from kafka_on_spark.service.addresses import address_of
-from kafka_on_spark.service.replicas import commit_decided
-from kafka_on_spark.spark.fsck import check_cluster
-from kafka_on_spark.spark.opening import replica_store
-from kafka_on_spark.storage.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.service.replica.replica_operations import commit_decided
+from kafka_on_spark.spark.run.opening import replica_store
+from kafka_on_spark.spark.wiring.fsck_services import check_cluster
+from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
+from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import Disks, partition_of, records
 
 TOPIC = "orders"
@@ -47,7 +47,7 @@ def live(disks: Disks) -> None:
         cluster.append(
             TOPIC, records(b"%d" % number, b"and more"), producer_id="p", sequence=number
         )
-    settle(cluster)
+    catch_up(cluster)
 
 
 def fail_over_with_a_tail(disks: Disks) -> None:
@@ -60,7 +60,7 @@ def fail_over_with_a_tail(disks: Disks) -> None:
     disks.cluster.append(TOPIC, records(b"kept"))
     disks.give_back(1)
     disks.cluster.run_controller()
-    settle(disks.cluster)
+    catch_up(disks.cluster)
 
 
 def lose_disk(disks: Disks, broker_id: int) -> None:
@@ -68,15 +68,15 @@ def lose_disk(disks: Disks, broker_id: int) -> None:
     disks.root(broker_id).mkdir()
     disks.cluster.run_controller()
     disks.cluster.register_broker(broker_id, disks.root(broker_id))
-    settle(disks.cluster)
+    catch_up(disks.cluster)
 
 
-def settle(cluster: Cluster) -> None:
+def catch_up(cluster: Cluster) -> None:
     for number in range(6):
         report = cluster.replicate(is_sweep=number == 0)
         if number and report.is_caught_up and not report.isr_changes:
             return
-    raise AssertionError("the cluster does not settle")
+    raise AssertionError("the cluster does not catch up")
 
 
 def advance_log_start(cluster: Cluster, offset: int) -> None:
@@ -99,11 +99,11 @@ def advance_log_start(cluster: Cluster, offset: int) -> None:
         replica(cluster, partition.leader),
         lambda state: operations.advance_log_start(state, Offset(offset)),
     )
-    settle(cluster)
+    catch_up(cluster)
 
 
 def replica(cluster: Cluster, broker_id: int, topic: str = TOPIC) -> DeltaReplicaLog:
-    """Return a replica's log, opened anew."""
+    """Return a replica's log, with nothing cached."""
     key = key_of(cluster, topic)
     partition = cluster.image.partition(key)
     return DeltaReplicaLog(

@@ -15,15 +15,15 @@ from kafka_on_spark.log.batch import Batch, ProducerStamp
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import HighWatermarkRecord, PartitionChangeRecord, Stamp
-from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.replica_headers import (
+from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.replicas.replica_headers import (
     HEADER_SCHEMA,
     TABLE_SCHEMA,
     add_actions,
     remove_actions,
 )
-from kafka_on_spark.storage.roots import StorageOptions
-from kafka_on_spark.storage.segments import RECORD_SCHEMA, new_segment
+from kafka_on_spark.storage.replicas.segments import RECORD_SCHEMA, new_segment
+from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.fsck.lives import TOPIC, Life, key_of, replica
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -11,10 +11,10 @@ from deltalake import DeltaTable
 from kafka_on_spark.errors import ClusterNotFoundError
 from kafka_on_spark.metadata.records import AdminRequestRecord, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.spark.fsck import check_cluster
-from kafka_on_spark.storage import metadata_merge
-from kafka_on_spark.storage.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.spark.wiring.fsck_services import check_cluster
+from kafka_on_spark.storage.metadata import metadata_merge
+from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import records
 from tests.fsck.lives import TOPIC, replica
 from tests.fsck.plants import Plant, commit_records, flip_a_bit, found
@@ -351,5 +351,5 @@ def test_a_snapshot_above_the_logs_end_is_told_from_a_damaged_one(life):
     [finding] = life.fsck().findings
 
     assert finding == found(life.fsck(), "I15", path=late.name)
-    assert finding.sentence.endswith("it ends above the log's end, and nobody reads it")
+    assert finding.sentence.endswith("it ends above the log's end, and no process reads it")
     late.unlink()

@@ -72,7 +72,9 @@ def test_a_header_that_was_changed_names_its_replica_and_no_other(life, request,
 
 @pytest.mark.parametrize("change", CHANGES[:4] + CHANGES[5:6])
 @pytest.mark.parametrize("role", ["leader", "follower"])
-def test_a_log_that_was_made_to_compute_again_is_told_by_the_register(life, request, role, change):
+def test_a_log_that_was_forged_to_compute_again_is_found_by_the_register(
+    life, request, role, change
+):
     plant = request.getfixturevalue(role)
     before = change_last_batch(plant, change)
     rechain(plant, before)

@@ -324,7 +324,7 @@ BAD_MEMBERS = [
 
 
 @pytest.mark.parametrize("change, sentence", BAD_MEMBERS)
-def test_i17_a_registration_that_names_who_it_must_not(life, change, sentence):
+def test_i17_a_registration_that_names_a_broker_that_it_must_not(life, change, sentence):
     offset = commit_records(life, changed(registration(life), life, **change))
 
     findings = [each for each in life.fsck().findings if each.invariant == "I17"]

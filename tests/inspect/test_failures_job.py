@@ -1,7 +1,6 @@
-"""The job that makes a cluster to look at. What it lives through is run by the notebook's test."""
+"""The job that makes a cluster with a history of failures. The notebook's test runs its steps."""
 
-from jobs.failures import main
-from jobs.failures_pictures import draw
+from jobs.failures import draw, main
 from tests.cluster.disks import records
 
 

@@ -6,8 +6,8 @@ from functools import cache
 import pytest
 
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.service.policy_replay import MIN_ISR, SESSION, UNCLEAN, replay
-from kafka_on_spark.service.what_if import forecast
+from kafka_on_spark.service.what_if.policy_replay import MIN_ISR, SESSION, UNCLEAN, replay
+from kafka_on_spark.service.what_if.what_if import forecast
 from tests.simulation import simulation
 from tests.simulation.plan import plan_of
 

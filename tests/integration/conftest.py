@@ -13,16 +13,6 @@ from kafka_on_spark.spark.session import build_session, register_data_source
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--s3-rows", type=int, help="run the quickstart on S3, with so many flights")
     parser.addoption("--s3-spark", action="store_true", help="run clusters on S3 through Spark")
-    parser.addoption("--long", action="store_true", help="run also what takes a minute each")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what takes long, unless it is asked for: all checks have 20 minutes."""
-    if config.getoption("--long", default=False):
-        return
-    for item in items:
-        if item.get_closest_marker("long"):
-            item.add_marker(pytest.mark.skip(reason="only with --long: it takes a minute or more"))
 
 
 @pytest.fixture(scope="session")

@@ -16,13 +16,13 @@ import pytest
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.spark.opening import replica_store
+from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.spark.session import build_session
-from kafka_on_spark.storage.roots import StorageOptions, filesystem
-from tests.integration.frames import bytes_of
+from kafka_on_spark.storage.roots.roots import StorageOptions, filesystem
+from tests.integration.format.frames import bytes_of
 from tests.pages import page
-from tests.storage.faulty_s3 import faulty_s3
-from tests.storage.object_stores import SECRET, two_stores
+from tests.storage.s3.faulty_s3 import faulty_s3
+from tests.storage.s3.object_stores import SECRET, two_stores
 
 ROOT = Path(__file__).parents[2]
 MASTER = os.environ.get("S3_VIEW_MASTER", "local[2]")

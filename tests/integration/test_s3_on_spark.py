@@ -13,11 +13,11 @@ from pyspark.errors import PySparkException, StreamingQueryException
 
 from kafka_on_spark import KafkaOnSparkError
 from kafka_on_spark.inspect.replicas import compare_replicas
-from kafka_on_spark.spark.opening import replica_store
-from kafka_on_spark.storage.roots import StorageOptions, filesystem
-from tests.integration.frames import bytes_of, numbered, sentence_of
-from tests.storage.faulty_s3 import Kind
-from tests.storage.object_stores import SECRET, refuse_all, two_stores
+from kafka_on_spark.spark.run.opening import replica_store
+from kafka_on_spark.storage.roots.roots import StorageOptions, filesystem
+from tests.integration.format.frames import bytes_of, numbered, sentence_of
+from tests.storage.s3.faulty_s3 import Kind
+from tests.storage.s3.object_stores import SECRET, refuse_all, two_stores
 
 pytestmark = pytest.mark.integration
 

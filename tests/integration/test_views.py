@@ -12,10 +12,10 @@ from pyspark.errors import PySparkException
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import InvalidRequestError, KafkaStorageError
-from kafka_on_spark.spark.hadoop import check_files, reader_settings
-from kafka_on_spark.storage.options import StorageOptions
+from kafka_on_spark.spark.view.hadoop import check_files, reader_settings
+from kafka_on_spark.storage.access.storage_options import StorageOptions
 from tests.cluster.disks import new_disks, records
-from tests.integration.frames import source
+from tests.integration.format.frames import source
 
 pytestmark = pytest.mark.integration
 
@@ -298,4 +298,6 @@ def test_a_store_that_spark_does_not_reach_is_said_in_a_sentence_before_it_is_sc
     said = refused.value.message
     assert said.startswith("Spark itself can't read file:// (java.io.FileNotFoundException: ")
     assert "/gone/1.parquet" in said
-    assert "tell its session where that is and who it is by spark.hadoop.*, or read with" in said
+    assert (
+        "tell its session the endpoint and the credentials by spark.hadoop.*, or read with" in said
+    )

@@ -1,6 +1,6 @@
 """What happens to processes without their doing: brokers taken for dead, back, or wiped.
 
-A broker that is fenced goes on: whoever writes to its disk does so, so every process that has an
+A broker that is fenced goes on: any process may write to its disk, so every process that has an
 older image is a zombie. Each event is one decision on the newest image and its commit, or one
 disk's loss.
 """
@@ -8,7 +8,11 @@ disk's loss.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from kafka_on_spark.controller.brokers import fence_broker, register_broker, unfence_broker
+from kafka_on_spark.controller.brokers.broker_changes import (
+    fence_broker,
+    register_broker,
+    unfence_broker,
+)
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import BrokerId, DirectoryId
 from kafka_on_spark.metadata.broker import BrokerState

@@ -1,4 +1,4 @@
-"""What must hold in every state of the search, and of every commit (FAULTS.md, a).
+"""What must hold in every state of the search, and of every commit (docs/architecture.md).
 
 Stated over the register, the tables and what was ever committed, by nothing that the product
 decides with: a rule of the product that is switched off must not take its check along.
@@ -19,7 +19,7 @@ class View:
     Attributes:
         partition: The register.
         logs: Logs of live replicas, by broker.
-        past: What was ever committed, and who led.
+        past: What was ever committed, and which leaders led.
         acked: (record, offset) of each acknowledged append.
         refused: Records whose append says that nothing was written.
         losses: Disks that have lost something.
@@ -53,10 +53,10 @@ def check(view: View) -> None:
 
 
 def _committed_prefix(view: View, entries: dict[BrokerId, tuple[Entry, ...]]) -> None:
-    """I1, I14: who is in sync or eligible has all that is committed. I9: and the mark's epoch.
+    """I1, I14: a replica in sync or eligible has all that is committed. I9: and the mark's epoch.
 
-    Nobody else must keep it: a task of a leadership between its fence and the newest one may still
-    cut what that leadership lacked, and the newest has committed (FAULTS b.7).
+    No other replica must keep it: a task of a leadership between its fence and the newest one may still
+    cut what that leadership lacked, and the newest has committed .
     """
     partition, committed = view.partition, view.past.committed
     mark = partition.high_watermark
@@ -180,8 +180,8 @@ def check_register(
     Raises:
         Violation: An invariant does not hold.
     """
-    grown = after.leader_epoch - before.leader_epoch
-    is_kept = grown >= 0 and (grown > 0 or after.leader == before.leader)
+    increase = after.leader_epoch - before.leader_epoch
+    is_kept = increase >= 0 and (increase > 0 or after.leader == before.leader)
     require(
         is_kept,
         "I6 one leader per epoch",

@@ -8,20 +8,25 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from kafka_on_spark.controller import high_watermark, isr, recovery, replication, reports
+from kafka_on_spark.controller.partitions import high_watermark, isr, recovery, reports
+from kafka_on_spark.controller.verdicts import conclusion
 from kafka_on_spark.errors import NO_ERROR
 from kafka_on_spark.ids import LeaderEpoch, Offset
-from kafka_on_spark.log import operations, truncation
+from kafka_on_spark.log import operations
 from kafka_on_spark.log.epochs import EpochEntry, end_offset_for
+from kafka_on_spark.log.follower import truncation
+from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata import image as images
 from kafka_on_spark.metadata.records import HighWatermarkRecord
-from kafka_on_spark.service import appender, fetch_reports, replicas
-from kafka_on_spark.service import replication as fetching
-from kafka_on_spark.service.replication_round import ReplicationRound
+from kafka_on_spark.service.append import appender, placing
+from kafka_on_spark.service.replica import replica_operations
+from kafka_on_spark.service.replicate.fetching import fetch as fetching
+from kafka_on_spark.service.replicate.fetching import fetch_reports
+from kafka_on_spark.service.replicate.replication_round import ReplicationRound
 from tests.search import slots
 from tests.search.scope import Scope
-from tests.simulation import mutants as simulated
-from tests.simulation.mutants import Mutant
+from tests.simulation.mutants import protocol_mutants as simulated
+from tests.simulation.mutants.protocol_mutants import Mutant
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +46,20 @@ def _counts_unfenced(self: Any, leader_epoch: LeaderEpoch) -> bool:
     return self.error_code == NO_ERROR and self.is_matched
 
 
-def _fence_then_cut(self: Any, log: Any, follower: Any, leader: Any) -> Any:
+def _fence_then_cut(self: Any, follower: Any, leader: Any) -> Any:
     """Adopt in two commits: the fence first, and then the cut."""
     if follower.is_fenced_at(self._epoch):
         return follower
     cut = truncation.divergence_offset(follower, partial(end_offset_for, leader))
     fence = operations.adopt(follower, leader_epoch=self._epoch, truncate_to=None, floor=Offset(0))
     whole = operations.adopt(follower, leader_epoch=self._epoch, truncate_to=cut, floor=Offset(0))
-    follower = log.commit(follower, fence)
-    return log.commit(follower, replace(whole, operation="cut"))
+    fenced = self._commit(follower, fence)
+    if not isinstance(fenced, ReplicaState):
+        return fenced
+    return self._commit(fenced, replace(whole, operation="cut"))
 
 
-def _cut_then_fence(self: Any, log: Any, follower: Any, leader: Any) -> Any:
+def _cut_then_fence(self: Any, follower: Any, leader: Any) -> Any:
     """Adopt in two commits: the cut first, and then the fence."""
     if follower.is_fenced_at(self._epoch):
         return follower
@@ -60,9 +67,11 @@ def _cut_then_fence(self: Any, log: Any, follower: Any, leader: Any) -> Any:
     whole = operations.adopt(follower, leader_epoch=self._epoch, truncate_to=cut, floor=Offset(0))
     if whole.cut_from is not None:
         whole = replace(whole, leader_epoch=follower.leader_epoch)
-        follower = log.commit(follower, whole)
+        follower = self._commit(follower, whole)
+        if not isinstance(follower, ReplicaState):
+            return follower
     fence = operations.adopt(follower, leader_epoch=self._epoch, truncate_to=None, floor=Offset(0))
-    return log.commit(follower, fence)
+    return self._commit(follower, fence)
 
 
 def _one_question(follower: Any, ask_leader: Any) -> Offset:
@@ -105,7 +114,7 @@ def _never(*arguments: Any) -> bool:
     return False
 
 
-def _stays(self: Any, log: Any, follower: Any, leader: Any) -> Any:
+def _stays(self: Any, follower: Any, leader: Any) -> Any:
     """Adopt nothing."""
     return follower
 
@@ -127,17 +136,17 @@ def _end_by_epochs(follower: Any, leader: Any, end_offset: Any) -> Any:
 
 def _conclude_once(self: Any, reports: Any) -> Any:
     """Decide on the image of before, and commit that to whatever it has become."""
-    decided = replication.conclude(self._metadata.image, reports)
+    decided = conclusion.conclude(self._metadata.image, reports)
     return self._metadata.submit(lambda image: decided, timeout_ms=1)
 
 
 def _conclude_early(self: Any, reports: Any) -> Any:
     """Decide high watermarks on the image of before, and the ISR on that of now."""
-    early = replication.conclude(self._metadata.image, reports)
+    early = conclusion.conclude(self._metadata.image, reports)
     marks = [each for each in early.records if isinstance(each, HighWatermarkRecord)]
 
     def decide(image: Any) -> Any:
-        late = replication.conclude(image, reports)
+        late = conclusion.conclude(image, reports)
         others = [each for each in late.records if not isinstance(each, HighWatermarkRecord)]
         return replace(late, records=[*marks, *others])
 
@@ -189,11 +198,13 @@ CASES = [
         (operations, "check_fence", _nothing),
         _UNFENCED,
     ),
-    _case("who joins the ISR has reached the high watermark", GROWTH, (isr, "max", _zero)),
     _case(
-        "who joins the ISR has what the same commit commits",
+        "a replica that joins the ISR has reached the high watermark", GROWTH, (isr, "max", _zero)
+    ),
+    _case(
+        "a replica that joins the ISR has what the same commit commits",
         GROWTH,
-        (replication, "alter_isr", _joins_by_old_mark),
+        (conclusion, "alter_isr", _joins_by_old_mark),
     ),
     _case(
         "the high watermark and the ISR are one register, decided on together",
@@ -203,7 +214,7 @@ CASES = [
         (images, "is_current", _by_leader_epoch),
     ),
     _case(
-        "a decision that met a conflict is taken anew",
+        "a decision that met a conflict is taken again",
         BOTH,
         (ReplicationRound, "conclude", _conclude_once),
         (appender.Appender, "_conclude", _conclude_once),
@@ -217,13 +228,13 @@ CASES = [
     _case(
         "a leader fences its table before it serves",
         APPENDS,
-        (appender, "begin_leadership", _only_load),
+        (placing, "begin_leadership", _only_load),
         (fetching, "begin_leadership", _only_load),
         (operations, "check_fence", _nothing),
         _UNFENCED,
     ),
     _case(
-        "who is elected out of sync proves to have all that is committed",
+        "a leader elected out of sync proves to have all that is committed",
         NOBODY,
         (recovery, "has_all_committed", _yes),
     ),
@@ -235,14 +246,14 @@ CASES = [
 ]
 
 REDUNDANT = [
-    # A report is made after the fetch has adopted, or has failed: nobody unfenced is in one.
+    # A report is made after the fetch has adopted, or has failed: no unfenced replica is in one.
     # Adopting gone as well: see the case "a follower adopts a leadership before it is counted".
     _case("only replicas fenced at the current epoch are counted", APPENDS, _UNFENCED),
-    # Who has adopted shares its leader's log up to its end: only disks that lose commits and the
+    # A replica that has adopted shares its leader's log up to its end: only disks that lose commits and the
     # lack of a cut make logs differ. The cut gone as well: see `BEHIND_CHAINS`.
     _case("only replicas whose log is the leader's are counted", APPENDS, *_ANY_LOG),
-    # Decisions are taken anew on the newest image, and a log end only grows under one leadership,
-    # so an old report says too little and never too much; a replica that was made anew since has
+    # Decisions are taken again on the newest image, and a log end only grows under one leadership,
+    # so an old report says too little and never too much; a replica that was created again since has
     # been fetched from a leader that had all that the report counts. See "one register".
     _case(
         "a high watermark counts only in the partition epoch that it was decided in",
@@ -250,23 +261,23 @@ REDUNDANT = [
         (images, "is_current", _by_leader_epoch),
         (high_watermark, "_is_current", _reported_leader_epoch),
     ),
-    # The partition epoch has changed when a replica is made anew, and the disk is another.
+    # The partition epoch has changed when a replica is created again, and the disk is another.
     _case(
-        "who joins is the replica that the register names (KIP-903)",
+        "only the replica that the register names joins (KIP-903)",
         WIPED,
         (isr, "_is_same_replica", _yes),
     ),
-    # Without lost commits whoever is elected in sync is complete. With them: tests/simulation,
-    # tests/cluster/test_cluster_recovery.py and tests/unit/service/test_replicas.py.
+    # Without lost commits a leader elected in sync is complete. With them: tests/simulation,
+    # tests/cluster/replicas/test_cluster_recovery.py and tests/unit/service/replica/test_replicas.py.
     _case(
-        "who leads proves, when it begins, to have all that is committed",
+        "a leader proves, when it begins, to have all that is committed",
         APPENDS,
-        (replicas, "proves_complete", _yes),
+        (replica_operations, "proves_complete", _yes),
     ),
     # Needed in Kafka, whose leader's own mark lags; here the mark in the register is the true one,
-    # and who adopts shares the leader's log (FAULTS §1, after rule 10).
+    # and a replica that adopts shares the leader's log.
     _case(
-        "who joins the ISR has reached the start of the leadership",
+        "a replica that joins the ISR has reached the start of the leadership",
         ROUNDS,
         (fetch_reports, "epoch_entries", _no_epochs),
     ),

@@ -1,35 +1,36 @@
 """What runs in the processes of the search: the production services, one try or one round a time.
 
-`Appender.commit` and the loop around a `ReplicationRound` are unrolled: a try of an append, or a
+`Appender.append` and the loop around a `ReplicationRound` are unrolled: a try of an append, or a
 round, is a program of its own, started with the image that its first `catch_up` finds. What one
-try leaves to the next is in its `_Pending` alone, and of that only what `Carried` names: a try
-under a leader forgets the epoch and the report of the one before, and one without a leader can't
-acknowledge by them, which `try_append` sees to.
+try leaves to the next is in its `_Pending` alone, and of that only what `Carried` names: each try
+forgets the leader's log that the one before has seen, so that it can't acknowledge by it.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kafka_on_spark.controller.brokers import elect_where_none
-from kafka_on_spark.controller.recovery import recover
+from kafka_on_spark.controller.partitions.recovery import elect_where_none, recover
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.log.batch import ProducerStamp
-from kafka_on_spark.service.append_checks import check_replicas
-from kafka_on_spark.service.append_parts import AppendThreads, PartitionOutcome, StagedPartition
-from kafka_on_spark.service.appender import Appender, _Pending
-from kafka_on_spark.service.making import make_replica
-from kafka_on_spark.service.recovery import look_at, plan_looks
-from kafka_on_spark.service.replication import FetchResult, fetch
-from kafka_on_spark.service.replication_round import ReplicationRound
-from kafka_on_spark.service.second_look import SecondLooks
-from kafka_on_spark.service.sweeping import Sweep
+from kafka_on_spark.service.append.appender import Appender, AppendThreads, _Pending
+from kafka_on_spark.service.append.preconditions import check_replicas
+from kafka_on_spark.service.append.stages import (
+    AnsweredPart,
+    StagedPart,
+)
+from kafka_on_spark.service.probing.inspecting_leaderless import inspect_replica, plan_inspections
+from kafka_on_spark.service.replica.creating_replicas import create_replica
+from kafka_on_spark.service.replicate.fetching.fetch import FetchResult, fetch
+from kafka_on_spark.service.replicate.replication_round import ReplicationRound
+from kafka_on_spark.service.replicate.second_inspection import SecondInspections
+from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from tests.builders import KEY, address, staged
 from tests.fakes import MemorySweepHints
 from tests.search.replaying import Process
 
 LATE_MS = 1_000_000_000
-"""A round comes long after all appends, so whoever lacks a record then leaves the ISR."""
+"""A round comes long after all appends, so a replica that lacks a record then leaves the ISR."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Acked:
-    """An append was acknowledged. `base_offset`: None where nobody knows it any more."""
+    """An append was acknowledged. `base_offset`: None where it is unknown by now."""
 
     base_offset: int | None
     is_duplicate: bool
@@ -77,8 +78,8 @@ class Appending:
 
     def run(self, process: Process) -> "Acked | Refused | Appending":
         """Try once."""
-        part = StagedPartition(
-            key=KEY, staged=staged(self.value, producer=self.producer), holders=(address(1),)
+        part = StagedPart(
+            key=KEY, batch=staged(self.value, producer=self.producer), holders=(address(1),)
         )
         if self.carried.is_first:
             try:
@@ -95,8 +96,8 @@ class Appending:
         return Refused(type(outcome.error).__name__, is_unknown=is_unknown)
 
     def _round(
-        self, process: Process, part: StagedPartition
-    ) -> tuple[dict[Any, PartitionOutcome], _Pending]:
+        self, process: Process, part: StagedPart
+    ) -> tuple[dict[Any, AnsweredPart], _Pending]:
         appender = Appender(
             process.metadata,
             process.replicas,
@@ -104,7 +105,7 @@ class Appending:
             process.clock,
             threads=AppendThreads(process, process),  # type: ignore[arg-type]
             random=lambda: 0.0,
-            looks=_looks(process),
+            second_inspections=_second_inspections(process),
         )
         carried = self.carried
         each = _Pending(
@@ -113,7 +114,7 @@ class Appending:
             may_be_appended=carried.may_be_appended,
             is_duplicate=carried.is_duplicate,
         )
-        outcomes: dict[Any, PartitionOutcome] = {}
+        outcomes: dict[Any, AnsweredPart] = {}
         appender._round({KEY: each}, outcomes, "all", [each])
         return outcomes, each
 
@@ -146,15 +147,17 @@ class Replicating:
         replication = ReplicationRound(
             process.metadata,
             process.clock,
-            sweep=Sweep(process.clock, MemorySweepHints(), random_below=lambda below: 0),
+            sweep=SweepProgress(process.clock, MemorySweepHints(), random_below=lambda below: 0),
             run_fetches=lambda orders: process.map(_fetching(process), orders),
-            run_looks=lambda looks: [process.map(_fetching(process), orders) for orders in looks],
-            run_makes=lambda orders: process.map(
-                lambda order: make_replica(order, process.replicas), orders
+            run_inspections=lambda each: [
+                process.map(_fetching(process), orders) for orders in each
+            ],
+            run_creations=lambda orders: process.map(
+                lambda order: create_replica(order, process.replicas), orders
             ),
             new_uuid=lambda: "renewed",
             timeout_ms=1,
-            looks=_looks(process),
+            second_inspections=_second_inspections(process),
         )
         replication.run(is_sweep=True)
         if self.left is None:
@@ -162,8 +165,8 @@ class Replicating:
         return replace(self, left=self.left - 1) if self.left else Over()
 
 
-def _looks(process: Process) -> SecondLooks:
-    return SecondLooks(
+def _second_inspections(process: Process) -> SecondInspections:
+    return SecondInspections(
         process.metadata,
         process.clock,
         run=lambda orders: process.map(_fetching(process), orders),
@@ -182,12 +185,12 @@ def _fetching(process: Process) -> Callable[[Any], FetchResult]:
 
 @dataclass(frozen=True, slots=True)
 class Recovering:
-    """One look of the controller for leaders where there are none (ControllerLoop)."""
+    """One search of the controller for leaders where there are none (ControllerLoop)."""
 
     def run(self, process: Process) -> "Recovering":
         """Elect from the image, else from the logs."""
-        orders = plan_looks(process.metadata.image)
-        looks = process.map(lambda order: look_at(order, process.replicas), orders)
+        orders = plan_inspections(process.metadata.image)
+        looks = process.map(lambda order: inspect_replica(order, process.replicas), orders)
         seen = [look for look in looks if look is not None]
         process.metadata.submit(
             lambda image: elect_where_none(image, image.eligible_brokers(), "elected"),

@@ -24,7 +24,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.ports import ReplicaAddress
-from kafka_on_spark.service.metadata_service import MetadataService
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from tests.builders import KEY, NOW_MS
 
 Lane = tuple[int, ...]
@@ -149,7 +149,7 @@ class States(Numbers):
 
 
 class Images(Numbers):
-    """Images at one offset, their partition at one partition epoch: who is behind is the search's
+    """Images at one offset, their partition at one partition epoch: which process is behind is the search's
     to say."""
 
     def number(self, image: MetadataImage) -> int:
@@ -278,10 +278,10 @@ class _ReplicaStore:
     def open(self, address: ReplicaAddress) -> _ReplicaLog:
         return _ReplicaLog(self._process, address)
 
-    def open_anew(self, address: ReplicaAddress) -> _ReplicaLog:
+    def open_uncached(self, address: ReplicaAddress) -> _ReplicaLog:
         return _ReplicaLog(self._process, address)
 
-    def make(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
+    def create(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
         self._process.ask(Call("make", address, content=leader_epoch))
 
 
@@ -328,7 +328,7 @@ class _MetadataLog:
         raise AssertionError("no search opens the past")
 
     def check_writable(self) -> None:
-        """Whoever reads may write here."""
+        """A reader may write here."""
 
     def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
         raise AssertionError("a process is started with an image")

@@ -1,4 +1,4 @@
-"""How much a search covers: who runs, and how often the environment interferes."""
+"""How much a search covers: which processes run, and how often the environment interferes."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class Scope:
         min_isr: min.insync.replicas.
         rounds: Processes that replicate, round after round.
         rounds_each: So many rounds each; None: without end.
-        has_recovery: A controller looks for leaders where there are none.
+        has_recovery: A controller searches leaders where there are none.
         wipes: Disks that are lost with all that is on them, and replaced.
         has_late_rounds: A round, too, may go on with what it saw before others changed it; else it
             has each effect on what it sees right before.

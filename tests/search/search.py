@@ -4,13 +4,13 @@ What is reduced, and why nothing is lost:
 
 * A process is its history (replaying.py); versions, offsets and partition epochs are flags, and a
   commit that has lost is answered at once (slots.py).
-* A look (at a table, at the metadata log, and the one that a process begins with) is taken as late
-  as it can be (looks.py): right before the next effect of its own process, or right before what it
-  has looked at is changed. Any order of steps can be brought into this one by moving looks past
+* A read (of a table, of the metadata log, and the one that a process begins with) is taken as late
+  as it can be (late_reads.py): right before the next effect of its own process, or right before what
+  it has read is changed. Any order of steps can be brought into this one by moving reads past
   others' effects on other things, which changes no effect and nothing that anybody sees.
 * Decisions that rest on the image alone (a broker fenced, or back) are one step, for that reason.
 * Records are alike, so the second append does not begin before the first.
-* States are looked at for what is in them; a state in which an invariant fails is not gone on from.
+* States are inspected for what is in them; a state in which an invariant fails is not gone on from.
 """
 
 import gc
@@ -23,7 +23,7 @@ from typing import Any
 
 from tests.search.environment import Environment
 from tests.search.invariants import View, check, check_commit, check_register
-from tests.search.looks import ENDED, Looks
+from tests.search.late_reads import ENDED, LateReads
 from tests.search.programs import Acked, Appending, Refused
 from tests.search.replaying import MAIN, Call, Lane, Log, Raised
 from tests.search.scope import Scope
@@ -82,7 +82,7 @@ class Search:
         self.slots = Slots(self.world.states, self.world.images)
         self.environment = Environment(self.world)
         self._idle = [self.slots.idle(each) for each in scope.programs()]
-        self.looks = Looks(self.world, self.slots)
+        self.reads = LateReads(self.world, self.slots)
         self.ways: dict[State, Any] = {}
         self._last: State = ()
         self._may_be_late = [
@@ -103,7 +103,7 @@ class Search:
     def run(self, states_max: int = 100_000_000) -> Found:
         """Visit every state; stop at the first violation."""
         started = process_time()
-        gc.disable()  # nothing here is a cycle, and millions of tuples take long to look through
+        gc.disable()  # nothing here is a cycle, and millions of tuples take long to go through
         try:
             found = self._run(states_max)
         finally:
@@ -139,7 +139,7 @@ class Search:
         return queue.popleft()
 
     def _new_states(self, state: State, found: Found) -> Iterator[tuple[State, int]]:
-        """Yield each state that one step leads to and that was not visited, with who moved."""
+        """Yield each state that one step leads to and that was not visited, with the process that moved."""
         for label, after in self.steps(state):
             found.steps += 1
             if after in self.ways:
@@ -157,7 +157,7 @@ class Search:
             number = self._begun(state, place)
             if number is None:
                 continue
-            for moved, index in self.looks.moves(number, around):
+            for moved, index in self.reads.moves(number, around):
                 for after in self._effects(state, place, moved, index):
                     yield (place, moved, index), after
         for label, image, disks, allowance in self.environment.events(state):
@@ -174,10 +174,10 @@ class Search:
                 return None
             offsets = [offset for _, offset in self._acked(state)]
             number = self.slots.idle(replace(program, after=max(offsets, default=-1)))
-        return self.looks.begin(number, state[IMAGE])
+        return self.reads.begin(number, state[IMAGE])
 
     def _effects(self, state: State, place: int, number: int, index: int) -> Iterator[State]:
-        """Yield what the call of a process leads to: one state a way in which others had looked."""
+        """Yield what the call of a process leads to: one state for each choice of reads by others."""
         if index == ENDED:
             yield self._acknowledged(_with(state, place, number), place, number)
             return
@@ -194,16 +194,16 @@ class Search:
     ) -> Iterator[State]:
         assert call.address is not None
         at = DISK + call.address.broker_id - 1
-        for looked in self._others_looked(state, place, at):
-            for own in self.looks.earlier(number, at, state[:PAST], but=lane):
+        for others in self._others_have_read(state, place, at):
+            for own in self.reads.earlier(number, at, state[:PAST], but=lane):
                 disk, after = self._committed(own, lane, state[at], state[PAST])
-                changed = list(looked)
+                changed = list(others)
                 changed[at] = disk
                 for other in range(SLOTS, len(state)):
                     if other == place:
                         changed[other] = after
                     else:
-                        changed[other] = self.slots.overtaken(looked[other], at)
+                        changed[other] = self.slots.overtaken(others[other], at)
                 yield self._acknowledged(tuple(changed), place, number)
 
     def _make(
@@ -212,13 +212,13 @@ class Search:
         assert call.address is not None
         at = DISK + call.address.broker_id - 1
         disk, answer = self.world.with_made(state[at], call.address, call.content)
-        for looked in self._others_looked(state, place, at):
-            yield _with(_with(looked, at, disk), place, self.slots.answer(number, lane, answer))
+        for others in self._others_have_read(state, place, at):
+            yield _with(_with(others, at, disk), place, self.slots.answer(number, lane, answer))
 
-    def _others_looked(self, state: State, place: int, at: int) -> list[State]:
-        """Return `state`, and it with every choice of others who have looked at `at` before it changes.
+    def _others_have_read(self, state: State, place: int, at: int) -> list[State]:
+        """Return `state`, and it with every choice of processes that have read `at` before it changes.
 
-        A look comes as late as it can: with what its process does next, or here.
+        A read comes as late as it can: with what its process does next, or here.
         """
         around, is_alone = state[:PAST], True
         choices = []
@@ -230,7 +230,7 @@ class Search:
                     has_begun = number != state[other]
                     if has_begun and at == IMAGE:
                         ways.append(number)
-                    ways += self.looks.earlier(number, at, around)[1:]
+                    ways += self.reads.earlier(number, at, around)[1:]
             is_alone = is_alone and len(ways) == 1
             choices.append(ways)
         if is_alone:
@@ -248,7 +248,7 @@ class Search:
         assert call.address is not None
         disk = world.disks.values[disk_number]
         found = disk.table(call.address)
-        assert not isinstance(found, Raised), "who has lost its table has lost its commit"
+        assert not isinstance(found, Raised), "a task that has lost its table has lost its commit"
         before = world.states.values[found]
         after = committed_by(before, call.content)
         check_commit(call.address.broker_id, before, call.content, after, world.pasts.values[past])
@@ -269,8 +269,8 @@ class Search:
             after = self.slots.answer(number, MAIN, "committed")
             known = self._appends[key] = (self.world.images.number(image), epoch, after)
         image, epoch, after = known
-        for looked in self._others_looked(state, place, IMAGE):
-            changed = self._with_image(looked, image, epoch == PARTITION_EPOCH, but=place)
+        for others in self._others_have_read(state, place, IMAGE):
+            changed = self._with_image(others, image, epoch == PARTITION_EPOCH, but=place)
             if changed is not None:
                 yield self._acknowledged(_with(changed, place, after), place, number)
 
@@ -288,10 +288,10 @@ class Search:
     ) -> Iterator[tuple[Any, State]]:
         at = DISK + label[1] - 1
         changes = IMAGE if image != state[IMAGE] else at
-        for looked in self._others_looked(state, -1, changes):
-            changed: State | None = _with(looked, ALLOWANCE, allowance)
+        for others in self._others_have_read(state, -1, changes):
+            changed: State | None = _with(others, ALLOWANCE, allowance)
             if image != state[IMAGE]:
-                changed = self._with_image(looked, image, is_same_epoch=False)
+                changed = self._with_image(others, image, is_same_epoch=False)
             if changed is None:
                 continue
             changed = _with(_with(changed, at, disk), ALLOWANCE, allowance)
@@ -327,7 +327,7 @@ class Search:
         logs = [log for each in members if each and (log := self.log(state, before, each))]
         long = [each for each in logs if each.log_end_offset >= after.high_watermark]
         require(
-            bool(long), "I9 high watermark bounds", f"nobody has {after.high_watermark} records"
+            bool(long), "I9 high watermark bounds", f"no replica has {after.high_watermark} records"
         )
         added = entries_of(long[0])[before.high_watermark : after.high_watermark]
         return replace(past, committed=past.committed + added)

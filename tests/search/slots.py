@@ -4,7 +4,7 @@ Which commits may still win is part of a process: a state that it has loaded is 
 or it is not and never will be again. So no state needs a version, the metadata log no offset and
 the partition no epoch of its own (all of them would grow for ever): others' commits switch flags
 off. A commit that has lost is answered at once. That loses nothing: its answer changes nothing
-that others see, and is the same however long it takes (FAULTS c.iii: 13 times fewer states).
+that others see, and is the same however long it takes (13 times fewer states).
 """
 
 from dataclasses import dataclass, replace
@@ -47,9 +47,9 @@ class Slot:
         program: What it runs.
         image: Number of the image it was started with; None: it has not begun.
         history: Answers by lane.
-        handles: Looks at tables that a commit may rest on.
-        is_image_current: Nothing was committed to the metadata log since its last look.
-        is_partition_current: The partition's epoch has not changed since that look.
+        handles: Reads of tables that a commit may rest on.
+        is_image_current: Nothing was committed to the metadata log since its last read.
+        is_partition_current: The partition's epoch has not changed since that read.
     """
 
     program: Any
@@ -82,7 +82,7 @@ class Slots:
         return self._number(Slot(program), ())
 
     def begin(self, number: int, image: int) -> int:
-        """Return the process after its first look at the metadata log found `image`."""
+        """Return the process after its first read of the metadata log found `image`."""
         slot = self.slots[number]
         return self._settle(
             replace(slot, image=image, is_image_current=True, is_partition_current=True)
@@ -202,10 +202,10 @@ class Slots:
         key = (program, image, answers, tuple(sorted(ended.items())))
         known = self._stages.get(key)
         if known is None:
-            known = self._stages[key] = self._stage_anew(program, image, {**ended, MAIN: answers})
+            known = self._stages[key] = self._stage_again(program, image, {**ended, MAIN: answers})
         return known
 
-    def _stage_anew(self, program: Any, image: int | None, history: dict[Lane, Any]) -> Any:
+    def _stage_again(self, program: Any, image: int | None, history: dict[Lane, Any]) -> Any:
         self.run_count += 1
         assert image is not None
         is_round = isinstance(program, Replicating)
@@ -260,9 +260,9 @@ def _with_finished(slot: Slot, finished: dict[Lane, Finished]) -> Slot:
 def _without_dead(slot: Slot, calls: tuple[tuple[Lane, Call], ...]) -> Slot:
     """Drop what no commit can rest on any more, so that it does not tell states apart.
 
-    Before a commit those are the looks that came later than its own, and others at its table;
-    before a look at a table, the earlier ones at it. That production code goes on so is checked: a
-    commit that rests on a look that was dropped fails the search.
+    Before a commit those are the reads that came later than its own, and others of its table;
+    before a read of a table, the earlier ones of it. That production code goes on so is checked: a
+    commit that rests on a read that was dropped fails the search.
     """
     handles = []
     for lane, index, broker_id, is_newest in slot.handles:
@@ -289,5 +289,5 @@ def _has_lost(slot: Slot, lane: Lane, call: Call) -> bool:
     assert call.address is not None
     wanted = (lane, call.handle, call.address.broker_id)
     known = [each for each in slot.handles if each[:3] == wanted]
-    assert known, f"a commit rests on a look that was dropped: {call}"
+    assert known, f"a commit rests on a read that was dropped: {call}"
     return not known[0][3]

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.search.looks import ENDED
+from tests.search.late_reads import ENDED
 from tests.search.programs import Appending
 from tests.search.world import BROKERS, entries_of
 

@@ -8,7 +8,7 @@ import pytest
 from tests.search.mutants import BEHIND_CHAINS, CASES, REDUNDANT, TWICE
 from tests.search.scope import Scope
 from tests.search.search import Found, Search, State, search
-from tests.simulation.mutants import Mutant
+from tests.simulation.mutants.protocol_mutants import Mutant
 
 STATES_MAX = 400_000
 STRAY_MAX = 25_000

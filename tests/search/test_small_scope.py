@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_on_spark.ids import NO_CHAIN
-from tests.search.looks import ENDED
+from tests.search.late_reads import ENDED
 from tests.search.scope import Scope
 from tests.search.search import SLOTS, Search, State, search
 from tests.search.world import entries_of
@@ -85,7 +85,7 @@ def test_a_long_search(pytestconfig, record_property):
 
 
 class Plain(Search):
-    """The search without late looks: each look is a step of its own, at any time."""
+    """The search without late reads: each read is a step of its own, at any time."""
 
     def steps(self, state: State) -> Iterator[tuple[Any, State]]:
         for place in range(SLOTS, len(state)):
@@ -97,15 +97,15 @@ class Plain(Search):
                 continue
             for index, (lane, call) in enumerate(self.slots.calls[number]):
                 if call.operation in ("load", "read"):
-                    looked = self.looks.look(number, lane, state[:4])
-                    yield (place, number, ENDED), self._with(state, place, looked)
+                    after = self.reads.read(number, lane, state[:4])
+                    yield (place, number, ENDED), self._with(state, place, after)
                 else:
                     for after in self._effects(state, place, number, index):
                         yield (place, number, index), after
         for label, image, disk, allowance in self.environment.events(state):
             yield from self._environment_steps(state, label, image, disk, allowance)
 
-    def _others_looked(self, state: State, place: int, at: int) -> list[State]:
+    def _others_have_read(self, state: State, place: int, at: int) -> list[State]:
         return [state]
 
     @staticmethod
@@ -153,8 +153,8 @@ def _renamed(entries: Iterable[tuple[str, int]], names: dict[int, int]) -> list[
     ],
     ids=["two appends", "an append and rounds"],
 )
-def test_late_looks_lose_nothing(scope):
-    """The same registers, logs and acknowledgements occur as when looks are taken at any time."""
+def test_late_reads_lose_nothing(scope):
+    """The same registers, logs and acknowledgements occur as when reads are taken at any time."""
     plain, reduced = Plain(scope), Search(scope)
     every, fewer = plain.run(), reduced.run()
 

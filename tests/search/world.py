@@ -26,7 +26,7 @@ from tests.search.scope import Scope
 
 BROKERS = (BrokerId(1), BrokerId(2), BrokerId(3))
 PARTITION_EPOCH = 1
-"""Of the newest image, always: who has an older one is told by the processes' flags."""
+"""Of the newest image, always: which processes have an older one is told by their flags."""
 
 OFFSET = Offset(100)
 NO_DISK = DirectoryId("none")
@@ -83,7 +83,7 @@ class Past:
 
     Attributes:
         committed: Records by offset: what the high watermark has passed.
-        leaders: Who leads each epoch, by epoch.
+        leaders: The leader of each epoch, by epoch.
     """
 
     committed: tuple[Entry, ...] = ()
@@ -118,7 +118,7 @@ class World:
     def with_made(
         self, disk_number: int, address: ReplicaAddress, leader_epoch: LeaderEpoch
     ) -> tuple[int, Any]:
-        """Return a disk after the making of a replica on it, and the answer."""
+        """Return a disk after the creation of a replica on it, and the answer."""
         each: Disk = self.disks.values[disk_number]
         if each.directory_id != address.directory_id:
             return disk_number, Raised(KafkaStorageError, "the root is not the disk it was")

@@ -7,8 +7,8 @@ from typing import Final
 
 CALL_FAULTS: Final = {
     "load": ("stale", "failed", "mistaken", "slow", "hung"),
-    "commit": ("lost", "unsaid", "delayed", "settled", "refused", "slow", "hung", "torn"),
-    "metadata append": ("lost", "unsaid", "delayed", "settled", "refused", "slow", "hung"),
+    "commit": ("lost", "unsaid", "delayed", "resolved", "refused", "slow", "hung", "torn"),
+    "metadata append": ("lost", "unsaid", "delayed", "resolved", "refused", "slow", "hung"),
     "metadata read": ("failed", "slow", "hung"),
     "copy": ("failed", "slow", "hung"),
     "put": ("failed", "slow", "hung"),
@@ -78,7 +78,7 @@ class Plan:
         sweep_ms: replica.sweep.interval.ms.
         verdict_ms: replica.verdict.delay.ms.
         is_unclean: unclean.leader.election.enable; one disk more may lose data at once.
-        is_lonely: Small passes are judged, and one must save an append in the end.
+        is_uncontrolled: Small passes are judged, and one must save an append in the end.
     """
 
     seed: int
@@ -101,7 +101,7 @@ class Plan:
     is_unclean: bool = False
     delete_delay_ms: int = 0
     sweep_ms: int = 1000
-    is_lonely: bool = False
+    is_uncontrolled: bool = False
 
     @property
     def are_clocks_right(self) -> bool:
@@ -109,7 +109,7 @@ class Plan:
         return self.skew_ms == 0 and "clock jump" not in self.events
 
 
-def lonely(seed: int) -> Plan:
+def uncontrolled(seed: int) -> Plan:
     """Return a plan in which nobody controls the cluster, or only for a moment: appends decide for
     themselves, some of which lose sight of roots that others reach."""
     rng = random.Random(f"lonely/{seed}")
@@ -133,7 +133,7 @@ def lonely(seed: int) -> Plan:
         controllers=rng.choice([0, 0, 0, 1]),
         lag_ms=rng.choice([1000, 30_000]),
         session_ms=rng.choice([200, 400]),
-        is_lonely=True,
+        is_uncontrolled=True,
     )
 
 
@@ -169,7 +169,7 @@ def sole(seed: int) -> Plan:
         replicators=0,
         lag_ms=30_000,
         session_ms=rng.choice([200, 400]),
-        is_lonely=True,
+        is_uncontrolled=True,
     )
 
 
@@ -238,7 +238,7 @@ def plan_of(seed: int) -> Plan:
 
 def _restored(plan: Plan) -> Plan:
     """Return the plan with files that are damaged, and put right once the replica is called lost;
-    its new making takes many commits, so that the old one is found whole before that is in sync."""
+    its new incarnation takes many commits, so that the old one is found whole before that is in sync."""
     return replace(
         plan,
         brokers=3,

@@ -1,6 +1,6 @@
 """One seed: a cluster of processes, interleaved and ill-treated, then healed and read back.
 
-Every decision (who runs next, what goes wrong) is an entry of a script. Drawn from the seed, or
+Every decision (which task runs next, what goes wrong) is an entry of a script. Drawn from the seed, or
 given: the same script does the same, and one with entries left out still runs.
 """
 
@@ -12,15 +12,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from kafka_on_spark.controller import topics
+from kafka_on_spark.controller.brokers.cluster_creation import create_cluster
+from kafka_on_spark.controller.topics import topics
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import Stamp
-from kafka_on_spark.service import metadata_service
-from kafka_on_spark.service.creation import create_cluster
-from tests.simulation.adapters import World
-from tests.simulation.administrator import Admin
-from tests.simulation.checker import Checker
-from tests.simulation.clients import (
+from kafka_on_spark.service.metadata import metadata_service
+from tests.simulation.checks.checker import Checker
+from tests.simulation.checks.passes import Passes, append_without_a_disk
+from tests.simulation.faults.faults import Faults
+from tests.simulation.faults.healing import heal_and_read_back
+from tests.simulation.plan import CALL_FAULTS, HEALING, Plan
+from tests.simulation.programs.administrator import Admin
+from tests.simulation.programs.clients import (
     TOPIC,
     Appending,
     Controller,
@@ -31,13 +34,10 @@ from tests.simulation.clients import (
     Stop,
     Values,
 )
-from tests.simulation.disks import Disks
-from tests.simulation.faults import Faults
-from tests.simulation.healing import heal_and_read_back
-from tests.simulation.passes import Passes, append_without_a_disk
-from tests.simulation.plan import CALL_FAULTS, HEALING, Plan
-from tests.simulation.processes import TIMEOUT_MS, Driver, Workers
-from tests.simulation.scheduler import STARTED_AT_MS, Node, Scheduler, Task, Violation
+from tests.simulation.world.adapters import World
+from tests.simulation.world.disks import Disks
+from tests.simulation.world.processes import TIMEOUT_MS, Driver, Workers
+from tests.simulation.world.scheduler import STARTED_AT_MS, Node, Scheduler, Task, Violation
 
 Decision = tuple[str, ...]
 """("run", task, fault or ""), or ("event", name, …)."""
@@ -317,7 +317,7 @@ class Simulation:
             scheduler.resume(task, None)
         else:
             raise Violation("L1 every append ends", f"still at work: {list(scheduler.tasks)}")
-        if self.plan.is_lonely:
+        if self.plan.is_uncontrolled:
             self._alone(
                 "survivor",
                 lambda driver: append_without_a_disk(driver, self.checker, self._values, self.plan),

@@ -6,14 +6,15 @@ An effect is put on the disks by hand, as no correct protocol would put it.
 import pytest
 
 from kafka_on_spark.ids import LOST
-from tests.simulation import healing, invariants
-from tests.simulation.clients import Appending
-from tests.simulation.ledger import Moment
+from tests.simulation.checks import invariants
+from tests.simulation.checks.ledger import Moment
+from tests.simulation.faults import healing
+from tests.simulation.mutants.plants import PLANTED
+from tests.simulation.mutants.stage import KEY, Stage
 from tests.simulation.plan import Plan
-from tests.simulation.plants import PLANTED
-from tests.simulation.scheduler import Violation
+from tests.simulation.programs.clients import Appending
 from tests.simulation.simulation import simulate
-from tests.simulation.stage import KEY, Stage
+from tests.simulation.world.scheduler import Violation
 
 
 @pytest.fixture

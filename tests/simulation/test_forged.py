@@ -1,11 +1,11 @@
-"""Tables that are set back while they serve, and changed by hand: nothing of it is told or copied."""
+"""Tables that are set back while they serve, or changed by hand: none of it is served or copied."""
 
 from collections import Counter
 from functools import cache
 
 import pytest
 
-from tests.simulation.forging_mutants import FORGING_MUTANTS
+from tests.simulation.mutants.forging_mutants import FORGING_MUTANTS
 from tests.simulation.plan import forged
 from tests.simulation.simulation import Outcome, simulate
 from tests.simulation.test_simulation import failure_text
@@ -19,7 +19,7 @@ SOMETIMES = (
     "fault: set back",
     "leader epoch raised where logs part",
     "replica lost",
-    "replica made anew",
+    "replica created again",
     "truncation",
 )
 
@@ -37,27 +37,27 @@ def outcomes(first: int) -> tuple[Outcome | None, Counter[str]]:
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
-def test_what_was_changed_by_hand_is_neither_read_nor_copied_nor_elected(first):
+def test_a_log_that_was_changed_by_hand_is_neither_read_nor_copied_nor_elected(first):
     failed, _ = outcomes(first)
 
     assert failed is None, failure_text(failed)
 
 
-def test_who_follows_a_leader_that_was_changed_is_cut_where_nothing_rests_on_it():
+def test_a_follower_of_a_changed_leader_is_cut_only_where_no_commit_rests_on_it():
     """A task from before the high watermark rose: its leader was changed by hand meanwhile."""
     outcome = simulate(forged(704))
 
     assert outcome.violation is None, failure_text(outcome)
 
 
-def test_a_replica_that_was_lost_for_another_log_than_its_leaders_is_made_anew():
-    """Its files are whole, so each look took it back, and the next fetch called it lost."""
+def test_a_replica_that_was_lost_for_another_log_than_its_leaders_is_created_again():
+    """Its files are whole, so each inspection took it back, and the next fetch called it lost."""
     outcome = simulate(forged(1134))
 
     assert outcome.violation is None, failure_text(outcome)
 
 
-def test_everything_of_it_happened():
+def test_every_event_that_a_plan_allows_happened():
     met: Counter[str] = Counter()
     for first in range(0, SEEDS, CHUNK):
         met.update(outcomes(first)[1])

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.simulation.mutants import MUTANTS
+from tests.simulation.mutants.protocol_mutants import MUTANTS
 from tests.simulation.plan import Plan, plan_of
 from tests.simulation.simulation import simulate
 

@@ -46,7 +46,7 @@ def test_a_shrunk_script_is_harmless_once_the_rule_is_back(monkeypatch):
     assert simulate(found.plan, found.script).violation is None
 
 
-def test_what_does_not_fail_is_not_shrunk():
+def test_a_seed_that_does_not_fail_is_not_shrunk():
     found = simulate(plan_of(0))
 
     with pytest.raises(AssertionError, match="nothing failed"):
@@ -65,7 +65,7 @@ def test_a_script_is_a_literal():
     assert from_text(text) == SCRIPT
 
 
-def test_a_script_about_what_is_not_there_changes_nothing():
+def test_a_script_that_names_absent_processes_changes_nothing():
     script = from_text("nobody × 3\n! kill | nobody-0\n! thaw | nobody-0\n! heal | 1")
 
     outcome = simulate(plan_of(0), script)

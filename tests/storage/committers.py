@@ -4,7 +4,7 @@ import random
 import time
 
 from kafka_on_spark.errors import CommitConflictError
-from kafka_on_spark.storage import delta
+from kafka_on_spark.storage.delta import conditional_commit
 from tests.storage.tables import commit, opened
 
 
@@ -36,13 +36,13 @@ def contend(arguments):
 def note_write_ids():
     """Return a list that grows by the write id of each commit that is begun."""
     noted = []
-    make = delta.commit_properties
+    make = conditional_commit.commit_properties
 
     def make_and_note(write_id, *others):
         noted.append(write_id)
         return make(write_id, *others)
 
-    delta.commit_properties = make_and_note
+    conditional_commit.commit_properties = make_and_note
     return noted
 
 

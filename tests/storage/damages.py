@@ -30,7 +30,7 @@ def halve(path):
 
 
 def zero(path):
-    """What a lost page looks like where the size was kept."""
+    """Return bytes with a lost page and the right size."""
     path.write_bytes(bytes(path.stat().st_size))
 
 

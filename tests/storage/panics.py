@@ -2,4 +2,4 @@
 
 
 class PanicException(BaseException):
-    """As pyo3 makes it: it can't be imported from there."""
+    """Stands for pyo3's, which can't be imported."""

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kafka_on_spark.storage.delta import DeltaLog
-from kafka_on_spark.storage.old_commits import OLD_COMMITS
-from kafka_on_spark.storage.roots import StorageOptions
+from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.delta.old_commits import OLD_COMMITS
+from kafka_on_spark.storage.roots.roots import StorageOptions
 
 OPTIONS = StorageOptions()
 SCHEMA = pa.schema([("base_offset", pa.int64())])

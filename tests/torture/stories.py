@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from jobs.torture_checks import CHECKS, find_anomalies
-from jobs.torture_facts import Facts, facts_of
-from jobs.torture_history import (
+from tests.torture.harness.checks.anomalies import CHECKS, find_anomalies
+from tests.torture.harness.checks.facts import Facts, facts_of
+from tests.torture.harness.history import (
     APPEND,
     CRASH,
     END,

@@ -11,33 +11,36 @@ from unittest.mock import patch
 
 import pytest
 
-from jobs.torture_appending import AppendingClient
-from jobs.torture_checks import find_anomalies
-from jobs.torture_facts import facts_of
-from jobs.torture_folder import PARTITIONS, TOPICS, key_of
-from jobs.torture_forging import forge, places_on
-from jobs.torture_history import OK, POLL, HistoryWriter, read_client, read_history
-from jobs.torture_reading import (
+from kafka_on_spark import Cluster
+from kafka_on_spark.controller.partitions import high_watermark
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.epochs import latest_epoch_with_records
+from kafka_on_spark.log.follower import truncation
+from kafka_on_spark.query.reads.read_order import plan_reads
+from kafka_on_spark.service.append import acknowledging
+from kafka_on_spark.service.replica import replica_operations
+from kafka_on_spark.service.replicate.fetching import fetch, fetch_reports
+from kafka_on_spark.spark.wiring import services
+from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
+from kafka_on_spark.storage.roots.roots import StorageOptions
+from tests.cluster.disks import Disks, new_disks
+from tests.torture.harness.checks.anomalies import find_anomalies
+from tests.torture.harness.checks.facts import facts_of
+from tests.torture.harness.checks.verdicts import Verdict, false_verdicts, verdicts
+from tests.torture.harness.clients.appending import AppendingClient
+from tests.torture.harness.clients.reading import (
     ReadingClient,
     ask_directly,
     by_partition,
     read_directly,
     rows_of,
 )
-from jobs.torture_verdicts import Verdict, false_verdicts, verdicts
-from kafka_on_spark import Cluster
-from kafka_on_spark import cluster as cluster_module
-from kafka_on_spark.controller import high_watermark
-from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.ids import PartitionKey
-from kafka_on_spark.log import operations, truncation
-from kafka_on_spark.log.epochs import latest_epoch_with_records
-from kafka_on_spark.service import appender, fetch_reports, replicas, replication
-from kafka_on_spark.service.addresses import address_of
-from kafka_on_spark.service.reading import plan_reads
-from kafka_on_spark.storage.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.roots import StorageOptions
-from tests.cluster.disks import Disks, new_disks
+from tests.torture.harness.faults.forging import forge, places_on
+from tests.torture.harness.folder import PARTITIONS, TOPICS, key_of
+from tests.torture.harness.history import OK, POLL, HistoryWriter, read_client, read_history
 
 APPENDS = 10
 
@@ -172,7 +175,7 @@ def forge_a_follower(stage):
     places = list(places_on(stage.cluster.image, 2))
     forged = [place for place in places if forge(place)]
     assert forged
-    # Whoever has seen the log before is not taken in.
+    # A process that has seen the log before is not deceived.
     stage.disks.opened.insert(0, stage.disks.open())
     stage.start_reader(2)
     stage.disks.take_away(1)
@@ -230,16 +233,16 @@ def by_epochs(partition, **log):
 
 
 NO_CHAIN = [
-    (replicas, "has_all_committed", by_epochs),
-    (replication, "ends_alike", yes),
+    (replica_operations, "has_all_committed", by_epochs),
+    (fetch, "ends_alike", yes),
     (truncation, "shared_border", end_offset),
 ]
 # fmt: off
 BROKEN = [
     (lose_answers,               "duplicate",     [(operations, "find_append", nothing)]),
-    (hide_followers,             "stale-end",     [(appender, "is_acknowledged", yes)]),
+    (hide_followers,             "stale-end",     [(acknowledging, "is_acknowledged", yes)]),
     (lose_what_is_not_committed, "vanished",
-     [(cluster_module, "plan_reads", plan_to_the_log_end)]),
+     [(services, "plan_reads", plan_to_the_log_end)]),
     (let_errors_pass,            "false-verdict", [(fetch_reports, "is_evidence", yes)]),
     (forge_a_follower,           "phantom",       NO_CHAIN),
 ]

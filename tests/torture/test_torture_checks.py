@@ -3,8 +3,8 @@ should be."""
 
 import pytest
 
-from jobs.torture_checks import CHECKS, STUCK_NS_MAX, find_anomalies
-from jobs.torture_history import FAIL, INFO, OK
+from tests.torture.harness.checks.anomalies import CHECKS, STUCK_NS_MAX, find_anomalies
+from tests.torture.harness.history import FAIL, INFO, OK
 from tests.torture.stories import KEY, Story
 
 
@@ -288,7 +288,7 @@ def test_a_sequence_that_two_runs_tried_with_values_of_their_own_are_two_appends
     assert "aborted-read" in story.anomalies
 
 
-def test_what_was_acknowledged_without_acks_all_may_be_lost():
+def test_an_append_that_was_acknowledged_without_acks_all_may_be_lost():
     story = Story()
     story.append("a0", base=0, acks="1")
     story.append("a1", base=0)

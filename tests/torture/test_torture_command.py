@@ -3,7 +3,7 @@
 import pytest
 
 from jobs.torture import main
-from jobs.torture_folder import TortureError, TortureFolder
+from tests.torture.harness.folder import TortureError, TortureFolder
 
 
 def test_a_folder_that_holds_something_is_refused(tmp_path):

@@ -5,10 +5,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from jobs.torture_disk_faults import DISK_FAULTS, dealt
-from jobs.torture_faults import ON_EXECUTORS, PROCESS_FAULTS, Nemesis
-from jobs.torture_folder import controller_pid
-from jobs.torture_processes import Found, is_driver_jvm, is_driver_python, is_executor, is_worker
+from tests.torture.harness.faults.disk_faults import DISK_FAULTS, dealt
+from tests.torture.harness.faults.nemesis import ON_EXECUTORS, PROCESS_FAULTS, Nemesis
+from tests.torture.harness.folder import controller_pid
+from tests.torture.harness.processes import (
+    Found,
+    is_driver_jvm,
+    is_driver_python,
+    is_executor,
+    is_worker,
+)
 
 
 @pytest.mark.parametrize("kinds", [DISK_FAULTS, PROCESS_FAULTS])
@@ -40,8 +46,8 @@ def nemesis_of(*commands):
 @pytest.mark.parametrize("kind", ["kill driver JVM", "kill driver Python", "kill controller"])
 def test_a_driver_is_killed_only_after_what_needs_one_that_works(kind):
     nemesis = nemesis_of(
-        "java org.apache.spark.deploy.SparkSubmit jobs/torture_client.py spark-x",
-        "python jobs/torture_client.py spark-appender --dir /x",
+        "java org.apache.spark.deploy.SparkSubmit tests/torture/harness/clients/client.py spark-x",
+        "python tests/torture/harness/clients/client.py spark-appender --dir /x",
     )
     for each in ON_EXECUTORS:
         assert nemesis._targets(kind) == [], each
@@ -51,7 +57,7 @@ def test_a_driver_is_killed_only_after_what_needs_one_that_works(kind):
 
 
 def test_a_controller_that_is_no_driver_is_killed_at_any_moment():
-    nemesis = nemesis_of("python jobs/torture_client.py controller --dir /x")
+    nemesis = nemesis_of("python tests/torture/harness/clients/client.py controller --dir /x")
 
     assert [each.pid for each in nemesis._targets("kill controller")] == [1]
 
@@ -59,8 +65,8 @@ def test_a_controller_that_is_no_driver_is_killed_at_any_moment():
 # fmt: off
 COMMANDS = [
     ("java org.apache.spark.executor.CoarseGrainedExecutorBackend --app x",       is_executor),
-    ("java org.apache.spark.deploy.SparkSubmit jobs/torture_client.py spark-x",   is_driver_jvm),
-    ("python jobs/torture_client.py spark-appender --dir /x",                     is_driver_python),
+    ("java org.apache.spark.deploy.SparkSubmit tests/torture/harness/clients/client.py spark-x",   is_driver_jvm),
+    ("python tests/torture/harness/clients/client.py spark-appender --dir /x",                     is_driver_python),
     ("python -m pyspark.daemon pyspark.worker",                                   is_worker),
 ]
 # fmt: on

@@ -9,13 +9,19 @@ import time
 
 import pytest
 
-from jobs.torture_checks import Anomaly
-from jobs.torture_files import forbid, newest, obey_permissions, put_pipe, put_pipe_ahead
-from jobs.torture_forging import FORGERIES, places_on
-from jobs.torture_history import APPEND, OK, HistoryWriter
-from jobs.torture_verdicts import false_verdicts
-from jobs.torture_whole import acknowledged_since, look_anew
 from tests.cluster.disks import new_disks, partition_of, records, values_of
+from tests.torture.harness.checks.anomalies import Anomaly
+from tests.torture.harness.checks.verdicts import false_verdicts
+from tests.torture.harness.checks.wholeness import acknowledged_since, open_again
+from tests.torture.harness.faults.files import (
+    forbid,
+    newest,
+    obey_permissions,
+    put_pipe,
+    put_pipe_ahead,
+)
+from tests.torture.harness.faults.forging import FORGERIES, places_on
+from tests.torture.harness.history import APPEND, OK, HistoryWriter
 
 COMMIT = f"{7:020d}.json"
 
@@ -33,7 +39,7 @@ def names(folder):
     return sorted(each.name for each in folder.iterdir())
 
 
-def test_a_pipe_in_a_files_place_goes_and_whoever_waits_for_it_goes_on(root):
+def test_a_pipe_in_a_files_place_goes_and_its_waiters_go_on(root):
     undo = put_pipe(root / "file", root)
     was_pipe = (root / "file").is_fifo()
     waiting = threading.Thread(target=(root / "file").read_bytes, daemon=True)
@@ -47,7 +53,7 @@ def test_a_pipe_in_a_files_place_goes_and_whoever_waits_for_it_goes_on(root):
     assert names(root.parent) == ["root"]
 
 
-def test_a_file_that_was_written_anew_over_a_pipe_stays(root):
+def test_a_file_that_was_written_again_over_a_pipe_stays(root):
     undo = put_pipe(root / "file", root)
     (root / "new").write_text("new")
     (root / "new").rename(root / "file")
@@ -107,7 +113,7 @@ def test_processes_that_are_started_obey_permissions_also_where_root_starts_them
     allow = forbid(root / "file")
     tell = "import sys; open(sys.argv[1])"
     script = (
-        "import subprocess, sys\nfrom jobs.torture_files import obey_permissions\n"
+        "import subprocess, sys\nfrom tests.torture.harness.faults.files import obey_permissions\n"
         "reason = obey_permissions()\nif reason: sys.exit(reason)\n"
         f"sys.exit(subprocess.run([sys.executable, '-c', {tell!r}, sys.argv[1]]).returncode)"
     )
@@ -124,7 +130,7 @@ def test_processes_that_are_started_obey_permissions_also_where_root_starts_them
     assert "PermissionError" in done.stderr
 
 
-def test_who_is_not_root_has_nothing_to_give_up(monkeypatch):
+def test_a_user_other_than_root_has_no_power_to_give_up(monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 1000)
 
     assert obey_permissions() is None
@@ -139,7 +145,7 @@ def test_the_newest_file_is_the_one_that_was_written_last(root):
     assert newest(root, "*.none") is None
 
 
-def test_what_was_found_bad_while_errors_passed_is_an_anomaly():
+def test_a_replica_that_was_found_bad_for_a_passing_error_is_an_anomaly():
     before = {("orders/0", 3, "broker 1: replica is bad: lost")}
     new = ("orders/1", 9, "broker 2: replica is bad: x")
 
@@ -172,7 +178,7 @@ def test_only_appends_that_were_begun_since_count_as_answered(tmp_path):
 
 
 @pytest.mark.parametrize("kind", FORGERIES)
-def test_a_forged_replica_is_found_by_whoever_looks_anew_and_made_anew(kind):
+def test_a_forged_replica_is_found_by_a_newly_opened_cluster_and_created_again(kind):
     values = [b"a", b"b", b"c"]
     with new_disks(configs={"min.insync.replicas": "2"}) as disks:
         disks.cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
@@ -181,7 +187,7 @@ def test_a_forged_replica_is_found_by_whoever_looks_anew_and_made_anew(kind):
         [place] = places_on(disks.cluster.image, 1)
 
         is_done = FORGERIES[kind](place)
-        look_anew(disks.metadata_root, "orders", 0)
+        open_again(disks.metadata_root, "orders", 0)
         for _ in range(3):
             disks.cluster.run_controller()
             disks.cluster.replicate()

@@ -6,13 +6,22 @@ import random
 
 import pytest
 
-from jobs.torture_appending import AppendingClient, last_work
-from jobs.torture_checks import CHECKS, Anomaly
-from jobs.torture_disks import Disks, stray_commits, wrong_strays
-from jobs.torture_ending import is_set_back, longest_silence_s
-from jobs.torture_facts import outcomes_of
-from jobs.torture_folder import TortureFolder
-from jobs.torture_history import (
+from kafka_on_spark.audit.findings import Finding, Place
+from kafka_on_spark.errors import (
+    DuplicateSequenceError,
+    KafkaStorageError,
+    NotEnoughReplicasError,
+    ProducerFencedError,
+)
+from kafka_on_spark.ids import TopicPartition
+from kafka_on_spark.service.append.plan.append_results import AppendResult, PartitionAppend
+from tests.torture.harness.checks.anomalies import CHECKS, Anomaly
+from tests.torture.harness.checks.facts import outcomes_of
+from tests.torture.harness.clients.appending import AppendingClient, last_work
+from tests.torture.harness.ending import is_set_back, longest_silence_s
+from tests.torture.harness.faults.disks import Disks, stray_commits, wrong_strays
+from tests.torture.harness.folder import TortureFolder
+from tests.torture.harness.history import (
     APPEND,
     FAIL,
     INFO,
@@ -23,16 +32,7 @@ from jobs.torture_history import (
     read_client,
     read_history,
 )
-from jobs.torture_report import ALIKE_MAX, Report
-from kafka_on_spark.audit.findings import Finding, Place
-from kafka_on_spark.errors import (
-    DuplicateSequenceError,
-    KafkaStorageError,
-    NotEnoughReplicasError,
-    ProducerFencedError,
-)
-from kafka_on_spark.ids import TopicPartition
-from kafka_on_spark.service.append_results import AppendResult, PartitionAppend
+from tests.torture.harness.report import ALIKE_MAX, Report
 from tests.torture.stories import SECOND_NS, Story
 
 # Histories
@@ -67,7 +67,7 @@ def test_a_damaged_line_in_the_middle_is_not_passed_over(tmp_path):
         read_history(tmp_path)
 
 
-def test_a_client_reads_what_its_earlier_processes_did_and_nobody_elses(tmp_path):
+def test_a_client_reads_the_history_of_its_own_earlier_processes_only(tmp_path):
     for process in ("a-1.1", "a-1.2", "a-10.1", "b.1"):
         HistoryWriter(tmp_path, process).invoke(POLL)
 
@@ -250,7 +250,9 @@ def test_a_copy_of_a_root_ends_where_its_commits_have_a_gap(disks):
 @pytest.mark.parametrize("library", [None, object()], ids=["in one step", "in three steps"])
 def test_a_root_that_is_rolled_back_has_what_it_had_when_it_was_copied(disks, monkeypatch, library):
     if library is not None:
-        monkeypatch.setattr("jobs.torture_disks.ctypes.CDLL", lambda *_, **__: library)
+        monkeypatch.setattr(
+            "tests.torture.harness.faults.disks.ctypes.CDLL", lambda *_, **__: library
+        )
     root = disks.folder.root(1)
     commit(root / "orders-1" / "0-1", 0)
     copy = disks.copy(1)
@@ -355,7 +357,7 @@ def report(*anomalies):
     )
 
 
-def test_a_report_without_anomalies_is_a_success_and_names_all_that_were_looked_for():
+def test_a_report_without_anomalies_is_a_success_and_names_every_check():
     assert report().exit_code == 0
     assert report().as_dict()["anomaly_counts"] == dict.fromkeys(CHECKS, 0)
 

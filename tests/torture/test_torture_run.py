@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.torture_checks import CHECKS
-from jobs.torture_disk_faults import DISK_FAULTS
-from jobs.torture_faults import PROCESS_FAULTS
+from tests.torture.harness.checks.anomalies import CHECKS
+from tests.torture.harness.faults.disk_faults import DISK_FAULTS
+from tests.torture.harness.faults.nemesis import PROCESS_FAULTS
 
 ROOT = Path(__file__).parents[2]
 MINUTES = 1.0
@@ -75,7 +75,7 @@ def test_every_client_appended_and_read_and_leaders_were_elected(report):
     assert report["events"]["replicas found bad"] > 0
 
 
-def test_appends_were_answered_where_nobody_controlled_by_what_they_decided_themselves(report):
+def test_appends_without_a_controller_were_answered_by_their_own_decisions(report):
     assert len(report["answered_without_controller_s"]) > 0
     assert report["events"]["changes without a controller"] > 0
 

@@ -1,44 +1,44 @@
 """One adapter a kind: vectors' words to production functions and back. No rule is held here."""
 
-from tests.conformance.adapters.broker_lives import BrokerHeartbeats, BrokerRegistrations
-from tests.conformance.adapters.changes import LeaderEpochBumps, PartitionChanges
-from tests.conformance.adapters.controller import Controller
-from tests.conformance.adapters.epochs import (
-    EpochLog,
-    FetchDivergence,
-    LeaderEpochCache,
-    OffsetsForLeaderEpoch,
-)
-from tests.conformance.adapters.fetch_state import FetchState
-from tests.conformance.adapters.fetcher import (
-    FetchError,
-    OffsetReset,
-    Reconcile,
-    TruncationState,
-)
-from tests.conformance.adapters.fetcher_rounds import Fetcher
-from tests.conformance.adapters.gates import Gates
-from tests.conformance.adapters.index import IsrIndex
-from tests.conformance.adapters.leader import Leader
-from tests.conformance.adapters.log_offsets import ListOffsets, LogOffsets
-from tests.conformance.adapters.log_start import DeleteRecords, Retention
-from tests.conformance.adapters.older_controller import (
+from tests.conformance.adapters.controller.broker_lives import BrokerHeartbeats, BrokerRegistrations
+from tests.conformance.adapters.controller.changes import LeaderEpochBumps, PartitionChanges
+from tests.conformance.adapters.controller.controller import Controller
+from tests.conformance.adapters.controller.index import IsrIndex
+from tests.conformance.adapters.controller.older_controller import (
     ControllerIntegration,
     ElectionAlgorithms,
     PreferredImbalance,
     ReassignmentPhases,
     ReplicaAssignment,
 )
-from tests.conformance.adapters.partitioner import Partitioner
-from tests.conformance.adapters.partitions import (
+from tests.conformance.adapters.controller.partitions import (
     Elections,
     Merging,
     ReassignmentCompletion,
     ReassignmentPlan,
     ReassignmentRevert,
 )
-from tests.conformance.adapters.placement import Ring, Striped
-from tests.conformance.adapters.producers import IdempotentLog, ProducerState
+from tests.conformance.adapters.controller.placement import Ring, Striped
+from tests.conformance.adapters.logs.log_offsets import ListOffsets, LogOffsets
+from tests.conformance.adapters.logs.log_start import DeleteRecords, Retention
+from tests.conformance.adapters.logs.partitioner import Partitioner
+from tests.conformance.adapters.logs.producers import IdempotentLog, ProducerState
+from tests.conformance.adapters.replication.epochs import (
+    EpochLog,
+    FetchDivergence,
+    LeaderEpochCache,
+    OffsetsForLeaderEpoch,
+)
+from tests.conformance.adapters.replication.fetch_state import FetchState
+from tests.conformance.adapters.replication.fetcher import (
+    FetchError,
+    OffsetReset,
+    Reconcile,
+    TruncationState,
+)
+from tests.conformance.adapters.replication.fetcher_rounds import Fetcher
+from tests.conformance.adapters.replication.gates import Gates
+from tests.conformance.adapters.replication.leader import Leader
 
 ADAPTERS = {
     "leader_epoch_cache": LeaderEpochCache,

@@ -5,12 +5,12 @@ import threading
 import pytest
 
 from kafka_on_spark.inspect import history
-from kafka_on_spark.storage import deadlines
+from kafka_on_spark.storage.calls import deadlines
 
 
-def test_who_asks_for_broker_events_does_not_hang_with_the_metadata_root(monkeypatch):
+def test_broker_events_do_not_hang_with_the_metadata_root(monkeypatch):
     hang = threading.Event()
-    monkeypatch.setattr(deadlines, "WORK_SECONDS", 0.2)
+    monkeypatch.setattr(deadlines, "LONG_CALL_SECONDS", 0.2)
     monkeypatch.setattr(history, "DeltaTable", lambda *args, **named: hang.wait())
 
     with pytest.raises(deadlines.RootHangsError, match="does not answer"):

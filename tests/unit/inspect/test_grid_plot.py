@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from kafka_on_spark.inspect.grid import Part
-from kafka_on_spark.inspect.grid_plot import LOOKS, ROWS_SIGNED_MAX, grid_picture
+from kafka_on_spark.inspect.draw.grid import Part
+from kafka_on_spark.inspect.grid_plot import ROWS_SIGNED_MAX, STYLES, grid_picture
 from kafka_on_spark.metadata.image import TopicImage
 from tests.builders import TOPIC, TOPIC_ID, image_of, partition
 
@@ -43,14 +43,14 @@ def test_every_part_has_its_sign_and_every_problem_its_words():
 
 
 def test_parts_can_be_told_apart_without_colour():
-    signs = [look.sign for look in LOOKS.values()]
-    filled = [LOOKS[part] for part in (Part.LEADER, Part.IN_SYNC, Part.OFFLINE)]
+    signs = [style.sign for style in STYLES.values()]
+    filled = [STYLES[part] for part in (Part.LEADER, Part.IN_SYNC, Part.OFFLINE)]
 
-    assert len(set(signs)) == len(Part) == len(LOOKS)
-    shades = sorted(lightness(look.fill) for look in filled)
+    assert len(set(signs)) == len(Part) == len(STYLES)
+    shades = sorted(lightness(style.fill) for style in filled)
     assert all(second - first > 0.1 for first, second in pairwise(shades))
-    for look in LOOKS.values():
-        assert abs(lightness(look.ink) - lightness(look.fill)) > 0.4, look
+    for style in STYLES.values():
+        assert abs(lightness(style.ink) - lightness(style.fill)) > 0.4, style
 
 
 @pytest.mark.parametrize("count", [0, 1, 40, ROWS_SIGNED_MAX, ROWS_SIGNED_MAX + 1, 1200])

@@ -14,7 +14,7 @@ def test_history_of_one_partition_has_its_five_columns():
     ]
 
 
-def test_history_of_several_partitions_says_whose_each_line_is():
+def test_a_history_of_several_partitions_names_the_partition_of_each_line():
     text = history_text([entry(0, 1, 0, "1"), entry(0.0375, 2, 0, "2", partition=1)])
 
     assert text.splitlines()[0].startswith("partition · time")

@@ -1,7 +1,7 @@
 """Text tables: aligned, numbers to the right, nothing for nobody."""
 
 from kafka_on_spark.inspect.report import broker_list, text_table, topic_text
-from kafka_on_spark.service.descriptions import describe
+from kafka_on_spark.service.describe.descriptions import describe
 from tests.builders import TOPIC, image_of, partition
 
 
@@ -19,7 +19,7 @@ def test_table_without_rows_is_its_heading():
     assert text_table(("name", "count"), []) == "name · count"
 
 
-def test_nobody_has_a_name():
+def test_an_empty_list_of_brokers_is_none():
     assert broker_list([3, 1]) == "3 1"
     assert broker_list([]) == "none"
 

@@ -11,7 +11,7 @@ from kafka_on_spark.inspect.tables import (
     replica_timeline,
 )
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.service.history import BrokerEvent
+from kafka_on_spark.service.describe.partition_history import BrokerEvent
 from tests.unit.inspect.histories import LOSS_AND_RETURN, at, entry
 
 OFFLINE = [
@@ -22,7 +22,7 @@ OFFLINE = [
 ]
 
 
-def test_changes_are_rows_with_who_was_in_sync():
+def test_changes_are_rows_with_the_replicas_in_sync():
     frame = isr_history(LOSS_AND_RETURN)
 
     assert frame["isr"].tolist() == [(1, 2, 3), (2, 3), (1, 2, 3), (1, 2, 3)]

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from jobs.quickstart_checks import check_offsets, check_records, check_seen
-from jobs.quickstart_flights import read_flights
+from jobs.quickstart_run.checks import check_offsets, check_records, check_seen
+from jobs.quickstart_run.flights import read_flights
 
 ROWS = 1800  # two of them have no tail number, and many planes fly more than once
 PARTITIONS = 3
@@ -236,7 +236,7 @@ def test_record_that_the_stream_saw_twice_is_found():
     ]
 
 
-def test_record_that_the_stream_saw_and_nobody_committed_is_found():
+def test_a_record_that_the_stream_saw_and_that_is_not_committed_is_found():
     place = int(pc.sum(pc.equal(committed().column("partition"), 0)).as_py()) - 1
 
     problems = check_seen(without(committed(), place), seen())

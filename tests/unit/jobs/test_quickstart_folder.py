@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from jobs.quickstart_flights import APPENDS_PER_HALF, appends_of
-from jobs.quickstart_folder import Plan, QuickstartError, RunFolder, Wish
+from jobs.quickstart_run.flights import APPENDS_PER_HALF, appends_of
+from jobs.quickstart_run.run_folder import GivenPlan, Plan, QuickstartError, RunFolder
 
 DEFAULT = Plan(rows=1000, brokers=3, partitions=8)
-NOTHING = Wish(None, None, None)
+NOTHING = GivenPlan(None, None, None)
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def take():
 
 
 def test_new_folder_is_made_with_what_was_asked_for_and_defaults(take, tmp_path):
-    folder = take(tmp_path / "a" / "b", Wish(20, None, 4))
+    folder = take(tmp_path / "a" / "b", GivenPlan(20, None, 4))
 
     assert folder.plan == Plan(rows=20, brokers=3, partitions=4)
     assert not folder.is_continued
@@ -34,19 +34,19 @@ def test_new_folder_is_made_with_what_was_asked_for_and_defaults(take, tmp_path)
 
 
 def test_folder_that_was_begun_is_continued_with_its_own_plan(take, tmp_path):
-    take(tmp_path, Wish(20, None, 4)).close()
+    take(tmp_path, GivenPlan(20, None, 4)).close()
 
-    folder = RunFolder.take(str(tmp_path), Wish(20, None, None), DEFAULT)
+    folder = RunFolder.take(str(tmp_path), GivenPlan(20, None, None), DEFAULT)
 
     assert folder.plan == Plan(rows=20, brokers=3, partitions=4)
     assert folder.is_continued
 
 
 def test_other_options_than_it_was_begun_with_are_refused(tmp_path):
-    RunFolder.take(str(tmp_path), Wish(20, None, None), DEFAULT).close()
+    RunFolder.take(str(tmp_path), GivenPlan(20, None, None), DEFAULT).close()
 
     with pytest.raises(QuickstartError, match="begun with --rows 20, not 30: continue"):
-        RunFolder.take(str(tmp_path), Wish(30, None, None), DEFAULT)
+        RunFolder.take(str(tmp_path), GivenPlan(30, None, None), DEFAULT)
 
 
 def test_folder_of_something_else_is_refused_and_left_as_it_is(tmp_path):

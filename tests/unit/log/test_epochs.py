@@ -17,13 +17,14 @@ from kafka_on_spark.log.epochs import (
 )
 from kafka_on_spark.log.operations import advance_log_start
 from tests.builders import log
+from tests.conformance.logs import assigned, cut_from_end, cut_from_start
 
 WORKED = {"text": f"2:{'a' * 20} 3:{'b' * 20} 4:{'c' * 10}", "base": 30}  # epochs 2→30, 3→50, 4→70
 
 
 # fmt: off
 CASES = [  # log                                                    asked  expected
-    # The worked example of DESIGN §3: epochs 2→30, 3→50, 4→70, log end 80.
+    # Epochs 2→30, 3→50, 4→70, log end 80.
     pytest.param(WORKED,                                            2,     (2, 50),  id="older-ends-where-next-begins"),
     pytest.param(WORKED,                                            3,     (3, 70),  id="middle"),
     pytest.param(WORKED,                                            4,     (4, 80),  id="latest-ends-at-log-end"),
@@ -112,7 +113,7 @@ ASSIGNED = [  # before                 entry    after
 def test_assigned_drops_what_contradicts_it(before, entry, expected):
     history = EpochHistory(tuple(EpochEntry(*each) for each in before))
 
-    after = history.assigned(EpochEntry(*entry))
+    after = assigned(history, EpochEntry(*entry))
 
     assert after == EpochHistory(tuple(EpochEntry(*each) for each in expected))
 
@@ -132,10 +133,10 @@ def test_history_cut_is_the_history_of_the_cut_log():
                 log_end_offset=min(offset, 4),
                 leader_epoch=None,
             )
-            assert history.truncated_from_end(offset) == epoch_history(cut)
+            assert cut_from_end(history, offset) == epoch_history(cut)
             if offset <= 4:
                 kept = state.apply(advance_log_start(state, offset)) if offset else state
-                assert history.truncated_from_start(offset) == epoch_history(kept)
+                assert cut_from_start(history, offset) == epoch_history(kept)
             checked += 1
     assert checked == 35 * 6
 
@@ -147,7 +148,7 @@ def test_history_is_what_records_assign_one_by_one():
         )
         history = EpochHistory()
         for batch in state.batches:
-            history = history.assigned(EpochEntry(batch.leader_epoch, batch.base_offset))
+            history = assigned(history, EpochEntry(batch.leader_epoch, batch.base_offset))
         assert history == epoch_history(state)
 
 

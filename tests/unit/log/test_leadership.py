@@ -1,4 +1,4 @@
-"""Who may be asked about a log: the order of the checks is part of the protocol (KIP-320)."""
+"""Checks of a request's leader epoch: their order is part of the protocol (KIP-320)."""
 
 import pytest
 

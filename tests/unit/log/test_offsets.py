@@ -57,7 +57,7 @@ def test_offset_for_time(timed, start, asked, expected):
     assert offset_for_time(replace(timed, log_start_offset=start), asked, read) == expected
 
 
-def test_every_time_is_answered_as_by_looking_at_every_record(timed):
+def test_every_time_is_answered_as_by_reading_every_record(timed):
     records = [time for times in TIMES for time in times]
     for start in range(7):
         state = replace(timed, log_start_offset=start)

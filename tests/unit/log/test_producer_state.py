@@ -1,4 +1,4 @@
-"""Idempotence (KIP-98, DESIGN §3): the ladder of answers, then every small history."""
+"""Idempotence (KIP-98): the ladder of answers, then every small history."""
 
 from dataclasses import replace
 from itertools import product

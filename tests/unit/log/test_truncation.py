@@ -9,9 +9,7 @@ import pytest
 from kafka_on_spark.errors import ReplicaLostError, UnknownLeaderEpochError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.epochs import EpochEnd, end_offset_for
-from kafka_on_spark.log.operations import adopt, advance_log_start
-from kafka_on_spark.log.producer_state import find_append
-from kafka_on_spark.log.truncation import (
+from kafka_on_spark.log.follower.truncation import (
     TruncationStep,
     divergence_offset,
     follow,
@@ -19,6 +17,8 @@ from kafka_on_spark.log.truncation import (
     truncation_step,
     truncation_steps,
 )
+from kafka_on_spark.log.operations import adopt, advance_log_start
+from kafka_on_spark.log.producer_state import find_append
 from tests.builders import log, staged, stamp, text_of
 
 
@@ -111,7 +111,7 @@ def steps(states, epoch):
 
 @pytest.fixture(scope="module")
 def small_histories():
-    """Return all that three replicas can look like after three leaderships, and who leads."""
+    """Return all logs that three replicas can have after three leaderships, and the leader."""
     reached = {(): ((log(fence=None),) * 3, 0)}
     for epoch in range(1, 4):
         reached = {
@@ -278,7 +278,7 @@ def test_a_follower_behind_an_emptied_leader_starts_there_with_its_chain():
     assert after.chain_digest == emptied.chain_digest == whole.chain_digest
 
 
-def test_an_emptied_follower_of_another_log_starts_anew():
+def test_an_emptied_follower_of_another_log_starts_again():
     """Its counters say what lay there: not what its leader's say."""
     mine = log("5:xyz")
     mine = mine.apply(advance_log_start(mine, Offset(3)))

@@ -14,8 +14,8 @@ from kafka_on_spark.metadata.codec import COLUMNS, decode, decode_stamp, encode
 from kafka_on_spark.metadata.column_codec import RUN_MIN, ColumnDecoder, rows_of
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import Stamp
-from kafka_on_spark.storage import metadata_files
-from kafka_on_spark.storage.metadata_files import (
+from kafka_on_spark.storage.metadata import metadata_files
+from kafka_on_spark.storage.metadata.metadata_files import (
     FILE_SCHEMA,
     _columns_of,
     _read,

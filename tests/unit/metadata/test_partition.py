@@ -108,8 +108,8 @@ def test_uuids_and_directories_run_parallel_to_replicas():
 
 
 @pytest.mark.parametrize("broker_id, expected", [(1, True), (2, False), (3, False)])
-def test_replica_is_made_between_its_making_and_its_loss(broker_id, expected):
-    assert partition("1 2 3", unmade="2", lost="3").is_made(broker_id) is expected
+def test_replica_is_created_between_its_creation_and_its_loss(broker_id, expected):
+    assert partition("1 2 3", unmade="2", lost="3").is_created(broker_id) is expected
 
 
 @pytest.mark.parametrize(

@@ -107,31 +107,31 @@ SETTLED = [
 
 
 @pytest.mark.parametrize("found", UNSETTLED)
-def test_partition_with_something_to_do_is_not_settled(found):
+def test_partition_with_something_to_do_needs_work(found):
     map_ = PartitionMap({0: ONE, 1: found, CHUNK_SIZE: found})
 
-    assert list(map_.unsettled()) == [(1, found), (CHUNK_SIZE, found)]
+    assert list(map_.needing_work()) == [(1, found), (CHUNK_SIZE, found)]
 
 
 @pytest.mark.parametrize("found", SETTLED)
-def test_partition_with_nothing_to_do_is_settled(found):
-    assert list(PartitionMap({0: found}).unsettled()) == []
+def test_partition_with_nothing_to_do_needs_no_work(found):
+    assert list(PartitionMap({0: found}).needing_work()) == []
 
 
-def test_unsettled_partitions_are_found_anew_after_a_change():
+def test_partitions_needing_work_are_found_again_after_a_change():
     map_ = PartitionMap({0: ONE, 1: TWO})
-    assert list(map_.unsettled()) == [(1, TWO)]
+    assert list(map_.needing_work()) == [(1, TWO)]
 
     after = changed(map_, [(0, TWO), (1, ONE)])
 
-    assert list(after.unsettled()) == [(0, TWO)]
-    assert list(map_.unsettled()) == [(1, TWO)]
+    assert list(after.needing_work()) == [(0, TWO)]
+    assert list(map_.needing_work()) == [(1, TWO)]
 
 
-def test_image_names_the_unsettled_partitions():
+def test_image_names_the_partitions_that_need_work():
     image = image_of(ONE, TWO)
 
-    assert list(image.unsettled_partitions()) == [(PartitionKey(TOPIC_ID, 1), TWO)]
+    assert list(image.partitions_needing_work()) == [(PartitionKey(TOPIC_ID, 1), TWO)]
 
 
 # Each can follow any of the others.
@@ -193,7 +193,7 @@ def test_partitions_that_a_broker_has_a_replica_of_are_found_though_it_is_out_of
     assert len(visited) == 1  # of three
 
 
-def test_partitions_that_brokers_are_in_sync_in_are_found_and_other_chunks_are_not_looked_at():
+def test_partitions_that_brokers_are_in_sync_in_are_found_and_other_chunks_are_not_inspected():
     alone = replace(ONE, isr=frozenset(brokers("1")), leader=1)
     numbers = [0, 1, CHUNK_SIZE, 3 * CHUNK_SIZE + 5]
     base = PartitionMap(dict.fromkeys(numbers, alone))

@@ -3,11 +3,11 @@
 import random
 from itertools import count
 
-from kafka_on_spark.controller.commands import (
+from kafka_on_spark.controller.commands.commands import (
     CREATE_TOPIC,
-    Draws,
+    IdSource,
 )
-from kafka_on_spark.controller.requests import Request, request_record
+from kafka_on_spark.controller.commands.requests import Request, request_record
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import BrokerEpoch, BrokerId
 from kafka_on_spark.metadata.broker import BrokerState
@@ -15,11 +15,11 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import (
     BrokerRecord,
 )
-from kafka_on_spark.service.admin import CommandRunner
-from kafka_on_spark.service.controller_loop import ControllerLoop
-from kafka_on_spark.service.metadata_service import MetadataService
-from kafka_on_spark.service.probes import ProbeResult
-from kafka_on_spark.service.term import Term
+from kafka_on_spark.service.control.controller_loop import ControllerLoop
+from kafka_on_spark.service.control.one_shot_commands import CommandRunner
+from kafka_on_spark.service.control.term import Term
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.probing.probes import ProbeResult
 from tests.fakes import FakeClock, MemoryMetadataLog
 
 LEASE_MS = 10_000
@@ -56,11 +56,13 @@ class World:
         return service
 
     @property
-    def draws(self):
-        return Draws(lambda: f"{next(self._ids):032x}", random.Random(0).randrange)
+    def id_source(self):
+        return IdSource(lambda: f"{next(self._ids):032x}", random.Random(0).randrange)
 
     def process(self, name):
-        return CommandRunner(self.metadata(), self.clock, controller_id=name, draws=self.draws)
+        return CommandRunner(
+            self.metadata(), self.clock, controller_id=name, id_source=self.id_source
+        )
 
     def controller(self, name="active"):
         """Return a controllership that holds from now on."""
@@ -81,8 +83,8 @@ class World:
             self.clock,
             controller_id=name,
             run_probes=lambda orders: [ProbeResult(each.broker_id, 0) for each in orders],
-            run_looks=lambda orders: [],
-            draws=self.draws,
+            run_inspections=lambda orders: [],
+            id_source=self.id_source,
             timeout_ms=1000,
         )
 
@@ -129,6 +131,6 @@ def pending(world, order, *, timeout_ms=TIMEOUT_MS, asked_by="dead"):
         timeout_ms=timeout_ms,
         deadline_at_ms=world.clock.now_ms() + timeout_ms,
     )
-    record = request_record(request, world.draws.new_uuid())
+    record = request_record(request, world.id_source.new_uuid())
     world.metadata().submit(lambda image: ControllerResult([record], None), timeout_ms=1000)
     return record

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from kafka_on_spark.controller.brokers import elect_where_none, fence_broker, unfence_broker
-from kafka_on_spark.controller.draining import continue_draining, drain_broker
-from kafka_on_spark.controller.recovery import ReplicaLook, recover
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
+from kafka_on_spark.controller.brokers.draining import continue_draining, drain_broker
+from kafka_on_spark.controller.partitions.recovery import elect_where_none, recover
+from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange
@@ -114,7 +115,7 @@ class Life:
         """Leaders from what logs prove: `ends` are brokers and the ends of their logs."""
         key, now = PartitionKey(TOPIC_ID, number), self.partition(number)
         looks = [
-            ReplicaLook(
+            ReplicaInspection(
                 key=key,
                 broker_id=BrokerId(broker_id),
                 partition_epoch=now.partition_epoch,

@@ -7,13 +7,13 @@ from kafka_on_spark.ids import LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log import operations
 from kafka_on_spark.metadata.records import HighWatermarkRecord
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.service.fetch_pace import FetchPace
-from kafka_on_spark.service.making import make_replica
-from kafka_on_spark.service.metadata_service import MetadataService
-from kafka_on_spark.service.replication import fetch
-from kafka_on_spark.service.replication_round import ReplicationRound
-from kafka_on_spark.service.second_look import SecondLooks
-from kafka_on_spark.service.sweeping import Sweep
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.replica.creating_replicas import create_replica
+from kafka_on_spark.service.replicate.fetching.fetch import fetch
+from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
+from kafka_on_spark.service.replicate.replication_round import ReplicationRound
+from kafka_on_spark.service.replicate.second_inspection import SecondInspections
+from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
 from tests.builders import TOPIC_ID, address, disk, image_of, partition, staged
 from tests.fakes import (
     FakeClock,
@@ -46,11 +46,13 @@ class Rounds:
         self.keys = [PartitionKey(TOPIC_ID, number) for number in range(partition_count)]
         for key in self.keys:
             for each in (1, 2, 3):
-                self.replicas.make(address(each, key=key))
+                self.replicas.create(address(each, key=key))
         self.pace = FetchPace(self.clock, random=lambda: 0.5)
-        self.looks = SecondLooks(self.metadata, self.clock, run=self._run_fetches, timeout_ms=1000)
+        self.second_inspections = SecondInspections(
+            self.metadata, self.clock, run=self._run_fetches, timeout_ms=1000
+        )
         self.hints = MemorySweepHints()
-        self.sweep = Sweep(self.clock, self.hints, random_below=lambda below: 0)
+        self.sweep = SweepProgress(self.clock, self.hints, random_below=lambda below: 0)
         self.orders = []
 
     def submit(self, records):
@@ -93,26 +95,26 @@ class Rounds:
             self.clock,
             sweep=self.sweep,
             run_fetches=self._run_fetches,
-            run_looks=lambda looks: [self._run_fetches(orders) for orders in looks],
-            run_makes=lambda orders: [make_replica(each, self.replicas) for each in orders],
+            run_inspections=lambda each: [self._run_fetches(orders) for orders in each],
+            run_creations=lambda orders: [create_replica(each, self.replicas) for each in orders],
             new_uuid=lambda: "another",
             timeout_ms=1000,
-            looks=self.looks,
+            second_inspections=self.second_inspections,
             pace=self.pace,
-            call=settings,
+            overrides=settings,
         ).run(is_sweep=is_sweep)
 
     def _run_fetches(self, orders):
         self.orders.extend(orders)
         return [fetch(each, self.replicas, self.segments, self.clock) for each in orders]
 
-    def fetched(self, *, is_look=None):
-        """Return what the last round fetched, as (partition, follower); `is_look`: by its slice."""
+    def fetched(self, *, is_inspection=None):
+        """Return what the last round fetched, as (partition, follower); `is_inspection`: by its slice."""
         return sorted(
             {
                 (each.key.partition, each.follower.broker_id)
                 for each in self.orders
-                if is_look is None or is_look == (each.copy_bytes_max == 0)
+                if is_inspection is None or is_inspection == (each.copy_bytes_max == 0)
             }
         )
 

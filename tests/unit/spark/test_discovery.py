@@ -39,4 +39,4 @@ def test_a_python_that_has_all_gives_the_data_source():
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
     )
 
-    assert done.stdout.split() == ["kafka_on_spark", "kafka_on_spark.spark.data_source"]
+    assert done.stdout.split() == ["kafka_on_spark", "kafka_on_spark.spark.format.data_source"]

@@ -11,12 +11,12 @@ from pyspark import cloudpickle
 
 import kafka_on_spark
 from kafka_on_spark.errors import InvalidRequestError
-from kafka_on_spark.spark.executors import (
+from kafka_on_spark.spark.jvm import is_local
+from kafka_on_spark.spark.run.executors import (
     ADVICE,
     ExecutorTask,
     SentToExecutors,
     clear_errors,
-    is_local,
     sentence_in,
 )
 from kafka_on_spark.version import __version__

@@ -22,7 +22,7 @@ def test_a_jar_as_it_was_tried_is_taken(jars):
     check_jars([jars / "delta.jar"], jars, is_complete=True)
 
 
-def test_a_jar_with_another_content_is_refused_whoever_else_asked_for_jars(jars):
+def test_a_jar_with_another_content_is_refused_also_next_to_other_packages(jars):
     (jars / "delta.jar").write_bytes(b"tries")
 
     for is_complete in (True, False):

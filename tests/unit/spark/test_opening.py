@@ -10,8 +10,8 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.spark.opening import Awaits, is_awaited, open_metadata
-from kafka_on_spark.storage.options import StorageOptions
+from kafka_on_spark.spark.run.opening import Awaits, is_awaited, open_metadata
+from kafka_on_spark.storage.access.storage_options import StorageOptions
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from kafka_on_spark.storage.options import StorageOptions
         (ClusterNotFoundError("none"), "away", Awaits.ROOT, True),
     ],
 )
-def test_who_starts_waits_for_a_root_that_is_away(tmp_path, error, root, awaits, is_waited_for):
+def test_an_opening_waits_for_a_root_that_is_away(tmp_path, error, root, awaits, is_waited_for):
     (tmp_path / "there").mkdir()
 
     assert is_awaited(error, str(tmp_path / root), awaits) is is_waited_for
@@ -36,7 +36,7 @@ def test_a_folder_that_never_was_a_cluster_is_refused_at_once(tmp_path):
         open_metadata(str(tmp_path), StorageOptions(), awaits=Awaits.ROOT)
 
 
-def test_who_waits_for_a_root_says_so_and_goes_on_when_it_is_there(tmp_path, caplog):
+def test_a_wait_for_a_root_is_logged_and_ends_when_the_root_is_there(tmp_path, caplog):
     root = tmp_path / "root"
     back = threading.Timer(0.5, root.mkdir)
     back.start()

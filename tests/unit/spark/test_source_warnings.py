@@ -2,8 +2,8 @@
 
 import logging
 
-from kafka_on_spark.service.source_options import parse_source
-from kafka_on_spark.spark.source import Reading
+from kafka_on_spark.query.options.source_options import parse_source
+from kafka_on_spark.spark.format.source import Reading
 
 CANARY = "canary-Zr8mQe4T"
 

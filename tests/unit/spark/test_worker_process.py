@@ -1,18 +1,18 @@
-"""When a process of Spark's leaves what it has imported out of its collections."""
+"""When a Python worker of Spark's freezes what it has imported."""
 
 import gc
 
 import pytest
 
-from kafka_on_spark.spark import worker_process
-from kafka_on_spark.spark.worker_process import SETTLED_MAX, settle
+from kafka_on_spark.spark.run import worker_process
+from kafka_on_spark.spark.run.worker_process import FREEZES_MAX, freeze_gc
 
 
 @pytest.fixture
 def freezes(monkeypatch):
-    """Count what is frozen, in a process that takes itself for a new one of Spark's daemon."""
+    """Count what is frozen, in a process that behaves as a new worker of Spark's daemon."""
     freezes = []
-    monkeypatch.setattr(worker_process, "_settling", worker_process._Settling())
+    monkeypatch.setattr(worker_process, "_freezes", worker_process._Freezes())
     monkeypatch.setattr(worker_process, "_is_of_daemon", lambda: True)
     monkeypatch.setattr(gc, "freeze", lambda: freezes.append(1))
     return freezes
@@ -20,7 +20,7 @@ def freezes(monkeypatch):
 
 def run_task():
     """Do as Spark's daemon does: a task's work, and a collection after it."""
-    settle()
+    freeze_gc()
     gc.collect()
 
 
@@ -30,20 +30,20 @@ def test_the_first_task_of_a_process_leaves_everything_to_be_collected(freezes):
     assert freezes == []
 
 
-def test_the_task_after_a_collection_settles_once(freezes):
+def test_the_task_after_a_collection_freezes_once(freezes):
     run_task()
 
-    settle()
-    settle()
+    freeze_gc()
+    freeze_gc()
 
     assert freezes == [1]
 
 
-def test_a_process_settles_so_often_and_no_more(freezes):
-    for _ in range(3 * SETTLED_MAX):
+def test_a_process_freezes_so_often_and_no_more(freezes):
+    for _ in range(3 * FREEZES_MAX):
         run_task()
 
-    assert len(freezes) == SETTLED_MAX
+    assert len(freezes) == FREEZES_MAX
 
 
 def test_another_process_is_left_alone(freezes, monkeypatch):

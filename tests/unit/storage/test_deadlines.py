@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kafka_on_spark.errors import ClusterClosedError, KafkaStorageError
-from kafka_on_spark.storage import deadlines
-from kafka_on_spark.storage.daemon_threads import DaemonThreads
-from kafka_on_spark.storage.deadlines import RootLock, all_within, gets_on, within
+from kafka_on_spark.storage.calls import deadlines
+from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
+from kafka_on_spark.storage.calls.deadlines import RootLock, all_within, extend_deadline, within
 
 SHORT = 0.05
 
@@ -77,9 +77,9 @@ def test_a_long_touch_that_comes_on_is_no_hanging_one(monkeypatch: pytest.Monkey
     def read(comes_on: bool) -> int:
         for _ in range(8):
             clock.now += SHORT / 2
-            time.sleep(SHORT)  # the caller looks at the clock meanwhile
+            time.sleep(SHORT)  # the caller reads the clock meanwhile
             if comes_on:
-                gets_on(SHORT)
+                extend_deadline(SHORT)
         return 8
 
     assert within("/a", lambda: read(comes_on=True), SHORT) == 8
@@ -125,7 +125,7 @@ def test_what_was_left_behind_touches_its_root_no_more_when_it_comes_back() -> N
     assert not touched.wait(0.5)
 
 
-def test_who_waits_for_a_lock_whose_owner_hangs_is_told_so(hang: threading.Event) -> None:
+def test_a_waiter_for_a_lock_whose_owner_hangs_gets_an_error(hang: threading.Event) -> None:
     lock = RootLock("/locked")
 
     def hold() -> None:
@@ -154,8 +154,8 @@ def test_threads_of_a_pool_do_their_work_and_take_none_when_it_was_shut_down() -
 
 ENDS = """
 import threading
-from kafka_on_spark.storage.daemon_threads import DaemonThreads
-from kafka_on_spark.storage.deadlines import within
+from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
+from kafka_on_spark.storage.calls.deadlines import within
 from kafka_on_spark.errors import KafkaStorageError
 pool, begun = DaemonThreads(2, "hang"), threading.Event()
 def hang():
@@ -183,7 +183,7 @@ def test_a_process_ends_though_calls_of_it_hang() -> None:
 
 NO_THREADS = """
 import threading
-from kafka_on_spark.storage.deadlines import within
+from kafka_on_spark.storage.calls.deadlines import within
 def no_thread(self):
     raise RuntimeError("can't start new thread")
 threading.Thread.start = no_thread
@@ -202,7 +202,7 @@ def test_a_process_that_has_no_more_threads_says_that() -> None:
 FORKED = """
 import os
 from kafka_on_spark.errors import ClusterClosedError
-from kafka_on_spark.storage.deadlines import within
+from kafka_on_spark.storage.calls.deadlines import within
 def child(work):
     pid = os.fork()
     if pid:
@@ -246,7 +246,7 @@ def test_a_whole_operation_in_time_returns_what_it_returns() -> None:
 
 
 class _Held:
-    """Says when nobody holds it any more, and in which thread that was."""
+    """Tells when its last reference is gone, and in which thread."""
 
     def __init__(self, released: list[str]) -> None:
         self._released = released

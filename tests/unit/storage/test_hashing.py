@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kafka_on_spark.storage.hashing import (
+from kafka_on_spark.storage.replicas.segments import RECORD_SCHEMA
+from kafka_on_spark.storage.staging.hashing import (
     add_digests,
     murmur2,
     murmur64a,
@@ -15,7 +16,6 @@ from kafka_on_spark.storage.hashing import (
     record_digests,
     sum_digests,
 )
-from kafka_on_spark.storage.segments import RECORD_SCHEMA
 
 M32, M64 = 2**32 - 1, 2**64 - 1
 
@@ -117,7 +117,7 @@ def test_partition_of_a_key_is_kafkas(partition_count):
 
 
 def digest_of(record):
-    """DESIGN §3: length-prefixed key, value and headers, then the timestamp if it was given."""
+    """Return the digest by hand: length-prefixed key, value and headers, then the timestamp if it was given."""
 
     def sized(value):
         return struct.pack("<i", -1) if value is None else struct.pack("<i", len(value)) + value

@@ -13,7 +13,7 @@ from kafka_on_spark.metadata.records import (
     MetadataBatch,
     Stamp,
 )
-from kafka_on_spark.storage.metadata_files import (
+from kafka_on_spark.storage.metadata.metadata_files import (
     ENCODED_ROWS_MIN,
     _values_of,
     decode_file,

@@ -1,0 +1,384 @@
+"""I6, I7, I8, I9, I10, I11, I15, I16, I17, I23: the metadata log, replayed by commit.
+
+I6: one leader a leader epoch. I7: epochs rise, and rise with each other leader. I8: the high
+watermark never falls within an unclean generation. I9: log start <= high watermark <= the leader's
+recorded log end, and no advance while the ISR is below its minimum. I10: commits continue each
+other. I11: the runs of a producer have rising epochs. I15: records and snapshots can be read. I16:
+the log start rises. I17: ISR and leader are replicas, and no two brokers share a root. I23: a high
+watermark moves with its chain digest.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from kafka_on_spark.audit.findings import FindingList, Place
+from kafka_on_spark.audit.metadata.partition_timeline import PartitionTimeline
+from kafka_on_spark.audit.metadata.registers import (
+    Register,
+    Row,
+    changed,
+    membership_flaws,
+    register_of,
+)
+from kafka_on_spark.audit.metadata.request_checks import RequestReplay
+from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError
+from kafka_on_spark.ids import Offset, PartitionKey, TopicId, TopicPartition
+from kafka_on_spark.metadata.codec import decode
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import (
+    BrokerRecord,
+    ControllerRecord,
+    MetadataBatch,
+    ProducerRecord,
+    Record,
+    RemovePartitionRecord,
+    RemoveTopicRecord,
+    Stamp,
+    TopicRecord,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataRows:
+    """One commit of the metadata log.
+
+    Attributes:
+        base_offset: Offset of its first record.
+        rows: Its records as rows, in order.
+    """
+
+    base_offset: int
+    rows: tuple[Row, ...]
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Epochs that must rise in the whole log."""
+
+    controller_epoch: int = -1
+    producers: dict[str, int] = field(default_factory=dict)
+    broker_epochs: dict[int, int] = field(default_factory=dict)
+
+
+class MetadataReplay:
+    """Replays the metadata log's commits in order; holds findings and partitions' timelines."""
+
+    def __init__(self) -> None:
+        self.findings = FindingList(Place())
+        self.image = MetadataImage()
+        self.timelines: dict[PartitionKey, PartitionTimeline] = {}
+        self.topic_names: dict[TopicId, str] = {}
+        self.end_offset = 0
+        self.requests = RequestReplay()
+        self._seen = _Seen()
+        self._gap_count = 0
+        self._gaps: dict[PartitionKey, int] = {}  # gaps before the last record of each partition
+
+    def register(self, key: PartitionKey) -> Register | None:
+        """Return a partition's registration now, or None if it is not there."""
+        timeline = self.timelines.get(key)
+        return None if timeline is None or timeline.is_removed else timeline.register
+
+    def damage(self, sentence: str, **where: int | str) -> None:
+        """Record a part of the log that can't be read."""
+        self._gap_count += 1
+        self.findings.add("I15", sentence, **where)
+
+    def take(self, batch: MetadataRows) -> None:
+        """Check and replay the next commit."""
+        if batch.base_offset != self.end_offset:
+            sentence = f"the log goes on at {batch.base_offset}, not at {self.end_offset}"
+            # A part that can't be read has a finding of its own.
+            if batch.base_offset < self.end_offset or not self._gap_count:
+                self.findings.add("I10", sentence, metadata_offset=batch.base_offset)
+            self._gap_count += batch.base_offset > self.end_offset
+        self._check_requests(batch)
+        touched: dict[PartitionKey, int] = {}
+        records: list[Record] = []
+        for place, row in enumerate(batch.rows):
+            offset = batch.base_offset + place
+            kind = row["record_type"]
+            if kind not in _PARTITION_ROWS:
+                records.extend(self._decoded(row, offset))
+                continue
+            # The names and settings that come before it in the commit hold for it.
+            self._replay(records)
+            records.clear()
+            key = PartitionKey(row["topic_id"], row["partition"])
+            try:
+                if None in key:
+                    raise ValueError(key)
+                _PARTITION_ROWS[kind](self, key, row, offset)
+            except (TypeError, ValueError):
+                self._add("I15", f"a {kind} lacks a value", offset, key)
+            touched[key] = offset
+        self._replay(records)
+        self.end_offset = batch.base_offset + len(batch.rows)
+        for key, offset in touched.items():
+            self._check_members(key, offset)
+
+    def _check_requests(self, batch: MetadataRows) -> None:
+        for invariant, sentence, place in self.requests.take(batch.rows):
+            # A part that can't be read may have the request or its answer.
+            if invariant != "I11" or not self._gap_count:
+                self._add(invariant, sentence, batch.base_offset + place)
+
+    def _add(
+        self, invariant: str, sentence: str, offset: int, key: PartitionKey | None = None
+    ) -> None:
+        name = None
+        if key is not None:
+            topic = self.topic_names.get(key.topic_id, key.topic_id)
+            name = TopicPartition(str(topic), key.partition)
+        self.findings.add(invariant, sentence, metadata_offset=offset, partition=name)
+
+    def _decoded(self, row: Row, offset: int) -> Sequence[Record]:
+        try:
+            record = decode(row)
+            self._check_rise(record, offset)
+        except (CorruptLogError, TypeError):
+            self._add("I15", f"a {row['record_type']} lacks a value or is unknown", offset)
+            return ()
+        return (record,)
+
+    def _check_rise(self, record: Record, offset: int) -> None:
+        if isinstance(record, BrokerRecord):
+            self._check_broker(record, offset)
+        elif isinstance(record, ControllerRecord):
+            if record.controller_epoch < self._seen.controller_epoch:
+                sentence = (
+                    f"controller epoch {record.controller_epoch} comes after"
+                    f" {self._seen.controller_epoch}"
+                )
+                self._add("I7", sentence, offset)
+            self._seen.controller_epoch = record.controller_epoch
+        elif isinstance(record, ProducerRecord):
+            known = self._seen.producers.get(record.producer_id, -1)
+            if record.producer_epoch <= known:
+                sentence = (
+                    f"a run of producer {record.producer_id!r} took epoch"
+                    f" {record.producer_epoch} after {known}"
+                )
+                self._add("I11", sentence, offset)
+            self._seen.producers[record.producer_id] = record.producer_epoch
+
+    def _check_broker(self, record: BrokerRecord, offset: int) -> None:
+        known = self._seen.broker_epochs.get(record.broker_id, -1)
+        if record.broker_epoch <= known:
+            sentence = (
+                f"broker {record.broker_id} registered with epoch {record.broker_epoch} after"
+                f" {known}"
+            )
+            self._add("I7", sentence, offset)
+        self._seen.broker_epochs[record.broker_id] = record.broker_epoch
+        for other in self.image.brokers.values():
+            if other.broker_id == record.broker_id:
+                continue
+            if other.root == record.root or other.directory_id == record.directory_id:
+                sentence = (
+                    f"brokers {other.broker_id} and {record.broker_id} are on one root,"
+                    f" {record.root}"
+                )
+                self._add("I17", sentence, offset)
+
+    def _replay(self, records: Sequence[Record]) -> None:
+        """Replay the records that are not of one partition: names, settings, brokers."""
+        if not records:
+            return
+        batch = MetadataBatch(base_offset=Offset(0), stamp=Stamp(time_ms=0), records=tuple(records))
+        self.image = replace(self.image, offset=Offset(0)).replay(batch)
+        for record in records:
+            if isinstance(record, TopicRecord):
+                self.topic_names[record.topic_id] = record.topic
+            elif isinstance(record, RemoveTopicRecord):
+                for timeline in self.timelines.values():
+                    timeline.is_removed |= timeline.key.topic_id == record.topic_id
+            elif isinstance(record, RemovePartitionRecord) and record.key in self.timelines:
+                self.timelines[record.key].is_removed = True
+
+    def _check_members(self, key: PartitionKey, offset: int) -> None:
+        register = self.register(key)
+        if register is None:
+            return
+        for sentence in membership_flaws(register):
+            self._add("I17", sentence, offset, key)
+        unknown = set(register.replicas) - self.image.brokers.keys()
+        if unknown:
+            self._add("I17", f"replicas on {sorted(unknown)}, which is no broker", offset, key)
+        if register.log_start_offset > register.high_watermark:
+            sentence = (
+                f"the log start {register.log_start_offset} is above the high watermark"
+                f" {register.high_watermark}"
+            )
+            self._add("I16", sentence, offset, key)
+            self._add("I9", sentence, offset, key)
+
+    def _follows_gap(self, key: PartitionKey) -> bool:
+        """Return, once a gap, whether a part that can't be read may have changed `key`."""
+        is_unknown = self._gaps.get(key, self._gap_count) != self._gap_count
+        self._gaps[key] = self._gap_count
+        return is_unknown
+
+    def _partition(self, key: PartitionKey, row: Row, offset: int) -> None:
+        register = register_of(row)
+        before = self.register(key)
+        if before is not None and not self._follows_gap(key):
+            if register.partition_epoch != before.partition_epoch + 1:
+                sentence = (
+                    f"partition epoch {register.partition_epoch} comes after"
+                    f" {before.partition_epoch}"
+                )
+                self._add("I7", sentence, offset, key)
+            self._check_step(key, before, register, offset)
+        self._gaps[key] = self._gap_count
+        name = TopicPartition(self.topic_names.get(key.topic_id, str(row["topic"])), key.partition)
+        timeline = self.timelines.setdefault(key, PartitionTimeline(key=key, name=name))
+        timeline.take(register, offset)
+
+    def _change(self, key: PartitionKey, row: Row, offset: int) -> None:
+        before = self.register(key)
+        is_known = not self._follows_gap(key)
+        if before is None:
+            if is_known and not self._gap_count:
+                self._add("I7", "a change of a partition that is not there", offset, key)
+            return
+        after = changed(before, row)
+        said = (int(row["leader_epoch"]), int(row["partition_epoch"]))
+        if is_known and said != (after.leader_epoch, after.partition_epoch):
+            sentence = (
+                f"a change says that it leads to leader epoch {said[0]} and partition epoch"
+                f" {said[1]}; it leads to {after.leader_epoch} and {after.partition_epoch}"
+            )
+            self._add("I7", sentence, offset, key)
+        if is_known:
+            self._check_step(key, before, after, offset)
+        else:
+            after = replace(after, leader_epoch=said[0], partition_epoch=said[1])
+        self.timelines[key].take(after, offset)
+
+    def _check_step(
+        self, key: PartitionKey, before: Register, after: Register, offset: int
+    ) -> None:
+        if after.leader_epoch < before.leader_epoch:
+            sentence = f"leader epoch {after.leader_epoch} comes after {before.leader_epoch}"
+            self._add("I7", sentence, offset, key)
+        elif after.leader_epoch == before.leader_epoch and after.leader != before.leader:
+            sentence = (
+                f"leader epoch {after.leader_epoch} has two leaders, {before.leader} and"
+                f" {after.leader}"
+            )
+            self._add("I6", sentence, offset, key)
+        if _is_completion(before, after) and after.leader_epoch == before.leader_epoch:
+            sentence = "a reassignment was completed without a new leader epoch"
+            self._add("I7", sentence, offset, key)
+        if after.unclean_generation < before.unclean_generation:
+            sentence = (
+                f"unclean generation {after.unclean_generation} comes after"
+                f" {before.unclean_generation}"
+            )
+            self._add("I8", sentence, offset, key)
+        is_same_generation = after.unclean_generation == before.unclean_generation
+        if is_same_generation and after.high_watermark < before.high_watermark:
+            self._add("I8", _fell(before, after.high_watermark), offset, key)
+
+    def _high_watermark(self, key: PartitionKey, row: Row, offset: int) -> None:
+        register = self.register(key)
+        if register is None or self._gaps.get(key, self._gap_count) != self._gap_count:
+            return
+        seen = (row["leader_epoch"], row["partition_epoch"])
+        if seen != (register.leader_epoch, register.partition_epoch):
+            return  # replay ignores it, too: it was decided before the newest change
+        mark, start = row["high_watermark"], row["log_start_offset"]
+        if mark is not None and mark < register.high_watermark:
+            self._add("I8", _fell(register, mark), offset, key)
+        if mark is not None and mark > register.high_watermark:
+            self._check_advance(key, register, row, offset)
+            register = replace(
+                register,
+                high_watermark=mark,
+                high_watermark_epoch=row["high_watermark_epoch"],
+                high_watermark_chain=str(row["high_watermark_chain"]),
+            )
+        if start is not None:
+            if start < register.log_start_offset:
+                sentence = f"the log start went from {register.log_start_offset} back to {start}"
+                self._add("I16", sentence, offset, key)
+            register = replace(register, log_start_offset=max(start, register.log_start_offset))
+        self.timelines[key].advance(register)
+
+    def _check_advance(self, key: PartitionKey, register: Register, row: Row, offset: int) -> None:
+        mark, mark_epoch = row["high_watermark"], row["high_watermark_epoch"]
+        try:
+            setting = self.image.settings(key.topic_id).integer("min.insync.replicas")
+        except KafkaOnSparkError:
+            setting = 1
+        minimum = min(setting, len(register.replicas))
+        if len(register.isr) < minimum:
+            sentence = (
+                f"the high watermark moved to {mark} with {len(register.isr)} in-sync replicas,"
+                f" of which {minimum} must be (min.insync.replicas)"
+            )
+            self._add("I9", sentence, offset, key)
+        if mark > row["log_end_offset"]:
+            sentence = (
+                f"the high watermark {mark} is above the leader's log end {row['log_end_offset']}"
+            )
+            self._add("I9", sentence, offset, key)
+        if row["high_watermark_chain"] is None:
+            sentence = f"the high watermark moved to {mark} without the chain digest there"
+            self._add("I23", sentence, offset, key)
+        floor = register.high_watermark_epoch or 0
+        if mark_epoch is None or not floor <= mark_epoch <= register.leader_epoch:
+            sentence = (
+                f"the record below the high watermark {mark} is said to be of leadership"
+                f" {mark_epoch}, which is not from {floor} to {register.leader_epoch}"
+            )
+            self._add("I9", sentence, offset, key)
+
+
+def _fell(before: Register, high_watermark: int) -> str:
+    return (
+        f"the high watermark fell from {before.high_watermark} to {high_watermark} within unclean"
+        f" generation {before.unclean_generation}"
+    )
+
+
+def _is_completion(before: Register, after: Register) -> bool:
+    """Return whether a reassignment that removes replicas completes here."""
+    target = set(before.replicas) - set(before.removing_replicas)
+    return bool(before.removing_replicas) and set(after.replicas) == target
+
+
+_PARTITION_ROWS: Final[Mapping[str, Callable[[MetadataReplay, PartitionKey, Row, int], None]]] = {
+    "PartitionRecord": MetadataReplay._partition,
+    "PartitionChangeRecord": MetadataReplay._change,
+    "HighWatermarkRecord": MetadataReplay._high_watermark,
+}
+
+
+def snapshot_flaw(replay: MetadataReplay, rows: Sequence[Row]) -> str | None:
+    """Return, in a sentence, how a snapshot's partitions or pending requests differ from those of
+    the log up to its offset; None: they don't."""
+    asked = [row["request"] for row in rows if row["record_type"] == "AdminRequestRecord"]
+    if asked != replay.requests.pending:
+        pending = len(replay.requests.pending)
+        return f"{len(asked)} requests wait in it, other than the {pending} that wait in the log"
+    expected = {
+        key: timeline.register
+        for key, timeline in replay.timelines.items()
+        if not timeline.is_removed
+    }
+    try:
+        found = {
+            PartitionKey(row["topic_id"], row["partition"]): register_of(row)
+            for row in rows
+            if row["record_type"] == "PartitionRecord"
+        }
+    except (TypeError, ValueError):
+        return "a PartitionRecord in it lacks a value"
+    for key in expected.keys() | found.keys():
+        if expected.get(key) != found.get(key):
+            topic = replay.topic_names.get(key.topic_id, key.topic_id)
+            return f"partition {topic}-{key.partition} is not in it as in the log"
+    return None

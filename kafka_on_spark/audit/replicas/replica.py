@@ -1,0 +1,394 @@
+"""I5, I10, I11, I13, I14, I15, I16, I19, I20: one replica's table, replayed by version.
+
+I5: epochs do not fall. I10: offsets are dense, and commits continue each other. I11: an append is
+there once, and a producer's sequences rise. I13: nothing is added under another epoch than the
+fence's unless it was fetched. I14: nothing is cut except by adopting a later leadership. I15:
+headers add up, the chain computes, and checkpoints agree with the commits. I16: the log start
+rises, at most to the log end, and removes only batches below it. I19, I20: the table is that of
+this replica and topic.
+
+The tables do not record whether a payload digest covers timestamps, so an audit can't compute it
+again. The digest in a file's name covers its bytes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kafka_on_spark.audit.batches import LoggedBatch, batches_of
+from kafka_on_spark.audit.findings import FindingList, Place
+from kafka_on_spark.audit.history import (
+    FileEntry,
+    TableCheckpoint,
+    TableCommit,
+    TableDamage,
+    TableStep,
+)
+from kafka_on_spark.audit.replicas.producer_checks import ProducerReplay
+from kafka_on_spark.audit.trace import BatchLifetime, EpochSpan, ReplicaTrace
+from kafka_on_spark.ids import (
+    NO_CHAIN,
+    BrokerId,
+    ChainDigest,
+    PartitionKey,
+    ReplicaUuid,
+    TopicPartition,
+)
+from kafka_on_spark.log.chain import from_halves
+
+LOG_START_OFFSET: Final = "log-start-offset"
+LOG_END_OFFSET: Final = "log-end-offset"
+LEADER_EPOCH: Final = "leader-epoch"
+CHAIN_HIGH: Final = "chain-high"
+CHAIN_LOW: Final = "chain-low"
+STARTS_AGAIN: Final = "truncate_fully_and_start_at"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaName:
+    """Which replica is audited.
+
+    Attributes:
+        key: The partition.
+        name: The partition's topic and number.
+        broker_id: The replica's broker.
+        replica_uuid: The replica's incarnation.
+        configuration: The settings that its table must have.
+    """
+
+    key: PartitionKey
+    name: TopicPartition
+    broker_id: BrokerId
+    replica_uuid: ReplicaUuid
+    configuration: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Counters:
+    """The counters that commits set for the whole log."""
+
+    start: int = 0
+    end: int = 0
+    fence: int | None = None
+    chain: ChainDigest = NO_CHAIN
+
+    def after(self, counters: Mapping[str, int]) -> "_Counters":
+        """Return them after a commit."""
+        return _Counters(
+            counters.get(LOG_START_OFFSET, self.start),
+            counters.get(LOG_END_OFFSET, self.end),
+            counters.get(LEADER_EPOCH, self.fence),
+            from_halves(counters[CHAIN_HIGH], counters.get(CHAIN_LOW))
+            if CHAIN_HIGH in counters
+            else self.chain,
+        )
+
+
+class ReplicaReplay:
+    """Replays the steps of one table's log in order; holds findings and the trace."""
+
+    def __init__(self, replica: ReplicaName) -> None:
+        self._replica = replica
+        self.findings = FindingList(Place(partition=replica.name, broker_id=replica.broker_id))
+        self._first_version = 0
+        self._version = -1
+        self._is_read = False
+        self._counters = _Counters()
+        self._lifetimes: list[BatchLifetime] = []
+        self._spans: list[EpochSpan] = []
+        self._active: dict[int, LoggedBatch] = {}  # by the place of its lifetime, in offset order
+        self._entries: dict[str, FileEntry] = {}
+        self._producers = ProducerReplay(self.findings)
+        self._is_chained = True
+
+    def take(self, step: TableStep) -> None:
+        """Check and replay the next step."""
+        if isinstance(step, TableDamage):
+            self.findings.add("I15", step.sentence, version=step.version)
+            # After a commit that can't be read, only a checkpoint can say how the log goes on.
+            self._is_read = self._is_read and step.is_checkpoint
+        elif isinstance(step, TableCheckpoint):
+            self._checkpoint(step)
+        elif step.version == 0 or self._is_read:
+            self._commit(step)
+
+    @property
+    def active_entries(self) -> list[FileEntry]:
+        """The files of the newest version."""
+        return list(self._entries.values())
+
+    def trace(self) -> ReplicaTrace:
+        """Return the history of the replica."""
+        return ReplicaTrace(
+            key=self._replica.key,
+            broker_id=self._replica.broker_id,
+            replica_uuid=self._replica.replica_uuid,
+            is_read=self._is_read,
+            is_chained=self._is_chained,
+            first_version=self._first_version,
+            last_version=self._version,
+            log_start_offset=self._counters.start,
+            log_end_offset=self._counters.end,
+            chain_before=self._counters.chain,
+            fence=self._counters.fence,
+            lifetimes=tuple(self._lifetimes),
+            spans=tuple(self._spans),
+            findings=self.findings.all(),
+        )
+
+    def _checkpoint(self, step: TableCheckpoint) -> None:
+        if self._is_read:
+            is_same = {file.path for file in step.files} == self._entries.keys()
+            if not is_same or _Counters().after(step.counters) != self._counters:
+                self.findings.add(
+                    "I15",
+                    f"the checkpoint of version {step.version} says another state than the"
+                    " commits up to it",
+                    version=step.version,
+                )
+            return
+        self._begin_at(step)
+
+    def _begin_at(self, step: TableCheckpoint) -> None:
+        """Begin the history with a checkpoint."""
+        self._version = self._first_version = step.version
+        self._spans.clear()  # how the log went on is not known
+        self._check_configuration(step.configuration)
+        self._remove(list(self._active), step.version)
+        counters = self._counters = _Counters().after(step.counters)
+        self._entries = {file.path: file for file in step.files}
+        self._producers.counters(step.counters, is_checked=False)
+        batches = self._parsed(step.files)
+        expected = batches[0].base_offset if batches else counters.end
+        if batches and batches[0].base_offset > counters.start:
+            self._add("I10", f"the log begins at {expected}, after its start {counters.start}")
+        self._append(batches, expected, is_own=False)
+        self._check_end(batches[-1].end_offset if batches else counters.end)
+        if counters.fence is not None:
+            self._open_span(None)
+        self._is_read = True
+
+    def _commit(self, step: TableCommit) -> None:
+        self._version = step.version
+        self._is_read = True
+        if step.configuration is not None:
+            self._check_configuration(step.configuration)
+            if step.version > 0:
+                self._add("I19", "the table was created a second time, over itself")
+        before, after = self._counters, self._counters.after(step.counters)
+        self._counters = after
+        self._check_counters(before, after)
+        removed = self._removed_by(step)
+        is_cut = self._check_removed(removed, after)
+        if step.operation != STARTS_AGAIN:  # that takes its leader's chain
+            self._check_chain_before(removed, before, after, is_cut=is_cut)
+        self._remove(removed, step.version)
+        if is_cut:
+            self._producers.start_over(self._active.values())
+        batches = self._parsed(step.adds)
+        for entry in step.adds:
+            if entry.path in self._entries:
+                self._add("I15", f"the file {entry.path} is added a second time")
+            self._entries[entry.path] = entry
+        expected = self._expected_end(before, after, is_cut=is_cut)
+        is_fetched = step.operation == "append_fetched"
+        self._check_epochs(batches, before, is_fetched=is_fetched)
+        self._check_end(self._append(batches, expected, is_own=not is_fetched))
+        # A follower that starts again takes its leader's counters for its own.
+        self._producers.counters(
+            step.counters,
+            is_checked=step.operation != STARTS_AGAIN,
+            version=step.version,
+        )
+        self._follow_span(before, after)
+
+    def _add(self, invariant: str, sentence: str, offset: int | None = None) -> None:
+        self.findings.add(invariant, sentence, version=self._version, offset=offset)
+
+    def _parsed(self, entries: Sequence[FileEntry]) -> list[LoggedBatch]:
+        batches, flaws = batches_of(entries)
+        for flaw in flaws:
+            self._add(flaw.invariant, flaw.sentence, flaw.offset)
+        return batches
+
+    def _check_configuration(self, found: Mapping[str, str]) -> None:
+        for name, expected in self._replica.configuration.items():
+            if found.get(name) != expected:
+                invariant = "I20" if name in ("kos.topic.id", "kos.partition") else "I19"
+                self._add(
+                    invariant, f"the table says {name}={found.get(name)}, it must be {expected}"
+                )
+
+    def _check_counters(self, before: _Counters, after: _Counters) -> None:
+        if after.start < before.start:
+            self._add("I16", f"the log start went back from {before.start} to {after.start}")
+        if after.start > after.end:
+            self._add("I16", f"the log start {after.start} is above the log end {after.end}")
+        if before.fence is not None and (after.fence is None or after.fence < before.fence):
+            self._add("I13", f"the fence went back from {before.fence} to {after.fence}")
+        if after.end < before.end and after.fence == before.fence:
+            self._add(
+                "I14",
+                f"the log was cut from {before.end} to {after.end} under one leadership"
+                f" ({after.fence}): only adopting a later one may cut",
+                after.end,
+            )
+
+    def _removed_by(self, step: TableCommit) -> list[int]:
+        """Return the places of the batches that a commit removes."""
+        gone = set()
+        for path in step.removes:
+            if self._entries.pop(path, None) is None:
+                self._add("I15", f"the file {path} is removed, which is not in the log")
+            gone.add(path)
+        removed = []
+        for place, batch in self._active.items() if gone else ():
+            if gone.isdisjoint(batch.paths):
+                continue
+            removed.append(place)
+            if not gone.issuperset(batch.paths):
+                self._add("I15", "a part of a batch was removed", batch.base_offset)
+        return removed
+
+    def _check_removed(self, removed: Sequence[int], after: _Counters) -> bool:
+        """Check that batches may be removed; return whether they were cut off the end."""
+        is_cut = False
+        for place in removed:
+            batch = self._active[place]
+            if batch.end_offset <= after.start:
+                continue
+            # A cut to the log start takes a batch that the start lies in as a whole.
+            if batch.base_offset >= after.end or after.end == after.start:
+                is_cut = True
+            else:
+                self._add(
+                    "I16",
+                    f"the batch [{batch.base_offset}, {batch.end_offset}) was removed, which"
+                    f" neither lies below the log start {after.start} nor was cut off the end",
+                    batch.base_offset,
+                )
+        return is_cut
+
+    def _check_chain_before(
+        self, removed: Sequence[int], before: _Counters, after: _Counters, *, is_cut: bool
+    ) -> None:
+        """Check the chain digest before the first batch that is kept: that of the last batch that
+        was removed at the front, or else the one before."""
+        left = [] if is_cut else [self._active[place] for place in removed]
+        expected = left[-1].chain_digest if left else before.chain
+        if after.chain != expected:
+            self._add(
+                "I15",
+                f"the chain digest before the log's first batch is said to be {after.chain}, and"
+                f" is {expected}",
+                after.start,
+            )
+
+    def _remove(self, places: Sequence[int], version: int) -> None:
+        for place in places:
+            del self._active[place]
+            self._lifetimes[place] = replace(self._lifetimes[place], removed_version=version)
+
+    def _expected_end(self, before: _Counters, after: _Counters, *, is_cut: bool) -> int:
+        """Return where the log ends before what a commit adds."""
+        if self._active:
+            return next(reversed(self._active.values())).end_offset
+        if is_cut or after.start > before.end:
+            return after.start
+        return before.end
+
+    def _append(self, batches: Sequence[LoggedBatch], expected: int, *, is_own: bool) -> int:
+        """Add `batches` at the end; return the new end."""
+        for batch in batches:
+            last = next(reversed(self._active.values())) if self._active else None
+            # The first batch of an empty log may begin below the log start.
+            holds_start = last is None and batch.base_offset < expected < batch.end_offset
+            if batch.base_offset != expected and not holds_start:
+                self._add(
+                    "I10",
+                    f"a batch begins at {batch.base_offset}, not where the log ends, {expected}",
+                    batch.base_offset,
+                )
+            if last is not None and batch.leader_epoch < last.leader_epoch:
+                self._add(
+                    "I5",
+                    f"a batch of leadership {batch.leader_epoch} stands behind one of"
+                    f" {last.leader_epoch}",
+                    batch.base_offset,
+                )
+            before = self._counters.chain if last is None else last.chain_digest
+            topic_id, partition = self._replica.key
+            if not batch.computes_after(before, topic_id, partition):
+                self._add(
+                    "I15",
+                    f"the chain digest of the batch at {batch.base_offset} is not the one that its"
+                    " header and what is before it make: one of both was changed",
+                    batch.base_offset,
+                )
+                self._is_chained = False
+            self._producers.batch(batch, self._version)
+            self._active[len(self._lifetimes)] = batch
+            self._lifetimes.append(
+                BatchLifetime(
+                    batch=batch,
+                    added_version=self._version,
+                    removed_version=None,
+                    is_own=is_own,
+                    previous=None if last is None else last.fingerprint,
+                )
+            )
+            expected = batch.end_offset
+        return expected
+
+    def _check_epochs(
+        self, batches: Sequence[LoggedBatch], before: _Counters, *, is_fetched: bool
+    ) -> None:
+        for batch in batches:
+            epoch = batch.leader_epoch
+            if before.fence is None or epoch > before.fence:
+                self._add(
+                    "I13",
+                    f"a batch of leadership {epoch} was added before the table was fenced at it"
+                    f" (fence {before.fence})",
+                    batch.base_offset,
+                )
+            elif epoch < before.fence and not is_fetched:
+                self._add(
+                    "I13",
+                    f"a batch was appended by leadership {epoch} to a table fenced at"
+                    f" {before.fence}",
+                    batch.base_offset,
+                )
+
+    def _check_end(self, expected: int) -> None:
+        end = self._counters.end
+        if end != expected:
+            self._add("I10", f"the log says that it ends at {end}, its batches end at {expected}")
+
+    def _open_span(self, end_before: int | None) -> None:
+        counters = self._counters
+        assert counters.fence is not None
+        self._spans.append(
+            EpochSpan(
+                leader_epoch=counters.fence,
+                first_version=self._version,
+                last_version=self._version,
+                end_before=end_before,
+                end_adopted=counters.end,
+                start_offset=counters.start,
+                end_offset=counters.end,
+            )
+        )
+
+    def _follow_span(self, before: _Counters, after: _Counters) -> None:
+        if after.fence is None:
+            return
+        if after.fence != before.fence:
+            self._open_span(before.end)
+        else:
+            self._spans[-1] = replace(
+                self._spans[-1],
+                last_version=self._version,
+                start_offset=after.start,
+                end_offset=after.end,
+            )

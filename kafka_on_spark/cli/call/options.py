@@ -1,0 +1,203 @@
+"""Options that verbs share, and the check that options go with the action of a verb.
+
+Kafka's tools have one flag for each action (`--create`, `--list`). A call gives exactly one, and an
+option that does not go with it is refused rather than ignored.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+import typer
+
+from kafka_on_spark.cli.call.output import Output
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.storage.identity.root_identity import ROOT_MODE
+
+ClusterUrl = Annotated[
+    str,
+    typer.Option(
+        "--cluster",
+        "--bootstrap-server",
+        envvar="KAFKA_ON_SPARK_CLUSTER",
+        metavar="URL",
+        help="The cluster's metadata root: a folder or a URL.",
+    ),
+]
+StorageOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--storage-option",
+        metavar="NAME=VALUE",
+        help="A storage option, such as AWS_REGION=eu-west-1; may be given more than once."
+        " --command-config FILE gives the same in lines storage.NAME=VALUE.",
+    ),
+]
+AsOf = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of",
+        metavar="MOMENT",
+        help="Show the cluster as it was at a metadata offset, or at a time such as"
+        " 2026-11-21T13:00:00Z.",
+    ),
+]
+Format = Annotated[Output, typer.Option("--output", help="A table, or JSON for scripts.")]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="Decide, show the records that would be committed, and commit nothing."
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Don't ask before a change that can't be undone.")]
+
+RootMode = Annotated[
+    str | None,
+    typer.Option(
+        "--root-mode",
+        metavar="MODE",
+        help="Permissions of new folders for roots, as chmod takes them; 700 by default.",
+    ),
+]
+
+T = TypeVar("T")
+
+FOUND: Final = 1
+FAILED: Final = 2
+INTERRUPTED: Final = 130
+UNREAD: Final = 141
+"""The exit code of a process that SIGPIPE ended: 128 + 13."""
+
+SHARED = ("cluster", "storage_option", "output")
+CHANGING = ("dry_run", "yes")
+
+
+def chosen_action(
+    context: typer.Context, actions: Mapping[str, Sequence[str]], default: str | None = None
+) -> str:
+    """Return the action that the call asks for; `actions` map to the parameters that go with each.
+
+    Raises:
+        InvalidRequestError: The call gives no action, several, or an option that does not go with
+            its action.
+    """
+    given = [name for name, value in context.params.items() if _is_given(value)]
+    asked = [name for name in actions if name in given]
+    if not asked and default is not None:
+        asked = [default]
+    if len(asked) != 1:
+        found = " and ".join(map(_flag, asked)) or "none"
+        raise InvalidRequestError(
+            f"{context.info_name} takes one action, and was given {found}: choose one of"
+            f" {', '.join(map(_flag, actions))}"
+        )
+    [action] = asked
+    for name in given:
+        if name not in (action, *actions[action], *SHARED):
+            fitting = [each for each, names in actions.items() if name in names]
+            with_what = _flag(action) if action in context.params else context.info_name
+            raise InvalidRequestError(
+                f"{_flag(name)} does not go with {with_what}: leave it out"
+                + (f", or use it with {' or '.join(map(_flag, fitting))}" if fitting else "")
+            )
+    return action
+
+
+def _is_given(value: Any) -> bool:
+    return value is not None and value is not False and value not in ([], ())
+
+
+def _flag(name: str) -> str:
+    return "--" + name.rstrip("_").replace("_", "-")
+
+
+def needed(value: T | None, option: str, words: str) -> T:
+    """Return the value of an option that the action needs.
+
+    Raises:
+        InvalidRequestError: The option was not given.
+    """
+    if value is None or value in ([], ()):
+        raise InvalidRequestError(f"{option} is missing: {words}")
+    return value
+
+
+def mode_of(text: str | None) -> int:
+    """Return the permissions that chmod's octal digits in `text` mean; None means the default.
+
+    Raises:
+        InvalidRequestError: `text` is no such digits.
+    """
+    if text is None:
+        return ROOT_MODE
+    if re.fullmatch(r"0?[0-7]{3}", text) is None:
+        raise InvalidRequestError(
+            f"--root-mode can't be {text!r}: give permissions as chmod takes them, such as 700 or"
+            " 770"
+        )
+    return int(text, 8)
+
+
+def pairs(given: Sequence[str] | None, option: str) -> dict[str, str]:
+    """Return the names and values of texts NAME=VALUE.
+
+    Raises:
+        InvalidRequestError: A text is not NAME=VALUE.
+    """
+    found = {}
+    for each in given or ():
+        name, equals, value = each.partition("=")
+        if not equals or not name:
+            raise InvalidRequestError(f"{option} can't be {each!r}: give NAME=VALUE")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def properties_of(file: str, option: str) -> list[str]:
+    """Return the lines of a properties file, without comments and empty lines.
+
+    Raises:
+        InvalidRequestError: The file can't be read.
+    """
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise InvalidRequestError(f"{option} {file!r} can't be read: {error}") from None
+    stripped = (line.strip() for line in text.splitlines())
+    return [line for line in stripped if line and not line.startswith("#")]
+
+
+def moment(text: str | None) -> datetime | int | None:
+    """Return a past moment as `Cluster.open` takes it; a time without a zone is UTC.
+
+    Raises:
+        InvalidRequestError: `text` is neither a metadata offset nor a time.
+    """
+    if text is None:
+        return None
+    if text.isdecimal():
+        return int(text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidRequestError(
+            f"--as-of can't be {text!r}: give a metadata offset, or a time such as"
+            " 2026-11-21T13:00:00Z"
+        ) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+def numbers(text: str, option: str) -> list[int]:
+    """Return the whole numbers of a list with commas.
+
+    Raises:
+        InvalidRequestError: `text` is no such list.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise InvalidRequestError(
+            f"{option} can't be {text!r}: give whole numbers with commas between, as in 1,2,3"
+        )
+    return [int(part) for part in parts]

@@ -1,0 +1,221 @@
+"""Writes the answer of a call: tables for people, lines for pipes, JSON for scripts.
+
+The answer goes to standard output; progress, notes and questions go to standard error. Both pass
+through `visible`, since other people's names and values stand in them. One list of rows of plain
+values makes the table and the JSON, so both say the same.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import StrEnum
+from itertools import islice
+from typing import Any, Final
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.visible import visible, visible_json
+
+Row = Mapping[str, Any]
+Columns = Mapping[str, str]
+"""Keys of rows, and their titles, in the order of a table's columns."""
+
+ROWS_AT_ONCE: Final = 1000
+"""Columns are aligned over so many rows: a long answer is written as it comes."""
+
+PADDED_MAX: Final = 40
+"""Columns of lines are aligned up to so many characters; a longer cell shifts its own line only."""
+
+UNFOLDED_MAX: Final = 24
+"""At a terminal, a cell of up to so many characters stays on one line; a longer one is folded."""
+
+GAP: Final = 2
+"""Characters between columns at a terminal."""
+
+NOTHING: Final = "-"
+
+
+class Shown(str):
+    """A cell that is written unchanged: every character is visible, and blanks count."""
+
+    __slots__ = ()
+
+
+class Output(StrEnum):
+    """How an answer is written."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def write_json(answer: Any) -> None:
+    """Write plain values to standard output."""
+    sys.stdout.write(visible_json(answer, indent=2) + "\n")
+
+
+def write_rows(output: Output, columns: Columns, rows: Iterable[Row]) -> None:
+    """Write rows: all keys as JSON, or only `columns` as a table."""
+    if output is Output.JSON:
+        _write_json_rows(rows)
+    else:
+        write_table(columns, rows)
+
+
+def _write_json_rows(rows: Iterable[Row]) -> None:
+    """Write a JSON array row by row, without holding all of it."""
+    separator = "[\n  "
+    for row in rows:
+        sys.stdout.write(separator + visible_json(row))
+        separator = ",\n  "
+    sys.stdout.write("[]\n" if separator.startswith("[") else "\n]\n")
+
+
+def write_table(columns: Columns, rows: Iterable[Row]) -> None:
+    """Write a table; a pipe gets one line a row, neither wrapped nor cut."""
+    remaining = iter(rows)
+    write = _draw if sys.stdout.isatty() else _write_lines
+    part = list(islice(remaining, ROWS_AT_ONCE))
+    is_first = True
+    while part:
+        write(columns, part, is_first)
+        is_first = False
+        part = list(islice(remaining, ROWS_AT_ONCE))
+
+
+def _draw(columns: Columns, rows: Sequence[Row], is_first: bool) -> None:
+    """Draw a table in the terminal's width, without columns that are empty in every row.
+
+    Only long cells are folded. A table that is still too wide is written as one block a row.
+    """
+    cells = {key: [text_of(row.get(key)) for row in rows] for key in columns}
+    shown = [key for key in columns if set(cells[key]) != {NOTHING}] or list(columns)
+    console = Console(highlight=False)
+    room = console.width - GAP * (len(shown) - 1)
+    titles = {key: columns[key] for key in shown}
+    widths = _widths(titles, cells)
+    if sum(widths.values()) > room:
+        widths = _widths({key: max(titles[key].split(), key=len) for key in shown}, cells)
+    if sum(widths.values()) > room:
+        _write_blocks(titles, rows)
+        return
+    table = Table(
+        box=SIMPLE_HEAD, show_header=is_first, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0)
+    )
+    for key in shown:
+        is_number = all(type(row.get(key)) in (int, float, type(None)) for row in rows)
+        table.add_column(
+            columns[key],
+            justify="right" if is_number else "left",
+            overflow="fold",
+            # Columns without a width share the rest.
+            width=widths[key] if widths[key] < UNFOLDED_MAX else None,
+        )
+    for texts in zip(*(cells[key] for key in shown), strict=True):
+        table.add_row(*map(Text, texts))
+    console.print(table)
+
+
+def _widths(titles: Columns, cells: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Return the least widths of columns, with short cells whole and long cells folded."""
+    return {
+        key: min(max(map(len, [title, *cells[key]])), UNFOLDED_MAX) for key, title in titles.items()
+    }
+
+
+def _write_blocks(columns: Columns, rows: Sequence[Row]) -> None:
+    widest = max(map(len, columns.values()))
+    for row in rows:
+        for key, title in columns.items():
+            sys.stdout.write(f"{title.ljust(widest)}  {text_of(row.get(key))}\n")
+        sys.stdout.write("\n")
+
+
+def _write_lines(columns: Columns, rows: Sequence[Row], is_first: bool) -> None:
+    lines = [[text_of(row.get(key)) for key in columns] for row in rows]
+    if is_first:
+        lines.insert(0, [title.upper() for title in columns.values()])
+    widths = [
+        max(len(text) for text in column if len(text) <= PADDED_MAX or text is column[0])
+        for column in zip(*lines, strict=True)
+    ]
+    for line in lines:
+        padded = (text.ljust(width) for text, width in zip(line, widths, strict=True))
+        sys.stdout.write("  ".join(padded).rstrip() + "\n")
+
+
+def text_of(value: Any) -> str:
+    """Return a plain value as a cell of one line; an empty value is "-"."""
+    if isinstance(value, Shown):
+        return value
+    if value is None or value == "" or value == []:
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ",".join(map(text_of, value))
+    return visible(" ".join(str(value).split()))
+
+
+def say(*lines: str) -> None:
+    """Write lines of the answer to standard output."""
+    sys.stdout.write("".join(visible(line) + "\n" for line in lines))
+
+
+def note(sentence: str) -> None:
+    """Write a remark, which is not part of the answer, to standard error."""
+    sys.stderr.write(visible(sentence) + "\n")
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun: "1 topic", "2 topics"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def confirm(deed: str, *, is_yes: bool) -> None:
+    """Ask before a deed that can't be undone ("deleting 2 topics"); return if the answer is yes.
+
+    Raises:
+        InvalidRequestError: There is no terminal to ask at, and --yes was not given.
+        typer.Abort: The answer was no.
+    """
+    if is_yes:
+        return
+    if not sys.stdin.isatty():
+        raise InvalidRequestError(
+            f"{deed} can't be undone, and there is no terminal to ask at: give --yes to do it"
+        )
+    question = f"{deed[0].upper()}{deed[1:]} can't be undone. Go on?"
+    typer.confirm(visible(question), abort=True, err=True)
+
+
+class Steps:
+    """The progress of a long call."""
+
+    def __init__(self, progress: Progress, task_id: Any) -> None:
+        self._progress = progress
+        self._task_id = task_id
+
+    def advance(self, count: int = 1) -> None:
+        """Show that `count` more are done."""
+        self._progress.advance(self._task_id, count)
+
+
+@contextmanager
+def progress(words: str, total: int | None = None) -> Iterator[Steps]:
+    """Show progress on standard error, if that is a terminal; without a `total`, just a bar."""
+    columns = [
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    ]
+    console = Console(stderr=True)
+    is_drawn = console.is_terminal and not console.is_dumb_terminal
+    with Progress(*columns, console=console, transient=True, disable=not is_drawn) as bar:
+        yield Steps(bar, bar.add_task(words, total=total))

@@ -1,0 +1,119 @@
+"""A cluster that one call of the command line opens: asked, changed, or changed in a dry run."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from kafka_on_spark.cli.call.dry_run_cluster import DryRun, DryRunEnd
+from kafka_on_spark.cli.call.options import moment, pairs
+from kafka_on_spark.cli.call.output import Output, confirm, plural, say, write_json, write_table
+from kafka_on_spark.cli.call.record_rows import RECORD_COLUMNS, decided_rows
+from kafka_on_spark.cluster.cluster import Cluster
+from kafka_on_spark.storage.roots.roots import StorageOptions
+
+T = TypeVar("T")
+
+Change = Callable[[Cluster], object]
+"""A change, given the cluster or its dry run."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """One call of the command line.
+
+    Attributes:
+        cluster: The open cluster; for a dry run, the cluster that decides only.
+        options: Credentials of all roots.
+        output: How the answer is written.
+        is_yes: A change that can't be undone is made without a question.
+        dry_run: What `cluster` belongs to, if this is a dry run; else None.
+        is_past: The cluster was opened as of a past moment, with --as-of.
+    """
+
+    cluster: Cluster
+    options: StorageOptions
+    output: Output
+    is_yes: bool = False
+    dry_run: DryRun | None = None
+    is_past: bool = False
+
+    def confirm(self, deed: str, *changes: Change) -> None:
+        """Ask before a deed that can't be undone ("deleting 2 topics"); a dry run asks nothing.
+
+        `changes` make up the deed. They are decided first, so that a refused deed asks nothing.
+
+        Raises:
+            InvalidRequestError: There is no terminal to ask at.
+            typer.Abort: The answer was no.
+            Also each error that a change raises.
+        """
+        if self.dry_run is None:
+            self._decide(changes)
+            confirm(deed, is_yes=self.is_yes)
+
+    def _decide(self, changes: Iterable[Change]) -> None:
+        """Decide each change on the cluster as it is; a refused change raises."""
+        dry_run = self.dry_run or DryRun(self.cluster)
+        for change in changes:
+            with suppress(DryRunEnd):
+                change(dry_run.cluster)
+
+    def do(self, change: Callable[[], T]) -> T | None:
+        """Make a change and return its answer; a dry run only decides it, and returns None."""
+        try:
+            return change()
+        except DryRunEnd:
+            return None
+
+    def do_all(self, changes: Sequence[Change]) -> None:
+        """Make several changes. All are decided before the first is made: if one is refused, none
+        is made."""
+        self._decide(changes)
+        if self.dry_run is None:
+            for change in changes:
+                change(self.cluster)
+
+    def conclude(self, words: str | Sequence[str], answer: Mapping[str, Any]) -> None:
+        """Say what was done, in one line or several; a dry run shows the records instead."""
+        if self.dry_run is None:
+            if self.output is Output.JSON:
+                write_json({"dry_run": False, **answer})
+            else:
+                say(*([words] if isinstance(words, str) else words))
+            return
+        rows = decided_rows(self.dry_run.decided, self.cluster.image)
+        if self.output is Output.JSON:
+            write_json({"dry_run": True, "records": rows})
+            return
+        write_table(RECORD_COLUMNS, rows)
+        say(f"A dry run: {plural(len(rows), 'record')} would be committed, and nothing was.")
+
+
+@contextmanager
+def opened(
+    cluster: str,
+    storage_option: list[str] | None,
+    output: Output,
+    *,
+    dry_run: bool = False,
+    yes: bool = False,
+    as_of: str | None = None,
+) -> Iterator[Session]:
+    """Open the cluster at the URL `cluster` for one call; `as_of`: as it was at that moment.
+
+    Raises:
+        ClusterNotFoundError: There is no cluster at the URL.
+        InvalidRequestError: A storage option is not NAME=VALUE, or `as_of` is no moment of it.
+    """
+    options = pairs(storage_option, "--storage-option")
+    with Cluster.open(cluster, as_of=moment(as_of), storage_options=options) as handle:
+        decided = DryRun(handle) if dry_run else None
+        yield Session(
+            cluster=handle if decided is None else decided.cluster,
+            options=StorageOptions(options),
+            output=output,
+            is_yes=yes,
+            dry_run=decided,
+            is_past=as_of is not None,
+        )

@@ -1,0 +1,101 @@
+"""Topics and partitions as Kafka's tools name them: by pattern, and as topic:partition."""
+
+import re
+from collections.abc import Iterable
+
+from kafka_on_spark.cli.call.options import numbers
+from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
+from kafka_on_spark.ids import TopicPartition
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.query.partition_names import partition_key
+
+
+def matching_topics(image: MetadataImage, pattern: str | None) -> list[str]:
+    """Return the topics that `pattern` names, sorted; without one, all.
+
+    A topic with exactly that name is the only one. Otherwise `pattern` is a regular expression that
+    matches whole names, and "," in it means "or". Source: IncludeList.
+
+    Raises:
+        InvalidRequestError: `pattern` is no regular expression.
+        UnknownTopicOrPartitionError: No topic matches.
+    """
+    if pattern is None:
+        return sorted(image.topic_ids)
+    if pattern in image.topic_ids:
+        return [pattern]
+    try:
+        expression = re.compile("|".join(part.strip() for part in pattern.split(",")))
+    except re.error as error:
+        raise InvalidRequestError(
+            f"the topic pattern {pattern!r} is no regular expression ({error}): give a topic's"
+            " name, or an expression such as 'flights.*'"
+        ) from None
+    found = sorted(name for name in image.topic_ids if expression.fullmatch(name))
+    if not found:
+        known = ", ".join(sorted(image.topic_ids)[:10]) or "none"
+        raise UnknownTopicOrPartitionError(f"no topic matches {pattern!r} (known: {known})")
+    return found
+
+
+def all_partitions(image: MetadataImage, topics: Iterable[str]) -> list[TopicPartition]:
+    """Return the partitions of `topics`, in order."""
+    return [
+        TopicPartition(name, number)
+        for name in topics
+        for number in sorted(image.topic(name).partitions)
+    ]
+
+
+def named_partitions(image: MetadataImage, text: str) -> list[TopicPartition]:
+    """Return the partitions of a list such as "flights:0,flights:2-4,copies:3-".
+
+    Ranges are half-open, and a topic alone means all of its partitions. Source:
+    kafka-get-offsets --topic-partitions.
+
+    Raises:
+        InvalidRequestError: `text` is no such list.
+        UnknownTopicOrPartitionError: There is no such topic or partition.
+    """
+    found: list[TopicPartition] = []
+    for part in text.split(","):
+        name, _, bounds = part.strip().partition(":")
+        count = len(image.topic(name).partitions)
+        wanted = _range(bounds, count, part)
+        if wanted and wanted[-1] >= count:
+            raise UnknownTopicOrPartitionError(
+                f"topic {name!r} has no partition {wanted[-1]}: it has 0 to {count - 1}"
+            )
+        found.extend(TopicPartition(name, number) for number in wanted)
+    return found
+
+
+def _range(bounds: str, count: int, part: str) -> range:
+    match = re.fullmatch(r"(\d*)(-?)(\d*)", bounds)
+    if match is None:
+        raise InvalidRequestError(
+            f"{part!r} names no partitions: give TOPIC, TOPIC:0, TOPIC:0-3 or TOPIC:2-"
+        )
+    low, dash, high = match.groups()
+    if low and not dash:
+        return range(int(low), int(low) + 1)
+    return range(int(low or 0), int(high) if high else count)
+
+
+def named_partitions_of(image: MetadataImage, given: Iterable[str]) -> list[TopicPartition]:
+    """Return the partitions of topics given as "flights" or "flights:0,1", each once, in order.
+
+    Source: kafka-consumer-groups --topic.
+
+    Raises:
+        InvalidRequestError: A partition is not a number.
+        UnknownTopicOrPartitionError: There is no such topic or partition.
+    """
+    found = set()
+    for text in given:
+        name, colon, wanted = text.partition(":")
+        chosen = numbers(wanted, "--topic") if colon else sorted(image.topic(name).partitions)
+        for number in chosen:
+            partition_key(image, name, number)
+            found.add(TopicPartition(name, number))
+    return sorted(found)

@@ -1,0 +1,212 @@
+"""`configs`: shows and alters settings of topics and of the cluster, as kafka-configs does."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final
+
+import typer
+
+from kafka_on_spark.cli.call.options import (
+    CHANGING,
+    AsOf,
+    ClusterUrl,
+    DryRun,
+    Format,
+    StorageOption,
+    Yes,
+    chosen_action,
+    needed,
+    pairs,
+    properties_of,
+)
+from kafka_on_spark.cli.call.output import Output, plural, write_rows
+from kafka_on_spark.cli.call.session import Change, Session, opened
+from kafka_on_spark.cli.kafka.kafka_names import matching_topics
+from kafka_on_spark.config import SETTINGS
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.metadata.image import MetadataImage
+
+_ENTITY: Final = ("topic", "entity_type", "entity_default")
+ACTIONS: Final[Mapping[str, Sequence[str]]] = {
+    "describe": (*_ENTITY, "all_", "as_of"),
+    "alter": (*_ENTITY, "add_config", "add_config_file", "delete_config", *CHANGING),
+}
+COLUMNS: Final = {
+    "entity": "of",
+    "name": "setting",
+    "value": "value",
+    "source": "set by",
+    "note": "note",
+}
+_BETWEEN_SETTINGS: Final = re.compile(r",(?=[^\]]*(?:\[|$))")  # not a comma in brackets
+
+
+def configs(
+    context: typer.Context,
+    cluster: ClusterUrl,
+    describe: Annotated[bool, typer.Option("--describe", help="Show settings.")] = False,
+    alter: Annotated[
+        bool, typer.Option("--alter", help="Alter settings, of a topic or of the cluster.")
+    ] = False,
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            "--topic",
+            "--entity-name",
+            metavar="NAME",
+            help="A topic, or a regular expression of names; without it, the cluster.",
+        ),
+    ] = None,
+    entity_type: Annotated[
+        str | None,
+        typer.Option(
+            "--entity-type",
+            metavar="topics|brokers",
+            help="Settings of topics, or of brokers: all brokers have the cluster's settings.",
+        ),
+    ] = None,
+    entity_default: Annotated[
+        bool,
+        typer.Option(
+            "--entity-default",
+            "--broker-defaults",
+            help="Settings of all brokers, which are the cluster's.",
+        ),
+    ] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Show also inherited settings and defaults.")
+    ] = False,
+    add_config: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--add-config",
+            metavar="A=B,C=[D,E]",
+            help="Settings to set; a list stands in brackets.",
+        ),
+    ] = None,
+    add_config_file: Annotated[
+        str | None,
+        typer.Option(
+            "--add-config-file", metavar="FILE", help="Settings to set, one NAME=VALUE a line."
+        ),
+    ] = None,
+    delete_config: Annotated[
+        str | None,
+        typer.Option(
+            "--delete-config",
+            metavar="A,C",
+            help="Settings to delete, so that defaults hold again.",
+        ),
+    ] = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_of: AsOf = None,
+    output: Format = Output.TABLE,
+    storage_option: StorageOption = None,
+) -> None:
+    """Show or alter settings of topics, or of the cluster."""
+    action = chosen_action(context, ACTIONS)
+    given = context.params
+    with opened(cluster, storage_option, output, dry_run=dry_run, yes=yes, as_of=as_of) as session:
+        if action == "describe":
+            image = session.cluster.image
+            names = [None] if _is_of_cluster(given) else matching_topics(image, topic)
+            rows = [row for name in names for row in setting_rows(image, name, is_all=all_)]
+            write_rows(output, COLUMNS, rows)
+        else:
+            _alter(session, given)
+
+
+def _is_of_cluster(given: Mapping[str, Any]) -> bool:
+    """Return whether the call means the cluster's settings, and not those of topics.
+
+    Raises:
+        InvalidRequestError: The options contradict each other, or name one broker.
+    """
+    kind, name, is_default = given["entity_type"], given["topic"], given["entity_default"]
+    if kind not in (None, "topics", "brokers"):
+        raise InvalidRequestError(
+            f"--entity-type can't be {kind!r}: give 'topics', or 'brokers', which all have the"
+            " cluster's settings"
+        )
+    if name is not None and (kind == "brokers" or is_default):
+        raise InvalidRequestError(
+            f"a single broker has no settings, so --entity-name can't be {name!r}: leave it out for"
+            " the settings of all brokers, which are the cluster's"
+        )
+    if kind == "topics" and is_default:
+        raise InvalidRequestError(
+            "the defaults of topics are the cluster's settings: give --entity-type brokers"
+        )
+    return name is None and kind != "topics"
+
+
+def setting_rows(
+    image: MetadataImage, topic: str | None, *, is_all: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield the settings of a topic, or (None) of the cluster, with the source of each.
+
+    Without `is_all` only its own settings, not the inherited ones.
+    """
+    own = image.configs if topic is None else image.topic(topic).configs
+    for name in sorted(SETTINGS):
+        setting = SETTINGS[name]
+        is_inherited = name not in own
+        if is_inherited and not (is_all and (topic is None or setting.is_topic_setting)):
+            continue
+        source = "default" if name not in image.configs else "cluster"
+        yield {
+            "entity": "cluster" if topic is None else f"topic {topic}",
+            "name": name,
+            "value": own.get(name, image.configs.get(name, setting.default)),
+            "source": source if is_inherited else "cluster" if topic is None else "topic",
+            "note": setting.note,
+        }
+
+
+def _alter(session: Session, given: Mapping[str, Any]) -> None:
+    pattern = given["topic"]
+    if not _is_of_cluster(given):
+        needed(pattern, "--entity-name", "name the topic whose settings to alter")
+    changes = changed_settings(
+        given["add_config"], given["add_config_file"], given["delete_config"]
+    )
+    if not changes:
+        raise InvalidRequestError(
+            "there is nothing to alter: give --add-config, --add-config-file or --delete-config"
+        )
+    names = [] if pattern is None else matching_topics(session.cluster.image, pattern)
+    session.do_all([_alteration_of(name, changes) for name in names])
+    if pattern is None:
+        session.do(lambda: session.cluster.alter_cluster_configs(changes))
+    session.conclude(
+        f"Altered {plural(len(changes), 'setting')} of {', '.join(names) or 'the cluster'}.",
+        {"topics": names, "configs": dict(changes)},
+    )
+
+
+def _alteration_of(name: str, changes: Mapping[str, str | None]) -> Change:
+    return lambda cluster: cluster.alter_topic_configs(name, changes)
+
+
+def changed_settings(
+    added: Sequence[str] | None, file: str | None, deleted: str | None
+) -> dict[str, str | None]:
+    """Return the changes that kafka-configs' options ask for; None deletes a setting.
+
+    Raises:
+        InvalidRequestError: A setting is set and deleted, or not NAME=VALUE, or the file can't be
+            read.
+    """
+    lines = [part for each in added or () for part in _BETWEEN_SETTINGS.split(each)]
+    changes: dict[str, str | None] = {}
+    if file is not None:
+        changes.update(pairs(properties_of(file, "--add-config-file"), "--add-config-file"))
+    for name, value in pairs(lines, "--add-config").items():
+        changes[name] = value.removeprefix("[").removesuffix("]")
+    for name in deleted.split(",") if deleted else ():
+        if changes.setdefault(name.strip(), None) is not None:
+            raise InvalidRequestError(
+                f"setting {name.strip()!r} can't be set and deleted at once: choose one"
+            )
+    return changes

@@ -1,0 +1,181 @@
+"""`log-dirs` and `replica-verification`: sizes of replicas, and whether replicas are equal."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Final
+
+import typer
+
+from kafka_on_spark.cli.call.options import (
+    FOUND,
+    AsOf,
+    ClusterUrl,
+    Format,
+    StorageOption,
+    numbers,
+)
+from kafka_on_spark.cli.call.output import Output, plural, progress, say, write_json, write_rows
+from kafka_on_spark.cli.call.session import Session, opened
+from kafka_on_spark.cli.kafka.kafka_names import all_partitions, matching_topics
+from kafka_on_spark.controller.brokers.draining import registered_broker
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.inspect.replicas import PartitionComparison, compare_partition
+from kafka_on_spark.service.describe.log_dirs import ReplicaSize, created_replicas, replica_size
+from kafka_on_spark.storage.replicas.replica_inspection import load_replicas
+
+SIZE_COLUMNS: Final = {
+    "broker": "broker",
+    "topic": "topic",
+    "partition": "partition",
+    "size_bytes": "bytes",
+    "log_end_offset": "log end",
+    "offset_lag": "lag",
+    "is_in_sync": "in sync",
+    "is_future": "moves here",
+    "error": "error",
+}
+VERIFICATION_COLUMNS: Final = {
+    "topic": "topic",
+    "partition": "partition",
+    "replica_count": "replicas read",
+    "batch_count": "batches",
+    "read_bytes": "bytes",
+    "differences": "differences",
+}
+
+
+def log_dirs(
+    cluster: ClusterUrl,
+    describe: Annotated[
+        bool,
+        typer.Option(
+            "--describe", help="No effect: the verb always describes. Kafka's tool requires it."
+        ),
+    ] = False,
+    broker_list: Annotated[
+        str | None, typer.Option("--broker-list", metavar="1,2", help="Only these brokers.")
+    ] = None,
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            "--topic",
+            "--topic-list",
+            metavar="NAME",
+            help="Topics with commas between, or a regular expression of names.",
+        ),
+    ] = None,
+    as_of: AsOf = None,
+    output: Format = Output.TABLE,
+    storage_option: StorageOption = None,
+) -> None:
+    """Show the bytes and the lag of each replica on each broker's disk."""
+    _refuse_past(as_of, "log-dirs")
+    with opened(cluster, storage_option, output) as session:
+        image = session.cluster.image
+        brokers = None if broker_list is None else numbers(broker_list, "--broker-list")
+        for each in brokers or ():
+            registered_broker(image, BrokerId(each))
+        topics = None if topic is None else matching_topics(image, topic)
+        write_rows(output, SIZE_COLUMNS, list(_sizes(session, topics, brokers)))
+
+
+def _refuse_past(as_of: str | None, verb: str) -> None:
+    """Refuse a past moment for a verb that reads disks.
+
+    Raises:
+        InvalidRequestError: `as_of` was given.
+    """
+    if as_of is not None:
+        raise InvalidRequestError(
+            f"--as-of does not go with {verb}, which reads the disks as they are now: leave it out;"
+            " topics --describe --as-of shows which replicas were in sync then"
+        )
+
+
+def _sizes(
+    session: Session, topics: Sequence[str] | None, brokers: Sequence[int] | None
+) -> Iterator[dict[str, Any]]:
+    image = session.cluster.image
+    addresses = created_replicas(image, topics, brokers)
+    with progress("opening replicas", len(addresses)) as steps:
+        for address, found in load_replicas(addresses, session.options):
+            steps.advance()
+            yield _size_row(replica_size(image, address, found))
+
+
+def _size_row(size: ReplicaSize) -> dict[str, Any]:
+    return {
+        "broker": size.broker_id,
+        "root": size.root,
+        **size.name._asdict(),
+        "size_bytes": size.size_bytes,
+        "log_end_offset": size.log_end_offset,
+        "offset_lag": size.offset_lag,
+        "is_in_sync": size.is_in_sync,
+        "is_future": size.is_future,
+        "error": size.error,
+    }
+
+
+def replica_verification(
+    cluster: ClusterUrl,
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            "--topic",
+            "--topics-include",
+            metavar="NAME",
+            help="A topic, or a regular expression of names.",
+        ),
+    ] = None,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Read the files, too, and compare their bytes.")
+    ] = False,
+    as_of: AsOf = None,
+    output: Format = Output.TABLE,
+    storage_option: StorageOption = None,
+) -> None:
+    """Compare all replicas below the high watermark, by their chain digests.
+
+    The exit code is 1 if replicas differ.
+    """
+    _refuse_past(as_of, "replica-verification")
+    with opened(cluster, storage_option, output) as session:
+        names = all_partitions(session.cluster.image, matching_topics(session.cluster.image, topic))
+        rows = []
+        with progress("comparing replicas", len(names)) as steps:
+            for name in names:
+                comparison = _compare(session, name.topic, name.partition, is_deep=deep)
+                rows.append(_comparison_row(name.topic, comparison))
+                steps.advance()
+        different = [row for row in rows if row["differences"]]
+        if output is Output.JSON:
+            write_json({"is_equal": not different, "partitions": rows})
+        else:
+            write_rows(output, VERIFICATION_COLUMNS, rows)
+            say(_verdict(len(rows), len(different)))
+        raise typer.Exit(FOUND if different else 0)
+
+
+def _compare(session: Session, topic: str, number: int, *, is_deep: bool) -> PartitionComparison:
+    """Compare a partition's replicas by a fresh image: appends may go on meanwhile."""
+    image = session.cluster.image
+    key = PartitionKey(image.topic(topic).topic_id, number)
+    return compare_partition(image, key, session.options, is_deep=is_deep)
+
+
+def _comparison_row(topic: str, comparison: PartitionComparison) -> dict[str, Any]:
+    return {
+        "topic": topic,
+        "partition": comparison.partition,
+        "replica_count": comparison.replica_count,
+        "batch_count": comparison.batch_count,
+        "read_bytes": comparison.read_bytes,
+        "differences": list(comparison.differences),
+    }
+
+
+def _verdict(count: int, different: int) -> str:
+    if not different:
+        return f"The replicas of {plural(count, 'partition')} are equal below the high watermark."
+    return f"The replicas of {different} of {plural(count, 'partition')} differ."

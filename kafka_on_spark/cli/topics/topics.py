@@ -1,0 +1,399 @@
+"""`topics`: creates, alters, deletes, describes and lists topics, as kafka-topics does."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final
+
+import typer
+
+from kafka_on_spark.cli.call.options import (
+    CHANGING,
+    AsOf,
+    ClusterUrl,
+    DryRun,
+    Format,
+    StorageOption,
+    Yes,
+    chosen_action,
+    needed,
+    numbers,
+    pairs,
+)
+from kafka_on_spark.cli.call.output import (
+    Output,
+    note,
+    plural,
+    say,
+    text_of,
+    write_json,
+    write_rows,
+)
+from kafka_on_spark.cli.call.session import Change, Session, opened
+from kafka_on_spark.cli.kafka.kafka_names import matching_topics
+from kafka_on_spark.controller.partitions.partition_states import PartitionState, states_of
+from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
+from kafka_on_spark.ids import INTERNAL_TOPICS
+from kafka_on_spark.metadata.image import MetadataImage, TopicImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.service.describe.descriptions import describe
+
+FILTERS: Final[Mapping[str, PartitionState]] = {
+    "under_replicated_partitions": PartitionState.UNDER_REPLICATED,
+    "under_min_isr_partitions": PartitionState.UNDER_MIN_ISR,
+    "at_min_isr_partitions": PartitionState.AT_MIN_ISR,
+    "unavailable_partitions": PartitionState.UNAVAILABLE,
+}
+ACTIONS: Final[Mapping[str, Sequence[str]]] = {
+    "create": (
+        *("topic", "partitions", "replication_factor", "replica_assignment", "config"),
+        *("if_not_exists", *CHANGING),
+    ),
+    "alter": (
+        *("topic", "partitions", "replica_assignment", "records", "if_exists"),
+        *CHANGING,
+    ),
+    "delete": ("topic", "if_exists", *CHANGING),
+    "describe": (
+        "topic",
+        "if_exists",
+        "exclude_internal",
+        "topics_with_overrides",
+        "as_of",
+        *FILTERS,
+    ),
+    "list_": ("topic", "exclude_internal", "topics_with_overrides", "as_of", *FILTERS),
+}
+COLUMNS: Final = {
+    "topic": "topic",
+    "partition": "partition",
+    "leader": "leader",
+    "replicas": "replicas",
+    "isr": "isr",
+    "elr": "elr",
+    "adding_replicas": "adding",
+    "removing_replicas": "removing",
+    "states": "state",
+}
+
+
+def topics(
+    context: typer.Context,
+    cluster: ClusterUrl,
+    create: Annotated[bool, typer.Option("--create", help="Create a topic.")] = False,
+    alter: Annotated[
+        bool, typer.Option("--alter", help="Give topics more partitions, or fewer.")
+    ] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete topics.")] = False,
+    describe: Annotated[
+        bool, typer.Option("--describe", help="Show topics and their partitions.")
+    ] = False,
+    list_: Annotated[bool, typer.Option("--list", help="Show the names of topics.")] = False,
+    topic: Annotated[
+        str | None,
+        typer.Option("--topic", metavar="NAME", help="A topic, or a regular expression of names."),
+    ] = None,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", help="The number of partitions.")
+    ] = None,
+    replication_factor: Annotated[
+        int | None,
+        typer.Option("--replication-factor", help="The number of replicas of each partition."),
+    ] = None,
+    replica_assignment: Annotated[
+        str | None,
+        typer.Option(
+            "--replica-assignment",
+            metavar="1:2:3,2:3:1",
+            help="Brokers of each partition, preferred leader first; existing partitions, too.",
+        ),
+    ] = None,
+    config: Annotated[
+        list[str] | None,
+        typer.Option("--config", metavar="NAME=VALUE", help="A setting; may be repeated."),
+    ] = None,
+    records: Annotated[
+        str | None,
+        typer.Option(
+            "--records",
+            metavar="refuse|drop",
+            help="With fewer partitions: refuse if the others have records, or drop these.",
+        ),
+    ] = None,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Ignore a missing topic.")] = False,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Ignore an existing topic.")
+    ] = False,
+    exclude_internal: Annotated[
+        bool, typer.Option("--exclude-internal", help="Leave out internal topics.")
+    ] = False,
+    topics_with_overrides: Annotated[
+        bool,
+        typer.Option("--topics-with-overrides", help="Only topics with own settings."),
+    ] = False,
+    under_replicated_partitions: Annotated[
+        bool,
+        typer.Option(
+            "--under-replicated-partitions", help="Only partitions with replicas out of sync."
+        ),
+    ] = False,
+    under_min_isr_partitions: Annotated[
+        bool,
+        typer.Option(
+            "--under-min-isr-partitions", help="Only partitions below min.insync.replicas."
+        ),
+    ] = False,
+    at_min_isr_partitions: Annotated[
+        bool,
+        typer.Option("--at-min-isr-partitions", help="Only partitions at min.insync.replicas."),
+    ] = False,
+    unavailable_partitions: Annotated[
+        bool, typer.Option("--unavailable-partitions", help="Only partitions without a leader.")
+    ] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_of: AsOf = None,
+    output: Format = Output.TABLE,
+    storage_option: StorageOption = None,
+) -> None:
+    """Create, alter, delete, describe or list topics."""
+    action = chosen_action(context, ACTIONS)
+    with opened(cluster, storage_option, output, dry_run=dry_run, yes=yes, as_of=as_of) as session:
+        _DO[action](session, context.params)
+
+
+def _create(session: Session, given: Mapping[str, Any]) -> None:
+    name = needed(given["topic"], "--topic", "name the topic to create")
+    if given["if_not_exists"] and name in session.cluster.image.topic_ids:
+        session.conclude(f"Topic {name} exists already.", {"topic": name, "created": False})
+        return
+    assignment = given["replica_assignment"]
+    topic_id = session.do(
+        lambda: session.cluster.create_topic(
+            name,
+            partitions=given["partitions"],
+            replication_factor=given["replication_factor"],
+            replica_assignment=None if assignment is None else _assignment(assignment),
+            configs=pairs(given["config"], "--config"),
+        )
+    )
+    answer = {"topic": name, "topic_id": topic_id, "created": True}
+    session.conclude(f"Created topic {name} (id {topic_id}).", answer)
+
+
+def _assignment(text: str) -> dict[int, list[int]]:
+    """Return the replicas of each partition that --replica-assignment gives."""
+    return {
+        number: numbers(part.replace(":", ","), "--replica-assignment")
+        for number, part in enumerate(text.split(","))
+    }
+
+
+def _new_assignment(text: str | None, count: int) -> dict[int, list[int]] | None:
+    """Return the replicas of partitions from `count` on.
+
+    As in kafka-topics, --replica-assignment begins with the existing partitions.
+    """
+    if text is None:
+        return None
+    return {number: each for number, each in _assignment(text).items() if number >= count}
+
+
+def _alter(session: Session, given: Mapping[str, Any]) -> None:
+    pattern = needed(given["topic"], "--topic", "name the topic to alter")
+    to = needed(given["partitions"], "--partitions", "give the new number of partitions")
+    counts = {
+        name: len(session.cluster.image.topic(name).partitions)
+        for name in _found(session, pattern, given["if_exists"])
+    }
+    session.do_all([_change_of(session, name, count, to, given) for name, count in counts.items()])
+    if any(count < to for count in counts.values()):
+        note("Records stay where they are; later records of a key may go to a new partition.")
+    words = [
+        f"Topic {name} has {plural(to, 'partition')}, {count} before."
+        for name, count in counts.items()
+    ]
+    altered = [
+        {"topic": name, "partitions_before": count, "partitions": to}
+        for name, count in counts.items()
+    ]
+    session.conclude(words or "There was nothing to alter.", {"altered": altered})
+
+
+def _change_of(
+    session: Session, name: str, count: int, to: int, given: Mapping[str, Any]
+) -> Change:
+    """Return the change of a topic's number of partitions; a removal is confirmed first."""
+    records, assignment = given["records"], given["replica_assignment"]
+    if to < count:
+        if assignment is not None:
+            raise InvalidRequestError(
+                f"--replica-assignment says where new partitions go, and topic {name!r} with"
+                f" {count} is to have {to}: leave it out, or give more"
+            )
+        change = _removal_of(name, to, records or "refuse")
+        _confirm_removal(session, name, count, to, change)
+        return change
+    if records is not None:
+        raise InvalidRequestError(
+            f"--records says what becomes of partitions that go, and topic {name!r} with {count}"
+            f" is to have {to}: leave it out, or give fewer"
+        )
+    return lambda cluster: cluster.add_partitions(
+        name, to=to, replica_assignment=_new_assignment(assignment, count)
+    )
+
+
+def _removal_of(name: str, to: int, records: str) -> Change:
+    return lambda cluster: cluster.remove_partitions(name, to=to, records=records)
+
+
+def _confirm_removal(session: Session, name: str, count: int, to: int, change: Change) -> None:
+    record_count = sum(
+        each.log_end_offset - each.log_start_offset
+        for number, each in session.cluster.offsets(name).items()
+        if number >= to
+    )
+    session.confirm(
+        f"removing {plural(count - to, 'partition')} of topic {name} with"
+        f" {plural(record_count, 'record')}",
+        change,
+    )
+
+
+def _deletion_of(name: str) -> Change:
+    return lambda cluster: cluster.delete_topic(name)
+
+
+def _delete(session: Session, given: Mapping[str, Any]) -> None:
+    pattern = needed(given["topic"], "--topic", "name the topics to delete")
+    names = _found(session, pattern, given["if_exists"])
+    deletions = [_deletion_of(name) for name in names]
+    if names:
+        offsets = [each for name in names for each in session.cluster.offsets(name).values()]
+        record_count = sum(each.log_end_offset - each.log_start_offset for each in offsets)
+        session.confirm(
+            f"deleting {plural(len(names), 'topic')} ({', '.join(names)}) with"
+            f" {plural(len(offsets), 'partition')} and {plural(record_count, 'record')}",
+            *deletions,
+        )
+    session.do_all(deletions)
+    words = f"Deleted {plural(len(names), 'topic')}: {', '.join(names)}."
+    session.conclude(words if names else "There was nothing to delete.", {"deleted": names})
+
+
+def _found(session: Session, pattern: str | None, if_exists: bool) -> list[str]:
+    try:
+        return matching_topics(session.cluster.image, pattern)
+    except UnknownTopicOrPartitionError:
+        if if_exists:
+            return []
+        raise
+
+
+def _describe(session: Session, given: Mapping[str, Any]) -> None:
+    image = session.cluster.image
+    names = _selected(session, given, if_exists=given["if_exists"])
+    wanted = _states(given)
+    if session.output is Output.JSON:
+        write_json([_topic_as_dict(image, image.topic(name), wanted) for name in names])
+        return
+    if not wanted:
+        for name in names:
+            say(_summary(image, image.topic(name)))
+    if not given["topics_with_overrides"]:
+        rows = (row for name in names for row in partition_rows(image, image.topic(name), wanted))
+        write_rows(session.output, COLUMNS, rows)
+
+
+def _list(session: Session, given: Mapping[str, Any]) -> None:
+    names = _selected(session, given, if_exists=True)
+    if session.output is Output.JSON:
+        write_json(names)
+        return
+    for name in names:
+        say(name)
+
+
+def _selected(session: Session, given: Mapping[str, Any], *, if_exists: bool) -> list[str]:
+    image = session.cluster.image
+    wanted = _states(given)
+    return [
+        name
+        for name in _found(session, given["topic"], if_exists)
+        if not (given["exclude_internal"] and name in INTERNAL_TOPICS)
+        and (not given["topics_with_overrides"] or image.topic(name).configs)
+        and (not wanted or next(partition_rows(image, image.topic(name), wanted), None))
+    ]
+
+
+def _states(given: Mapping[str, Any]) -> frozenset[PartitionState]:
+    return frozenset(state for name, state in FILTERS.items() if given[name])
+
+
+def partition_rows(
+    image: MetadataImage, topic: TopicImage, wanted: frozenset[PartitionState] = frozenset()
+) -> Iterator[dict[str, Any]]:
+    """Yield a topic's partitions as rows; with `wanted`, only those in one of these states."""
+    for number in sorted(topic.partitions):
+        partition = topic.partitions[number]
+        states = states_of(image, topic.topic_id, partition)
+        if not wanted or states & wanted:
+            yield _partition_row(topic.name, number, partition, states)
+
+
+def _partition_row(
+    name: str, number: int, partition: PartitionRegistration, states: frozenset[PartitionState]
+) -> dict[str, Any]:
+    return {
+        "topic": name,
+        "partition": number,
+        "leader": partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "partition_epoch": partition.partition_epoch,
+        "replicas": list(partition.replicas),
+        "isr": sorted(partition.isr),
+        "elr": sorted(partition.elr),
+        "adding_replicas": list(partition.adding_replicas),
+        "removing_replicas": list(partition.removing_replicas),
+        "log_start_offset": partition.log_start_offset,
+        "high_watermark": partition.high_watermark,
+        "states": [state.value for state in PartitionState if state in states],
+    }
+
+
+def _topic_as_dict(
+    image: MetadataImage, topic: TopicImage, wanted: frozenset[PartitionState]
+) -> dict[str, Any]:
+    described = describe(image, topic.name)
+    return {
+        "topic": topic.name,
+        "topic_id": topic.topic_id,
+        "partition_count": len(topic.partitions),
+        "replication_factor": _replication_factor(topic),
+        "configs": dict(topic.configs),
+        "notes": list(described.notes),
+        "partitions": list(partition_rows(image, topic, wanted)),
+    }
+
+
+def _replication_factor(topic: TopicImage) -> int:
+    first = topic.partitions[min(topic.partitions)]
+    return len(first.replicas) - len(first.adding_replicas)
+
+
+def _summary(image: MetadataImage, topic: TopicImage) -> str:
+    """Return the line that kafka-topics shows for a topic."""
+    configs = ",".join(f"{name}={value}" for name, value in sorted(topic.configs.items()))
+    return (
+        f"Topic: {topic.name}  TopicId: {topic.topic_id}"
+        f"  PartitionCount: {len(topic.partitions)}"
+        f"  ReplicationFactor: {_replication_factor(topic)}  Configs: {text_of(configs)}"
+    )
+
+
+_DO: Final = {
+    "create": _create,
+    "alter": _alter,
+    "delete": _delete,
+    "describe": _describe,
+    "list_": _list,
+}

@@ -1,0 +1,632 @@
+"""What users hold: one object for a cluster, made of parts, each thin over the services.
+
+The file is long because users read its docstrings, by help() and on the API page.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+
+from kafka_on_spark.audit.findings import FsckReport
+from kafka_on_spark.cluster.parts import ClusterParts, live_parts, parts_as_of
+from kafka_on_spark.config import cluster_settings
+from kafka_on_spark.controller.moves.reassignment import Reassignment, ReassignmentStatus
+from kafka_on_spark.controller.moves.reassignment_plan import ReassignmentPlan
+from kafka_on_spark.ids import Offset, TopicId, TopicPartition
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.query.offsets.group_offsets import GroupLag
+from kafka_on_spark.service.append.plan.append_results import AppendResult
+from kafka_on_spark.service.control.controller_loop import ControllerReport
+from kafka_on_spark.service.describe.descriptions import PartitionOffsets, TopicDescription
+from kafka_on_spark.service.describe.partition_history import BrokerEvent, HistoryEntry
+from kafka_on_spark.service.describe.sizes import MoveProgress
+from kafka_on_spark.service.replicate.replication_round import ReplicationReport
+from kafka_on_spark.service.what_if.policy_replay import PolicyReplay
+from kafka_on_spark.service.what_if.what_if import Forecast
+from kafka_on_spark.spark.run.task_runner import check_session
+from kafka_on_spark.spark.wiring.preparing_roots import commit_creation, prepare_roots, roots_of
+from kafka_on_spark.spark.wiring.read_services import ServicesAsOf
+from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Cluster:
+    """A cluster, opened by one process. Threads may share it; close it, or use it in `with`."""
+
+    def __init__(
+        self, metadata_root: str, services: Services | ServicesAsOf, parts: ClusterParts
+    ) -> None:
+        self._root = metadata_root
+        self._services = services
+        self._metadata = services.metadata
+        self._answers = parts.answers
+        self._reads = parts.reads
+        self._requests = parts.requests
+        self._brokers = parts.brokers
+        self._appends = parts.appends
+        self._upkeep = parts.upkeep
+
+    @classmethod
+    def create(
+        cls,
+        metadata_root: str | os.PathLike[str],
+        brokers: Mapping[int, str | os.PathLike[str]],
+        *,
+        racks: Mapping[int, str] | None = None,
+        configs: Mapping[str, object] | None = None,
+        spark: "SparkSession | None" = None,
+        storage_options: Mapping[str, Any] | None = None,
+        root_mode: int = 0o700,
+    ) -> "Cluster":
+        """Create a cluster at `metadata_root` with `brokers` (id → root), and open it.
+
+        Each root is tested first. A creation that was cut off before its commit is continued.
+        Local folders that are created get the permissions `root_mode`.
+
+        Raises:
+            InvalidRequestError: There is a cluster at the metadata root, or no broker is given.
+            InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError:
+                A root can't belong to its broker.
+            InvalidConfigError: A setting is unknown or its value not allowed.
+        """
+        if spark is not None:
+            check_session(spark)
+        options = StorageOptions(storage_options)
+        settings = cluster_settings(configs)
+        roots = roots_of(brokers, racks)
+        url = normalize(metadata_root)
+        identities = prepare_roots(url, roots, racks or {}, options, root_mode)
+        services = Services.open(url, options, spark)
+        commit_creation(services, url, *identities, settings)
+        return cls(url, services, live_parts(url, services))
+
+    @classmethod
+    def open(
+        cls,
+        metadata_root: str | os.PathLike[str],
+        spark: "SparkSession | None" = None,
+        *,
+        as_of: datetime | int | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> "Cluster":
+        """Open the cluster at `metadata_root`; tasks run on `spark`, or without it in threads.
+
+        `as_of` opens it as it was at a moment, or at a metadata offset (exclusive, as
+        `image.offset` is). The cluster is read-only then: records that were committed at that time
+        can be read where replicas still have them, and every change is refused.
+
+        Raises:
+            ClusterNotFoundError: There is no cluster.
+            InvalidRequestError: `spark` is no session, or a Spark Connect one; `as_of` is in the
+                future, has no time zone, or is before the cluster's creation.
+        """
+        options = StorageOptions(storage_options)
+        url = normalize(metadata_root)
+        if as_of is None:
+            services = Services.open(url, options, spark)
+            return cls(url, services, live_parts(url, services))
+        past = ServicesAsOf.open(url, options, spark, as_of)
+        return cls(url, past, parts_as_of(url, past))
+
+    def close(self) -> None:
+        """Finish what is due (checkpoints), and end the threads of the cluster.
+
+        Later calls are refused with a ClusterClosedError.
+        """
+        self._services.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def root(self) -> str:
+        """URL of the metadata root: the option `cluster` of the data source."""
+        return self._root
+
+    @property
+    def metadata_table(self) -> str:
+        """URL of the metadata log, a Delta table: for SQL."""
+        return self._services.table
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest metadata; for a cluster as of a moment, the metadata of that moment."""
+        return self._metadata.catch_up()
+
+    # Topics
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        replication_factor: int | None = None,
+        replica_assignment: Mapping[int, Sequence[int]] | None = None,
+        configs: Mapping[str, object] | None = None,
+    ) -> TopicId:
+        """Create a topic: one commit, and no table until the first append.
+
+        Raises:
+            InvalidTopicError: The name is not allowed.
+            TopicAlreadyExistsError: There is a topic of that name.
+            InvalidPartitionsError, InvalidReplicationFactorError: Too few, or too many.
+            InvalidReplicaAssignmentError: A replica is assigned where none can be.
+            InvalidConfigError: A setting is unknown or its value not allowed.
+        """
+        return self._requests.create_topic(
+            name, partitions, replication_factor, replica_assignment, configs
+        )
+
+    def add_partitions(
+        self,
+        name: str,
+        *,
+        to: int,
+        replica_assignment: Mapping[int, Sequence[int]] | None = None,
+    ) -> int:
+        """Give a topic more partitions, `to` in all; return how many are new.
+
+        Records stay where they are; later records of the same keys may go to a new partition.
+        `replica_assignment` names the brokers of each new partition, the preferred leader first.
+
+        Raises:
+            UnknownTopicOrPartitionError: There is no such topic.
+            InvalidPartitionsError, InvalidReplicationFactorError: Too few, or too many.
+            InvalidReplicaAssignmentError: A replica is assigned where none can be.
+        """
+        return self._requests.add_partitions(name, to, replica_assignment)
+
+    def remove_partitions(self, name: str, *, to: int, records: str = "refuse") -> int:
+        """Leave a topic its first `to` partitions; return how many are gone.
+
+        `records` says what happens to the records of the others: "refuse" to remove a partition
+        that has any, or "drop" them. Kafka can't remove partitions.
+
+        Raises:
+            UnknownTopicOrPartitionError: There is no such topic.
+            InvalidPartitionsError, PolicyViolationError: The removal is not allowed.
+            InvalidRequestError: `records` is neither word.
+        """
+        return self._requests.remove_partitions(name, to, records)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic: gone at once for users.
+
+        The controller's passes remove its tables after file.delete.delay.ms.
+
+        Raises:
+            UnknownTopicOrPartitionError: There is no such topic.
+        """
+        self._requests.delete_topic(name)
+
+    def alter_topic_configs(self, name: str, configs: Mapping[str, object | None]) -> None:
+        """Set a topic's settings; None removes a setting.
+
+        Raises:
+            UnknownTopicOrPartitionError: There is no such topic.
+            InvalidConfigError: A setting is unknown or its value not allowed.
+        """
+        self._requests.alter_topic_configs(name, configs)
+
+    def alter_cluster_configs(self, configs: Mapping[str, object | None]) -> None:
+        """Set settings of the cluster. They hold at once where no topic has its own; None removes a
+        setting, so that its default holds again.
+
+        Raises:
+            InvalidConfigError: A setting is unknown or its value not allowed.
+        """
+        self._requests.alter_cluster_configs(configs)
+
+    def describe_topic(self, name: str) -> TopicDescription:
+        """Return a topic's partitions, its settings, and which settings are not enforced.
+
+        Raises:
+            UnknownTopicOrPartitionError: There is no such topic.
+        """
+        return self._answers.describe_topic(name)
+
+    def offsets(self, name: str) -> dict[int, PartitionOffsets]:
+        """Return each partition's log start, high watermark and recorded log end.
+
+        From the metadata alone, so the log end is that of the broker that led when it was recorded:
+        after a clean election the old leader's, until a round or an append has read the new one's.
+
+        Raises:
+            UnknownTopicOrPartitionError: There is no such topic.
+        """
+        return self._answers.offsets(name)
+
+    # Records
+
+    def append(
+        self,
+        topic: str,
+        records: object,
+        *,
+        acks: str | int = "all",
+        producer_id: str | None = None,
+        producer_epoch: int | None = None,
+        sequence: int | None = None,
+        transactional_id: str | None = None,
+        expected_offsets: Mapping[int, int] | None = None,
+        timeout_ms: int | None = None,
+        configs: Mapping[str, object] | None = None,
+    ) -> AppendResult:
+        """Append a DataFrame (Spark's, pandas'), an Arrow table or a list; return where it is.
+
+        With `producer_id` and `sequence` a retry of the same records is appended once. Of the
+        writers under one `transactional_id`, the newest fences the others; this object is one
+        writer. With `expected_offsets` records are appended only if partitions end there.
+        `configs` may have auto.controller=false.
+
+        Raises:
+            UnknownTopicOrPartitionError, InvalidRequestError: Nothing was appended.
+            InvalidRecordError, MessageTooLargeError: Nothing was appended.
+            NotEnoughReplicasError: Nothing was appended.
+            RequestTimedOutError, NotEnoughReplicasAfterAppendError: The outcome is unknown; retry
+                with the same producer and sequence.
+            DuplicateSequenceError, OutOfOrderSequenceError: As their docstrings say.
+            ProducerFencedError, UnexpectedOffsetError: As their docstrings say.
+        """
+        return self._appends.append(
+            topic,
+            records,
+            acks=acks,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            sequence=sequence,
+            transactional_id=transactional_id,
+            expected_offsets=expected_offsets,
+            timeout_ms=timeout_ms,
+            configs=configs,
+        )
+
+    def read(
+        self,
+        topic: str,
+        start: Mapping[int, int] | None = None,
+        end: Mapping[int, int] | None = None,
+    ) -> pa.Table:
+        """Return committed records as Arrow, by partition and offset.
+
+        `start` and `end` are offsets by partition; without them, all committed records are read.
+
+        Raises:
+            UnknownTopicOrPartitionError, OffsetOutOfRangeError: As in `plan_reads`.
+            KafkaStorageError: No replica can serve a range.
+        """
+        return self._reads.read(topic, start, end)
+
+    def view(
+        self,
+        topic: str,
+        name: str | None = None,
+        *,
+        start: Mapping[int, int] | datetime | None = None,
+        end: Mapping[int, int] | datetime | None = None,
+        has_headers: bool = False,
+    ) -> "DataFrame":
+        """Return the committed records as a DataFrame that Spark itself scans; in SQL as `name`.
+
+        The rows are those of ``format("kafka_on_spark")``, with headers if `has_headers`. Only the
+        columns that a query asks for are read. Conditions on `partition` and `timestamp` leave out
+        segments, and so do `start` and `end`: offsets by partition, or moments (of records whose
+        timestamp is at `start` or later, and before `end`).
+
+        The view is frozen: appends, elections, moves and deleted records change none of its rows.
+        It names files. Once a cleaner has removed a file (of a deleted topic, of a replica that
+        moved away), or a disk is lost, a query fails and names the file: make the view again.
+
+        Raises:
+            UnknownTopicOrPartitionError, OffsetOutOfRangeError: As in `plan_reads`.
+            InvalidRequestError: No Spark session can scan the roots, `name` is no valid name, or a
+                moment has no time zone.
+            KafkaStorageError: No replica has a range, or the view's table can't be written.
+        """
+        return self._reads.view(topic, name, start, end, has_headers)
+
+    def delete_records(
+        self, offsets: Mapping[tuple[str, int], int]
+    ) -> dict[TopicPartition, Offset]:
+        """Delete the records below an offset of each partition (-1: all that are committed).
+
+        Return the new log starts. All are decided or none; replicas drop the records afterwards, at
+        the latest with their next fetch.
+
+        Raises:
+            UnknownTopicOrPartitionError: A partition does not exist.
+            PolicyViolationError: A topic's cleanup.policy does not say delete.
+            OffsetOutOfRangeError: An offset is below -1 or above the high watermark.
+        """
+        return self._requests.delete_records(offsets)
+
+    # Brokers, leaders and replicas
+
+    def register_broker(
+        self,
+        broker_id: int,
+        root: str | os.PathLike[str],
+        *,
+        rack: str | None = None,
+        root_mode: int = 0o700,
+    ) -> None:
+        """Register a broker, or another disk for a fenced one.
+
+        A local folder that is created gets the permissions `root_mode`.
+
+        Raises:
+            InvalidRequestError: A bad id, rack or mode.
+            InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError: The root
+                can't belong to this broker.
+        """
+        self._brokers.register_broker(broker_id, root, rack, root_mode)
+
+    def drain_broker(self, broker_id: int) -> list[TopicPartition]:
+        """Move all leaderships off a broker, then take it out of the ISRs; nothing goes offline.
+
+        Return the partitions whose leadership moved. A partition that no other replica in sync can
+        lead stays with the broker until one can: the controller's passes go on with the drain.
+
+        Raises:
+            BrokerIdNotRegisteredError: There is no such broker.
+            InvalidRequestError: The broker is fenced, and leads nothing.
+        """
+        return self._brokers.drain_broker(broker_id)
+
+    def resume_broker(self, broker_id: int) -> None:
+        """Let a draining broker lead and be in sync again.
+
+        Raises:
+            BrokerIdNotRegisteredError: There is no such broker.
+            InvalidRequestError: The broker is fenced: it comes back when its root answers.
+        """
+        self._requests.resume_broker(broker_id)
+
+    def unregister_broker(self, broker_id: int) -> None:
+        """Take a broker without replicas out of the cluster.
+
+        Tables on its root that belong to no partition any more are removed first: no cleaner visits
+        the root of a broker that is not registered. A root that does not answer is left as it is.
+
+        Raises:
+            BrokerIdNotRegisteredError: There is no such broker.
+            InvalidRequestError: The broker has replicas: reassign them first.
+        """
+        self._brokers.unregister_broker(broker_id)
+
+    def elect_leaders(
+        self, kind: str = "preferred", partitions: Iterable[tuple[str, int]] | None = None
+    ) -> list[TopicPartition]:
+        """Elect preferred leaders; or, by kind "unclean", leaders for partitions that have none and
+        can get none without losing records. Return the partitions whose leadership moved.
+
+        Raises:
+            InvalidRequestError: `kind` is another kind of election.
+            UnknownTopicOrPartitionError: A partition does not exist.
+        """
+        return self._requests.elect_leaders(kind, partitions)
+
+    def lose_replica(self, topic: str, partition: int, broker_id: int) -> None:
+        """Declare a replica lost that no process finds lost by itself: it can't be read, for one.
+
+        The replica leaves the ISR and is created again, unless it is the ISR's last member: no
+        other replica has its records. If it is complete after all, it is taken back.
+
+        Raises:
+            UnknownTopicOrPartitionError: The partition does not exist.
+            InvalidRequestError: The broker has no replica of it, or the replica is lost already.
+        """
+        self._requests.lose_replica(topic, partition, broker_id)
+
+    # Reassignments
+
+    def plan_reassignment(
+        self,
+        topics: str | Iterable[str] | None = None,
+        *,
+        brokers: Iterable[int] | None = None,
+        throttle_bytes_per_s: int | None = None,
+    ) -> ReassignmentPlan:
+        """Plan replicas and leaders of topics (None: all) in balance over brokers (None: all active
+        ones), racks apart, with few bytes moved. Nothing is decided; pass `targets` of the plan to
+        `reassign`.
+
+        Raises:
+            UnknownTopicOrPartitionError: A topic does not exist.
+            InvalidReplicaAssignmentError: A broker is unknown or takes no replicas.
+            InvalidReplicationFactorError: A partition has more replicas than there are brokers.
+            InvalidRequestError: The throttle is less than a byte a second.
+        """
+        return self._requests.plan_reassignment(topics, brokers, throttle_bytes_per_s)
+
+    def reassign(
+        self,
+        targets: Mapping[tuple[str, int], Sequence[int]],
+        *,
+        throttle_bytes_per_s: int | None = None,
+    ) -> list[TopicPartition]:
+        """Move partitions to `targets`, lists of replicas in their order of preference.
+
+        All moves start or none; return the partitions that change. Replication copies the records,
+        and the controller's passes do the rest. The throttle limits the sum of all moves that have
+        the same throttle, belongs to the moves, and ends with them. The same target again, while
+        the move is under way, changes its throttle.
+
+        Raises:
+            UnknownTopicOrPartitionError: A partition does not exist.
+            ReassignmentInProgressError: A partition is moving elsewhere already.
+            InvalidReplicaAssignmentError: A target is empty, names a broker twice, or one that
+                is unknown or takes no replicas.
+            InvalidRequestError: A partition is not named by topic and number, or the throttle is
+                less than a byte a second.
+        """
+        return self._requests.reassign(targets, throttle_bytes_per_s)
+
+    def cancel_reassignment(
+        self, partitions: Iterable[tuple[str, int]] | None = None
+    ) -> list[TopicPartition]:
+        """Cancel the moves of partitions (None: of all that move); return the partitions.
+
+        Raises:
+            UnknownTopicOrPartitionError: A partition does not exist.
+            NoReassignmentInProgressError: A partition is not moving.
+            InvalidReplicaAssignmentError: No replica that would stay is in sync.
+        """
+        return self._requests.cancel_reassignment(partitions)
+
+    def reassignments(self) -> list[Reassignment]:
+        """Return the moves under way, and the replicas that each waits for."""
+        return self._answers.reassignments()
+
+    def reassignment_progress(self) -> list[MoveProgress]:
+        """Return how many bytes the moves under way have copied, of how many."""
+        return self._requests.reassignment_progress()
+
+    def verify_reassignment(
+        self, targets: Mapping[tuple[str, int], Sequence[int]]
+    ) -> dict[TopicPartition, ReassignmentStatus]:
+        """Return the status of each of `targets`; a partition that does not exist is no error.
+
+        Raises:
+            InvalidRequestError: A partition is not named by topic and number.
+        """
+        return self._answers.verify_reassignment(targets)
+
+    # Consumer groups
+
+    def list_groups(self) -> list[str]:
+        """Return the names of the consumer groups: all that have committed an offset."""
+        return self._answers.list_groups()
+
+    def describe_group(self, group: str) -> list[GroupLag]:
+        """Return where a group stands in each partition, and how far it is behind.
+
+        Raises:
+            GroupIdNotFoundError: No group of that name has committed an offset.
+        """
+        return self._answers.describe_group(group)
+
+    def alter_group_offsets(
+        self, group: str, offsets: Mapping[tuple[str, int], int]
+    ) -> dict[TopicPartition, Offset]:
+        """Set offsets of a group, which may be new; return them. All are set or none.
+
+        New queries start from them. A running query of the group commits its own offsets again.
+
+        Raises:
+            InvalidGroupIdError, UnknownTopicOrPartitionError: The group's name is not allowed, or a
+                partition does not exist.
+            OffsetOutOfRangeError: An offset is below the log start or above the high watermark.
+        """
+        return self._requests.alter_group_offsets(group, offsets)
+
+    def delete_group(
+        self, group: str, partitions: Iterable[tuple[str, int]] | None = None
+    ) -> list[TopicPartition]:
+        """Remove a group's offsets, of some partitions or of all; return where it had offsets.
+
+        Raises:
+            GroupIdNotFoundError: No group of that name has committed an offset.
+            UnknownTopicOrPartitionError: A partition does not exist.
+        """
+        return self._requests.delete_group(group, partitions)
+
+    # The controller, replication and checks
+
+    def run_controller(self, seconds: float | None = None) -> ControllerReport:
+        """Control the cluster for `seconds`, or for one pass.
+
+        A pass probes a root that fails until the root answers or the broker's session has ended.
+
+        Raises:
+            NotControllerError: Another process controls the cluster.
+            RootAccessDeniedError: This process may write to no broker's root.
+        """
+        return self._upkeep.run_controller(seconds)
+
+    def replicate(
+        self,
+        topics: str | Iterable[str] | None = None,
+        *,
+        is_sweep: bool = False,
+        configs: Mapping[str, object] | None = None,
+    ) -> ReplicationReport:
+        """Replicate once where there is work, and inspect a slice of all replicas.
+
+        `is_sweep`: inspect all replicas now. `configs` hold for this round alone.
+
+        Raises:
+            UnknownTopicOrPartitionError, InvalidConfigError: A topic or setting does not exist.
+        """
+        return self._upkeep.replicate(topics, is_sweep, configs)
+
+    def fsck(self, *, deep: bool = True) -> FsckReport:
+        """Check all tables against the invariants, version by version; change nothing.
+
+        `deep`: read every segment as well. The command line also checks a cluster that can't be
+        opened.
+
+        Raises:
+            KafkaStorageError: The metadata root does not answer.
+        """
+        return self._upkeep.fsck(deep)
+
+    # What was, and what would be
+
+    def history(self, topic: str | None = None, partition: int | None = None) -> list[HistoryEntry]:
+        """Return leaders, ISRs, epochs and causes of a partition, a topic, or all, oldest first.
+
+        Without `topic`: of every partition that ever existed, those of deleted topics included.
+
+        Raises:
+            UnknownTopicOrPartitionError: There is no such topic or partition.
+            InvalidRequestError: A partition is named without its topic.
+        """
+        return self._answers.history(topic, partition)
+
+    def broker_history(self) -> list[BrokerEvent]:
+        """Return when brokers were registered, fenced, drained, came back and left, and why."""
+        return self._answers.broker_history()
+
+    def what_if(
+        self,
+        *,
+        broker_dies: int | Iterable[int] | None = None,
+        rack_dies: str | Iterable[str] | None = None,
+    ) -> Forecast:
+        """Return what the controller would decide if brokers, or all of a rack, died now.
+
+        From the metadata alone; nothing is changed.
+
+        Raises:
+            BrokerIdNotRegisteredError: There is no such broker.
+            InvalidRequestError: No broker is named, or a rack that no broker is in.
+        """
+        return self._answers.what_if(broker_dies, rack_dies)
+
+    def replay(self, policy: Mapping[str, object]) -> PolicyReplay:
+        """Decide the recorded history again under other settings; return what differs.
+
+        `policy` may set "unclean.leader.election.enable", "min.insync.replicas" and
+        "broker.session.timeout.ms", for all topics. Nothing is changed.
+
+        Raises:
+            InvalidConfigError: The log can't say what another setting would have done, or the
+                value is not allowed.
+        """
+        return self._answers.replay(policy)

@@ -1,0 +1,60 @@
+"""The parts of a cluster: of a live one, and as of a moment, where all that changes it refuses."""
+
+from dataclasses import dataclass
+
+from kafka_on_spark.cluster.answers import Answers
+from kafka_on_spark.cluster.brokers import Brokers
+from kafka_on_spark.cluster.records import Appends, Reads
+from kafka_on_spark.cluster.refusing import Refusing
+from kafka_on_spark.cluster.requests import Requests
+from kafka_on_spark.cluster.upkeep import Upkeep
+from kafka_on_spark.service.what_if.metadata_as_of import refusal
+from kafka_on_spark.spark.wiring.read_services import ServicesAsOf
+from kafka_on_spark.spark.wiring.services import Services
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterParts:
+    """What a cluster's methods are given to, each method by its own name.
+
+    Attributes:
+        answers: Reads the metadata.
+        reads: Reads records.
+        requests: Has one command decided.
+        brokers: Changes brokers, with what is done at their roots.
+        appends: Appends records.
+        upkeep: Runs the controller, rounds and checks.
+    """
+
+    answers: Answers
+    reads: Reads | Refusing
+    requests: Requests | Refusing
+    brokers: Brokers | Refusing
+    appends: Appends | Refusing
+    upkeep: Upkeep | Refusing
+
+
+def live_parts(metadata_root: str, services: Services) -> ClusterParts:
+    """Return the parts of a cluster as it is now."""
+    return ClusterParts(
+        answers=Answers(services.metadata),
+        reads=Reads(metadata_root, services),
+        requests=Requests(services, services.run_command),
+        brokers=Brokers(metadata_root, services),
+        appends=Appends(services),
+        upkeep=Upkeep(metadata_root, services),
+    )
+
+
+def parts_as_of(metadata_root: str, services: ServicesAsOf) -> ClusterParts:
+    """Return the parts of a cluster as of a moment: all but answers and reads is refused."""
+    image = services.metadata.image
+    refusing = Refusing(lambda what: refusal(what, image))
+    return ClusterParts(
+        answers=Answers(services.metadata),
+        reads=Reads(metadata_root, services),
+        requests=refusing,
+        brokers=refusing,
+        appends=refusing,
+        upkeep=refusing,
+    )

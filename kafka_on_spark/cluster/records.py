@@ -1,0 +1,85 @@
+"""Appending to topics and reading them: plans of the services, and rows of frames and tables."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kafka_on_spark.query.reads.read_order import ReadOrder
+from kafka_on_spark.service.append.plan.append_results import AppendResult
+from kafka_on_spark.spark.run.frames import check_frame, is_frame, stage_frame
+from kafka_on_spark.spark.view.views import open_view
+from kafka_on_spark.spark.wiring.read_services import ReadServices
+from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.storage.replicas.reader import read_rows, row_schema
+from kafka_on_spark.storage.staging.records import check_table, input_batches, table_of
+from kafka_on_spark.storage.staging.staging import stage_records
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class Appends:
+    """Appends records, as documented at `Cluster.append`."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def append(self, topic: str, records: object, **choices: Any) -> AppendResult:
+        is_spark = is_frame(records)
+        if is_spark:
+            check_frame(records, has_topic=True)  # type: ignore[arg-type]
+        else:
+            records = table_of(records)
+            check_table(records)
+        appends, options = self._services.appends, self._services.options
+        plan = appends.plan(topic, **choices)
+        if is_spark:
+            rows = stage_frame(records, plan.order, options)  # type: ignore[arg-type]
+        else:
+            batches = input_batches(records.to_batches())  # type: ignore[attr-defined]
+            rows = stage_records(plan.order, batches, options)
+        return appends.append_staged(plan, rows)
+
+
+class Reads:
+    """Reads committed records. `Cluster` documents each method under the same name."""
+
+    def __init__(self, metadata_root: str, services: ReadServices) -> None:
+        self._root = metadata_root
+        self._services = services
+
+    def read(
+        self, topic: str, start: Mapping[int, int] | None, end: Mapping[int, int] | None
+    ) -> pa.Table:
+        batches = self._batches(self._services.plan_reads(topic, start, end))
+        return pa.Table.from_batches(batches, schema=row_schema(has_headers=True))
+
+    def _batches(self, orders: Sequence[ReadOrder]) -> Iterator[pa.RecordBatch]:
+        services = self._services
+        try:
+            for order in orders:
+                yield from read_rows(
+                    order, services.replicas, services.options, note=services.note_unread
+                )
+        finally:
+            services.note_findings()
+
+    def view(
+        self,
+        topic: str,
+        name: str | None,
+        start: Mapping[int, int] | datetime | None,
+        end: Mapping[int, int] | datetime | None,
+        has_headers: bool,
+    ) -> "DataFrame":
+        return open_view(
+            self._services,
+            self._root,
+            topic,
+            name=name,
+            start=start,
+            end=end,
+            has_headers=has_headers,
+        )

@@ -1,0 +1,131 @@
+"""Consumer groups by request: their offsets set or removed.
+
+A group here is its offsets: it has no members that would have to leave. A running query of the
+group commits over the offsets that are decided here; a new one starts from them.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import (
+    GroupIdNotFoundError,
+    InvalidGroupIdError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.ids import Offset, PartitionKey, check_text
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import GroupOffset, PartitionRegistration
+from kafka_on_spark.metadata.records import OffsetCommitRecord
+
+
+def check_group(group: object) -> None:
+    """Check that a name can be a group's. Source: GroupMetadataManager.validateGroupId.
+
+    Raises:
+        InvalidGroupIdError: It is empty, or no text.
+    """
+    check_text(group, "a group's name", InvalidGroupIdError)
+    if not group:
+        raise InvalidGroupIdError("a group's name can't be empty: give the kafka.group.id")
+
+
+def is_saved(known: GroupOffset | None, partition: PartitionRegistration, offset: int) -> bool:
+    """Return whether a group stands at `offset` of a partition as it is now."""
+    return (
+        known is not None
+        and known.offset == offset
+        and known.unclean_generation == partition.unclean_generation
+    )
+
+
+def offset_commit(
+    group: str, key: PartitionKey, partition: PartitionRegistration, offset: int, cause: str
+) -> OffsetCommitRecord:
+    """Return the record that brings a group to `offset` of a partition."""
+    is_at_end = offset == partition.high_watermark
+    return OffsetCommitRecord(
+        group=group,
+        topic_id=key.topic_id,
+        partition=key.partition,
+        offset=Offset(offset),
+        leader_epoch=partition.high_watermark_epoch if is_at_end else None,
+        unclean_generation=partition.unclean_generation or None,
+        cause=cause,
+    )
+
+
+def alter_group_offsets(
+    image: MetadataImage, group: str, offsets: Mapping[PartitionKey, int]
+) -> ControllerResult[dict[PartitionKey, Offset]]:
+    """Decide that a group, which may be new, stands at these offsets: all or none.
+
+    Kafka takes any number; here a query must be able to start from it.
+
+    Raises:
+        InvalidGroupIdError: The name can't be a group's.
+        UnknownTopicOrPartitionError: There is no such partition.
+        OffsetOutOfRangeError: An offset is below the log start or above the high watermark.
+    """
+    check_group(group)
+    records = []
+    for key, offset in offsets.items():
+        partition = image.partition(key)
+        if partition is None:
+            raise UnknownTopicOrPartitionError("there is no such partition to have an offset of")
+        start, end = partition.log_start_offset, partition.high_watermark
+        if not start <= offset <= end:
+            raise OffsetOutOfRangeError(
+                f"group {group!r} can't stand at offset {offset} of {image.name_of(key)}: give one"
+                f" from its log start {start} to its high watermark {end}"
+            )
+        known = image.groups.get((group, key))
+        if not is_saved(known, partition, offset):
+            cause = f"group {group!r} set to {offset} of {image.name_of(key)} by request"
+            records.append(offset_commit(group, key, partition, offset, cause))
+    return ControllerResult(records, {key: Offset(each) for key, each in offsets.items()})
+
+
+def delete_group(
+    image: MetadataImage, group: str, keys: Iterable[PartitionKey] | None = None
+) -> ControllerResult[list[PartitionKey]]:
+    """Decide that a group's offsets go: of the partitions `keys`, or all, and so the group.
+
+    Answer: the partitions in which it had an offset.
+
+    Raises:
+        InvalidGroupIdError: The name can't be a group's.
+        GroupIdNotFoundError: No group of that name has committed an offset.
+    """
+    committed = committed_by(image, group)
+    wanted = committed if keys is None else [key for key in keys if key in set(committed)]
+    records = [
+        OffsetCommitRecord(
+            group=group,
+            topic_id=key.topic_id,
+            partition=key.partition,
+            offset=None,
+            leader_epoch=None,
+            cause=f"group {group!r} left {image.name_of(key)} by request",
+        )
+        for key in wanted
+    ]
+    return ControllerResult(records, wanted)
+
+
+def committed_by(image: MetadataImage, group: str) -> list[PartitionKey]:
+    """Return the partitions in which a group has an offset, in order of their names.
+
+    Raises:
+        InvalidGroupIdError: The name can't be a group's.
+        GroupIdNotFoundError: No group of that name has committed an offset.
+    """
+    check_group(group)
+    committed = sorted((key for name, key in image.groups if name == group), key=image.name_of)
+    if not committed:
+        known = ", ".join(sorted({name for name, _ in image.groups})[:10]) or "none"
+        raise GroupIdNotFoundError(
+            f"there is no consumer group {group!r}: it exists once it has committed an offset"
+            f" (known: {known})"
+        )
+    return committed

@@ -1,0 +1,279 @@
+"""The sweep: which slice of all partitions a round inspects, so that all are inspected in time.
+
+Partitions are in a ring, by topic id and number, and rounds go along it: each inspects as large a
+part of all as the time since the last round is of `replica.sweep.interval.ms`. Nothing here visits
+all partitions: a slice is cut out of the ring by its place. A slice fixed by the clock would be the
+same one at each run of a cron job.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Final
+
+from kafka_on_spark.ids import PartitionKey, TopicId
+from kafka_on_spark.metadata.image import MetadataImage
+
+FIRST: Final = PartitionKey(TopicId(""), 0)
+"""Before every partition there is or will be."""
+
+SLICE_MS_MIN: Final = 1000
+"""What a round may spend on its slice, however little time its share is."""
+
+AGAIN_MAX: Final = 64
+"""Partitions with a failed inspection that are remembered, to be inspected again."""
+
+RANGES_MAX: Final = 160
+"""Inspected ranges that are remembered: those of an interval, and what wraps around."""
+
+_MERGED_PART: Final = 64  # of an interval: inspections so close in time are remembered as one
+_SPARE_PART: Final = 16  # of an interval: for the time that inspections take, and for merged ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """The partitions of some topics, in the same order in every process.
+
+    Attributes:
+        topic_ids: In order.
+        starts: The place of each topic's first partition, and at the end how many there are.
+    """
+
+    topic_ids: tuple[TopicId, ...]
+    starts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, image: MetadataImage, topic_ids: Collection[TopicId] | None = None) -> "Ring":
+        """Return the ring of the partitions of `topic_ids`, or of all topics."""
+        known = image.topics if topic_ids is None else image.topics.keys() & set(topic_ids)
+        ordered = tuple(sorted(known))
+        counts = (len(image.topics[each].partitions) for each in ordered)
+        return cls(ordered, tuple(accumulate(counts, initial=0)))
+
+    @property
+    def count(self) -> int:
+        """How many partitions there are."""
+        return self.starts[-1]
+
+    def place(self, key: PartitionKey) -> int:
+        """Return the place of `key`, or the one that it would have."""
+        number = bisect_left(self.topic_ids, key.topic_id)
+        if number == len(self.topic_ids):
+            return self.count
+        if self.topic_ids[number] != key.topic_id:
+            return self.starts[number]
+        return min(self.starts[number] + key.partition, self.starts[number + 1])
+
+    def __contains__(self, key: PartitionKey) -> bool:
+        place = self.place(key)
+        return place < self.count and self.keys(place, 1) == [key]
+
+    def key_at(self, place: int) -> PartitionKey:
+        """Return the partition at a place; `FIRST` for the first."""
+        if place == 0 or place >= self.count:
+            return FIRST
+        number = bisect_right(self.starts, place) - 1
+        return PartitionKey(self.topic_ids[number], place - self.starts[number])
+
+    def keys(self, start: int, count: int) -> list[PartitionKey]:
+        """Return `count` partitions from a place on, around the ring's end."""
+        number = bisect_right(self.starts, start) - 1
+        keys: list[PartitionKey] = []
+        while len(keys) < count:
+            end = min(self.starts[number + 1], start + count - len(keys))
+            topic_id, base = self.topic_ids[number], self.starts[number]
+            keys.extend(PartitionKey(topic_id, place - base) for place in range(start, end))
+            start, number = (0, 0) if end == self.count else (end, number + 1)
+        return keys
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedRange:
+    """A range of partitions that were all inspected.
+
+    Attributes:
+        start: The first one.
+        end: The first one after the range; None: there is none.
+        at_ms: Time of the metadata by which the earliest of these inspections was planned: each of
+            them began later.
+    """
+
+    start: PartitionKey
+    end: PartitionKey | None
+    at_ms: int
+
+    def covers(self, other: "InspectedRange") -> bool:
+        """Return whether all of `other` is in it."""
+        ends_later = self.end is None or (other.end is not None and other.end <= self.end)
+        return self.start <= other.start and ends_later
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepPosition:
+    """How far rounds have come around the ring. No rule of safety depends on it.
+
+    Attributes:
+        at_ms: When the last round was.
+        begins_at: Where the next slice begins.
+        owed: How many partitions should have been inspected by `at_ms`, and were not.
+        inspected: The inspected ranges, the oldest first.
+        again: Partitions whose last inspection failed.
+        inspection_ms: How long the inspection of a partition takes; None: not known.
+    """
+
+    at_ms: int
+    begins_at: PartitionKey
+    owed: float
+    inspected: tuple[InspectedRange, ...] = ()
+    again: tuple[PartitionKey, ...] = ()
+    inspection_ms: float | None = None
+
+    def shifted(self, by_ms: int) -> "SweepPosition":
+        """Return the position by another clock."""
+        ranges = tuple(replace(each, at_ms=each.at_ms + by_ms) for each in self.inspected)
+        return replace(self, at_ms=self.at_ms + by_ms, inspected=ranges)
+
+
+def go_on(
+    ring: Ring,
+    position: SweepPosition | None,
+    *,
+    now_ms: int,
+    interval_ms: int,
+    random_below: Callable[[int], int],
+) -> SweepPosition:
+    """Return the position at the beginning of a round.
+
+    One that is missing, older than the interval or from the future tells nothing: then all is
+    owed, from a random place on, so that rounds that can't inspect all do not begin at one place.
+    """
+    if position is None or not 0 <= now_ms - position.at_ms <= interval_ms:
+        place = random_below(ring.count) if ring.count else 0
+        return SweepPosition(at_ms=now_ms, begins_at=ring.key_at(place), owed=ring.count)
+    lap_ms = interval_ms - interval_ms / _SPARE_PART
+    owed = position.owed + ring.count * (now_ms - position.at_ms) / lap_ms
+    return replace(
+        position,
+        at_ms=now_ms,
+        owed=min(owed, ring.count),
+        inspected=tuple(each for each in position.inspected if now_ms - each.at_ms < interval_ms),
+        again=tuple(each for each in position.again if each in ring),
+    )
+
+
+def next_slice(ring: Ring, position: SweepPosition, count_max: int) -> list[PartitionKey]:
+    """Return the partitions to inspect next: those owed, at most `count_max`."""
+    count = min(count_max, int(position.owed + 1e-6), ring.count)
+    start = ring.place(position.begins_at)
+    return ring.keys(0 if start >= ring.count else start, count) if count else []
+
+
+def after_slice(
+    ring: Ring,
+    position: SweepPosition,
+    keys: Sequence[PartitionKey],
+    *,
+    failed: Collection[PartitionKey],
+    at_ms: int,
+    interval_ms: int,
+) -> SweepPosition:
+    """Return the position once the next slice, `keys`, was inspected; some inspections failed.
+
+    Those are inspected again in the next round. A failed one that can't be remembered does not
+    count as inspected, nor do those after it in the slice. `at_ms`: as in `InspectedRange`.
+    """
+    start = ring.place(position.begins_at)
+    start = 0 if start >= ring.count else start
+    known = {*position.again}
+    wrong = [place for place, key in enumerate(keys) if key in failed and key not in known]
+    room = AGAIN_MAX - len(position.again)
+    sound = len(keys) if len(wrong) <= room else wrong[room]
+    inspected = position.inspected
+    for part in _parts(ring, start, sound, at_ms):
+        inspected = _with(inspected, part, interval_ms // _MERGED_PART)
+    return replace(
+        position,
+        begins_at=ring.key_at((start + len(keys)) % ring.count) if ring.count else FIRST,
+        owed=max(0.0, position.owed - len(keys)),
+        inspected=inspected,
+        again=(*position.again, *(keys[place] for place in wrong[:room])),
+    )
+
+
+def _parts(ring: Ring, start: int, count: int, at_ms: int) -> Iterable[InspectedRange]:
+    """Yield the range of a slice, or its two ranges where it goes around the ring's end."""
+    while count:
+        end = min(start + count, ring.count)
+        behind = None if end == ring.count else ring.key_at(end)
+        yield InspectedRange(ring.key_at(start), behind, at_ms)
+        start, count = 0, count - (end - start)
+
+
+def _with(
+    inspected: tuple[InspectedRange, ...], new: InspectedRange, merged_ms: int
+) -> tuple[InspectedRange, ...]:
+    if inspected and inspected[-1].end == new.start:
+        last = inspected[-1]
+        if 0 <= new.at_ms - last.at_ms <= merged_ms:
+            return (*inspected[:-1], replace(last, end=new.end))
+    kept = [each for each in inspected if not new.covers(each)]
+    return (*kept[-RANGES_MAX + 1 :], new)
+
+
+class NotInspected:
+    """The places of a ring that were not inspected within the interval."""
+
+    def __init__(self, ring: Ring, position: SweepPosition) -> None:
+        self._ring = ring
+        self._gaps: list[tuple[int, int]] = []
+        place = 0
+        for start, end in sorted(_places(ring, position.inspected)):
+            if start > place:
+                self._gaps.append((place, start))
+            place = max(place, end)
+        if place < ring.count:
+            self._gaps.append((place, ring.count))
+
+    def __contains__(self, key: PartitionKey) -> bool:
+        place = self._ring.place(key)
+        number = bisect_right(self._gaps, (place, self._ring.count)) - 1
+        return number >= 0 and place < self._gaps[number][1]
+
+    def count(self, failed: Collection[PartitionKey]) -> int:
+        """Return how many they are, with those whose last inspection failed."""
+        in_gaps = sum(end - start for start, end in self._gaps)
+        return in_gaps + sum(1 for key in set(failed) if key not in self)
+
+
+def _places(ring: Ring, inspected: Iterable[InspectedRange]) -> Iterable[tuple[int, int]]:
+    for each in inspected:
+        yield ring.place(each.start), ring.count if each.end is None else ring.place(each.end)
+
+
+def slice_ms(*, elapsed_ms: int, share: float) -> float:
+    """Return how long a round may inspect its slice, `elapsed_ms` after the last round."""
+    return max(float(SLICE_MS_MIN), share * elapsed_ms)
+
+
+def learned_inspection_ms(known: float | None, took_ms: float, count: int) -> float:
+    """Return how long an inspection takes, after `count` of them took `took_ms`."""
+    measured = took_ms / count
+    return measured if known is None else 0.7 * known + 0.3 * measured
+
+
+def once_round_ms(
+    ring: Ring, position: SweepPosition, *, elapsed_ms: int | None, interval_ms: int, share: float
+) -> float | None:
+    """Return how long rounds like this one take to inspect everything once.
+
+    The interval, or more if inspections take more than the share of the time. None: inspections
+    can't come to an end, as far as is known.
+    """
+    work_ms = ring.count * (position.inspection_ms or 0.0)
+    pace = share
+    if elapsed_ms:
+        pace = slice_ms(elapsed_ms=elapsed_ms, share=share) / elapsed_ms
+    if work_ms == 0:
+        return float(interval_ms)
+    return None if pace == 0 else max(float(interval_ms), work_ms / pace)

@@ -1,0 +1,88 @@
+"""How far a partition is committed.
+
+The high watermark is the smallest log end in the ISR. It stands beside leader and ISR in the
+metadata log and is the true one, so a replica that has the record below it has every committed one.
+"""
+
+from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr
+from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaReport
+from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.records import HighWatermarkRecord
+
+
+def advance_high_watermark(
+    image: MetadataImage, report: PartitionReport
+) -> HighWatermarkRecord | None:
+    """Decide a partition's high watermark by a report; None if nothing changes.
+
+    It moves only while the ISR has its minimum (I9), never down (I8), and not past a member
+    that has not adopted the leadership: its log end says nothing about this log. If it can't move,
+    the leader's log end is recorded, so that replication knows of the work. A report of a log with
+    another chain digest at the committed end moves nothing.
+    """
+    partition = image.partition(report.key)
+    if partition is None or not _is_current(report, partition):
+        return None
+    end = None
+    if not is_under_min_isr(image, report.key.topic_id, partition) and report.continues(partition):
+        end = _smallest_end(partition, report)
+    if end is not None and end.log_end_offset <= partition.high_watermark:
+        end = None
+    if end is None and report.leader.log_end_offset == partition.log_end_offset:
+        return None
+    return HighWatermarkRecord(
+        topic_id=report.key.topic_id,
+        partition=report.key.partition,
+        leader_epoch=report.leader_epoch,
+        partition_epoch=report.partition_epoch,
+        high_watermark=end.log_end_offset if end else None,
+        high_watermark_epoch=end.last_epoch if end else None,
+        high_watermark_chain=end.chain_digest if end else None,
+        log_end_offset=report.leader.log_end_offset,
+    )
+
+
+def _is_current(report: PartitionReport, partition: PartitionRegistration) -> bool:
+    return (
+        report.leader_epoch == partition.leader_epoch
+        and report.partition_epoch == partition.partition_epoch
+        and report.leader.counts_in(report.leader_epoch)
+    )
+
+
+def _smallest_end(
+    partition: PartitionRegistration, report: PartitionReport
+) -> ReplicaReport | None:
+    """Return the ISR member with the smallest log end, or None if one can't be counted."""
+    members = [report.replica(broker_id) for broker_id in partition.isr]
+    counted = [
+        member for member in members if member is not None and member.counts_in(report.leader_epoch)
+    ]
+    if len(counted) < len(partition.isr):
+        return None
+    return min(counted, key=lambda member: member.log_end_offset)
+
+
+def has_all_committed(
+    partition: PartitionRegistration,
+    *,
+    log_start_offset: Offset,
+    log_end_offset: Offset,
+    epoch_below_high_watermark: LeaderEpoch | None,
+    chain_at_high_watermark: ChainDigest | None,
+) -> bool:
+    """Return whether a log proves to hold every committed record.
+
+    Since the register's high watermark is the true one, the chain digest at it is proof for all
+    records before it, if the log's chain computes. The digest is also checked if none of these
+    records is kept: another log would answer retries of appends that were never committed.
+    """
+    if log_start_offset > partition.log_start_offset or log_end_offset < partition.high_watermark:
+        return False
+    if chain_at_high_watermark != partition.high_watermark_chain:
+        return False
+    if log_start_offset >= partition.high_watermark:
+        return True
+    return epoch_below_high_watermark == partition.high_watermark_epoch

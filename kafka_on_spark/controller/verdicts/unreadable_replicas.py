@@ -1,0 +1,73 @@
+"""When an unreadable member leaves the ISR, though its root answers; how a person calls it lost.
+
+An error is no verdict, however long it lasts: the replica is not lost, and rejoins like any
+follower once it can be read. But an unreadable leader would stop its partition for ever, since
+only followers are measured by lag. Only a person decides that such a replica is lost.
+"""
+
+from kafka_on_spark.controller.partitions.min_isr import min_isr
+from kafka_on_spark.controller.partitions.partition_change import (
+    change_of_isr,
+    change_record,
+    lost_change,
+)
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
+from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid
+from kafka_on_spark.metadata.image import MetadataImage
+
+
+def leave_unreadable(
+    image: MetadataImage,
+    key: PartitionKey,
+    broker_id: BrokerId,
+    replica_uuid: ReplicaUuid,
+    *,
+    readable: frozenset[BrokerId],
+    cause: str,
+) -> ControllerResult[bool]:
+    """Decide that a replica leaves ISR and leadership, if a member that is `readable` is left.
+
+    Its directory stays, since the replica is not lost. Answer: whether it leaves.
+    """
+    nothing: ControllerResult[bool] = ControllerResult([], False)
+    partition = image.partition(key)
+    if partition is None or broker_id not in partition.isr:
+        return nothing
+    if partition.uuid_of(broker_id) != replica_uuid or not partition.is_created(broker_id):
+        return nothing
+    members = readable & (partition.isr - {broker_id}) & image.eligible_brokers()
+    if not members:
+        return nothing
+    change = change_of_isr(
+        partition,
+        partition.isr - {broker_id},
+        leader=None if partition.leader == broker_id else partition.leader,
+        min_isr=min_isr(image, key.topic_id, partition),
+        eligible=members,
+    )
+    if change is None or partition.merge(change).leader is None:
+        return nothing
+    return ControllerResult([change_record(image, key, partition, change, cause)], True)
+
+
+def lose_replica(
+    image: MetadataImage, key: PartitionKey, broker_id: BrokerId, cause: str
+) -> ControllerResult[None]:
+    """Decide that a replica is lost because a person says so.
+
+    Raises:
+        UnknownTopicOrPartitionError: The partition is gone.
+        InvalidRequestError: The broker has no replica of it that was created and is not lost.
+    """
+    partition = image.partition(key)
+    if partition is None:
+        raise UnknownTopicOrPartitionError(f"partition {key.partition} is gone: it was deleted")
+    if broker_id not in partition.replicas or not partition.is_created(broker_id):
+        holders = ", ".join(str(each) for each in partition.replicas if partition.is_created(each))
+        raise InvalidRequestError(
+            f"can't give up the replica of {image.name_of(key)} on broker {broker_id}: it has none"
+            f" that is not lost already; name one of the brokers {holders}"
+        )
+    change = lost_change(image, partition, broker_id)
+    return ControllerResult([change_record(image, key, partition, change, cause)], None)

@@ -1,0 +1,5 @@
+"""The parts of pictures and pages: grids, lanes, styles.
+
+In: rows of `inspect/`.
+Out: figures and HTML.
+"""

@@ -1,0 +1,87 @@
+"""Where a replica is, and which incarnation of it: its address by the image, or by its path."""
+
+from dataclasses import dataclass
+
+from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey, ReplicaUuid, TopicId
+from kafka_on_spark.log.state import ReplicaIdentity
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaAddress:
+    """Where a replica is and which one it must be. Picklable: tasks get these.
+
+    Attributes:
+        root: URL of the broker's root.
+        topic: The topic's name, for people who read the folder's path.
+        key: Topic id and partition.
+        broker_id: The broker.
+        directory_id: The disk that it was created on, or is to be created on.
+        replica_uuid: This incarnation of the replica.
+        is_flushed: Every commit is flushed before it counts (flush.messages=1).
+    """
+
+    root: str
+    topic: str
+    key: PartitionKey
+    broker_id: BrokerId
+    directory_id: DirectoryId
+    replica_uuid: ReplicaUuid
+    is_flushed: bool = True
+
+    @property
+    def identity(self) -> ReplicaIdentity:
+        """What the table's properties must say."""
+        return ReplicaIdentity(
+            topic_id=self.key.topic_id,
+            partition=self.key.partition,
+            broker_id=self.broker_id,
+            directory_id=self.directory_id,
+            replica_uuid=self.replica_uuid,
+        )
+
+
+def address_of(
+    image: MetadataImage,
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    broker_id: BrokerId,
+    *,
+    directory_id: DirectoryId | None = None,
+) -> ReplicaAddress:
+    """Return the address of the replica on `broker_id`.
+
+    `directory_id` is the disk to create it on; None: the disk that it was created on.
+    """
+    created_on = directory_id or partition.directory_of(broker_id)
+    assert created_on is not None, "a replica that was not created has no address"
+    settings = image.settings(key.topic_id)
+    return ReplicaAddress(
+        root=image.brokers[broker_id].root,
+        topic=image.topics[key.topic_id].name,
+        key=key,
+        broker_id=broker_id,
+        directory_id=created_on,
+        replica_uuid=partition.uuid_of(broker_id),
+        is_flushed=settings.integer("flush.messages") == 1,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundTable:
+    """A folder on a root that is named like a replica's.
+
+    Attributes:
+        broker_id: The broker whose root holds it.
+        path: Its URL.
+        topic_id: As its path says.
+        partition: As its path says.
+        replica_uuid: As its path says.
+    """
+
+    broker_id: BrokerId
+    path: str
+    topic_id: TopicId
+    partition: int
+    replica_uuid: ReplicaUuid

@@ -1,0 +1,111 @@
+"""Checks of a fetch, and what follows a refusal: out of range, diverging epoch, fenced.
+
+A fetch names an offset and the epoch of the last record that the fetcher has; both together say
+whether the logs are the same so far (KIP-595, KIP-320). Whether the request's leader epoch is valid
+is decided in `leadership`.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final
+
+from kafka_on_spark.errors import (
+    FencedLeaderEpochError,
+    OffsetOutOfRangeError,
+)
+from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.log.batch import Batch
+from kafka_on_spark.log.epochs import EpochEnd, end_offset_for
+from kafka_on_spark.log.state import ReplicaState
+
+
+class OffsetPlace(Enum):
+    """Where a fetch offset lies in a log; the two ways out of range need different answers."""
+
+    BELOW_START = "below the log start"  # the next records are gone: the fetcher starts there again
+    IN_RANGE = "between log start and log end"  # the log end itself is in range, and empty
+    ABOVE_END = "above the log end"  # this log, or the state read of it, is behind
+
+
+def place_of(state: ReplicaState, fetch_offset: Offset) -> OffsetPlace:
+    """Return where `fetch_offset` lies in `state`."""
+    if fetch_offset < state.log_start_offset:
+        return OffsetPlace.BELOW_START
+    if fetch_offset > state.log_end_offset:
+        return OffsetPlace.ABOVE_END
+    return OffsetPlace.IN_RANGE
+
+
+def check_fetch(
+    state: ReplicaState, fetch_offset: Offset, *, last_fetched_epoch: LeaderEpoch | None = None
+) -> EpochEnd | None:
+    """Check a fetch from `fetch_offset`; return where the logs diverge, or None if they do not.
+
+    `last_fetched_epoch`: of the fetcher's last record; None: the fetcher names none, so only the
+    range is checked. Logs that diverge are no error: the fetcher must cut, and may have a larger
+    end than this log. Source: Partition.readRecords.
+
+    Raises:
+        OffsetOutOfRangeError: The offset is below the log start or above the log end, or the
+            last fetched epoch is above all that this log knows.
+    """
+    if last_fetched_epoch is not None:
+        end = end_offset_for(state, last_fetched_epoch)
+        if end is None:
+            raise OffsetOutOfRangeError(
+                "the last fetched epoch is above the log's", last_fetched_epoch=last_fetched_epoch
+            )
+        is_kept = fetch_offset >= state.log_start_offset
+        if is_kept and (end.leader_epoch < last_fetched_epoch or end.end_offset < fetch_offset):
+            return end
+    place = place_of(state, fetch_offset)
+    if place is not OffsetPlace.IN_RANGE:
+        raise OffsetOutOfRangeError(
+            f"offset {fetch_offset} is {place.value}",
+            start=state.log_start_offset,
+            end=state.log_end_offset,
+        )
+    return None
+
+
+class FetchAction(Enum):
+    """What to do with a partition whose fetch was refused; other partitions are not affected."""
+
+    RETRY = "retry after a back-off"
+    RESET = "find where the leader's log begins and ends, and go on from there"
+    WAIT_FOR_METADATA = "wait until the metadata names a newer leadership"
+
+
+_RESET_CODES: Final = frozenset({OffsetOutOfRangeError.code})
+_FENCED_CODES: Final = frozenset({FencedLeaderEpochError.code})
+
+
+def after_refusal(
+    error_code: int, *, asked_epoch: LeaderEpoch, current_epoch: LeaderEpoch
+) -> FetchAction:
+    """Return what to do after a fetch planned under `asked_epoch` was refused.
+
+    If the newest known epoch is fenced, another try can't help; if an older one is fenced, the
+    newer one is tried. All other errors may pass, even a corrupt source: its replica is found bad,
+    and another one leads. Source: AbstractFetcherThread.processFetchRequest.
+    """
+    if error_code in _RESET_CODES:
+        return FetchAction.RESET
+    if error_code in _FENCED_CODES and asked_epoch == current_epoch:
+        return FetchAction.WAIT_FOR_METADATA
+    return FetchAction.RETRY
+
+
+def first_batches(batches: Sequence[Batch], bytes_max: int) -> list[Batch]:
+    """Return whole batches from the first on, at most `bytes_max` in all but one at least.
+
+    Source: replica.fetch.max.bytes (KIP-74).
+    """
+    taken: list[Batch] = []
+    size = 0
+    for batch in batches:
+        if taken and size + batch.size_bytes > bytes_max:
+            break
+        taken.append(batch)
+        size += batch.size_bytes
+    return taken

@@ -1,0 +1,220 @@
+"""Data loss: fails a query whose offsets point to records that are gone, unless told otherwise.
+
+Pure. A query's offset carries the cluster, the topic ids and the unclean generations that it was
+taken with; this module compares them with the newest image. The conditions have the names of
+Spark's Kafka source (KAFKA_DATA_LOSS.*). With `failOnDataLoss` off the query continues with the
+records that are left.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from kafka_on_spark.errors import (
+    InconsistentClusterIdError,
+    InconsistentTopicIdError,
+    LogTruncatedError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.ids import KEEP, Offset, PartitionKey
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord
+from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
+
+UncleanCuts = Mapping[PartitionKey, Offset]
+"""The offsets at which unclean elections cut partitions, the lowest of each."""
+
+CutsSince = Callable[[int], UncleanCuts]
+"""Returns the cuts by unclean elections since a metadata offset; called only if there were any."""
+
+
+def no_cuts(_since: int) -> UncleanCuts:
+    """Return that no cut is known."""
+    return {}
+
+
+_TO_CONTINUE = "set failOnDataLoss to false to go on"
+
+
+def check_cluster(image: MetadataImage, offset: StreamOffset) -> None:
+    """Check that `offset` was taken of this cluster, and not in its future.
+
+    Raises:
+        InconsistentClusterIdError: It is another cluster's, or this one was set back.
+    """
+    cut = offset.cut
+    if cut is None:
+        return
+    if cut.cluster_id != image.cluster_id:
+        raise InconsistentClusterIdError(
+            f"the stored offsets are of cluster {cut.cluster_id}, not of {image.cluster_id}:"
+            " start with a new checkpoint"
+        )
+    if cut.metadata_offset > image.offset:
+        raise InconsistentClusterIdError(
+            f"the stored offsets were taken at metadata offset {cut.metadata_offset}, and the"
+            f" metadata log of cluster {image.cluster_id} ends at {image.offset}: it was set back;"
+            " start with a new checkpoint"
+        )
+
+
+def checked_position(
+    image: MetadataImage,
+    start: StreamOffset,
+    *,
+    is_data_loss_failed: bool,
+    cuts_since: CutsSince = no_cuts,
+) -> StreamOffset:
+    """Return `start`, if its cluster, topics and unclean generations are still those of `image`.
+
+    If data loss may pass, positions of lost records are cut: to where unclean elections have cut,
+    where that is known, so that records appended since are read.
+
+    Raises:
+        InconsistentClusterIdError: The offsets are another cluster's.
+        UnknownTopicOrPartitionError: A topic or partition is gone.
+        InconsistentTopicIdError: A topic was deleted and created again.
+        LogTruncatedError: An unclean election has lost records that may have been read.
+    """
+    check_cluster(image, start)
+    is_cut = not is_data_loss_failed and has_unclean_elections(image, start)
+    cuts = cuts_since(start.cut.metadata_offset) if is_cut and start.cut is not None else {}
+    positions = {name: dict(each) for name, each in start.positions.items()}
+    for name in start.positions:
+        if is_data_loss_failed:
+            _check_topic(image, start, name)
+        elif name not in image.topic_ids:
+            del positions[name]
+        else:
+            positions[name] = _clipped(image, start, name, cuts)
+    return StreamOffset(positions=positions, cut=start.cut)
+
+
+def is_another_topic(image: MetadataImage, offset: StreamOffset, name: str) -> bool:
+    """Return whether the topic of that name was created again since `offset` was taken."""
+    topic_id = image.topic(name).topic_id
+    return offset.cut is not None and offset.cut.topic_ids.get(name, topic_id) != topic_id
+
+
+def has_new_generation(
+    offset: StreamOffset, name: str, number: int, partition: PartitionRegistration
+) -> bool:
+    """Return whether a partition had an unclean election since `offset` was taken."""
+    if offset.cut is None:
+        return False
+    known = offset.cut.unclean_generations.get(name, {}).get(number, 0)
+    return partition.unclean_generation > known
+
+
+def has_unclean_elections(image: MetadataImage, offset: StreamOffset) -> bool:
+    """Return whether a partition of `offset` had an unclean election since it was taken."""
+    return any(
+        has_new_generation(offset, name, number, partition)
+        for name in offset.positions
+        if name in image.topic_ids
+        for number, partition in image.topic(name).partitions.items()
+    )
+
+
+def unclean_cuts(batches: Iterable[MetadataBatch], since: int) -> UncleanCuts:
+    """Return the lowest end that an unclean election gave to a partition, after `since`."""
+    cuts: dict[PartitionKey, Offset] = {}
+    for batch in batches:
+        if batch.base_offset < since:
+            continue
+        for record in batch.records:
+            if not isinstance(record, PartitionChangeRecord):
+                continue
+            cut = record.change.high_watermark
+            if cut is not KEEP:
+                cuts[record.key] = min(cut, cuts.get(record.key, cut))
+    return cuts
+
+
+def _clipped(
+    image: MetadataImage, start: StreamOffset, name: str, cuts: UncleanCuts
+) -> dict[int, int]:
+    topic = image.topic(name)
+    if is_another_topic(image, start, name):
+        return {number: int(each.log_start_offset) for number, each in topic.partitions.items()}
+    ends = {
+        number: _end_of(each, cuts.get(PartitionKey(topic.topic_id, number)))
+        for number, each in topic.partitions.items()
+    }
+    return {
+        number: min(position, ends[number])
+        for number, position in start.positions[name].items()
+        if number in ends
+    }
+
+
+def _end_of(partition: PartitionRegistration, cut: Offset | None) -> Offset:
+    """Return the highest position that is valid; one above the high watermark, up to the log's end,
+    waits for commits."""
+    return partition.known_log_end if cut is None else min(partition.high_watermark, cut)
+
+
+def _check_topic(image: MetadataImage, start: StreamOffset, name: str) -> None:
+    places = start.positions[name]
+    if name not in image.topic_ids:
+        raise partitions_deleted(f"{name}-{number}" for number in places)
+    if is_another_topic(image, start, name):
+        raise InconsistentTopicIdError(
+            f"KAFKA_DATA_LOSS: topic {name!r} was deleted and created again since the query's"
+            " last batch: start with a new checkpoint, or set failOnDataLoss to false"
+        )
+    partitions = image.topic(name).partitions
+    gone = [f"{name}-{number}" for number in places if number not in partitions]
+    if gone:
+        raise partitions_deleted(gone)
+    for number, position in places.items():
+        partition = partitions[number]
+        # A query that stands at the log start has read nothing that could be lost.
+        has_read = position > partition.log_start_offset
+        has_lost = has_read and has_new_generation(start, name, number, partition)
+        if has_lost or position > partition.known_log_end:
+            raise _offset_changed(f"{name}-{number}", position, partition, has_lost=has_lost)
+
+
+def partitions_deleted(
+    names: Iterable[str], what: str = "have been deleted"
+) -> UnknownTopicOrPartitionError:
+    """Return the error for partitions of a query that are gone."""
+    return UnknownTopicOrPartitionError(
+        f"KAFKA_DATA_LOSS.PARTITIONS_DELETED: Partitions {', '.join(sorted(names))} {what};"
+        f" {_TO_CONTINUE} without them"
+    )
+
+
+def _offset_changed(
+    place: str, position: int, partition: PartitionRegistration, *, has_lost: bool
+) -> LogTruncatedError:
+    changed = (
+        f"KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED: Partition {place} offset was changed from"
+        f" {position} to {partition.high_watermark}"
+    )
+    if has_lost:
+        return LogTruncatedError(
+            f"{changed}: it was led by a replica that lacked committed records (unclean election"
+            f" {partition.unclean_generation}); {_TO_CONTINUE} with what there is now"
+        )
+    return LogTruncatedError(
+        f"{changed}, and its log ends at {partition.known_log_end}: the start offset is set too"
+        f" high and this is the first batch, or records are gone; {_TO_CONTINUE} from there"
+    )
+
+
+def starts_late(place: str, first: int) -> OffsetOutOfRangeError:
+    """Return the error for a partition that was added later and does not begin at 0."""
+    return OffsetOutOfRangeError(
+        "KAFKA_DATA_LOSS.ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO: Added partition"
+        f" {place} starts from {first} instead of 0; {_TO_CONTINUE} from there"
+    )
+
+
+def could_not_read(place: str, first: int, last: int, why: str) -> OffsetOutOfRangeError:
+    """Return the error for records of a range that can't be read: [first, last)."""
+    return OffsetOutOfRangeError(
+        "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE: Could not read records in offset"
+        f" [{first}, {last}) for topic partition {place}: {why}; {_TO_CONTINUE} without them"
+    )

@@ -1,0 +1,120 @@
+"""A consumer group's offsets in the metadata log: a query starts at them, and commits its own.
+
+Pure. A query with `kafka.group.id` commits the offset behind which Spark asks for more data: Spark
+asks only when all records before have been processed, and calls neither `commit` nor `stop` after
+the last batch. So a group's offsets never run ahead of what was processed.
+"""
+
+from dataclasses import dataclass
+
+from kafka_on_spark.controller.commands.groups import is_saved, offset_commit
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.ids import PartitionKey, TopicPartition
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.query.offsets.data_loss import is_another_topic
+from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
+from kafka_on_spark.query.subscription import Partitions
+
+
+def group_positions(
+    image: MetadataImage, group: str, wanted: Partitions, *, default: str
+) -> dict[str, dict[int, int | str]]:
+    """Return a group's positions in the partitions `wanted`.
+
+    A group that has committed nothing at all gets `default` (Kafka's auto.offset.reset). If it has
+    committed some partitions, the others were added later, and start at their beginning.
+    """
+    committed: dict[tuple[str, int], int] = {}
+    for name, numbers in wanted.items():
+        for number in numbers:
+            place = image.groups.get((group, PartitionKey(image.topic_ids[name], number)))
+            if place is not None:
+                committed[name, number] = place.offset
+    missing = "earliest" if committed else default
+    return {
+        name: {number: committed.get((name, number), missing) for number in numbers}
+        for name, numbers in wanted.items()
+    }
+
+
+def group_generations(
+    image: MetadataImage, group: str, wanted: Partitions
+) -> dict[str, dict[int, int]]:
+    """Return the unclean generations with which a group's positions were saved, by partition; the
+    current one where the group has no position."""
+    return {
+        name: {
+            number: image.topic(name).partitions[number].unclean_generation
+            if (place := image.groups.get((group, PartitionKey(image.topic_ids[name], number))))
+            is None
+            else place.unclean_generation
+            for number in numbers
+        }
+        for name, numbers in wanted.items()
+    }
+
+
+def commit_group(image: MetadataImage, group: str, position: StreamOffset) -> ControllerResult[int]:
+    """Return the records that bring a group to `position`, and how many partitions they move.
+
+    Partitions that are gone, or belong to another topic of that name now, get no record.
+    """
+    records = []
+    for name, partitions in sorted(position.positions.items()):
+        if name not in image.topic_ids or is_another_topic(image, position, name):
+            continue
+        topic = image.topic(name)
+        for number, offset in sorted(partitions.items()):
+            partition = topic.partitions.get(number)
+            key = PartitionKey(topic.topic_id, number)
+            known = image.groups.get((group, key))
+            if partition is None or is_saved(known, partition, offset):
+                continue
+            cause = f"group {group!r} has processed {name}-{number} up to {offset}"
+            records.append(offset_commit(group, key, partition, offset, cause))
+    return ControllerResult(records, len(records))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLag:
+    """How far a group is behind in one partition.
+
+    Attributes:
+        name: The partition.
+        offset: Next record that the group would read.
+        log_start_offset: First offset kept.
+        high_watermark: First offset not committed.
+        lag: Records that it has not processed.
+    """
+
+    name: TopicPartition
+    offset: int
+    log_start_offset: int
+    high_watermark: int
+    lag: int
+
+
+def describe_group(image: MetadataImage, group: str) -> list[GroupLag]:
+    """Return a group's offsets and lag by partition; empty if it has committed nothing."""
+    described = []
+    for (name, key), place in image.groups.items():
+        partition = image.partition(key)
+        if name != group or partition is None:
+            continue
+        described.append(
+            GroupLag(
+                name=image.name_of(key),
+                offset=place.offset,
+                log_start_offset=partition.log_start_offset,
+                high_watermark=partition.high_watermark,
+                lag=max(
+                    partition.high_watermark - max(place.offset, partition.log_start_offset), 0
+                ),
+            )
+        )
+    return sorted(described, key=lambda each: each.name)
+
+
+def groups_of(image: MetadataImage) -> list[str]:
+    """Return the names of all groups that have committed something."""
+    return sorted({name for name, _ in image.groups})

@@ -1,0 +1,247 @@
+"""Options of reads, in the words of Spark's Kafka source.
+
+Pure: texts in, values out. Keys come lower-cased, as Spark passes them to a Python source.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from kafka_on_spark.config import unknown_name
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.ids import whole_number
+from kafka_on_spark.query.as_of import AsOf
+from kafka_on_spark.query.offsets.positions import (
+    EARLIEST,
+    GROUP,
+    LATEST,
+    Positions,
+    check_batch,
+    parse_ending,
+    parse_long,
+    parse_starting,
+)
+from kafka_on_spark.query.offsets.trigger_limits import (
+    MAX_DELAY_DEFAULT,
+    TriggerLimits,
+    parse_delay_ms,
+)
+from kafka_on_spark.query.options.client_options import (
+    GROUP_ID,
+    RACK,
+    check_client_options,
+    ignored_warnings,
+    split_client_options,
+)
+from kafka_on_spark.query.subscription import Subscription, parse_subscription
+
+STORAGE_PREFIX: Final = "storage."
+
+_SOURCE_NAMES: Final = (
+    "cluster",
+    "assign",
+    "subscribe",
+    "subscribePattern",
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "endingOffsets",
+    "endingTimestamp",
+    "endingOffsetsByTimestamp",
+    "asOfTimestamp",
+    "asOfMetadataOffset",
+    "failOnDataLoss",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "includeHeaders",
+    "client.rack",
+)
+_SOURCE: Final = {name.lower(): name for name in _SOURCE_NAMES}
+_STREAM_ONLY: Final = ("maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay")
+_NOT_IN_STREAMS: Final = {
+    "endingoffsets": "ending offset not valid in streaming queries",
+    "endingoffsetsbytimestamp": "ending timestamp not valid in streaming queries",
+    "endingtimestamp": "ending timestamp not valid in streaming queries",
+    "asoftimestamp": "option 'asOfTimestamp' is not valid in streaming queries: read a batch",
+    "asofmetadataoffset": (
+        "option 'asOfMetadataOffset' is not valid in streaming queries: read a batch"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions:
+    """The checked options of a read.
+
+    Attributes:
+        cluster: The metadata root.
+        subscription: The partitions to read.
+        starting: Where a new query, or a batch, begins.
+        ending: Where a batch ends; not for streams.
+        as_of: The moment of the past that a batch reads, or None.
+        is_data_loss_failed: Missing offsets fail the query; else it continues without them.
+        limits: Limits of a micro-batch.
+        tasks_min: Number of tasks of a batch, about, at least; or None.
+        records_max: Records that a task reads at most, or None.
+        has_headers: Rows have the column `headers`.
+        client_rack: The rack whose replicas are read first, or None.
+        group: The consumer group at whose offsets the query starts and which it commits, or None.
+        warnings: Sentences to log once.
+        storage: Storage options.
+    """
+
+    cluster: str
+    subscription: Subscription
+    starting: Positions
+    ending: Positions = LATEST
+    as_of: AsOf | None = None
+    is_data_loss_failed: bool = True
+    limits: TriggerLimits = field(default_factory=TriggerLimits)
+    tasks_min: int | None = None
+    records_max: int | None = None
+    has_headers: bool = False
+    client_rack: str | None = None
+    group: str | None = None
+    warnings: tuple[str, ...] = ()
+    storage: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def parse_source(options: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
+    """Return the checked options of a read.
+
+    Raises:
+        InvalidRequestError: One is missing, unknown or not allowed.
+    """
+    client, rest = split_client_options(options)
+    given = known_options(rest, _SOURCE)
+    if is_stream:
+        for name, sentence in _NOT_IN_STREAMS.items():
+            if name in given:
+                raise InvalidRequestError(sentence)
+    subscription = parse_subscription(given)
+    starting = parse_starting(given, default=LATEST if is_stream else EARLIEST)
+    ending = parse_ending(given)
+    if not is_stream:
+        check_batch(starting, ending)
+    check_client_options(client)
+    if starting == GROUP and not client.get(GROUP_ID):
+        raise InvalidRequestError(
+            "startingOffsets can't be 'group' without a group: set kafka.group.id"
+        )
+    return SourceOptions(
+        cluster=cluster_root(given),
+        subscription=subscription,
+        starting=starting,
+        ending=ending,
+        as_of=_as_of(given),
+        is_data_loss_failed=flag(given, "failondataloss", default=True),
+        limits=_limits(given),
+        tasks_min=_positive(given, "minpartitions", "minPartitions must be positive"),
+        records_max=_positive(
+            given, "maxrecordsperpartition", "maxrecordsperpartition must be positive"
+        ),
+        has_headers=flag(given, "includeheaders", default=False),
+        client_rack=given.get("client.rack") or client.get(RACK),
+        group=client.get(GROUP_ID) or None,
+        warnings=(*ignored_warnings(client), *_unused(given, is_stream=is_stream)),
+        storage=storage_options(options),
+    )
+
+
+def _unused(given: Mapping[str, str], *, is_stream: bool) -> list[str]:
+    names = [] if is_stream else [name for name in _STREAM_ONLY if name in given]
+    return [f"{_SOURCE[name]} option ignored in batch queries" for name in names]
+
+
+def _as_of(given: Mapping[str, str]) -> AsOf | None:
+    if "asoftimestamp" in given and "asofmetadataoffset" in given:
+        raise InvalidRequestError(
+            "only one of the options asOfTimestamp and asOfMetadataOffset can be specified"
+        )
+    if "asofmetadataoffset" in given:
+        return AsOf("offset", parse_long(given["asofmetadataoffset"]))
+    if "asoftimestamp" in given:
+        return AsOf("timestamp", parse_long(given["asoftimestamp"]))
+    return None
+
+
+def _limits(given: Mapping[str, str]) -> TriggerLimits:
+    return TriggerLimits(
+        max_offsets=_positive(
+            given, "maxoffsetspertrigger", "maxOffsetsPerTrigger must be positive"
+        ),
+        min_offsets=_positive(
+            given, "minoffsetspertrigger", "minOffsetsPerTrigger must be positive"
+        ),
+        max_delay_ms=parse_delay_ms(given.get("maxtriggerdelay", MAX_DELAY_DEFAULT)),
+    )
+
+
+def _positive(given: Mapping[str, str], name: str, sentence: str) -> int | None:
+    if name not in given:
+        return None
+    try:
+        number = whole_number(given[name].strip())
+    except ValueError:
+        number = 0
+    if number <= 0:
+        raise InvalidRequestError(f"{sentence}: give a whole number, not {given[name]!r}")
+    return number
+
+
+def known_options(options: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
+    """Return all options but those of the storage, lower-cased.
+
+    `known`: the names as people write them, by the lower-cased names.
+
+    Raises:
+        InvalidRequestError: One is unknown.
+    """
+    given = {}
+    for name, text in options.items():
+        if name.lower().startswith(STORAGE_PREFIX):
+            continue
+        if name.lower() not in known:
+            raise InvalidRequestError(unknown_name("option", name, list(known.values())))
+        given[name.lower()] = text
+    return given
+
+
+def storage_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of the storage, without their prefix."""
+    return {
+        name.lower().removeprefix(STORAGE_PREFIX): text
+        for name, text in options.items()
+        if name.lower().startswith(STORAGE_PREFIX)
+    }
+
+
+def cluster_root(given: Mapping[str, str]) -> str:
+    """Return the option `cluster`.
+
+    Raises:
+        InvalidRequestError: It is missing.
+    """
+    if not given.get("cluster"):
+        raise InvalidRequestError(
+            "Option 'cluster' must be specified: give the cluster's metadata root"
+        )
+    return given["cluster"]
+
+
+def flag(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+    """Return an option that is true or false; `name` is one of the source's, lower-cased.
+
+    Raises:
+        InvalidRequestError: It is neither.
+    """
+    text = given.get(name)
+    if text is None:
+        return default
+    if text.lower() not in ("true", "false"):
+        raise InvalidRequestError(f"option {_SOURCE[name]!r} can't be {text!r}: true or false")
+    return text.lower() == "true"

@@ -1,0 +1,173 @@
+"""What a consumer may read of a partition, and from which replicas, in the best order.
+
+Pure. A reader gets records below the high watermark of one image: one consistent cut over all
+partitions. It may read from any replica that proves to have them (see service/read/reading.py).
+Between high watermark and log end a request gets nothing, and no error.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kafka_on_spark.errors import OffsetOutOfRangeError
+from kafka_on_spark.ids import (
+    BrokerId,
+    Offset,
+    PartitionKey,
+    TopicPartition,
+    check_mapping,
+    check_whole_number,
+)
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.query.partition_names import partition_key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOrder:
+    """A range of one partition to read, planned on an image.
+
+    Attributes:
+        name: The partition as people name it.
+        key: The partition's topic id and number.
+        partition: Its registration in the image, which a replica proves itself against.
+        start_offset: First offset to read.
+        end_offset: Exclusive; at most the high watermark.
+        candidates: Replicas to read from: each goes on where the one before failed.
+    """
+
+    name: TopicPartition
+    key: PartitionKey
+    partition: PartitionRegistration
+    start_offset: Offset
+    end_offset: Offset
+    candidates: tuple[ReplicaAddress, ...]
+
+
+def plan_read(
+    image: MetadataImage,
+    key: PartitionKey,
+    *,
+    start_offset: Offset,
+    end_offset: Offset,
+    client_rack: str | None = None,
+) -> ReadOrder:
+    """Return the order to read ``[start_offset, end_offset)``, cut to what is committed.
+
+    Between the high watermark and the log end nothing can be read yet: the order is empty.
+
+    Raises:
+        OffsetOutOfRangeError: The start is below the log start or above the log end.
+    """
+    partition = image.topics[key.topic_id].partitions[key.partition]
+    name = image.name_of(key)
+    if not partition.log_start_offset <= start_offset <= partition.known_log_end:
+        raise OffsetOutOfRangeError(
+            f"offset {start_offset} of {name} is not between its log start"
+            f" {partition.log_start_offset} and its log end {partition.known_log_end}"
+            f" (high watermark {partition.high_watermark})"
+        )
+    return ReadOrder(
+        name=name,
+        key=key,
+        partition=partition,
+        start_offset=start_offset,
+        end_offset=max(start_offset, min(end_offset, partition.high_watermark)),
+        candidates=tuple(
+            address_of(image, key, partition, broker_id)
+            for broker_id in readers_choice(image, partition, client_rack)
+        ),
+    )
+
+
+def plan_reads(
+    image: MetadataImage,
+    topic: str,
+    start: Mapping[int, int] | None = None,
+    end: Mapping[int, int] | None = None,
+    *,
+    client_rack: str | None = None,
+    now: MetadataImage | None = None,
+) -> list[ReadOrder]:
+    """Return one order a partition that has committed records between `start` and `end`.
+
+    `now`: the newest image, if `image` is of the past. Records committed by then are read from the
+    replicas of now, then from those of that time; each must prove to have them.
+
+    Raises:
+        UnknownTopicOrPartitionError: There is no such topic or partition.
+        InvalidRequestError: Offsets are not given by partition, or one is not a number.
+        OffsetOutOfRangeError: A start is below its log start or above its log end.
+    """
+    starts, ends = _offsets(image, topic, "start", start), _offsets(image, topic, "end", end)
+    orders = []
+    topic_image = image.topic(topic)
+    for number, partition in sorted(topic_image.partitions.items()):
+        order = plan_read(
+            image,
+            PartitionKey(topic_image.topic_id, number),
+            start_offset=Offset(starts.get(number, partition.log_start_offset)),
+            end_offset=Offset(ends.get(number, partition.high_watermark)),
+            client_rack=client_rack,
+        )
+        if order.start_offset < order.end_offset:
+            orders.append(order if now is None else _from_replicas_of_now(order, now, client_rack))
+    return orders
+
+
+def _from_replicas_of_now(
+    order: ReadOrder, now: MetadataImage, client_rack: str | None
+) -> ReadOrder:
+    partition = now.partition(order.key)
+    if partition is None:
+        return order
+    current = [
+        address_of(now, order.key, partition, broker_id)
+        for broker_id in readers_choice(now, partition, client_rack)
+    ]
+    rest = (each for each in order.candidates if each not in current)
+    return replace(order, candidates=(*current, *rest))
+
+
+def _offsets(
+    image: MetadataImage, topic: str, name: str, given: Mapping[int, int] | None
+) -> Mapping[int, int]:
+    if given is None:
+        return {}
+    check_mapping(given, name, "partitions and offsets")
+    for number, offset in given.items():
+        partition_key(image, topic, number)
+        check_whole_number(offset, f"the offset of partition {number}")
+    return given
+
+
+def readers_choice(
+    image: MetadataImage, partition: PartitionRegistration, client_rack: str | None
+) -> list[BrokerId]:
+    """Return the replicas to read from: the client's rack first, the leader before others.
+
+    In-sync ones come first. Others may serve too, since each must prove that it has everything
+    committed. Source: RackAwareReplicaSelector (KIP-392).
+    """
+
+    def rank(broker_id: BrokerId) -> tuple[bool, bool, bool, int]:
+        broker = image.brokers[broker_id]
+        return (
+            broker_id not in partition.isr,
+            client_rack is not None and broker.rack != client_rack,
+            broker_id != partition.leader,
+            partition.replicas.index(broker_id),
+        )
+
+    readable = [
+        broker_id
+        for broker_id in partition.replicas
+        if partition.is_created(broker_id) and image.brokers[broker_id].is_online
+    ]
+    # A broker that counts as dead is asked last: it may be back before the controller sees it.
+    rest = [
+        broker_id
+        for broker_id in partition.replicas
+        if partition.is_created(broker_id) and broker_id not in readable
+    ]
+    return sorted(readable, key=rank) + sorted(rest, key=rank)

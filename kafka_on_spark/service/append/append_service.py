@@ -1,0 +1,294 @@
+"""An append from plan to answer: staged → placed → appended → acknowledged (see stages.py).
+
+Between `plan` and `append_staged`, tasks stage segments: those of a Spark job, of a data source's
+writer, or of this process.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from kafka_on_spark.config import check_acks, leaves_auto_controller
+from kafka_on_spark.errors import ClusterClosedError, UnknownTopicOrPartitionError
+from kafka_on_spark.ids import BrokerId, Offset, PartitionKey, TopicId, check_whole_number
+from kafka_on_spark.log.batch import WriterFence
+from kafka_on_spark.metadata.image import MetadataImage, TopicImage
+from kafka_on_spark.ports import Clock
+from kafka_on_spark.service.append.appender import Appender
+from kafka_on_spark.service.append.plan.append_results import AppendResult, append_results
+from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
+from kafka_on_spark.service.append.plan.multi_topic import split_differently
+from kafka_on_spark.service.append.plan.stage_plan import (
+    AppendPlan,
+    ProducerRun,
+    StagedSegment,
+    check_expected,
+    collect_parts,
+    is_unreached,
+    plan_stage,
+)
+from kafka_on_spark.service.append.producers import (
+    ProducerRuns,
+    check_not_fenced,
+    check_producer,
+    check_writer_not_fenced,
+    producer_of,
+)
+from kafka_on_spark.service.append.stages import StagedPart
+from kafka_on_spark.service.append.waiting.append_watch import AppendWatch, WatchPorts
+from kafka_on_spark.service.append.waiting.expanded_waiting import wait_for_split
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.replicate.replication_round import ReplicationRound
+
+log = logging.getLogger(__name__)
+
+Maintain = Callable[[MetadataImage, Iterable[PartitionKey]], None]
+
+
+class AppendService:
+    """Plans appends, and leads what was staged for them to an answer."""
+
+    def __init__(
+        self,
+        metadata: MetadataService,
+        producers: ProducerRuns,
+        appender: Appender,
+        clock: Clock,
+        *,
+        replication_round: Callable[[], ReplicationRound],
+        expanded: ExpandedTopics,
+        maintain: Maintain,
+        note_findings: Callable[[], None],
+        watch_ports: WatchPorts,
+    ) -> None:
+        self._metadata = metadata
+        self._producers = producers
+        self._appender = appender
+        self._clock = clock
+        self._replication_round = replication_round
+        self._expanded = expanded
+        self._maintain = maintain
+        self._note_findings = note_findings
+        self._watch_ports = watch_ports
+
+    def plan(
+        self,
+        topic: str,
+        *,
+        acks: str | int = "all",
+        producer_id: str | None = None,
+        producer_epoch: int | None = None,
+        sequence: int | None = None,
+        transactional_id: str | None = None,
+        expected_offsets: Mapping[int, int] | None = None,
+        timeout_ms: int | None = None,
+        configs: Mapping[str, object] | None = None,
+    ) -> AppendPlan:
+        """Return the plan of an append.
+
+        Raises:
+            InvalidConfigError: `configs` has something other than auto.controller=false.
+            UnknownTopicOrPartitionError, InvalidRequestError, NotEnoughReplicasError,
+            ProducerFencedError: Nothing was written.
+        """
+        acks = check_acks(acks)
+        may_decide = leaves_auto_controller(configs or {})
+        image = self._metadata.catch_up()
+        topic_image = image.topic(topic)
+        producer_id = producer_of(producer_id, sequence, transactional_id)
+        check_producer(producer_id, producer_epoch, sequence)
+        expected = {} if expected_offsets is None else expected_offsets
+        check_expected(topic_image, expected)
+        if timeout_ms is not None:
+            check_whole_number(timeout_ms, "timeout_ms")
+        order = plan_stage(
+            image,
+            topic_image,
+            acks=acks,
+            has_producer=producer_id is not None,
+            now_ms=self._clock.now_ms(),
+        )
+        writer = self._producers.take_over(transactional_id)
+        producer = self._producers.begin(producer_id, producer_epoch, sequence)
+        default_ms = image.settings(topic_image.topic_id).integer("delivery.timeout.ms")
+        timeout_ms = default_ms if timeout_ms is None else timeout_ms
+        if producer is not None and topic_image.is_expanded:
+            count = self._split(topic_image, producer, may_decide, timeout_ms)
+            order = replace(order, targets=order.targets[:count])
+        return AppendPlan(
+            topic_id=topic_image.topic_id,
+            order=order,
+            acks=acks,
+            producer=producer,
+            writer=writer,
+            expected_offsets=dict(expected),
+            timeout_ms=timeout_ms,
+            may_decide=may_decide,
+        )
+
+    def plan_topics(
+        self,
+        image: MetadataImage,
+        partition_counts: Mapping[str, int],
+        *,
+        acks: str,
+        producer: ProducerRun | None,
+        writer: WriterFence | None,
+        expected_offsets: Mapping[str, Mapping[int, int]],
+        may_decide: bool = True,
+    ) -> list[AppendPlan]:
+        """Return the plans of what was staged on `image`, by topic name and number of partitions.
+
+        0 partitions: nothing was staged for the topic; `expected_offsets` alone names it.
+
+        Raises:
+            UnknownTopicOrPartitionError, InvalidRecordError: A topic or a partition does not exist.
+            CommitConflictError: A topic was not split as in the append's first try.
+        """
+        plans = []
+        for name, count in partition_counts.items():
+            topic = image.topic(name)
+            expected = expected_offsets.get(name, {})
+            check_expected(topic, expected)
+            order = plan_stage(image, topic, acks=acks, has_producer=producer is not None, now_ms=0)
+            plan = AppendPlan(
+                topic_id=topic.topic_id,
+                order=replace(order, targets=order.targets[:count]),
+                acks=acks,
+                producer=producer,
+                writer=writer,
+                expected_offsets=dict(expected),
+                timeout_ms=image.settings(topic.topic_id).integer("delivery.timeout.ms"),
+                may_decide=may_decide,
+            )
+            if count:
+                self._check_split(plan)
+            plans.append(plan)
+        return plans
+
+    def _check_split(self, plan: AppendPlan) -> None:
+        """Check that a producer's append is split as its first try was, and fence older tries.
+
+        For an append whose producer was known only when its tasks had run.
+
+        Raises:
+            CommitConflictError: It is split in another way.
+            And as `ExpandedTopics.split`.
+        """
+        topic = self._metadata.catch_up().topics.get(plan.topic_id)
+        if plan.producer is None or topic is None or not topic.is_expanded:
+            return
+        count = self._split(topic, plan.producer, plan.may_decide, plan.timeout_ms)
+        if count != len(plan.order.targets):
+            raise split_differently(topic.name)
+
+    def _split(self, topic: TopicImage, run: ProducerRun, may_decide: bool, timeout_ms: int) -> int:
+        return wait_for_split(
+            self._expanded,
+            topic,
+            run,
+            self._watch_ports,
+            may_decide=may_decide,
+            timeout_ms=timeout_ms,
+        )
+
+    def append_staged(self, plan: AppendPlan, rows: Iterable[StagedSegment]) -> AppendResult:
+        """Append what the tasks of `plan` have staged, `rows` in task order.
+
+        Raises: as `append_staged_topics`.
+        """
+        return self.append_staged_topics([(plan, list(rows))])[0]
+
+    def append_staged_topics(
+        self,
+        appends: Sequence[tuple[AppendPlan, Sequence[StagedSegment]]],
+        *,
+        reached_elsewhere: frozenset[BrokerId] = frozenset(),
+    ) -> list[AppendResult]:
+        """Append what was staged for several topics; one metadata commit moves high watermarks.
+
+        The plans have acks, producer and writer in common. `reached_elsewhere`: brokers that tasks
+        on other hosts have written to; they count as reached.
+
+        Raises:
+            The refusal of a task, or the first partition's error (see `append_results`).
+            RootAccessDeniedError: This process may not write to the metadata: nothing is appended.
+            ClusterClosedError: Another thread has closed the cluster; the outcome is unknown.
+        """
+        image = self._metadata.catch_up()
+        self._metadata.check_writable()
+        names = {plan.topic_id: _topic(image, plan.topic_id).name for plan, _ in appends}
+        acks = appends[0][0].acks
+        if acks == "0" and is_unreached([row for _, rows in appends for row in rows]):
+            # Append nothing, not even what was staged: a part under the producer's sequence would
+            # have another payload than a retry of the whole.
+            return append_results(names, [], is_waited_for=False)
+        now_ms = self._clock.now_ms()
+        parts = [part for plan, rows in appends for part in _parts(image, plan, rows, now_ms)]
+        for plan, _ in appends:
+            check_writer_not_fenced(image.producers, plan.writer)
+            if plan.producer is not None:
+                run = plan.producer
+                check_not_fenced(image.producers, run.producer_id, run.producer_epoch)
+        has_sequence = all(plan.producer is not None for plan, _ in appends)
+        keys = [part.key for part in parts]
+        self._replication_round().create_replicas(keys)
+        try:
+            answers = self._appender.append(
+                parts,
+                acks=acks,
+                timeout_ms=min(plan.timeout_ms for plan, _ in appends),
+                watch=AppendWatch(
+                    self._watch_ports,
+                    is_allowed=all(plan.may_decide for plan, _ in appends),
+                    reached_elsewhere=reached_elsewhere,
+                ),
+                other_ends=_other_ends([plan for plan, _ in appends], keys),
+            )
+        except ClusterClosedError as error:
+            raise ClusterClosedError(
+                "the cluster was closed by this process in the middle of an append, which may be"
+                " committed: open it again with Cluster.open"
+                + ("; a retry with the same sequence is safe" if has_sequence else "")
+            ) from error
+        self._note_findings()
+        self._maintain(self._metadata.image, keys)
+        results = append_results(names, answers, is_waited_for=acks != "0")
+        for result in results:
+            log.debug("appended %d records to %s", result.record_count, result.topic)
+        return results
+
+
+def _topic(image: MetadataImage, topic_id: TopicId) -> TopicImage:
+    topic = image.topics.get(topic_id)
+    if topic is None:
+        raise UnknownTopicOrPartitionError("the topic was deleted during the append")
+    return topic
+
+
+def _parts(
+    image: MetadataImage, plan: AppendPlan, rows: Sequence[StagedSegment], now_ms: int
+) -> list[StagedPart]:
+    return collect_parts(
+        image,
+        _topic(image, plan.topic_id),
+        plan.order,
+        rows,
+        producer=plan.producer,
+        expected_offsets=plan.expected_offsets,
+        now_ms=now_ms,
+        writer=plan.writer,
+    )
+
+
+def _other_ends(
+    plans: Iterable[AppendPlan], keys: Iterable[PartitionKey]
+) -> dict[PartitionKey, Offset]:
+    """Return where partitions that get no record must end."""
+    with_records = set(keys)
+    expected = {
+        PartitionKey(plan.topic_id, number): Offset(offset)
+        for plan in plans
+        for number, offset in plan.expected_offsets.items()
+    }
+    return {key: offset for key, offset in expected.items() if key not in with_records}

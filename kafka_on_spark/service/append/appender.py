@@ -1,0 +1,314 @@
+"""Leads the parts of an append from staged to acknowledged, in rounds, until each is answered.
+
+A round tries each partition once: place, append, and have the in-sync replicas fetch. One metadata
+commit then moves all high watermarks. A part that is not acknowledged waits, and is tried again in
+the next round, with the leader of then, until the time is up.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Final
+
+from kafka_on_spark.controller.partitions.reports import PartitionReport
+from kafka_on_spark.errors import (
+    CommitError,
+    CommitOutcomeUnknownError,
+    FencedLeaderEpochError,
+    InconsistentTopicIdError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    NotLeaderOrFollowerError,
+    ReplicaLostError,
+    RootAccessDeniedError,
+    UnknownLeaderEpochError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.ports import Clock, ReplicaStore, SegmentStore
+from kafka_on_spark.service.append.acknowledging import (
+    acknowledge,
+    fetch_to_isr,
+    not_acknowledged,
+    report_leader,
+)
+from kafka_on_spark.service.append.appending import append_placed
+from kafka_on_spark.service.append.placing import LeaderFailure, place
+from kafka_on_spark.service.append.preconditions import check_ends, check_min_isr, check_replicas
+from kafka_on_spark.service.append.stages import (
+    AnsweredPart,
+    AppendedPart,
+    PlacedPart,
+    StagedPart,
+    UnacknowledgedPart,
+)
+from kafka_on_spark.service.append.waiting.append_watch import (
+    METADATA_AWAY,
+    AppendWatch,
+    Wait,
+    wait_of,
+)
+from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
+from kafka_on_spark.service.replicate.second_inspection import SecondInspections
+
+PAUSE_MS_MIN: Final = 10.0
+PAUSE_MS_MAX: Final = 1000.0
+
+# After these, the append is tried again on a newer image, with the new leader if there is one.
+_TRY_AGAIN: Final = (
+    CommitError,
+    FencedLeaderEpochError,
+    InconsistentTopicIdError,
+    KafkaStorageError,
+    NotLeaderOrFollowerError,
+    ReplicaLostError,
+    UnknownLeaderEpochError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AppendThreads:
+    """Two pools, so that none waits for itself: partitions wait for fetches, fetches for none."""
+
+    partitions: Executor
+    fetches: Executor
+
+
+@dataclass(slots=True)
+class _Pending:
+    """A partition that is not acknowledged yet, and what its tries have met.
+
+    Attributes:
+        part: What was staged.
+        is_appended: Some try has appended it, or has found it in the log.
+        may_be_appended: A commit of it had an unknown outcome, so it can't be called not written.
+        is_duplicate: It stood in the log before its first try.
+        appended: As the last try left it; None if that try did not get so far.
+        leader_failure: What the last try met in the leader's log, if that failed.
+        last_error: The last error of a try or of the metadata log.
+        tried: The partition as it was at the last try.
+        wait: What that try met, if it may last.
+    """
+
+    part: StagedPart
+    is_appended: bool = False
+    may_be_appended: bool = False
+    is_duplicate: bool = False
+    appended: AppendedPart | None = None
+    leader_failure: PartitionReport | None = None
+    last_error: KafkaOnSparkError | None = None
+    tried: PartitionRegistration | None = None
+    wait: Wait | None = None
+
+
+_Pendings = dict[PartitionKey, _Pending]
+_Answers = dict[PartitionKey, AnsweredPart]
+
+
+class Appender:
+    """Appends what was staged. One a process; threads may share it."""
+
+    def __init__(
+        self,
+        metadata: MetadataDecider,
+        replicas: ReplicaStore,
+        segments: SegmentStore,
+        clock: Clock,
+        *,
+        threads: AppendThreads,
+        random: Callable[[], float],
+        second_inspections: SecondInspections,
+    ) -> None:
+        self._second_inspections = second_inspections
+        self._metadata = metadata
+        self._replicas = replicas
+        self._segments = segments
+        self._clock = clock
+        self._threads = threads
+        self._random = random
+
+    def append(
+        self,
+        parts: Sequence[StagedPart],
+        *,
+        acks: str,
+        timeout_ms: int,
+        watch: AppendWatch,
+        other_ends: Mapping[PartitionKey, Offset] | None = None,
+    ) -> list[AnsweredPart]:
+        """Append `parts` and wait for what `acks` asks; return an answer for each, in order.
+
+        Each round commits what is ready; a partition that waits goes into a later round, and
+        `watch` is told of it.
+        `other_ends`: where partitions that get no record must end, of a conditional append.
+
+        Raises:
+            NotEnoughReplicasError, UnexpectedOffsetError: Nothing was appended.
+        """
+        image = self._metadata.image
+        if acks == "all":
+            check_replicas(image, parts)
+        check_ends(image, self._replicas, parts, other_ends or {})
+        pending = {part.key: _Pending(part) for part in parts}
+        answers: _Answers = {}
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        pause_ms = PAUSE_MS_MIN
+        while pending:
+            ready = [each for key, each in pending.items() if not watch.is_blocked(key)]
+            self._round(pending, answers, acks, ready)
+            if acks == "0":
+                self._give_up(pending, answers, watch)
+            if not pending:
+                break
+            if self._clock.monotonic_ms() > deadline_ms:
+                self._give_up(pending, answers, watch)
+                break
+            watch.update([each.wait for each in pending.values() if each.wait is not None])
+            self._clock.sleep_ms(watch.pause_ms(pause_ms * (0.5 + self._random())))
+            pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
+            try:
+                self._second_inspections.inspect_due()
+                self._metadata.catch_up()
+            except METADATA_AWAY as error:
+                self._not_concluded(error, pending, answers)
+        return [answers[part.key] for part in parts]
+
+    def _round(
+        self, pending: _Pendings, answers: _Answers, acks: str, ready: Sequence[_Pending]
+    ) -> None:
+        """Try the `ready` ones of the pending partitions once; move the finished to `answers`."""
+        image = self._metadata.image
+        tries = self._each(lambda each: self._try(image, each, acks), ready)
+        self._second_inspections.record(
+            each.leader_failure for each in ready if each.leader_failure is not None
+        )
+        reports = []
+        for each, attempt in zip(ready, tries, strict=True):
+            each.wait = wait_of(each.part.key, each.tried, attempt)
+            if isinstance(attempt, KafkaOnSparkError):
+                self._failed(each, attempt, pending, answers)
+            else:
+                reports.append(attempt)
+        if reports:
+            self._second_inspections.record(reports)
+            try:
+                self._conclude(reports)
+            except METADATA_AWAY as error:
+                self._not_concluded(error, pending, answers)
+                return
+        for each in list(pending.values()):
+            self._acknowledge(each, acks, pending, answers)
+
+    def _each(
+        self,
+        work: Callable[[_Pending], PartitionReport | KafkaOnSparkError],
+        pending: Sequence[_Pending],
+    ) -> list[PartitionReport | KafkaOnSparkError]:
+        if len(pending) == 1:
+            return [work(pending[0])]
+        return list(self._threads.partitions.map(work, pending))
+
+    def _try(
+        self, image: MetadataImage, each: _Pending, acks: str
+    ) -> PartitionReport | KafkaOnSparkError:
+        """Place and append one part, and have it fetched for acks=all; return what to report."""
+        each.leader_failure = each.appended = None
+        try:
+            placed = self._place(image, each, acks)
+            if isinstance(placed, LeaderFailure):
+                each.leader_failure = placed.report
+                return placed.error
+            each.appended = append_placed(
+                placed,
+                is_appended=each.is_appended,
+                is_duplicate=each.is_duplicate,
+                now_ms=self._clock.now_ms(),
+            )
+            each.is_appended, each.is_duplicate = True, each.appended.is_duplicate
+            return self._report(image, each.appended, acks)
+        except KafkaOnSparkError as error:
+            return error
+
+    def _place(self, image: MetadataImage, each: _Pending, acks: str) -> PlacedPart | LeaderFailure:
+        key = each.part.key
+        partition = image.partition(key)
+        if partition is None:
+            raise UnknownTopicOrPartitionError(f"partition {key.partition} is gone: it was deleted")
+        each.tried = partition
+        is_appended = each.is_appended or each.may_be_appended
+        if acks == "all":
+            check_min_isr(image, key, partition, is_appended=is_appended)
+        return place(
+            image,
+            each.part,
+            partition,
+            is_appended=each.is_appended,
+            replicas=self._replicas,
+            segments=self._segments,
+            clock=self._clock,
+        )
+
+    def _report(self, image: MetadataImage, appended: AppendedPart, acks: str) -> PartitionReport:
+        if acks != "all":
+            return report_leader(appended, self._clock.now_ms())
+        return fetch_to_isr(
+            image,
+            appended,
+            replicas=self._replicas,
+            segments=self._segments,
+            clock=self._clock,
+            threads=self._threads.fetches,
+        )
+
+    def _conclude(self, reports: Sequence[PartitionReport]) -> None:
+        """Commit all high watermarks, and which replicas leave the ISR, at once."""
+        self._metadata.conclude(
+            reports,
+            timeout_ms=self._metadata.image.settings().integer("delivery.timeout.ms"),
+        )
+
+    def _not_concluded(
+        self, error: KafkaOnSparkError, pending: _Pendings, answers: _Answers
+    ) -> None:
+        for each in pending.values():
+            each.last_error = error
+        if isinstance(error, RootAccessDeniedError):
+            self._give_up(pending, answers, None)
+
+    def _failed(
+        self, each: _Pending, error: KafkaOnSparkError, pending: _Pendings, answers: _Answers
+    ) -> None:
+        each.last_error = error
+        if isinstance(error, CommitOutcomeUnknownError):
+            each.may_be_appended = True
+        if isinstance(error, _TRY_AGAIN) and not isinstance(error, RootAccessDeniedError):
+            return  # a denial is answered at once: waiting gives no permission
+        if each.is_appended or each.may_be_appended:
+            # The error is about this try only.
+            words = f"{error.message}; an earlier try of this append may be committed"
+            error = type(error)(words, **{**error.context, "may_be_committed": True})
+        del pending[each.part.key]
+        answers[each.part.key] = UnacknowledgedPart(key=each.part.key, error=error)
+
+    def _acknowledge(
+        self, each: _Pending, acks: str, pending: _Pendings, answers: _Answers
+    ) -> None:
+        """Move `each` to `answers` if it is acknowledged under the image of now."""
+        partition = self._metadata.image.partition(each.part.key)
+        if partition is None or each.appended is None:
+            return  # its last try has not found it in its leader's log
+        answer = acknowledge(each.appended, partition, acks=acks)
+        if answer is not None:
+            del pending[each.part.key]
+            answers[each.part.key] = answer
+
+    def _give_up(self, pending: _Pendings, answers: _Answers, watch: AppendWatch | None) -> None:
+        """Answer "unknown" for the rest; at once without `watch`, where waiting does not help."""
+        for key, each in pending.items():
+            why = None if watch is None else watch.why(key)
+            why = why or str(each.last_error or "the in-sync replicas did not catch up")
+            error = not_acknowledged(each.part, why, is_late=watch is not None)
+            answers[key] = UnacknowledgedPart(key=key, error=error)
+        pending.clear()

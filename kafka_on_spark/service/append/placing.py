@@ -1,0 +1,128 @@
+"""Staged → placed: an append's files come into the folder of the partition's leader of now.
+
+The leader's table is fenced first: at the leader epoch, then for the append's writer. So what is
+placed can be committed by this leadership only, and an older writer appends nothing after it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kafka_on_spark.controller.partitions.reports import PartitionReport
+from kafka_on_spark.errors import (
+    CorruptLogError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    NotLeaderOrFollowerError,
+    RootAccessDeniedError,
+)
+from kafka_on_spark.ids import LeaderEpoch
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
+from kafka_on_spark.log.batch import Segment, StagedBatch
+from kafka_on_spark.log.producer_state import find_append
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.ports import Clock, ReplicaStore, SegmentStore
+from kafka_on_spark.service.append.producers import check_not_fenced, check_writer_not_fenced
+from kafka_on_spark.service.append.stages import PlacedPart, StagedPart
+from kafka_on_spark.service.replica.replica_operations import begin_leadership, fence_older_writers
+from kafka_on_spark.service.replicate.fetching.fetch_reports import as_leaders_fault, leader_failed
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderFailure:
+    """The leader's log could not be read or fenced, or it lacks committed records.
+
+    Attributes:
+        error: What the append met.
+        report: The same as a report on the leader's replica.
+    """
+
+    error: KafkaOnSparkError
+    report: PartitionReport
+
+
+def place(
+    image: MetadataImage,
+    part: StagedPart,
+    partition: PartitionRegistration,
+    *,
+    is_appended: bool,
+    replicas: ReplicaStore,
+    segments: SegmentStore,
+    clock: Clock,
+) -> PlacedPart | LeaderFailure:
+    """Fence the leader's table and have the part's files in its folder.
+
+    `is_appended`: an earlier try has appended it; if it stands in this leader's log, no newer
+    producer or writer fences it.
+
+    Raises:
+        NotLeaderOrFollowerError: Nobody leads.
+        ProducerFencedError: A newer run of the producer, or a newer writer, has begun.
+        KafkaStorageError: No root that answers has the files.
+    """
+    if partition.leader is None or not partition.is_created(partition.leader):
+        raise NotLeaderOrFollowerError(f"partition {image.name_of(part.key)} has no leader")
+    leader = address_of(image, part.key, partition, partition.leader)
+    log = replicas.open(leader)
+    try:
+        state = begin_leadership(log, partition)
+    except KafkaOnSparkError as error:
+        report = leader_failed(part.key, partition, leader, error, clock.now_ms())
+        return LeaderFailure(as_leaders_fault(error), report)
+    producer, writer = part.batch.producer, part.batch.writer
+    if not (is_appended and find_append(state, part.batch)):
+        # It is written now, perhaps again; a leader that was elected after a newer run began
+        # knows nothing of that run.
+        if producer is not None:
+            check_not_fenced(image.producers, producer.producer_id, producer.producer_epoch)
+        check_writer_not_fenced(image.producers, writer)
+        state = fence_older_writers(log, state, writer)
+    return PlacedPart(
+        part=part,
+        batch=place_files(segments, part, leader, partition.leader_epoch),
+        partition=partition,
+        leader=leader,
+        log=log,
+        state=state,
+    )
+
+
+def place_files(
+    segments: SegmentStore,
+    part: StagedPart,
+    leader: ReplicaAddress,
+    leader_epoch: LeaderEpoch,
+) -> StagedBatch:
+    """Have the files in the leader's folder, under names of its epoch.
+
+    Raises:
+        KafkaStorageError: No root that answers has them.
+    """
+    is_there = any(each.replica_uuid == leader.replica_uuid for each in part.holders)
+    files = part.batch.segments
+    if is_there and all(each.epoch_in_name == leader_epoch for each in files):
+        return part.batch
+    renamed = part.batch.renamed(leader_epoch)
+    names = [each.path for each in renamed.segments]
+    _copy_from_any(segments, part.holders, leader, files, names)
+    return renamed
+
+
+def _copy_from_any(
+    segments: SegmentStore,
+    holders: Sequence[ReplicaAddress],
+    leader: ReplicaAddress,
+    files: Sequence[Segment],
+    names: Sequence[str],
+) -> None:
+    failure: KafkaOnSparkError = KafkaStorageError("no root has the files of this append")
+    for holder in holders:
+        try:
+            segments.copy(holder, leader, files, names)
+        except (KafkaStorageError, CorruptLogError) as error:
+            failure = error
+        else:
+            return
+    kind = type(failure) if isinstance(failure, RootAccessDeniedError) else KafkaStorageError
+    raise kind(str(failure)) from failure

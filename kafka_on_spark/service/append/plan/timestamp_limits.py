@@ -1,0 +1,51 @@
+"""Checks how far records' own timestamps are from the time of their append (KIP-937).
+
+Source: LogValidator.validateTimestamp. Not for topics whose timestamps are the append's time.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from kafka_on_spark.config import Settings
+from kafka_on_spark.errors import InvalidTimestampError
+from kafka_on_spark.log.batch import Segment
+
+AFTER: Final = "message.timestamp.after.max.ms"
+BEFORE: Final = "message.timestamp.before.max.ms"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def check_timestamps(
+    topic: str, settings: Settings, segments: Mapping[int, Iterable[Segment]], now_ms: int
+) -> None:
+    """Check segments that were staged, by partition; `now_ms` is the time of their append.
+
+    Raises:
+        InvalidTimestampError: A record is too new or too old.
+    """
+    newest_us = (now_ms + settings.integer(AFTER)) * 1000
+    oldest_us = (now_ms - settings.integer(BEFORE)) * 1000
+    for number, each in sorted(segments.items()):
+        for segment in each:
+            if segment.timestamp_max_us > newest_us:
+                raise _refusal(topic, number, segment.timestamp_max_us, "after", AFTER, settings)
+            if segment.timestamp_min_us < oldest_us:
+                raise _refusal(topic, number, segment.timestamp_min_us, "before", BEFORE, settings)
+
+
+def _refusal(
+    topic: str, number: int, timestamp_us: int, side: str, setting: str, settings: Settings
+) -> InvalidTimestampError:
+    return InvalidTimestampError(
+        f"a record for {topic}-{number} has the timestamp {_time(timestamp_us)}, more than"
+        f" {settings.integer(setting)} ms {side} the append, and nothing was appended: give it"
+        f" another, or set {setting}"
+    )
+
+
+def _time(timestamp_us: int) -> str:
+    try:
+        return (_EPOCH + timedelta(microseconds=timestamp_us)).isoformat()
+    except OverflowError:
+        return f"{timestamp_us} µs since 1970"

@@ -1,0 +1,95 @@
+"""Refuses an append before its first commit, so that nothing is half done."""
+
+from collections.abc import Mapping, Sequence
+
+from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr, too_few_in_sync
+from kafka_on_spark.errors import (
+    NotEnoughReplicasAfterAppendError,
+    NotEnoughReplicasError,
+    UnexpectedOffsetError,
+)
+from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.operations import check_end
+from kafka_on_spark.log.producer_state import find_append
+from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.service.append.stages import StagedPart
+
+
+def check_replicas(image: MetadataImage, parts: Sequence[StagedPart]) -> None:
+    """Check that acks=all can be kept for every partition of an append.
+
+    Raises:
+        NotEnoughReplicasError: One is under its minimum.
+    """
+    for part in parts:
+        partition = image.partition(part.key)
+        if partition is not None:
+            check_min_isr(image, part.key, partition, is_appended=False)
+
+
+def check_min_isr(
+    image: MetadataImage,
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    *,
+    is_appended: bool,
+) -> None:
+    """Check that acks=all can be kept for a partition now, before or after its write.
+
+    Raises:
+        NotEnoughReplicasError: It can't, and nothing was written.
+        NotEnoughReplicasAfterAppendError: It can't, and the write may be committed later.
+    """
+    if not is_under_min_isr(image, key.topic_id, partition):
+        return
+    kind = NotEnoughReplicasAfterAppendError if is_appended else NotEnoughReplicasError
+    raise kind(too_few_in_sync(image, key, partition))
+
+
+def check_ends(
+    image: MetadataImage,
+    replicas: ReplicaStore,
+    parts: Sequence[StagedPart],
+    others: Mapping[PartitionKey, Offset],
+) -> None:
+    """Check that logs end where a conditional append expects: of its parts, and of `others`.
+
+    What an earlier try has appended already is no reason to refuse its retry.
+
+    Raises:
+        UnexpectedOffsetError: One ends elsewhere.
+    """
+    is_retry = False
+    for part in parts:
+        if part.expected_offset is None and not others:
+            continue
+        state = _leader_state(image, replicas, part.key)
+        if state is not None and find_append(state, part.batch) is not None:
+            is_retry = True
+        elif part.expected_offset is not None:
+            _check_end(state, part.expected_offset)
+    for key, expected in () if is_retry else others.items():
+        _check_end(_leader_state(image, replicas, key), expected)
+
+
+def _leader_state(
+    image: MetadataImage, replicas: ReplicaStore, key: PartitionKey
+) -> ReplicaState | None:
+    """Return the leader's log; None if the partition has no records yet, or no leader now."""
+    partition = image.partition(key)
+    if partition is None or partition.leader is None or not partition.is_created(partition.leader):
+        return None
+    return replicas.open(address_of(image, key, partition, partition.leader)).load()
+
+
+def _check_end(state: ReplicaState | None, expected: Offset) -> None:
+    if state is not None:
+        check_end(state, expected)
+    elif expected != 0:
+        raise UnexpectedOffsetError(
+            f"the log ends at 0, not at the expected {expected}: nothing was appended to it yet"
+        )

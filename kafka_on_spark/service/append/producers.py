@@ -1,0 +1,171 @@
+"""Runs of idempotent producers and writers: each takes the next epoch, and fences earlier runs."""
+
+from collections.abc import Mapping
+
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.ids import ProducerEpoch, check_whole_number
+from kafka_on_spark.log.batch import WRITER_PREFIX, WriterFence
+from kafka_on_spark.log.producer_state import producer_fenced, writer_fenced
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import ProducerRecord
+from kafka_on_spark.service.append.plan.stage_plan import ProducerRun
+from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
+
+
+class ProducerRuns:
+    """The runs that one process has begun."""
+
+    def __init__(self, metadata: MetadataDecider, *, timeout_ms: int) -> None:
+        self._metadata = metadata
+        self._timeout_ms = timeout_ms
+        self._mine: dict[str, ProducerEpoch] = {}
+
+    def begin(
+        self, producer_id: str | None, producer_epoch: int | None, sequence: int | None
+    ) -> ProducerRun | None:
+        """Return the run to append under; None without a producer.
+
+        Without an epoch it is this process's own run, whose first append takes the next epoch. An
+        epoch that is given is committed, too, if it is new: so it fences lower epochs on every
+        partition, and not only on those that it has appended to.
+
+        Raises:
+            InvalidRequestError: Producer id and sequence are not given together.
+            ProducerFencedError: A newer run has begun elsewhere.
+        """
+        check_producer(producer_id, producer_epoch, sequence)
+        if producer_id is None or sequence is None:
+            return None
+        if producer_epoch is not None:
+            self._take_epoch(producer_id, ProducerEpoch(producer_epoch))
+        else:
+            producer_epoch = self._mine.get(producer_id)
+        if producer_epoch is None:
+            producer_epoch = self._mine[producer_id] = self._take_epoch(producer_id)
+        run = ProducerRun(
+            producer_id=producer_id,
+            producer_epoch=ProducerEpoch(producer_epoch),
+            sequence=sequence,
+        )
+        check_not_fenced(self._metadata.image.producers, producer_id, producer_epoch)
+        return run
+
+    def take_over(self, transactional_id: str | None) -> WriterFence | None:
+        """Return the writer to append as; None without a transactional id.
+
+        This process is one writer: its first append takes the next epoch.
+
+        Raises:
+            InvalidRequestError: The id is not a text.
+            ProducerFencedError: A newer writer has begun.
+        """
+        if transactional_id is None:
+            return None
+        check_transactional_id(transactional_id)
+        key = WriterFence(transactional_id=transactional_id, epoch=ProducerEpoch(0)).key
+        if key not in self._mine:
+            self._mine[key] = self._take_epoch(key)
+        writer = WriterFence(transactional_id=transactional_id, epoch=self._mine[key])
+        check_writer_not_fenced(self._metadata.image.producers, writer)
+        return writer
+
+    def _take_epoch(self, producer_id: str, given: ProducerEpoch | None = None) -> ProducerEpoch:
+        def decide(image: MetadataImage) -> ControllerResult[ProducerEpoch]:
+            newest = image.producers.get(producer_id, -1)
+            taken = ProducerEpoch(newest + 1) if given is None else given
+            if taken <= newest:
+                return ControllerResult([], taken)
+            record = ProducerRecord(
+                producer_id=producer_id, producer_epoch=taken, cause="a run begins"
+            )
+            return ControllerResult([record], taken)
+
+        return self._metadata.submit(decide, timeout_ms=self._timeout_ms)
+
+
+def check_producer(producer_id: object, producer_epoch: int | None, sequence: int | None) -> None:
+    """Check that a producer and its append's number are given together, or neither.
+
+    Raises:
+        InvalidRequestError: They are not, or a number is not a whole number or below 0.
+    """
+    if producer_id is None:
+        if producer_epoch is not None or sequence is not None:
+            raise InvalidRequestError(
+                "sequence and producer_epoch belong to a producer: give producer_id too"
+            )
+        return
+    _check_producer_id(producer_id)
+    for name, number in (("sequence", sequence), ("producer_epoch", producer_epoch)):
+        if number is not None:
+            check_whole_number(number, name)
+    if producer_epoch is not None and producer_epoch < 0:
+        raise InvalidRequestError(
+            f"producer_epoch {producer_epoch} is not allowed: give a number from 0 on, or none"
+        )
+    if sequence is None or sequence < 0:
+        raise InvalidRequestError(
+            f"producer_id {producer_id!r} needs a sequence from 0 on (given: {sequence}):"
+            " number the producer's appends, and repeat the number to retry one"
+        )
+
+
+def _check_producer_id(producer_id: object) -> None:
+    if not isinstance(producer_id, str) or not producer_id:
+        raise InvalidRequestError(f"producer_id can't be {producer_id!r}: give a text of your own")
+    if producer_id.startswith(WRITER_PREFIX):
+        raise InvalidRequestError(
+            f"producer_id can't be {producer_id!r}: names that begin with {WRITER_PREFIX!r} are"
+            " those of transactional ids; give another one"
+        )
+
+
+def producer_of(
+    producer_id: str | None, sequence: int | None, transactional_id: str | None
+) -> str | None:
+    """Return the producer of an append: the transactional id, if a sequence comes without one."""
+    if sequence is not None and producer_id is None:
+        return transactional_id
+    return producer_id
+
+
+def check_transactional_id(transactional_id: object) -> None:
+    """Check that a transactional id is one.
+
+    Raises:
+        InvalidRequestError: It is not a text, or empty.
+    """
+    if not isinstance(transactional_id, str) or not transactional_id:
+        raise InvalidRequestError(
+            f"transactional_id can't be {transactional_id!r}: give a text that only this writer"
+            " and those that replace it have"
+        )
+
+
+def check_not_fenced(
+    producers: Mapping[str, ProducerEpoch], producer_id: str, producer_epoch: int
+) -> None:
+    """Check that no newer run of the producer has begun, by the metadata's `producers`.
+
+    Raises:
+        ProducerFencedError: One has.
+    """
+    newest = producers.get(producer_id)
+    if newest is not None and newest > producer_epoch:
+        raise producer_fenced(producer_id, producer_epoch, newest)
+
+
+def check_writer_not_fenced(
+    producers: Mapping[str, ProducerEpoch], writer: WriterFence | None
+) -> None:
+    """Check that no newer writer has taken over a transactional id, by the metadata's `producers`.
+
+    Raises:
+        ProducerFencedError: One has.
+    """
+    if writer is None:
+        return
+    newest = producers.get(writer.key)
+    if newest is not None and newest > writer.epoch:
+        raise writer_fenced(writer, newest)

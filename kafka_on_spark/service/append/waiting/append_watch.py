@@ -1,0 +1,373 @@
+"""What an append does while it waits for a broker that fails: it probes, warns, makes small passes.
+
+From the first try on that meets a failing broker, the append probes the brokers in the ISRs of the
+partitions that wait; `appender` sleeps in between. It also watches the controller's lease, since
+that controller may be dead. When the broker's session is over, and nobody holds a lease, one
+metadata commit decides for the partitions that the append waits for
+(controller/commands/small_pass.py). The append was tried just before, on the image that the commit
+is decided on.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from kafka_on_spark.controller.brokers.silence import GAPS_A_SESSION
+from kafka_on_spark.controller.commands.lease import is_held
+from kafka_on_spark.controller.commands.small_pass import (
+    Facts,
+    SmallPass,
+    heard_of,
+    small_pass,
+    why_all_lost,
+)
+from kafka_on_spark.controller.partitions.reports import PartitionReport
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.controller.verdicts.restoring import WholeReplica
+from kafka_on_spark.errors import (
+    NO_ERROR,
+    CommitConflictError,
+    CommitError,
+    FencedLeaderEpochError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    ReplicaLostError,
+    RequestTimedOutError,
+    UnknownLeaderEpochError,
+)
+from kafka_on_spark.ids import LOST, BrokerId, PartitionKey
+from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.ports import Clock
+from kafka_on_spark.service.append.waiting.put_back import PutBackReplicas
+from kafka_on_spark.service.control.term import LeaseWatch
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.probing.probes import FailedProbes, ProbeResult, RunProbes, probe_orders
+
+log = logging.getLogger(__name__)
+
+WARN_AFTER_MS: Final = 2000
+WARN_AGAIN_MS: Final = 10_000
+_OVERTAKEN: Final = (CommitConflictError, FencedLeaderEpochError, UnknownLeaderEpochError)
+
+METADATA_AWAY: Final = (CommitError, KafkaStorageError, ReplicaLostError, RequestTimedOutError)
+"""Errors of the metadata log that an append waits out. The append's records may be in leaders' logs
+already, and be committed later. If its time is up first, the append's outcome is unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """A partition that an append waits for.
+
+    Attributes:
+        key: The partition.
+        partition: Its registration at the last try.
+        error: What that try met, in words.
+    """
+
+    key: PartitionKey
+    partition: PartitionRegistration
+    error: str
+
+
+def wait_of(
+    key: PartitionKey,
+    tried: PartitionRegistration | None,
+    met: PartitionReport | KafkaOnSparkError | None,
+) -> Wait | None:
+    """Return what is waited for after a try. None: the image or a log has moved on since, so that
+    the next try may well succeed."""
+    if tried is None or met is None or isinstance(met, _OVERTAKEN):
+        return None
+    if isinstance(met, KafkaOnSparkError):
+        return Wait(key=key, partition=tried, error=str(met))
+    for broker_id in sorted(tried.isr):
+        seen = met.replica(broker_id)
+        if seen is None or seen.error_code != NO_ERROR:
+            why = "it has no replica yet" if seen is None else seen.error
+            return Wait(key=key, partition=tried, error=f"broker {broker_id}: {why}")
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchPorts:
+    """What a process's appends watch with.
+
+    Attributes:
+        metadata: The image, and commits to it.
+        clock: The system's.
+        run_probes: Probes roots from where the append writes.
+        find_whole: Returns the lost replicas of partitions that are whole.
+        controller_id: The name under which a small pass claims control.
+        caller: Host and process, for people.
+    """
+
+    metadata: MetadataService
+    clock: Clock
+    run_probes: RunProbes
+    find_whole: Callable[[MetadataImage, Sequence[PartitionKey]], list[WholeReplica]]
+    controller_id: str
+    caller: str
+
+
+class AppendWatch:
+    """Watches the partitions that one append waits for.
+
+    `is_allowed`: the append may make small passes, if the cluster allows them.
+    `reached_elsewhere`: brokers that its tasks on other hosts have written to.
+    """
+
+    def __init__(
+        self,
+        ports: WatchPorts,
+        *,
+        is_allowed: bool = True,
+        reached_elsewhere: frozenset[BrokerId] = frozenset(),
+    ) -> None:
+        self._ports = ports
+        self._reached_elsewhere = reached_elsewhere
+        self._is_allowed = is_allowed
+        self._metadata, self._clock = ports.metadata, ports.clock
+        self._failed = FailedProbes(ports.clock)
+        self._before: dict[BrokerId, MetadataImage] = {}
+        self._lease = LeaseWatch(ports.clock)
+        self._first_lease: ControllerLease | None = None
+        self._waits: dict[PartitionKey, Wait] = {}
+        self._reasons: dict[PartitionKey, str] = {}
+        self._denied: dict[BrokerId, str] = {}
+        self._began_ms: int | None = None
+        self._probe_at_ms = 0.0
+        self._warn_at_ms = 0.0
+        self._is_changed = False
+        self._put_back = PutBackReplicas(ports.metadata, ports.clock)
+
+    def update(self, waits: Sequence[Wait]) -> None:
+        """Probe, decide and warn, as far as due, for the partitions that still wait."""
+        now_ms, self._is_changed = self._clock.monotonic_ms(), False
+        self._waits = {each.key: each for each in waits}
+        self._failed.keep(self._members())
+        if not waits:
+            return
+        if self._began_ms is None:
+            self._began_ms, self._warn_at_ms = now_ms, now_ms + WARN_AFTER_MS
+            self._first_lease = self._metadata.image.controller
+        is_over = self._lease.is_over(self._metadata.image)
+        if now_ms >= self._probe_at_ms:
+            try:
+                whole = self._find_whole()
+                now_ms = self._clock.monotonic_ms()
+                self._decide(self._probe(now_ms), whole, now_ms, is_over)
+                self._look_up_put_back()
+            except METADATA_AWAY as error:
+                log.debug("no small pass: %s", error)
+            self._probe_at_ms = now_ms + self._failed.next_in_ms(self._session_ms())
+        self._warn()
+
+    def _look_up_put_back(self) -> None:
+        """Look up brokers that have failed for half a session where no controller is active, so
+        that the decision need not wait for the history."""
+        now_ms, half_ms = self._clock.monotonic_ms(), self._session_ms() / 2
+        failing = [
+            each
+            for each in self._failed
+            if (known := self._failed.of(each)) is not None and now_ms - known.since_ms >= half_ms
+        ]
+        if failing and self._may_decide():
+            waits = {each.key: each.partition for each in self._waits.values()}
+            self._put_back.look_up_early(waits, failing)
+
+    def _members(self) -> frozenset[BrokerId]:
+        """Return the brokers in the ISRs of the partitions that wait."""
+        isrs = [each.partition.isr for each in self._waits.values()]
+        return frozenset().union(*isrs)
+
+    def _session_ms(self) -> int:
+        return self._metadata.image.settings().integer("broker.session.timeout.ms")
+
+    def _probe(self, began_ms: int) -> frozenset[BrokerId]:
+        """Probe all brokers in the ISRs of the partitions that wait; return those that answer."""
+        brokers = self._metadata.image.brokers
+        known = [brokers[each] for each in sorted(self._members()) if each in brokers]
+        results = self._ports.run_probes(probe_orders(known, self._session_ms()))
+        for result in results:
+            self._take(result, began_ms)
+        return frozenset(each.broker_id for each in results if each.is_answer)
+
+    def _take(self, result: ProbeResult, began_ms: int) -> None:
+        broker_id = result.broker_id
+        if result.is_denied:
+            self._tell_denied(broker_id, result.error or "access is denied")
+        else:
+            self._denied.pop(broker_id, None)
+        failed = self._failed.take(result, began_ms, self._session_ms())
+        if failed is None:
+            self._before.pop(broker_id, None)
+        elif failed.count == 1:
+            # Kept if `catch_up` fails: an older image only delays a decision.
+            self._before[broker_id] = self._metadata.image
+            self._before[broker_id] = self._metadata.catch_up()
+        elif heard_of(self._before[broker_id], self._metadata.image, broker_id) is not None:
+            # Others reach the broker: the failures up to now say nothing about it.
+            self._before[broker_id] = self._metadata.image
+            self._failed.forget(broker_id)
+            self._failed.take(result, began_ms, self._session_ms())
+
+    def _tell_denied(self, broker_id: BrokerId, error: str) -> None:
+        if broker_id not in self._denied:
+            log.warning(
+                "broker %d can't be written to by %s, which counts against nobody: %s; append as a"
+                " user who may, or with other credentials",
+                broker_id,
+                self._ports.caller,
+                error,
+            )
+        self._denied[broker_id] = error
+
+    def _find_whole(self) -> list[WholeReplica]:
+        """Return the lost replicas that are whole, of partitions without a leader."""
+        keys = [
+            each.key
+            for each in self._waits.values()
+            if each.partition.leader is None and LOST in each.partition.directories
+        ]
+        return self._ports.find_whole(self._metadata.image, keys) if keys else []
+
+    def _decide(
+        self,
+        answering: frozenset[BrokerId],
+        whole: Sequence[WholeReplica],
+        known_ms: int,
+        is_over: bool,
+    ) -> None:
+        """Make a small pass if one is due."""
+        silent = self._failed.silent(self._session_ms())
+        due = {
+            each.key: each.partition
+            for each in self._waits.values()
+            if each.partition.leader is None or not silent.keys().isdisjoint(each.partition.isr)
+        }
+        if not (due and is_over and self._is_allowed):
+            return
+        facts = Facts(
+            waits=due,
+            silent=silent,
+            before=dict(self._before),
+            answering=answering,
+            put_back=self._put_back.among(due, silent),
+            whole=whole,
+            reached_elsewhere=self._reached_elsewhere,
+            lease=self._lease.seen,
+            controller_id=self._ports.controller_id,
+            caller=self._ports.caller,
+        )
+        decide = partial(self._pass_in_time, facts, known_ms)
+        outcome = self._metadata.submit(decide, timeout_ms=self._session_ms())
+        self._reasons = dict(outcome.refusals)
+        self._is_changed = outcome.is_late or bool(outcome.decided)
+        for key in outcome.decided:
+            log.warning("%s", self._in_words(key, "decided by a small pass of this append"))
+
+    def _pass_in_time(
+        self, facts: Facts, known_ms: int, image: MetadataImage
+    ) -> ControllerResult[SmallPass]:
+        """Decide on facts of just now: after a freeze, or after conflicts, they are too old."""
+        if (self._clock.monotonic_ms() - known_ms) * GAPS_A_SESSION > self._session_ms():
+            return ControllerResult([], SmallPass(is_late=True))
+        return small_pass(image, facts)
+
+    def is_blocked(self, key: PartitionKey) -> bool:
+        """Return whether another try is of no use: the partition is as it was, and a member of its
+        ISR still fails its probes.
+
+        Not for ever: without a small pass, the rounds of an append take laggards out of the ISR.
+        """
+        wait = self._waits.get(key)
+        partition = self._metadata.image.partition(key)
+        if wait is None or partition is None or key in self._reasons or not self._may_decide():
+            return False
+        is_same = (
+            partition.leader_epoch == wait.partition.leader_epoch
+            and partition.partition_epoch == wait.partition.partition_epoch
+        )
+        patience_ms = 2 * max(
+            self._session_ms(), self._metadata.image.settings().integer("controller.lease.ms")
+        )
+        now_ms = self._clock.monotonic_ms()
+        failing = [self._failed.of(each) for each in partition.isr]
+        return is_same and any(
+            each is not None and now_ms - each.since_ms < patience_ms for each in failing
+        )
+
+    def _may_decide(self) -> bool:
+        image = self._metadata.image
+        is_renewed = is_held(image) and image.controller != self._first_lease
+        is_allowed = self._is_allowed and image.settings().boolean("auto.controller")
+        return is_allowed and not is_renewed
+
+    def pause_ms(self, pause_ms: float) -> float:
+        """Return how long to sleep before the next try, but not beyond the next probe or
+        warning; 1 ms if something was decided."""
+        if self._is_changed:
+            return 1.0
+        if not any(True for _ in self._failed):
+            return pause_ms
+        due_ms = min(self._probe_at_ms, self._warn_at_ms)
+        return min(pause_ms, max(due_ms - self._clock.monotonic_ms(), 1.0))
+
+    def why(self, key: PartitionKey) -> str | None:
+        """Return why a partition waits and nothing is decided for it; None: not known."""
+        wait = self._waits.get(key)
+        if wait is None:
+            return None
+        isr = sorted(wait.partition.isr)
+        caller = self._ports.caller
+        denied = [
+            f"{caller} may not write to broker {each}" for each in isr if each in self._denied
+        ]
+        failing = [
+            f"broker {each}: {self._failed.of(each)}" for each in isr if each in self._failed
+        ]
+        next_words = self._next_words(key, bool(failing))
+        return "; ".join([*denied, *failing, *([next_words] if next_words else [])]) or None
+
+    def _next_words(self, key: PartitionKey, is_failing: bool) -> str | None:
+        image = self._metadata.image
+        lost = why_all_lost(self._waits[key].partition)
+        if lost is not None:
+            return lost
+        if key in self._reasons:
+            return f"no small pass: {self._reasons[key]}"
+        if not is_failing and self._waits[key].partition.leader is not None:
+            return None
+        if is_held(image) and image.controller is not None:
+            return f"{image.controller.controller_id} controls the cluster, and decides"
+        if not self._is_allowed or not image.settings().boolean("auto.controller"):
+            return "nobody controls the cluster, and auto.controller=false: run a controller"
+        return (
+            "nobody controls the cluster, so this append decides after"
+            f" broker.session.timeout.ms={self._session_ms()}"
+        )
+
+    def _warn(self) -> None:
+        """Warn that the append waits for a partition, and why."""
+        now_ms = self._clock.monotonic_ms()
+        if self._began_ms is None or now_ms < self._warn_at_ms:
+            return
+        self._warn_at_ms = now_ms + WARN_AGAIN_MS
+        first = next(iter(self._waits))
+        more = f" (and {len(self._waits) - 1} more)" if len(self._waits) > 1 else ""
+        text = self.why(first) or self._waits[first].error
+        seconds = (now_ms - self._began_ms) / 1000
+        log.warning("an append has waited %.1f s: %s%s", seconds, self._in_words(first, text), more)
+
+    def _in_words(self, key: PartitionKey, text: str) -> str:
+        """Return a sentence about a partition."""
+        image = self._metadata.image
+        partition = image.partition(key)
+        if partition is None:
+            return f"a partition that was deleted: {text}"
+        leader = partition.leader
+        led_by = "nobody leads" if leader is None else f"broker {leader} leads"
+        return f"{image.name_of(key)}, which {led_by}: {text}"

@@ -1,0 +1,364 @@
+"""The controller's loop: claim, probe, decide, commit, command, answer, renew, resign.
+
+It calls the decisions of `controller/` in order, and holds the failed probes. Its term (`term`)
+commits them, and ends when a higher controller epoch is seen.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
+from kafka_on_spark.controller.brokers.draining import continue_draining
+from kafka_on_spark.controller.brokers.silence import Silence, judgement_ms_max
+from kafka_on_spark.controller.commands import lease
+from kafka_on_spark.controller.commands.commands import IdSource
+from kafka_on_spark.controller.moves.dead_destinations import replan_stalled_moves
+from kafka_on_spark.controller.moves.preferred_leaders import rebalance_leaders
+from kafka_on_spark.controller.moves.reassignment import advance_reassignments
+from kafka_on_spark.controller.partitions.recovery import elect_where_none, recover
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.controller.verdicts.restoring import restore
+from kafka_on_spark.errors import NotControllerError, RootAccessDeniedError
+from kafka_on_spark.ids import BrokerId, PartitionKey, check_number
+from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.ports import Clock
+from kafka_on_spark.service.control.leadership_commands import LeadershipCommands, RunCommands
+from kafka_on_spark.service.control.removing_replicas import CheckControls
+from kafka_on_spark.service.control.term import LeaseWatch, Term
+from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
+from kafka_on_spark.service.probing.inspecting_leaderless import RunInspections, plan_inspections
+from kafka_on_spark.service.probing.probes import (
+    FailedProbes,
+    ProbeOrder,
+    ProbeResult,
+    RunProbes,
+    probe_orders,
+)
+from kafka_on_spark.service.replica.creating_replicas import renew_lost
+from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+PROBE_PAUSE_MS_MIN = 50.0
+POLL_MS = 200.0
+"""How often requests and a lease are read: one listing of the log each time."""
+STEPS_MAX = 3  # of a reassignment whose target is in sync: leader, ISR, replicas
+
+
+Clean = Callable[[CheckControls], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerReport:
+    """What a controller's passes decided.
+
+    Attributes:
+        fenced: Brokers that were fenced.
+        unfenced: Brokers that came back.
+        leaders_moved: Partitions that got another leader.
+        passes: How many passes were made.
+        tables_removed: Tables that were removed: of deleted topics and of replicas moved away.
+        denied: Brokers whose roots refuse this process, so that it can't judge them.
+    """
+
+    fenced: tuple[BrokerId, ...] = ()
+    unfenced: tuple[BrokerId, ...] = ()
+    leaders_moved: int = 0
+    passes: int = 0
+    tables_removed: int = 0
+    denied: tuple[BrokerId, ...] = ()
+
+
+@dataclass(slots=True)
+class _Tally:
+    fenced: list[BrokerId] = field(default_factory=list)
+    unfenced: list[BrokerId] = field(default_factory=list)
+    moved: set[PartitionKey] = field(default_factory=set)
+    passes: int = 0
+    removed: int = 0
+    denied: list[BrokerId] = field(default_factory=list)
+
+
+def duration_ms(seconds: float | None) -> int | None:
+    """Return how long to control, as `ControllerLoop.run` takes it.
+
+    Raises:
+        InvalidRequestError: It is no number from 0 on.
+    """
+    if seconds is None:
+        return None
+    check_number(seconds, "seconds")
+    return int(seconds * 1000)
+
+
+class ControllerLoop:
+    """One controllership, from claim to resignation."""
+
+    def __init__(
+        self,
+        metadata: MetadataDecider,
+        clock: Clock,
+        *,
+        controller_id: str,
+        run_probes: RunProbes,
+        run_inspections: RunInspections,
+        id_source: IdSource,
+        timeout_ms: int,
+        lost_inspector: LostReplicaInspector | None = None,
+        clean: Clean | None = None,
+        run_commands: RunCommands = lambda orders: [],
+    ) -> None:
+        self._metadata = metadata
+        self._clock = clock
+        self._controller_id = controller_id
+        self._run_probes = run_probes
+        self._run_inspections = run_inspections
+        self._id_source = id_source
+        self._timeout_ms = timeout_ms
+        self._claimed: Term | None = None
+        self._lost_inspector = lost_inspector
+        self._clean = clean
+        self._commands = LeadershipCommands(clock, run_commands=run_commands)
+        self._failed = FailedProbes(clock)
+        self._tally = _Tally()
+
+    def run(self, duration_ms: int | None) -> ControllerReport:
+        """Control the cluster for `duration_ms`, or (None) for one pass; then resign.
+
+        Waits for another controller's lease to end, on its own clock, for as long as it is to
+        control, or as a command may take. Answers requests before, between and after passes.
+
+        Raises:
+            NotControllerError: Another controls the cluster, or has taken over meanwhile.
+            RootAccessDeniedError: This process may write to no broker's root.
+        """
+        self._claimed = self._claim(self._timeout_ms if duration_ms is None else duration_ms)
+        started_ms = self._clock.monotonic_ms()
+        try:
+            self._serve_requests()
+            while True:
+                self._pass()
+                self._serve_requests()
+                elapsed_ms = self._clock.monotonic_ms() - started_ms
+                if duration_ms is None or elapsed_ms >= duration_ms:
+                    break
+                settings = self._metadata.image.settings()
+                interval_ms = settings.integer("broker.heartbeat.interval.ms")
+                self._wait(min(interval_ms, duration_ms - elapsed_ms))
+        finally:
+            self._term.resign()
+        return ControllerReport(
+            fenced=tuple(self._tally.fenced),
+            unfenced=tuple(self._tally.unfenced),
+            leaders_moved=len(self._tally.moved),
+            passes=self._tally.passes,
+            tables_removed=self._tally.removed,
+            denied=tuple(self._tally.denied),
+        )
+
+    @property
+    def _term(self) -> Term:
+        assert self._claimed is not None, "only a controller commits"
+        return self._claimed
+
+    def _claim(self, wait_ms_max: int) -> Term:
+        """Take the next controller epoch once the present lease is over."""
+        watch = LeaseWatch(self._clock)
+        started_ms = self._clock.monotonic_ms()
+        while True:
+            image = self._metadata.catch_up()
+            if watch.is_over(image):
+                term = Term.claim(
+                    self._metadata,
+                    self._clock,
+                    controller_id=self._controller_id,
+                    seen=watch.seen,
+                    timeout_ms=self._timeout_ms,
+                    after_commit=self._commands.note,
+                )
+                if term is not None:
+                    return term
+                continue
+            waited_ms = self._clock.monotonic_ms() - started_ms
+            if waited_ms >= lease.claim_wait_ms_max(image, wait_ms_max):
+                raise _is_controlled(image, waited_ms)
+            self._clock.sleep_ms(min(POLL_MS, lease.lease_ms(image) / 10))
+
+    def _wait(self, duration_ms: float) -> None:
+        """Wait for the next pass, and serve requests meanwhile."""
+        until_ms = self._clock.monotonic_ms() + duration_ms
+        while (left_ms := until_ms - self._clock.monotonic_ms()) > 0:
+            self._clock.sleep_ms(min(POLL_MS, left_ms))
+            self._serve_requests()
+
+    def _serve_requests(self) -> None:
+        self._term.serve_requests(self._id_source)
+        self._commands.send(self._metadata.image)
+
+    def _submit(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
+        return self._term.submit(decide)
+
+    def _pass(self) -> None:
+        """Do one pass over brokers, elections and lost replicas."""
+        self._tally.passes += 1
+        self._judge_brokers()
+        self._restore()
+        moved = self._submit(
+            lambda image: elect_where_none(
+                image, image.eligible_brokers(), "an in-sync replica can lead again"
+            )
+        )
+        self._tally.moved.update(moved)
+        self._recover()
+        self._submit(lambda image: renew_lost(image, self._id_source.new_uuid))
+        self._commit_until_stable(continue_draining)
+        now_ms = self._clock.now_ms()
+        self._commit_until_stable(
+            lambda image: replan_stalled_moves(
+                image, now_ms=now_ms, new_uuid=self._id_source.new_uuid
+            )
+        )
+        self._commit_until_stable(advance_reassignments)
+        self._balance_leaders()
+        self._commands.send(self._metadata.image)
+        if self._clean is not None:
+            self._tally.removed += self._clean(self._term.check)
+
+    def _restore(self) -> None:
+        """Take back lost replicas that are whole, before elections: they may lead again."""
+        if self._lost_inspector is None:
+            return
+        whole = self._lost_inspector.inspect(self._metadata.image)
+        if whole:
+            self._submit(lambda image: restore(image, whole))
+
+    def _commit_until_stable(
+        self, decide: Callable[[MetadataImage], ControllerResult[list[PartitionKey]]]
+    ) -> None:
+        """Commit one step after the other of `decide`, until there is none left."""
+        for _ in range(STEPS_MAX):
+            before = self._metadata.image
+            moved = self._submit(decide)
+            self._tally.moved.update(
+                key for key in moved if _leader_of(before, key) != self._leader_of(key)
+            )
+            if self._metadata.image.offset == before.offset:
+                break
+
+    def _leader_of(self, key: PartitionKey) -> BrokerId | None:
+        return _leader_of(self._metadata.image, key)
+
+    def _recover(self) -> None:
+        """Find leaders for partitions without one by inspecting their replicas."""
+        orders = plan_inspections(self._metadata.image)
+        if not orders:
+            return
+        looks = [look for look in self._run_inspections(orders) if look is not None]
+        moved = self._submit(lambda image: recover(image, looks))
+        self._tally.moved.update(moved)
+
+    def _judge_brokers(self) -> None:
+        """Probe until each broker has answered or its session is over.
+
+        If probes keep ending too late to count, the pass goes on without a judgement.
+        """
+        pending = set(self._metadata.image.brokers)
+        started_ms = self._clock.monotonic_ms()
+        pause_ms = PROBE_PAUSE_MS_MIN
+        while pending:
+            began_ms = self._clock.monotonic_ms()
+            for result in self._run_probes(self._orders(pending)):
+                if self._judge(result, began_ms):
+                    pending.discard(result.broker_id)
+            pending &= self._metadata.image.brokers.keys()
+            elapsed_ms = self._clock.monotonic_ms() - started_ms
+            if pending and elapsed_ms > judgement_ms_max(self._session_ms()):
+                log.warning("brokers %s fail, but were probed too seldom to say", sorted(pending))
+                break
+            if pending:
+                next_ms = began_ms + self._failed.next_in_ms(self._session_ms())
+                self._wait(min(pause_ms, max(next_ms - self._clock.monotonic_ms(), 1.0)))
+                pause_ms *= 2
+
+    def _orders(self, broker_ids: set[BrokerId]) -> list[ProbeOrder]:
+        brokers = self._metadata.image.brokers
+        known = (brokers[each] for each in sorted(broker_ids) if each in brokers)
+        return probe_orders(known, self._session_ms())
+
+    def _session_ms(self) -> int:
+        return self._metadata.image.settings().integer("broker.session.timeout.ms")
+
+    def _judge(self, result: ProbeResult, began_ms: int) -> bool:
+        """Act on one probe; return whether its broker is judged, and not probed again."""
+        broker_id = result.broker_id
+        broker = self._metadata.image.brokers.get(broker_id)
+        if broker is None:  # unregistered since the pass began
+            return True
+        is_fenced = broker.state is BrokerState.FENCED
+        if result.is_denied:
+            self._note_denied(broker_id, result.error or "access is denied")
+        elif result.is_answer and is_fenced:
+            self._unfence(broker_id)
+        failed = self._failed.take(result, began_ms, self._session_ms())
+        if result.is_answer or result.is_denied or is_fenced:
+            return True
+        if failed is None or not failed.is_over(self._session_ms()):
+            return False
+        self._fence(broker_id, failed)
+        return True
+
+    def _note_denied(self, broker_id: BrokerId, error: str) -> None:
+        """Note that a root refuses this process, which learns nothing about the broker by it.
+
+        Raises:
+            RootAccessDeniedError: All roots refuse it, so that it can control nothing.
+        """
+        if broker_id not in self._tally.denied:
+            self._tally.denied.append(broker_id)
+            log.warning("broker %d can't be judged by this process: %s", broker_id, error)
+        if len(self._tally.denied) == len(self._metadata.image.brokers):
+            raise RootAccessDeniedError(
+                f"this process may write to no broker's root and can't tell who answers ({error}):"
+                " control the cluster as a user who may, or with other credentials"
+            )
+
+    def _fence(self, broker_id: BrokerId, failed: Silence) -> None:
+        cause = f"broker {broker_id}: {failed}"
+        moved = self._submit(lambda image: fence_broker(image, broker_id, cause))
+        self._tally.fenced.append(broker_id)
+        self._tally.moved.update(moved)
+        self._failed.forget(broker_id)
+        log.warning("%s; it led %d partitions", cause, len(moved))
+
+    def _unfence(self, broker_id: BrokerId) -> None:
+        cause = f"broker {broker_id}: answers again, with the disk it was registered with"
+        moved = self._submit(lambda image: unfence_broker(image, broker_id, cause))
+        self._tally.unfenced.append(broker_id)
+        self._tally.moved.update(moved)
+        log.info("%s", cause)
+
+    def _balance_leaders(self) -> None:
+        """Give preferred leaders their partitions back where too many are elsewhere."""
+        if rebalance_leaders(self._metadata.image).records:
+            moved = self._submit(rebalance_leaders)
+            self._tally.moved.update(moved)
+
+
+def _leader_of(image: MetadataImage, key: PartitionKey) -> BrokerId | None:
+    partition = image.partition(key)
+    return None if partition is None else partition.leader
+
+
+def _is_controlled(image: MetadataImage, waited_ms: int) -> NotControllerError:
+    """Return the error of a claimant that waited in vain."""
+    held = image.controller
+    assert held is not None, "a lease that is not over is somebody's"
+    return NotControllerError(
+        f"{held.controller_id} controls the cluster in epoch {held.controller_epoch} and renews its"
+        f" lease: waited {waited_ms / 1000:.1f} s for it to end; try again, or for longer"
+    )

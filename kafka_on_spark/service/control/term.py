@@ -1,0 +1,176 @@
+"""One controllership, from claim to resignation: its commits carry its controller epoch.
+
+Safety is the conditional commit and the epoch: a term that sees a higher epoch commits nothing
+more (I7). The lease is for liveness only, and each process times it by its own monotonic clock.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from kafka_on_spark.controller.commands import lease
+from kafka_on_spark.controller.commands.commands import IdSource
+from kafka_on_spark.controller.commands.requests import answer
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.ids import ControllerEpoch
+from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
+from kafka_on_spark.metadata.records import Record
+from kafka_on_spark.ports import Clock
+from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+AfterCommit = Callable[[MetadataImage, Sequence[Record]], None]
+"""Called with the records that a decision of a term has committed, and the image before them."""
+
+
+class LeaseWatch:
+    """Watches the lease for signs of life, by a clock of this process."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since_ms = clock.monotonic_ms()
+        self.seen: ControllerLease | None = None
+
+    def is_over(self, image: MetadataImage) -> bool:
+        """Return whether nobody holds the lease of `image`: it was resigned, or `seen` unchanged
+        for as long as it lasts."""
+        now_ms = self._clock.monotonic_ms()
+        if image.controller != self.seen:
+            self.seen, self._since_ms = image.controller, now_ms
+        return lease.is_over(image, now_ms - self._since_ms)
+
+
+class Term:
+    """A controllership that was claimed."""
+
+    def __init__(
+        self,
+        metadata: MetadataDecider,
+        clock: Clock,
+        *,
+        controller_id: str,
+        epoch: ControllerEpoch,
+        timeout_ms: int,
+        after_commit: AfterCommit = lambda image, records: None,
+    ) -> None:
+        self._metadata = metadata
+        self._clock = clock
+        self._controller_id = controller_id
+        self.epoch = epoch
+        self._timeout_ms = timeout_ms
+        self._after_commit = after_commit
+        self._renewed_at_ms = clock.monotonic_ms()
+        self._served_at_ms: int | None = None
+
+    @classmethod
+    def claim(
+        cls,
+        metadata: MetadataDecider,
+        clock: Clock,
+        *,
+        controller_id: str,
+        seen: ControllerLease | None,
+        timeout_ms: int,
+        after_commit: AfterCommit = lambda image, records: None,
+    ) -> "Term | None":
+        """Take the next controller epoch after the lease `seen`; None if another was faster."""
+        cause = f"{controller_id} claims the controllership"
+        epoch = metadata.submit(
+            partial(lease.claim, controller_id=controller_id, cause=cause, seen=seen),
+            timeout_ms=timeout_ms,
+        )
+        if epoch is None:
+            return None
+        log.info("controller %s, epoch %s", controller_id, epoch)
+        return cls(
+            metadata,
+            clock,
+            controller_id=controller_id,
+            epoch=epoch,
+            timeout_ms=timeout_ms,
+            after_commit=after_commit,
+        )
+
+    def submit(self, decide: Callable[[MetadataImage], ControllerResult[T]]) -> T:
+        """Commit what `decide` says, under this term's epoch.
+
+        Raises:
+            NotControllerError: Another controller has claimed; nothing is committed.
+            And as MetadataDecider.submit.
+        """
+        decided: list[tuple[MetadataImage, Sequence[Record]]] = []
+
+        def guarded(image: MetadataImage) -> ControllerResult[T]:
+            self.check(image)
+            result = decide(image)
+            decided[:] = [(image, result.records)]  # the last decision is the one that is committed
+            return result
+
+        response = self._metadata.submit(
+            guarded,
+            timeout_ms=self._timeout_ms,
+            controller=(self._controller_id, self.epoch),
+        )
+        for image, records in decided:
+            self._after_commit(image, records)
+        return response
+
+    def check(self, image: MetadataImage) -> None:
+        """Check that no later controller has claimed.
+
+        Raises:
+            NotControllerError: One has.
+        """
+        lease.check_controls(image, self.epoch)
+
+    def serve_requests(self, id_source: IdSource) -> None:
+        """Renew the lease if that is due, and answer pending requests. To be called often.
+
+        Raises:
+            NotControllerError: Another controller has claimed.
+        """
+        image = self._metadata.catch_up()
+        self.check(image)
+        self._renew(image)
+        self.answer_requests(id_source)
+
+    def _renew(self, image: MetadataImage) -> None:
+        now_ms = self._clock.monotonic_ms()
+        if not lease.is_renewal_due(image, now_ms - self._renewed_at_ms):
+            return
+        self.submit(partial(lease.renew, controller_id=self._controller_id, epoch=self.epoch))
+        self._renewed_at_ms = now_ms
+
+    def answer_requests(self, id_source: IdSource) -> int:
+        """Decide the requests that are pending now, in order; return how many.
+
+        Raises:
+            NotControllerError: Another controller has claimed; it answers the rest.
+        """
+        served_at_ms = self._clock.monotonic_ms()
+        unseen_ms = None if self._served_at_ms is None else served_at_ms - self._served_at_ms
+        count = 0
+        for record in self._metadata.image.requests:
+            count += self.submit(
+                partial(
+                    answer,
+                    record=record,
+                    id_source=id_source,
+                    now_ms=self._clock.now_ms(),
+                    unseen_ms=unseen_ms,
+                )
+            )
+            self._renew(self._metadata.image)
+        self._served_at_ms = served_at_ms
+        return count
+
+    def resign(self) -> None:
+        """Resign, unless another controller has claimed."""
+        self._metadata.submit(
+            lambda image: lease.resign(image, self._controller_id, self.epoch),
+            timeout_ms=self._timeout_ms,
+        )

@@ -1,0 +1,143 @@
+"""Describes topics and brokers, as kafka-topics --describe does."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafka_on_spark.config import SETTINGS
+from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr
+from kafka_on_spark.ids import LOST, BrokerId, LeaderEpoch, Offset, TopicId
+from kafka_on_spark.metadata.broker import BrokerRegistration
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionOffsets:
+    """A partition's log start, its high watermark, and its log end as last recorded."""
+
+    log_start_offset: Offset
+    high_watermark: Offset
+    log_end_offset: Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionDescription:
+    """One partition, as `kafka-topics --describe` shows it."""
+
+    partition: int
+    leader: BrokerId | None
+    leader_epoch: LeaderEpoch
+    replicas: tuple[BrokerId, ...]
+    isr: tuple[BrokerId, ...]
+    offsets: PartitionOffsets
+    is_under_replicated: bool
+    is_under_min_isr: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDescription:
+    """One topic.
+
+    Attributes:
+        name: Its name.
+        topic_id: Its id.
+        partitions: In order.
+        configs: The settings that it has of its own.
+        notes: The settings that this version does not enforce, each with a sentence.
+    """
+
+    name: str
+    topic_id: TopicId
+    partitions: tuple[PartitionDescription, ...]
+    configs: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
+def offsets_of(partition: PartitionRegistration) -> PartitionOffsets:
+    """Return a partition's offsets as the metadata has them."""
+    return PartitionOffsets(
+        log_start_offset=partition.log_start_offset,
+        high_watermark=partition.high_watermark,
+        log_end_offset=partition.known_log_end,
+    )
+
+
+def describe(image: MetadataImage, name: str) -> TopicDescription:
+    """Return the description of a topic.
+
+    Raises:
+        UnknownTopicOrPartitionError: There is no such topic.
+    """
+    topic = image.topic(name)
+    return TopicDescription(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=tuple(
+            PartitionDescription(
+                partition=number,
+                leader=partition.leader,
+                leader_epoch=partition.leader_epoch,
+                replicas=partition.replicas,
+                isr=tuple(sorted(partition.isr)),
+                offsets=offsets_of(partition),
+                is_under_replicated=partition.is_under_replicated,
+                is_under_min_isr=is_under_min_isr(image, topic.topic_id, partition),
+            )
+            for number, partition in sorted(topic.partitions.items())
+        ),
+        configs=dict(topic.configs),
+        notes=tuple(
+            f"{setting}: {SETTINGS[setting].note}"
+            for setting in topic.configs
+            if SETTINGS[setting].note is not None
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerDescription:
+    """One broker, and how many partitions it leads and holds.
+
+    Attributes:
+        registration: The broker.
+        leader_count: Partitions that it leads.
+        preferred_count: Partitions whose preferred leader it is.
+        replica_count: Partitions that it has a replica of, created or not.
+        in_sync_count: Those of them in whose ISR it is.
+        lost_count: Those of them whose replica is lost.
+    """
+
+    registration: BrokerRegistration
+    leader_count: int
+    preferred_count: int
+    replica_count: int
+    in_sync_count: int
+    lost_count: int
+
+
+def describe_brokers(image: MetadataImage) -> list[BrokerDescription]:
+    """Return the brokers by id, with what they lead and hold, in one pass over the partitions."""
+    leaders: Counter[BrokerId] = Counter()
+    preferred: Counter[BrokerId] = Counter()
+    replicas: Counter[BrokerId] = Counter()
+    in_sync: Counter[BrokerId] = Counter()
+    lost: Counter[BrokerId] = Counter()
+    for _, partition in image.partitions():
+        if partition.leader is not None:
+            leaders[partition.leader] += 1
+        preferred[partition.replicas[0]] += 1
+        replicas.update(partition.replicas)
+        in_sync.update(partition.isr)
+        lost.update(each for each in partition.replicas if partition.directory_of(each) == LOST)
+    return [
+        BrokerDescription(
+            registration=image.brokers[broker_id],
+            leader_count=leaders[broker_id],
+            preferred_count=preferred[broker_id],
+            replica_count=replicas[broker_id],
+            in_sync_count=in_sync[broker_id],
+            lost_count=lost[broker_id],
+        )
+        for broker_id in sorted(image.brokers)
+    ]

@@ -1,0 +1,113 @@
+"""The bytes that each broker's disk holds of each partition, as kafka-log-dirs shows them."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from kafka_on_spark.controller.moves.reassignment import Reassignment
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import BrokerId, Offset, TopicPartition
+from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.ports import ReplicaAddress
+
+Found = ReplicaState | KafkaOnSparkError
+"""The state of a replica's table, or the error for why it can't be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaSize:
+    """The size of one replica.
+
+    Attributes:
+        name: The partition.
+        broker_id: The broker that has the replica.
+        root: URL of the broker's root.
+        size_bytes: Of the segments in its log; None if it can't be read.
+        log_end_offset: Of its log; None if it can't be read.
+        offset_lag: Committed offsets that it lacks; None if it can't be read.
+        is_in_sync: It is in the ISR.
+        is_future: A reassignment under way adds it.
+        error: The reason why it can't be read, in a sentence.
+    """
+
+    name: TopicPartition
+    broker_id: BrokerId
+    root: str
+    size_bytes: int | None
+    log_end_offset: Offset | None
+    offset_lag: int | None
+    is_in_sync: bool
+    is_future: bool
+    error: str | None
+
+
+def created_replicas(
+    image: MetadataImage,
+    topics: Collection[str] | None = None,
+    brokers: Collection[int] | None = None,
+) -> list[ReplicaAddress]:
+    """Return the addresses of created replicas, of some topics or brokers if given, in order of
+    broker and name."""
+    found = [
+        (broker_id, image.name_of(key), address_of(image, key, partition, broker_id))
+        for key, partition in image.partitions()
+        if topics is None or image.topics[key.topic_id].name in topics
+        for broker_id in partition.replicas
+        if partition.is_created(broker_id) and (brokers is None or broker_id in brokers)
+    ]
+    return [address for _, _, address in sorted(found, key=lambda each: each[:2])]
+
+
+def replica_size(image: MetadataImage, address: ReplicaAddress, found: Found) -> ReplicaSize:
+    """Return the size of a replica by its table, or the error for why it can't be read."""
+    partition = image.partition(address.key)
+    assert partition is not None, "planned on this image"
+    state = None if isinstance(found, KafkaOnSparkError) else found
+    return ReplicaSize(
+        name=image.name_of(address.key),
+        broker_id=address.broker_id,
+        root=address.root,
+        size_bytes=None if state is None else sum(each.size_bytes for each in state.batches),
+        log_end_offset=None if state is None else state.log_end_offset,
+        offset_lag=(
+            None if state is None else max(0, partition.high_watermark - state.log_end_offset)
+        ),
+        is_in_sync=address.broker_id in partition.isr,
+        is_future=address.broker_id in partition.adding_replicas,
+        error=found.message if isinstance(found, KafkaOnSparkError) else None,
+    )
+
+
+def awaited_replicas(image: MetadataImage, moves: Iterable[Reassignment]) -> list[ReplicaAddress]:
+    """Return the addresses of the created replicas that moves wait for."""
+    return [
+        address_of(image, move.key, partition, broker_id)
+        for move in moves
+        if (partition := image.partition(move.key)) is not None
+        for broker_id in move.waits_for
+        if partition.is_created(broker_id)
+    ]
+
+
+def offsets_to_copy(
+    image: MetadataImage, move: Reassignment, found: Mapping[ReplicaAddress, Found]
+) -> int | None:
+    """Return how many committed offsets the replicas that a move waits for lack in all.
+
+    A replica that is not created yet lacks all of them. None: a replica can't be read.
+    """
+    partition = image.partition(move.key)
+    assert partition is not None, "it moves in this image"
+    everything = partition.high_watermark - partition.log_start_offset
+    lacking = 0
+    for broker_id in move.waits_for:
+        if not partition.is_created(broker_id):
+            lacking += everything
+            continue
+        address = address_of(image, move.key, partition, broker_id)
+        lag = replica_size(image, address, found[address]).offset_lag
+        if lag is None:
+            return None
+        lacking += min(lag, everything)
+    return lacking

@@ -1,0 +1,192 @@
+"""The history of partitions (leaders, ISRs, epochs and causes) and of brokers.
+
+Replays the metadata log; SQL over the metadata table gives the same.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch, PartitionKey, TopicId
+from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.records import (
+    BrokerChangeRecord,
+    BrokerRecord,
+    MetadataBatch,
+    PartitionChangeRecord,
+    PartitionRecord,
+    Record,
+    RemovePartitionRecord,
+    RemoveTopicRecord,
+    UnregisterBrokerRecord,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryEntry:
+    """One change of a partition's registration, and what it led to.
+
+    Attributes:
+        time: When it was committed, UTC.
+        topic: The topic's name.
+        partition: Its number.
+        leader: The leader from now on, or None.
+        leader_epoch: Leaderships so far.
+        partition_epoch: Changes so far.
+        isr: The replicas in sync from now on.
+        replicas: The brokers assigned from now on; none once the partition is deleted.
+        high_watermark: The high watermark that the metadata had then.
+        cause: The reason, in words.
+        metadata_offset: Offset of the record in the metadata log.
+    """
+
+    time: datetime
+    topic: str
+    partition: int
+    leader: BrokerId | None
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
+    isr: tuple[BrokerId, ...]
+    replicas: tuple[BrokerId, ...]
+    high_watermark: Offset
+    cause: str | None
+    metadata_offset: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerEvent:
+    """A broker was registered, fenced, drained, came back, or left.
+
+    Attributes:
+        time: When it was committed, UTC.
+        broker_id: The broker.
+        state: Its state from now on; None: it is unregistered.
+        cause: The reason, in words.
+        is_registration: A new broker, or another disk under its id.
+        metadata_offset: Offset of the record in the metadata log.
+    """
+
+    time: datetime
+    broker_id: BrokerId
+    state: BrokerState | None
+    cause: str | None
+    is_registration: bool = False
+    metadata_offset: Offset = Offset(0)
+
+
+def partition_history(
+    batches: Iterable[MetadataBatch], topic_id: TopicId | None = None, partition: int | None = None
+) -> list[HistoryEntry]:
+    """Return the changes of one partition, of a topic, or of all that ever existed, oldest first.
+
+    A partition that is deleted, with its topic or alone, has a last entry without replicas.
+    """
+    image = MetadataImage()
+    entries = []
+    for batch in batches:
+        before, image = image, image.replay(batch)
+        for index, record in enumerate(batch.records):
+            place = _RecordPlace(batch, index)
+            for key in _deleted_keys(record, before):
+                if topic_id in (None, key.topic_id) and partition in (None, key.partition):
+                    entries.append(_last_entry(place, key, record, before))
+            if not isinstance(record, PartitionRecord | PartitionChangeRecord):
+                continue
+            if topic_id not in (None, record.topic_id) or partition not in (None, record.partition):
+                continue
+            registration = image.partition(record.key)
+            if registration is not None:
+                entries.append(_entry(place, record, image, registration))
+    return entries
+
+
+def broker_history(batches: Iterable[MetadataBatch]) -> list[BrokerEvent]:
+    """Return what happened to brokers, oldest first."""
+    return [
+        _event(_RecordPlace(batch, index), record)
+        for batch in batches
+        for index, record in enumerate(batch.records)
+        if isinstance(record, BrokerRecord | BrokerChangeRecord | UnregisterBrokerRecord)
+    ]
+
+
+def _event(
+    place: "_RecordPlace", record: BrokerRecord | BrokerChangeRecord | UnregisterBrokerRecord
+) -> BrokerEvent:
+    return BrokerEvent(
+        time=place.time,
+        broker_id=record.broker_id,
+        state=None if isinstance(record, UnregisterBrokerRecord) else record.broker_state,
+        cause=record.cause,
+        is_registration=isinstance(record, BrokerRecord),
+        metadata_offset=place.offset,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordPlace:
+    """A record's place in the log."""
+
+    batch: MetadataBatch
+    index: int
+
+    @property
+    def time(self) -> datetime:
+        return datetime.fromtimestamp(self.batch.stamp.time_ms / 1000, UTC)
+
+    @property
+    def offset(self) -> Offset:
+        return Offset(self.batch.base_offset + self.index)
+
+
+def _deleted_keys(record: Record, before: MetadataImage) -> Iterable[PartitionKey]:
+    """Yield the partitions that `record` deletes."""
+    if isinstance(record, RemovePartitionRecord):
+        if before.partition(record.key) is not None:
+            yield record.key
+    elif isinstance(record, RemoveTopicRecord):
+        topic = before.topics.get(record.topic_id)
+        for number in sorted(topic.partitions if topic is not None else ()):
+            yield PartitionKey(record.topic_id, number)
+
+
+def _last_entry(
+    place: _RecordPlace, key: PartitionKey, record: Record, before: MetadataImage
+) -> HistoryEntry:
+    registration = before.partition(key)
+    assert registration is not None, "a deleted partition existed before"
+    entry = _entry_of(place, key, record.cause, before, registration)
+    return replace(entry, leader=None, isr=(), replicas=())
+
+
+def _entry(
+    place: _RecordPlace,
+    record: PartitionRecord | PartitionChangeRecord,
+    image: MetadataImage,
+    registration: PartitionRegistration,
+) -> HistoryEntry:
+    return _entry_of(place, record.key, record.cause, image, registration)
+
+
+def _entry_of(
+    place: _RecordPlace,
+    key: PartitionKey,
+    cause: str | None,
+    image: MetadataImage,
+    registration: PartitionRegistration,
+) -> HistoryEntry:
+    return HistoryEntry(
+        time=place.time,
+        topic=image.name_of(key).topic,
+        partition=key.partition,
+        leader=registration.leader,
+        leader_epoch=registration.leader_epoch,
+        partition_epoch=registration.partition_epoch,
+        isr=tuple(sorted(registration.isr)),
+        replicas=registration.replicas,
+        high_watermark=registration.high_watermark,
+        cause=cause,
+        metadata_offset=place.offset,
+    )

@@ -1,0 +1,291 @@
+"""The audit of a whole cluster: metadata, roots, replicas in portions, metadata again (I15).
+
+This order makes the audit sound while others write: folders are listed before the metadata that
+says whose they are is read. The metadata read before a table says what the table must have, the
+metadata read after it what it may have. Rules are in `audit/`; nothing is changed.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from kafka_on_spark.audit.findings import (
+    Coverage,
+    Finding,
+    FindingList,
+    FsckReport,
+    Orphan,
+    Place,
+    in_order,
+)
+from kafka_on_spark.audit.history import FileEntry
+from kafka_on_spark.audit.metadata.metadata_checks import MetadataReplay, snapshot_flaw
+from kafka_on_spark.audit.metadata.metadata_table import MetadataTableReplay
+from kafka_on_spark.audit.metadata.orphans import segment_orphans, table_orphans
+from kafka_on_spark.audit.metadata.partition_timeline import PartitionTimeline
+from kafka_on_spark.audit.metadata.registers import Register
+from kafka_on_spark.audit.replicas.partition_checks import PartitionHistory, audit_partition
+from kafka_on_spark.audit.trace import ReplicaTrace
+from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, KafkaStorageError
+from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.log.addresses import FoundTable
+from kafka_on_spark.ports import ClusterArchive, ReplicaAddress
+from kafka_on_spark.service.fsck.replica_audit import AuditOrder
+
+RunAudits = Callable[[Sequence[AuditOrder]], list[ReplicaTrace]]
+
+REPLICAS_AT_ONCE: Final = 256
+"""About how many replicas' traces are in memory together: those of whole partitions."""
+
+
+class _MetadataReader:
+    """Reads the metadata log, replays it, and checks its snapshots."""
+
+    def __init__(self, archive: ClusterArchive, *, is_deep: bool) -> None:
+        self._archive = archive
+        self._is_deep = is_deep
+        self.replay = MetadataReplay()
+        self.table = MetadataTableReplay(self.replay.findings)
+        self._read_files: set[str] = set()
+
+    def catch_up(self) -> None:
+        """Replay the commits since the last call.
+
+        Raises:
+            ClusterNotFoundError, KafkaStorageError: The log can't be read at all.
+        """
+        is_first = self.table.version < 0
+        snapshots = self._snapshots() if is_first else {}
+        steps = self._archive.metadata_steps(
+            is_deep=self._is_deep and is_first, from_version=self.table.version + 1
+        )
+        for step in steps:
+            if is_first or step.version > self.table.version:
+                self.table.take(step)
+        for file in self.table.files:
+            if file.path not in self._read_files:
+                self._read_files.add(file.path)
+                self._take(file, snapshots)
+        for end, name in snapshots.items():
+            if end > self.replay.end_offset:
+                # It is of a cluster that was at this root before, or the log was set back.
+                self._add_snapshot_flaw(
+                    name, "it ends above the log's end, and no process reads it"
+                )
+            else:
+                self._add_snapshot_flaw(name, "it ends where no commit of the log ends")
+
+    def _take(self, file: FileEntry, snapshots: dict[int, str]) -> None:
+        try:
+            batches = self._archive.metadata_rows(file.path)
+        except CorruptLogError as error:
+            self.replay.damage(error.message, path=file.path)
+            for before in self.table.merged_into(file.path):
+                if before.path not in self._read_files:
+                    self._read_files.add(before.path)
+                    self._take(before, snapshots)
+            return
+        for batch in batches:
+            if batch.base_offset + len(batch.rows) <= self.replay.end_offset:
+                continue  # seen before the file was merged
+            self.replay.take(batch)
+            name = snapshots.pop(self.replay.end_offset, None)
+            if name is not None:
+                self._check_snapshot(name)
+
+    def _snapshots(self) -> dict[int, str]:
+        names = self._archive.snapshot_names()
+        ends = {}
+        for name in names if self._is_deep else names[-1:]:
+            end = name.split("-")[0]
+            if end.isdecimal():
+                ends[int(end)] = name
+            else:
+                self._add_snapshot_flaw(name, "its name has no end offset")
+        return ends
+
+    def _check_snapshot(self, name: str) -> None:
+        try:
+            flaw = snapshot_flaw(self.replay, self._archive.snapshot(name).rows)
+        except CorruptLogError as error:
+            flaw = error.message
+        if flaw is not None:
+            self._add_snapshot_flaw(name, flaw)
+
+    def _add_snapshot_flaw(self, name: str, flaw: str) -> None:
+        self.replay.findings.add("I15", f"the snapshot {name} is damaged: {flaw}", path=name)
+
+    def coverage(self) -> Coverage:
+        """Return how far the log was checked."""
+        return Coverage(
+            table=Place(),
+            first_version=self.table.first_version,
+            last_version=self.table.version,
+            read_files=len(self._read_files),
+            read_bytes=sum(
+                file.size_bytes for file in self.table.files if file.path in self._read_files
+            ),
+        )
+
+
+class Fsck:
+    """One check of a cluster."""
+
+    def __init__(self, archive: ClusterArchive, run_audits: RunAudits, *, is_deep: bool) -> None:
+        self._archive = archive
+        self._run_audits = run_audits
+        self._is_deep = is_deep
+        self._metadata = _MetadataReader(archive, is_deep=is_deep)
+        self._findings: list[Finding] = []
+        self._orphans: list[Orphan] = []
+        self._coverage: list[Coverage] = []
+
+    def run(self) -> FsckReport:
+        """Check everything; return what was found.
+
+        Raises:
+            ClusterNotFoundError: There is no cluster.
+            KafkaStorageError: The metadata root does not answer.
+        """
+        self._metadata.catch_up()
+        absent, tables = self._list_roots()
+        for keys in self._portions():
+            self._check(keys, absent)
+        self._metadata.catch_up()
+        replay = self._metadata.replay
+        self._orphans.extend(table_orphans(tables, replay.timelines, replay.topic_names))
+        self._findings.extend(replay.findings.all())
+        return FsckReport(
+            findings=in_order(self._findings),
+            orphans=tuple(self._orphans),
+            coverage=(self._metadata.coverage(), *self._coverage),
+            is_deep=self._is_deep,
+        )
+
+    def _list_roots(self) -> tuple[frozenset[BrokerId], list[FoundTable]]:
+        """Return the brokers whose roots do not answer, and the tables on the others."""
+        absent = set()
+        tables = []
+        for broker in self._metadata.replay.image.brokers.values():
+            try:
+                self._archive.check_root(broker.root, broker.directory_id)
+                tables.extend(self._archive.tables_on(broker.broker_id, broker.root))
+            except KafkaStorageError as error:
+                absent.add(broker.broker_id)
+                findings = FindingList(Place(broker_id=broker.broker_id))
+                findings.add(None, f"the broker's replicas could not be checked: {error}")
+                self._findings.extend(findings.all())
+        return frozenset(absent), tables
+
+    def _portions(self) -> Iterator[list[PartitionKey]]:
+        """Yield the partitions, some hundred replicas at a time."""
+        portion: list[PartitionKey] = []
+        count = 0
+        timelines = self._metadata.replay.timelines
+        for key in sorted(timelines, key=lambda each: (timelines[each].name, each)):
+            register = self._metadata.replay.register(key)
+            if register is None:
+                continue
+            portion.append(key)
+            count += len(register.replicas)
+            if count >= REPLICAS_AT_ONCE:
+                yield portion
+                portion, count = [], 0
+        if portion:
+            yield portion
+
+    def _check(self, keys: Sequence[PartitionKey], absent: frozenset[BrokerId]) -> None:
+        replay = self._metadata.replay
+        copies = [replay.timelines[key].copy() for key in keys]
+        timelines = [
+            timeline
+            for timeline in copies
+            if not timeline.is_removed and timeline.register is not None
+        ]
+        orders = {timeline.key: list(self._orders(timeline, absent)) for timeline in timelines}
+        flat = [order for part in orders.values() for order in part]
+        traces = dict(zip((each.address for each in flat), self._run_audits(flat), strict=True))
+        self._metadata.catch_up()
+        for timeline in timelines:
+            after = replay.timelines[timeline.key]
+            if after.is_removed or after.register is None:
+                continue
+            found = [
+                traces[order.address]
+                for order in orders[timeline.key]
+                if _is_still(after.register, order.address)
+            ]
+            self._compare(timeline, after.copy(), found, [o.address for o in orders[timeline.key]])
+
+    def _orders(
+        self, timeline: PartitionTimeline, absent: frozenset[BrokerId]
+    ) -> Iterable[AuditOrder]:
+        brokers = self._metadata.replay.image.brokers
+        register = timeline.register
+        assert register is not None
+        for broker_id in dict.fromkeys(register.replicas):
+            directory_id = register.directory_of(broker_id)
+            uuid = register.uuid_of(broker_id)
+            if (
+                not register.is_created(broker_id)
+                or broker_id in absent
+                or broker_id not in brokers
+            ):
+                continue
+            if directory_id is None or uuid is None:
+                continue  # an invalid registration, which has a finding
+            address = ReplicaAddress(
+                root=brokers[broker_id].root,
+                topic=timeline.name.topic,
+                key=timeline.key,
+                broker_id=broker_id,
+                directory_id=directory_id,
+                replica_uuid=uuid,
+            )
+            yield AuditOrder(
+                address=address, is_in_sync=broker_id in register.isr, is_deep=self._is_deep
+            )
+
+    def _compare(
+        self,
+        before: PartitionTimeline,
+        after: PartitionTimeline,
+        traces: Sequence[ReplicaTrace],
+        addresses: Sequence[ReplicaAddress],
+    ) -> None:
+        """Compare a partition's replicas, and keep the findings."""
+        assert before.register is not None
+        assert after.register is not None
+        for trace in traces:
+            self._findings.extend(trace.findings)
+            self._coverage.append(_coverage(after, trace))
+        read = [trace for trace in traces if trace.is_read]
+        replicas = before.register.replicas
+        created = [each for each in replicas if before.register.is_created(each)]
+        history = PartitionHistory(
+            before=before, after=after, traces=read, is_whole=len(read) == len(created)
+        )
+        try:
+            self._findings.extend(audit_partition(history))
+        except KafkaOnSparkError as error:
+            findings = FindingList(Place(partition=after.name))
+            findings.add(None, f"the replicas could not be compared: {error}")
+            self._findings.extend(findings.all())
+        folders = {each.replica_uuid: self._archive.replica_folder(each) for each in addresses}
+        self._orphans.extend(segment_orphans(after.register, read, folders))
+
+
+def _is_still(register: Register, address: ReplicaAddress) -> bool:
+    """Return whether a replica is still the assigned one: findings of a lost one do not count."""
+    return register.uuid_of(address.broker_id) == address.replica_uuid and register.is_created(
+        address.broker_id
+    )
+
+
+def _coverage(timeline: PartitionTimeline, trace: ReplicaTrace) -> Coverage:
+    return Coverage(
+        table=Place(partition=timeline.name, broker_id=trace.broker_id),
+        first_version=trace.first_version,
+        last_version=trace.last_version,
+        read_files=trace.read_files,
+        read_bytes=trace.read_bytes,
+    )

@@ -1,0 +1,46 @@
+"""Waits for a metadata root that is away: a process that runs for days outlives that."""
+
+import logging
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError, RootAccessDeniedError
+from kafka_on_spark.ports import Clock
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+AWAY_PAUSE_MS_MIN: Final = 100.0
+AWAY_PAUSE_MS_MAX: Final = 5000.0
+
+
+def is_failing(error: KafkaOnSparkError) -> bool:
+    """Return whether the root fails, and not the caller: waiting grants no permission."""
+    return isinstance(error, KafkaStorageError) and not isinstance(error, RootAccessDeniedError)
+
+
+def wait_for_root(
+    ask: Callable[[], T],
+    clock: Clock,
+    *,
+    timeout_ms: int,
+    is_away: Callable[[KafkaOnSparkError], bool] = is_failing,
+) -> T:
+    """Return what `ask` returns; call it again while the metadata root is away, for `timeout_ms` at
+    most. `is_away` says whether an error means that the root is away.
+
+    Raises: as `ask`.
+    """
+    deadline_ms = clock.monotonic_ms() + timeout_ms
+    pause_ms = AWAY_PAUSE_MS_MIN
+    while True:
+        try:
+            return ask()
+        except KafkaOnSparkError as error:
+            if not is_away(error) or clock.monotonic_ms() + pause_ms > deadline_ms:
+                raise
+            if pause_ms == AWAY_PAUSE_MS_MIN:
+                log.warning("waits for the metadata root (%d ms at most): %s", timeout_ms, error)
+        clock.sleep_ms(pause_ms)
+        pause_ms = min(2 * pause_ms, AWAY_PAUSE_MS_MAX)

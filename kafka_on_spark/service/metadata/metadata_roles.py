@@ -1,0 +1,84 @@
+"""What a user of the metadata may do with it: read the image, read the log, decide.
+
+`MetadataService` plays all three roles. A dry run and a cluster as of a moment play only some of
+them: a class that asks for the narrowest role works with them, and can't commit by them.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeVar
+
+from kafka_on_spark.controller.partitions.reports import PartitionReport
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.ids import ControllerEpoch, Offset
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import MetadataBatch
+
+T = TypeVar("T")
+
+
+class MetadataReader(Protocol):
+    """Reads the metadata: as it is now, as it was at a moment, or as a dry run has changed it."""
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest image that is known."""
+        ...
+
+    def catch_up(self) -> MetadataImage:
+        """Return the newest image, with what was committed since.
+
+        Raises:
+            ClusterClosedError: This process has closed the cluster.
+        """
+        ...
+
+
+class MetadataHistory(MetadataReader, Protocol):
+    """Also reads every decision that led to the image."""
+
+    def history(self, *, to_offset: Offset | None = None) -> list[MetadataBatch]:
+        """Return every batch of the log, oldest first; those up to `to_offset`."""
+        ...
+
+
+class MetadataLogReader(MetadataHistory, Protocol):
+    """Also reads the log in parts, and images of earlier offsets."""
+
+    def image_at(self, offset: Offset, after: MetadataImage | None = None) -> MetadataImage:
+        """Return the image at `offset`; `after` is an older image to start from."""
+        ...
+
+    def offset_at(self, time_ms: int) -> Offset:
+        """Return where the log ended at a moment, by the clocks of the committing processes."""
+        ...
+
+    def batches(self, start: Offset, end: Offset) -> list[MetadataBatch]:
+        """Return the batches between two offsets at which one begins or ends, oldest first."""
+        ...
+
+    def pieces_newest_first(self) -> Iterator[tuple[MetadataImage, list[MetadataBatch]]]:
+        """Yield the log between its snapshots, the newest piece first, each with the image that it
+        continues."""
+        ...
+
+    def is_own_change(self, base_offset: Offset) -> bool:
+        """Return whether this process has lately committed the partition changes at an offset."""
+        ...
+
+
+class MetadataDecider(MetadataReader, Protocol):
+    """Also decides: by a commit to the log, or in a dry run on its image alone."""
+
+    def submit(
+        self,
+        decide: Callable[[MetadataImage], ControllerResult[T]],
+        *,
+        timeout_ms: int,
+        controller: tuple[str, ControllerEpoch] | None = None,
+    ) -> T:
+        """Have what `decide` says of the newest image take effect; return its response."""
+        ...
+
+    def conclude(self, reports: Sequence[PartitionReport], *, timeout_ms: int) -> int:
+        """Have what `reports` lead to take effect; return how many ISRs change."""
+        ...

@@ -1,0 +1,338 @@
+"""Catches up with the metadata log, decides, and commits: the one way to learn and change metadata.
+
+Holds the image of the process; decides nothing itself. After a conflict the decision runs again on
+the image that the winner's commit led to, so it must be pure.
+"""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+from typing import Final, TypeVar
+
+from kafka_on_spark.controller.partitions.reports import PartitionReport
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.controller.verdicts.conclusion import conclude
+from kafka_on_spark.errors import (
+    ClusterClosedError,
+    CommitConflictError,
+    KafkaOnSparkError,
+    RequestTimedOutError,
+)
+from kafka_on_spark.ids import ControllerEpoch, Offset
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import (
+    AdminRequestRecord,
+    AdminResultRecord,
+    MetadataBatch,
+    PartitionChangeRecord,
+    Stamp,
+)
+from kafka_on_spark.metadata.snapshot import snapshot_records
+from kafka_on_spark.ports import NO_LOCK, Clock, CommitLock, MetadataLog
+from kafka_on_spark.service.metadata.gc_pause import gc_paused
+from kafka_on_spark.service.metadata.metadata_outage import wait_for_root
+from kafka_on_spark.service.metadata.queued_reports import decode_queued, encode_reports
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+SNAPSHOT_RECORDS_MIN: Final = 1000
+"""A snapshot is due when the log after the last one has as many records as the image, and at least
+these: snapshots then cost a constant share of the writes."""
+
+OWN_CHANGES_MAX: Final = 1000
+"""A process remembers so many of its own commits that change partitions."""
+
+AcquireLock = Callable[[Callable[[], bytes] | None], AbstractContextManager[CommitLock]]
+"""Waits for the commit lock. Its argument encodes the reports that the lock's holder may decide on
+meanwhile; None: there are none."""
+
+PAUSE_MS_MIN: Final = 1.0
+PAUSE_MS_MAX: Final = 200.0
+
+
+class MetadataService:
+    """The image of one process, and its commits to the metadata log.
+
+    Threads may share it. `random` gives [0, 1): jitter between tries, nothing else.
+    `after_commit` is called after each commit; it has `maintain` called in another thread.
+    `acquire_lock` waits for the commit lock of the log, where there is one. The lock saves
+    conflicts; what keeps the log right is the conditional commit, with or without the lock.
+    `table` is the URL of the log, for SQL.
+    """
+
+    def __init__(
+        self,
+        metadata_log: MetadataLog,
+        clock: Clock,
+        *,
+        random: Callable[[], float],
+        application_id: str | None = None,
+        after_commit: Callable[[], None] = lambda: None,
+        acquire_lock: AcquireLock = lambda reports: nullcontext(NO_LOCK),
+        table: str = "",
+    ) -> None:
+        self.table = table
+        self._log = metadata_log
+        self._clock = clock
+        self._random = random
+        self._application_id = application_id
+        self._after_commit = after_commit
+        self._acquire_lock = acquire_lock
+        self._lock = threading.RLock()
+        self._image = MetadataImage()
+        self._snapshot_offset = 0
+        self._snapshot_record_count = 0
+        self._awaited_results: dict[str, AdminResultRecord | None] = {}
+        self._own_changes: deque[Offset] = deque(maxlen=OWN_CHANGES_MAX)
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Refuse all later calls: nothing is read or committed any more."""
+        self._is_closed = True
+
+    def check_open(self) -> None:
+        """Check that this process has not closed the cluster.
+
+        Raises:
+            ClusterClosedError: This process has.
+        """
+        if self._is_closed:
+            raise ClusterClosedError()
+
+    def check_writable(self) -> None:
+        """Check that this process may commit, as far as that can be seen without a commit.
+
+        Raises:
+            RootAccessDeniedError: It may not.
+        """
+        self._log.check_writable()
+
+    @property
+    def image(self) -> MetadataImage:
+        """The newest image that this process knows."""
+        return self._image
+
+    def catch_up(self) -> MetadataImage:
+        """Replay what was committed since; return the newest image.
+
+        Raises:
+            ClusterClosedError: This process has closed the cluster.
+        """
+        self.check_open()
+        with self._lock, gc_paused():
+            if self._image.offset == 0:
+                self._start_from_snapshot()
+            batches = self._log.read(from_offset=self._image.offset)
+            if batches:
+                self._image = self._image.replay(*batches)
+                self._record_results(*batches)
+            return self._image
+
+    def catch_up_waiting(self) -> MetadataImage:
+        """Do as `catch_up`, and wait for a metadata root that is away, for as long as
+        `metadata.away.timeout.ms` says: a process that runs for days outlives that.
+
+        Raises: as `catch_up`.
+        """
+        timeout_ms = self._image.settings().integer("metadata.away.timeout.ms")
+        return wait_for_root(self.catch_up, self._clock, timeout_ms=timeout_ms)
+
+    @contextmanager
+    def watching(
+        self, record: AdminRequestRecord
+    ) -> Iterator[Callable[[], AdminResultRecord | None]]:
+        """Yield a function that returns the result of a request, once this process has replayed it.
+
+        Begin before the request is in the log: an image keeps open requests, and no results.
+        """
+        with self._lock:
+            self._awaited_results[record.request] = None
+        try:
+            yield lambda: self._awaited_results[record.request]
+        finally:
+            with self._lock:
+                del self._awaited_results[record.request]
+
+    def _record_results(self, *batches: MetadataBatch) -> None:
+        if not self._awaited_results:
+            return
+        for batch in batches:
+            for record in batch.records:
+                if (
+                    isinstance(record, AdminResultRecord)
+                    and record.request in self._awaited_results
+                ):
+                    self._awaited_results[record.request] = record
+
+    def _record_own_change(self, batch: MetadataBatch) -> None:
+        if any(isinstance(record, PartitionChangeRecord) for record in batch.records):
+            self._own_changes.append(batch.base_offset)
+
+    def is_own_change(self, base_offset: Offset) -> bool:
+        """Return whether this process has lately committed the partition changes at an offset."""
+        return base_offset in self._own_changes
+
+    def image_at(self, offset: Offset, after: MetadataImage | None = None) -> MetadataImage:
+        """Return the image at `offset`; a decision is in it as a whole.
+
+        Replays the log from `after`, if that is old enough, else from the newest snapshot that is.
+        """
+        if after is not None and after.offset == offset:
+            return after
+        if after is not None and 0 < after.offset < offset:
+            return after.replay(*self._log.read(from_offset=after.offset, to_offset=offset))
+        image = self._newest_snapshot(to_offset=offset)
+        return image.replay(*self._log.read(from_offset=image.offset, to_offset=offset))
+
+    def offset_at(self, time_ms: int) -> Offset:
+        """Return where the log ended at a moment, by the clocks of the committing processes."""
+        return self._log.offset_at(time_ms)
+
+    def _start_from_snapshot(self) -> None:
+        snapshot = self._log.newest_snapshot()
+        if snapshot is None:
+            return
+        start = MetadataImage(offset=snapshot.base_offset)
+        self._image = start.replay(snapshot)
+        self._snapshot_offset = self._image.offset
+        self._snapshot_record_count = len(snapshot.records)
+
+    def submit(
+        self,
+        decide: Callable[[MetadataImage], ControllerResult[T]],
+        *,
+        timeout_ms: int,
+        controller: tuple[str, ControllerEpoch] | None = None,
+    ) -> T:
+        """Commit what `decide` says of the newest image; return its response.
+
+        Raises:
+            RequestTimedOutError: Commits kept conflicting; nothing of it is committed.
+            CommitOutcomeUnknownError: The store failed. It ends a controller's term; the next
+                one reads the truth off the log.
+            ClusterClosedError: This process has closed the cluster.
+            And what `decide` raises.
+        """
+        return self._submit(lambda image, _: decide(image), timeout_ms, controller, None)
+
+    def conclude(self, reports: Sequence[PartitionReport], *, timeout_ms: int) -> int:
+        """Commit what `reports` and the reports that waiting processes have queued lead to;
+        return how many ISRs change.
+
+        While this process waits for the commit lock, its holder may decide on these reports with
+        its own. A report is a fact, and what follows from it is decided on the image of the
+        process that commits, so it makes no difference which process commits. The holder's word
+        is not trusted: this process decides again on the image that it reads. That leads to no
+        records if the holder has committed them, and else this process commits them.
+
+        Raises: as `submit`.
+        """
+        mine = {report.key for report in reports}
+
+        def decide(image: MetadataImage, lock: CommitLock) -> ControllerResult[int]:
+            own = conclude(image, reports)
+            try:
+                others = decode_queued(lock.queued_reports(), exclude=mine) if own.records else []
+                return conclude(image, [*reports, *others]) if others else own
+            except Exception:  # the processes that queued them decide on them, too
+                log.warning("queued reports are left to their processes", exc_info=True)
+                return own
+
+        return self._submit(decide, timeout_ms, None, partial(encode_reports, reports))
+
+    def _submit(
+        self,
+        decide: Callable[[MetadataImage, CommitLock], ControllerResult[T]],
+        timeout_ms: int,
+        controller: tuple[str, ControllerEpoch] | None,
+        encoded_reports: Callable[[], bytes] | None,
+    ) -> T:
+        self.check_open()
+        deadline_ms = self._clock.monotonic_ms() + timeout_ms
+        pause_ms = PAUSE_MS_MIN
+        while True:
+            with self._acquire_lock(encoded_reports) as lock, self._lock, gc_paused():
+                if lock.needs_refresh:
+                    self.catch_up()  # with the commits of earlier holders
+                image = self._image
+                result = decide(image, lock)
+                if not result.records:
+                    return result.response
+                try:
+                    batch = self._log.append(
+                        result.records, self._stamp(controller), expected_offset=image.offset
+                    )
+                except CommitConflictError:
+                    self.catch_up()
+                else:
+                    self._image = image.replay(batch)
+                    self._record_results(batch)
+                    self._record_own_change(batch)
+                    lock.mark_committed()
+                    break
+            if self._clock.monotonic_ms() > deadline_ms:
+                raise RequestTimedOutError("commits to the metadata log keep conflicting")
+            self._clock.sleep_ms(pause_ms * self._random())
+            pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
+        self._after_commit()
+        return result.response
+
+    def _stamp(self, controller: tuple[str, ControllerEpoch] | None) -> Stamp:
+        controller_id, controller_epoch = controller or (None, None)
+        return Stamp(
+            time_ms=self._clock.now_ms(),
+            controller_id=controller_id,
+            controller_epoch=controller_epoch,
+            application_id=self._application_id,
+        )
+
+    def maintain(self) -> None:
+        """Do what is due after an answer was given: a snapshot, a checkpoint of the log.
+
+        A failure costs time only; the log has everything.
+        """
+        image = self._image
+        try:
+            if image.offset - self._snapshot_offset >= max(
+                SNAPSHOT_RECORDS_MIN, self._snapshot_record_count
+            ):
+                records = snapshot_records(image)
+                self._snapshot_offset, self._snapshot_record_count = image.offset, len(records)
+                # With the image's own time, so that an image from the snapshot has it as well.
+                stamp = replace(self._stamp(None), time_ms=image.time_ms)
+                self._log.write_snapshot(records, stamp, image.offset)
+            self._log.maintain()
+        except KafkaOnSparkError as error:
+            log.warning("no snapshot at offset %s: %s", image.offset, error)
+
+    def batches(self, start: Offset, end: Offset) -> list[MetadataBatch]:
+        """Return the batches between two offsets at which one begins or ends, oldest first."""
+        return self._log.read(from_offset=start, to_offset=end)
+
+    def pieces_newest_first(self) -> Iterator[tuple[MetadataImage, list[MetadataBatch]]]:
+        """Yield the log between its snapshots, the newest piece first, each with the image that it
+        continues. A search for a recent batch reads no more than it must."""
+        self.check_open()
+        end = self._image.offset
+        while end > 0:
+            before = self._newest_snapshot(to_offset=Offset(end - 1))
+            yield before, self._log.read(from_offset=before.offset, to_offset=end)
+            end = before.offset
+
+    def _newest_snapshot(self, *, to_offset: Offset) -> MetadataImage:
+        """Return the image of the newest snapshot up to an offset; an empty one without any."""
+        snapshot = self._log.newest_snapshot(to_offset=to_offset)
+        if snapshot is None:
+            return MetadataImage()
+        return MetadataImage(offset=snapshot.base_offset).replay(snapshot)
+
+    def history(self, *, to_offset: Offset | None = None) -> list[MetadataBatch]:
+        """Return every batch of the log, oldest first; those up to `to_offset`."""
+        self.check_open()
+        return self._log.read(from_offset=Offset(0), to_offset=to_offset)

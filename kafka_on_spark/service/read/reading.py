@@ -1,0 +1,104 @@
+"""Reads the committed records of a range, from one replica after another until it has all.
+
+Each replica proves first that it has every committed record. If one fails in the middle, the next
+goes on at the next offset.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.batch import Batch, Segment
+from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.query.reads.read_order import ReadOrder
+from kafka_on_spark.service.replica.replica_operations import check_complete
+
+Rows = TypeVar("Rows")
+
+NoteFailure = Callable[[ReplicaAddress, Segment | None, KafkaOnSparkError], None]
+"""Called with a replica that could not be read: its log, or one segment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A segment that holds a part of a range, on the replica that is read.
+
+    Attributes:
+        address: The replica.
+        batch: The batch that the segment belongs to.
+        segment: The file.
+        base_offset: Offset of its first record, which may lie before the range.
+    """
+
+    address: ReplicaAddress
+    batch: Batch
+    segment: Segment
+    base_offset: Offset
+
+    @property
+    def end_offset(self) -> Offset:
+        """Offset after its last record, which may lie behind the range."""
+        return Offset(self.base_offset + self.segment.record_count)
+
+
+def read_pieces(
+    order: ReadOrder,
+    replicas: ReplicaStore,
+    read: Callable[[Piece, Offset], Iterable[Rows]],
+    note: NoteFailure = lambda address, segment, error: None,
+) -> Iterator[Rows]:
+    """Yield what `read` returns for the range's segments, in offset order.
+
+    `read` gets a segment and the first offset to read of it. If a replica fails in the middle,
+    `note` is called, and another replica goes on at the next offset.
+
+    Raises:
+        KafkaStorageError: No replica can serve the rest of the range; it names each one's error.
+    """
+    position = order.start_offset
+    reasons = []
+    for address in order.candidates:
+        if position >= order.end_offset:
+            return
+        piece = None
+        try:
+            for piece in _pieces(order, address, replicas, position):
+                yield from read(piece, position)
+                position = Offset(min(piece.end_offset, order.end_offset))
+        except KafkaOnSparkError as error:
+            reasons.append(f"broker {address.broker_id}: {error}")
+            note(address, None if piece is None else piece.segment, error)
+    if position < order.end_offset:
+        raise no_replica_can_serve(order, reasons)
+
+
+def _pieces(
+    order: ReadOrder, address: ReplicaAddress, replicas: ReplicaStore, position: Offset
+) -> Iterator[Piece]:
+    """Yield the segments that hold the rest of the range.
+
+    Raises:
+        NotLeaderOrFollowerError: The log start has moved on: the image is old.
+        ReplicaLostError: The replica does not prove that it has all committed records.
+    """
+    state = replicas.open(address).load()
+    check_complete(state, order.partition)
+    for batch in state.batches_between(position, order.end_offset):
+        base_offset = batch.base_offset
+        for segment in batch.segments:
+            piece = Piece(address=address, batch=batch, segment=segment, base_offset=base_offset)
+            if piece.base_offset < order.end_offset and piece.end_offset > position:
+                yield piece
+            base_offset = piece.end_offset
+
+
+def no_replica_can_serve(order: ReadOrder, reasons: list[str]) -> KafkaStorageError:
+    """Return the error for a range that no replica can serve."""
+    asked = "; ".join(reasons) or "none was ever created"
+    return KafkaStorageError(
+        f"offsets {order.start_offset} to {order.end_offset} of {order.name} can't be read from"
+        f" any replica: {asked}"
+    )

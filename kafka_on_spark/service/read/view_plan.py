@@ -1,0 +1,148 @@
+"""Plans a view of a topic: its files, and which part of each belongs to the view.
+
+A view is planned as a read is: on the same orders, by the same proof, and with the same way from
+one replica to the next. The plan never changes, so an engine that knows nothing of this package can
+read the view for as long as the files exist.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from kafka_on_spark.errors import CorruptLogError, InvalidRequestError
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.query.reads.read_order import ReadOrder
+from kafka_on_spark.service.read.reading import Piece, read_pieces
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+FindSize = Callable[[ReplicaAddress, str], int | None]
+"""Returns the size of a file of a replica, or None if there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ViewFile:
+    """A segment of a view, on the replica that it is read from.
+
+    Attributes:
+        address: The replica.
+        segment: The file.
+        partition: Number of the partition.
+        base_offset: Offset of the file's first record, which may lie before the view.
+        first_delta: First record of the file that is in the view, counted from 0.
+        end_delta: First record behind the view.
+        appended_at_ms: Time of the leader's commit.
+        has_append_time: The records have that time (LogAppendTime), not the file's timestamps.
+    """
+
+    address: ReplicaAddress
+    segment: Segment
+    partition: int
+    base_offset: Offset
+    first_delta: int
+    end_delta: int
+    appended_at_ms: int
+    has_append_time: bool
+
+    def __post_init__(self) -> None:
+        assert 0 <= self.first_delta < self.end_delta <= self.segment.record_count, self
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether some of the file's records are not in the view."""
+        return self.end_delta - self.first_delta < self.segment.record_count
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """A range of timestamps, µs since 1970 UTC, the end exclusive; None: no bound."""
+
+    start_us: int | None = None
+    end_us: int | None = None
+
+    def has_any_of(self, segment: Segment) -> bool:
+        """Return whether a segment may have a record in the range."""
+        is_late = self.start_us is None or segment.timestamp_max_us >= self.start_us
+        is_early = self.end_us is None or segment.timestamp_min_us < self.end_us
+        return is_late and is_early
+
+
+def time_range(start: object, end: object) -> TimeRange:
+    """Return the range between two moments; a value of another type sets no bound.
+
+    Raises:
+        InvalidRequestError: A moment has no time zone.
+    """
+    return TimeRange(_micros("start", start), _micros("end", end))
+
+
+def _micros(name: str, given: object) -> int | None:
+    if not isinstance(given, datetime):
+        return None
+    if given.tzinfo is None:
+        raise InvalidRequestError(
+            f"{name} can't be {given}: it has no time zone; give one, as in datetime.now(UTC)"
+        )
+    return (given - EPOCH) // timedelta(microseconds=1)
+
+
+def files_of(
+    order: ReadOrder, replicas: ReplicaStore, find_size: FindSize, times: TimeRange
+) -> list[ViewFile]:
+    """Return the files that hold an order's range and may have records of `times`, in order.
+
+    A file that is missing, or not as long as the log says, is taken from another replica.
+
+    Raises:
+        KafkaStorageError: No replica has the rest of the range; it names each one's error.
+    """
+
+    def file_of(piece: Piece, position: Offset) -> Iterator[ViewFile]:
+        if not times.has_any_of(piece.segment):
+            return
+        size = find_size(piece.address, piece.segment.path)
+        if size != piece.segment.size_bytes:
+            raise CorruptLogError(
+                "a segment is missing or cut short",
+                path=piece.segment.path,
+                size_bytes=size,
+                expected_bytes=piece.segment.size_bytes,
+            )
+        yield ViewFile(
+            address=piece.address,
+            segment=piece.segment,
+            partition=order.name.partition,
+            base_offset=piece.base_offset,
+            first_delta=max(position - piece.base_offset, 0),
+            end_delta=min(order.end_offset, piece.end_offset) - piece.base_offset,
+            appended_at_ms=piece.batch.appended_at_ms,
+            has_append_time=piece.batch.has_append_time,
+        )
+
+    return list(read_pieces(order, replicas, file_of))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Branch:
+    """A kind of files, which one query reads in one way.
+
+    Attributes:
+        has_append_time: Their records' timestamp is that of the append.
+        is_cut: Not all of their records are in the view.
+    """
+
+    has_append_time: bool = False
+    is_cut: bool = False
+
+
+def branches_of(files: Sequence[ViewFile]) -> list[Branch]:
+    """Return the kinds of files in a view, at least one; most topics have one kind.
+
+    So only the few files that need a condition on each row, and a column for it, pay for that.
+    """
+    found = {Branch(each.has_append_time, each.is_cut) for each in files}
+    return sorted(found) or [Branch()]

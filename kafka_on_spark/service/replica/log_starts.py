@@ -1,0 +1,61 @@
+"""Log starts of replicas: each removes the records below the log start that was decided.
+
+The decision is in the metadata log. This command follows it and may fail without harm: a fetch from
+or to a replica does the same.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kafka_on_spark.errors import CommitConflictError, KafkaOnSparkError
+from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.ports import ReplicaAddress, ReplicaLog, ReplicaStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogStartOrder:
+    """The replica, and the log start that was decided."""
+
+    address: ReplicaAddress
+    log_start_offset: Offset
+
+
+def plan_log_starts(image: MetadataImage, keys: Iterable[PartitionKey]) -> list[LogStartOrder]:
+    """Return an order for each in-sync replica; the others follow when they fetch."""
+    return [
+        LogStartOrder(
+            address=address_of(image, key, partition, broker_id),
+            log_start_offset=partition.log_start_offset,
+        )
+        for key in keys
+        if (partition := image.partition(key)) is not None
+        for broker_id in partition.isr
+        if partition.is_created(broker_id) and image.brokers[broker_id].is_online
+    ]
+
+
+def run_log_start(order: LogStartOrder, replicas: ReplicaStore) -> str | None:
+    """Move a replica's log start to the decided one; return why that failed, or None."""
+    replica = replicas.open(order.address)
+    try:
+        advance_to(replica, replica.load(), order.log_start_offset)
+    except KafkaOnSparkError as error:
+        return error.message
+    return None
+
+
+def advance_to(replica: ReplicaLog, state: ReplicaState, offset: Offset) -> ReplicaState:
+    """Move a log's start to `offset`, if its end is not below; return the state after it."""
+    if offset > state.log_end_offset:
+        return state
+    change = operations.advance_log_start(state, offset)
+    if change is None:
+        return state
+    try:
+        return replica.commit(state, change)
+    except CommitConflictError:
+        return state  # another process has done it, or the next fetch will

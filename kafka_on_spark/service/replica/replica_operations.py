@@ -1,0 +1,187 @@
+"""One operation on one replica's table: load, decide, commit, and again after a conflict."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from kafka_on_spark.controller.partitions.high_watermark import has_all_committed
+from kafka_on_spark.errors import (
+    CommitConflictError,
+    KafkaStorageError,
+    NotLeaderOrFollowerError,
+    ReplicaLostError,
+)
+from kafka_on_spark.ids import NO_CHAIN, LeaderEpoch, Offset
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.batch import Batch, StagedBatch, WriterFence
+from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.ports import ReplicaLog
+
+ATTEMPTS_MAX: Final = 32
+"""A table has one writer by design: twins and deposed leaders cause a few conflicts only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """The result of an append to one table.
+
+    Attributes:
+        state: The table after it.
+        batch: The batch in the log; None if retention has removed it since.
+        is_duplicate: The log had it before.
+    """
+
+    state: ReplicaState
+    batch: Batch | None
+    is_duplicate: bool
+
+
+def commit_decided(
+    replica: ReplicaLog, decide: Callable[[ReplicaState], LogChange | None]
+) -> ReplicaState:
+    """Commit what `decide` says of the newest state; return the state after it.
+
+    Raises:
+        KafkaStorageError: Commits kept conflicting.
+        And what `decide` and the log raise.
+    """
+    for _ in range(ATTEMPTS_MAX):
+        state = replica.load()
+        change = decide(state)
+        if change is None:
+            return state
+        try:
+            return replica.commit(state, change)
+        except CommitConflictError:
+            continue
+    raise KafkaStorageError("commits to a replica keep conflicting", attempts=ATTEMPTS_MAX)
+
+
+def begin_leadership(replica: ReplicaLog, partition: PartitionRegistration) -> ReplicaState:
+    """Fence a leader's table at the partition's epoch, if its log has all committed records (I2).
+
+    A log that has not is read again before it is called lost: a stale listing shows an older,
+    shorter one.
+
+    Raises:
+        FencedLeaderEpochError: The table has adopted a later leadership: the image is old.
+        NotLeaderOrFollowerError: The log start has moved on: the image is old.
+        ReplicaLostError: The log lacks committed records; the replica is bad.
+    """
+
+    def decide(state: ReplicaState) -> LogChange | None:
+        if partition.begins_empty and state.log_end_offset < partition.log_start_offset:
+            return operations.truncate_fully_and_start_at(
+                state,
+                partition.log_start_offset,
+                leader_epoch=partition.leader_epoch,
+                producers=dict(state.producers),
+                chain_before=NO_CHAIN,
+            )
+        change = operations.adopt(
+            state,
+            leader_epoch=partition.leader_epoch,
+            truncate_to=None,
+            floor=Offset(0),  # check_complete names what is missing
+        )
+        check_complete(state, partition)
+        return change
+
+    try:
+        return commit_decided(replica, decide)
+    except ReplicaLostError:
+        return commit_decided(replica, decide)
+
+
+def fence_older_writers(
+    replica: ReplicaLog, state: ReplicaState, writer: WriterFence | None
+) -> ReplicaState:
+    """Write a writer's epoch to a leader's table, last seen at `state`, before it appends.
+
+    This takes one commit, the first time that a writer appends to a partition.
+
+    Raises:
+        ProducerFencedError: A newer writer has begun.
+    """
+    if writer is None:
+        return state
+    leader_epoch = state.leader_epoch
+    assert leader_epoch is not None, "a leadership has begun"
+    if operations.fence_writer(state, writer, leader_epoch=leader_epoch) is None:
+        return state
+    return commit_decided(
+        replica, lambda now: operations.fence_writer(now, writer, leader_epoch=leader_epoch)
+    )
+
+
+def check_complete(state: ReplicaState, partition: PartitionRegistration) -> None:
+    """Check that the log proves to have every record that `partition` has committed.
+
+    Raises:
+        NotLeaderOrFollowerError: The log start has moved on: the image is old; or the replica is
+            in neither ISR nor ELR, and may be behind.
+        ReplicaLostError: The log lacks committed records; the replica is bad.
+    """
+    if state.log_start_offset > partition.log_start_offset:
+        # Records were deleted since: the image is old, and says nothing of this log.
+        raise NotLeaderOrFollowerError(
+            "the log starts above the log start of this image: refresh",
+            start=state.log_start_offset,
+            log_start=partition.log_start_offset,
+        )
+    if proves_complete(state, partition):
+        return
+    # Of a replica that only catches up, this is no fault.
+    is_member = state.identity.broker_id in partition.isr | partition.elr
+    kind = ReplicaLostError if is_member else NotLeaderOrFollowerError
+    raise kind(
+        "the log does not have all committed records",
+        start=state.log_start_offset,
+        end=state.log_end_offset,
+        high_watermark=partition.high_watermark,
+    )
+
+
+def proves_complete(state: ReplicaState, partition: PartitionRegistration) -> bool:
+    """Return whether the log has every record that `partition` has committed."""
+    below = Offset(partition.high_watermark - 1)
+    return has_all_committed(
+        partition,
+        log_start_offset=state.log_start_offset,
+        log_end_offset=state.log_end_offset,
+        epoch_below_high_watermark=state.epoch_at(below),
+        chain_at_high_watermark=state.chain_at(partition.high_watermark),
+    )
+
+
+def append(
+    replica: ReplicaLog,
+    staged: StagedBatch,
+    state: ReplicaState,
+    *,
+    leader_epoch: LeaderEpoch,
+    now_ms: int,
+    expected_offset: Offset | None = None,
+) -> Appended:
+    """Append `staged` to a leader's table last seen at `state`, or find it there.
+
+    After a conflict the same files get offsets from the new log end; no byte is written again.
+
+    Raises: as `operations.append` and the log.
+    """
+    for _ in range(ATTEMPTS_MAX):
+        decided = operations.append(
+            state,
+            staged,
+            leader_epoch=leader_epoch,
+            now_ms=now_ms,
+            expected_offset=expected_offset,
+        )
+        if not isinstance(decided, LogChange):
+            return Appended(state, decided.batch, is_duplicate=True)
+        try:
+            return Appended(replica.commit(state, decided), decided.adds[0], is_duplicate=False)
+        except CommitConflictError:
+            state = replica.load()
+    raise KafkaStorageError("commits to the leader keep conflicting", attempts=ATTEMPTS_MAX)

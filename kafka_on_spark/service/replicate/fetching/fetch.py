@@ -1,0 +1,393 @@
+"""One follower's fetch from its leader: adopt its leadership, copy, commit, report.
+
+It runs in a task, on an executor or in a thread, and may run twice at the same time: every step is
+a conditional commit. Each step returns an outcome (`fetch_outcomes.py`), so that a fetch never
+raises for what a root or a table does: one partition's failure stops no other. Source: Kafka's
+AbstractFetcherThread.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaReport
+from kafka_on_spark.errors import (
+    CommitConflictError,
+    CorruptLogError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    ReplicaLostError,
+)
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.log import operations
+from kafka_on_spark.log.batch import Batch, Segment
+from kafka_on_spark.log.epochs import latest_epoch_with_records
+from kafka_on_spark.log.follower.fetch_checks import (
+    OffsetPlace,
+    check_fetch,
+    first_batches,
+    place_of,
+)
+from kafka_on_spark.log.follower.truncation import follow
+from kafka_on_spark.log.leadership import check_leader_epoch
+from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaLog, ReplicaStore, SegmentStore
+from kafka_on_spark.service.replica.log_starts import advance_to
+from kafka_on_spark.service.replica.replica_operations import begin_leadership
+from kafka_on_spark.service.replicate.fetching.complete_followers import (
+    end_offset_min,
+    loss_of,
+    must_be_complete,
+)
+from kafka_on_spark.service.replicate.fetching.fetch_outcomes import (
+    Conflict,
+    Diverged,
+    FetchOutcome,
+    FollowerRefused,
+    LeaderRefused,
+    answer_of,
+)
+from kafka_on_spark.service.replicate.fetching.fetch_reports import (
+    ends_alike,
+    failed_report,
+    missing_batches,
+    partition_report,
+    state_report,
+)
+
+ATTEMPTS_MAX: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchOrder:
+    """One follower's fetch, planned on an image.
+
+    Attributes:
+        key: The partition.
+        partition: Its registration in that image.
+        leader: The leader's replica.
+        follower: The follower's replica; None: the fetch inspects the leader only.
+        fetch_bytes_max: Bytes a commit; one batch at least. Source: replica.fetch.max.bytes.
+        copy_bytes_max: Bytes in all that a throttle grants; one batch at least, unless 0; None:
+            all that there is.
+        is_uncached: Both tables are opened without what this process knows of them.
+        suspect: A file that was found bad: of the follower, or of the leader if there is no
+            follower.
+    """
+
+    key: PartitionKey
+    partition: PartitionRegistration
+    leader: ReplicaAddress
+    follower: ReplicaAddress | None
+    fetch_bytes_max: int
+    copy_bytes_max: int | None = None
+    is_uncached: bool = False
+    suspect: Segment | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchResult:
+    """What a fetch did and saw: one row back to the driver.
+
+    Attributes:
+        report: On the leader and at most one follower.
+        copied_bytes: Bytes of the segments that were committed to the follower.
+        copied_records: Their records.
+        truncated_records: Records cut from the follower.
+    """
+
+    report: PartitionReport
+    copied_bytes: int = 0
+    copied_records: int = 0
+    truncated_records: int = 0
+
+
+FollowerOutcome = ReplicaState | LeaderRefused | FollowerRefused | Diverged
+"""What becomes of a follower whose leader could be read."""
+
+
+def fetch(
+    order: FetchOrder,
+    replicas: ReplicaStore,
+    segments: SegmentStore,
+    clock: Clock,
+    leader_state: ReplicaState | None = None,
+) -> FetchResult:
+    """Bring `order.follower` up to its leader; return what was seen of both.
+
+    `leader_state`: what the caller has just seen of the leader, fenced at the order's epoch.
+    """
+    fetcher = _Fetcher(order, replicas, segments)
+    outcome = fetcher.run(leader_state)
+    return FetchResult(
+        report=_report(order, outcome, now_ms=clock.now_ms()),
+        copied_bytes=fetcher.copied_bytes,
+        copied_records=fetcher.copied_records,
+        truncated_records=fetcher.truncated_records,
+    )
+
+
+class _Fetcher:
+    """The steps of one fetch, and what they moved."""
+
+    def __init__(self, order: FetchOrder, replicas: ReplicaStore, segments: SegmentStore) -> None:
+        opened = replicas.open_uncached if order.is_uncached else replicas.open
+        self._order = order
+        self._partition = order.partition
+        self._epoch = order.partition.leader_epoch
+        self._segments = segments
+        self._leader_log = opened(order.leader)
+        self._follower_log = None if order.follower is None else opened(order.follower)
+        self.copied_bytes = 0
+        self.copied_records = 0
+        self.truncated_records = 0
+
+    def run(self, leader: ReplicaState | None) -> FetchOutcome:
+        """Fetch, and return what became of both sides."""
+        # The follower is read before its leader: what it has, the leader must have.
+        follower = None if self._follower_log is None else self._read_follower()
+        seen = self._check_leadership(self._read_leader() if leader is None else leader)
+        if isinstance(seen, LeaderRefused):
+            return FetchOutcome(seen, follower if isinstance(follower, FollowerRefused) else None)
+        if not isinstance(follower, ReplicaState):
+            return FetchOutcome(seen, follower)
+        newest = self._leader_beside(seen, follower)
+        if isinstance(newest, LeaderRefused):
+            return FetchOutcome(newest, None)
+        if not isinstance(newest, ReplicaState):
+            return FetchOutcome(seen, newest)
+        after = self._catch_up(follower, newest)
+        if isinstance(after, LeaderRefused):
+            return FetchOutcome(after, None)
+        return FetchOutcome(newest, after)
+
+    def _read_follower(self) -> ReplicaState | FollowerRefused:
+        """Return the follower's state, unless it has seen a later leadership."""
+        return answer_of(self._load_follower, FollowerRefused)
+
+    def _load_follower(self) -> ReplicaState:
+        address, replica = self._follower_side()
+        state = replica.load()
+        self._check_suspect(address, state)
+        if state.is_fenced_above(self._epoch):  # the plan is stale
+            check_leader_epoch(state.leader_epoch, self._epoch)
+        return state
+
+    def _read_leader(self) -> ReplicaState | LeaderRefused:
+        """Return the leader's state, fenced at the current epoch: else it can't be planned on."""
+        return answer_of(self._load_leader, LeaderRefused)
+
+    def _load_leader(self) -> ReplicaState:
+        state = begin_leadership(self._leader_log, self._partition)
+        if self._follower_log is None:
+            self._check_suspect(self._order.leader, state)
+        return advance_to(self._leader_log, state, self._partition.log_start_offset)
+
+    def _check_suspect(self, address: ReplicaAddress, state: ReplicaState) -> None:
+        """Check the file that was found bad, if the log still names it: old ones are removed."""
+        suspect = self._order.suspect
+        if suspect is not None and any(suspect in batch.segments for batch in state.batches):
+            self._segments.check(address, suspect)
+
+    def _check_leadership(
+        self, leader: ReplicaState | LeaderRefused
+    ) -> ReplicaState | LeaderRefused:
+        """Return the leader's state if it is of the leadership that the fetch was planned on."""
+        if isinstance(leader, LeaderRefused):
+            return leader
+        known = leader.leader_epoch
+        refused = answer_of(lambda: check_leader_epoch(known, self._epoch), LeaderRefused)
+        return leader if refused is None else refused
+
+    def _leader_beside(
+        self, leader: ReplicaState, follower: ReplicaState
+    ) -> ReplicaState | LeaderRefused | FollowerRefused | Diverged:
+        """Return a state of the leader that is not older than the follower's.
+
+        If a follower under the same fence has the larger end, the leader's state is stale and is
+        read again. If the follower is still ahead, one of both has lost or changed commits.
+        """
+        if not follower.is_fenced_at(self._epoch) or not _is_above(follower, leader):
+            return leader
+        newest = self._read_leader()
+        if isinstance(newest, ReplicaState) and _is_above(follower, newest):
+            return self._diverged(follower)
+        return newest
+
+    def _catch_up(self, follower: ReplicaState, leader: ReplicaState) -> FollowerOutcome:
+        """Adopt the leadership, and take what the leader has up to its end as seen."""
+        broker_id = self._follower_side()[0].broker_id
+        if loss_of(self._partition, broker_id, follower) is not None:
+            newest = self._read_follower()  # a stale state is no loss
+            if isinstance(newest, FollowerRefused):
+                return newest
+            follower = newest
+        for _ in range(ATTEMPTS_MAX):
+            loss = loss_of(self._partition, broker_id, follower)
+            if loss is not None:
+                return FollowerRefused(loss)
+            after: FollowerOutcome | Conflict = self._adopt(follower, leader)
+            if isinstance(after, ReplicaState):
+                after = self._take_all(after, leader)
+            if not isinstance(after, Conflict):
+                return after
+            # A twin or a newer leadership was here; what it left decides.
+            newest = self._read_follower()
+            if isinstance(newest, FollowerRefused):
+                return newest
+            follower = newest
+        return FollowerRefused(KafkaStorageError("commits to the follower keep conflicting"))
+
+    def _adopt(
+        self, follower: ReplicaState, leader: ReplicaState
+    ) -> ReplicaState | Conflict | FollowerRefused:
+        """Move the follower to the leadership: fence and truncation in one commit."""
+        floor = end_offset_min(self._partition, self._follower_side()[0].broker_id)
+        change = answer_of(
+            lambda: follow(follower, leader, leader_epoch=self._epoch, floor=floor),
+            FollowerRefused,
+        )
+        if change is None:
+            return follower
+        if isinstance(change, FollowerRefused):
+            return change
+        after = self._commit(follower, change)
+        if isinstance(after, ReplicaState):
+            self.truncated_records += max(0, follower.log_end_offset - change.log_end_offset)
+        return after
+
+    def _commit(
+        self, follower: ReplicaState, change: LogChange
+    ) -> ReplicaState | Conflict | FollowerRefused:
+        """Commit a change of the follower's log; return the state after it."""
+        try:
+            return self._follower_side()[1].commit(follower, change)
+        except CommitConflictError:
+            return Conflict()
+        except KafkaOnSparkError as error:
+            return FollowerRefused(error)
+
+    def _take_all(self, follower: ReplicaState, leader: ReplicaState) -> FollowerOutcome | Conflict:
+        """Copy and commit what the follower lacks, as far as the order's bytes go."""
+        if _is_above(follower, leader):  # a twin has taken more than was seen of the leader
+            return follower
+        missing = self._missing(follower, leader)
+        if not isinstance(missing, tuple):
+            return missing
+        while missing and (bytes_max := self._bytes_max()):
+            taken = first_batches(missing, bytes_max)
+            after = self._take(follower, taken)
+            if not isinstance(after, ReplicaState):
+                return after
+            follower = after
+            self.copied_bytes += sum(batch.size_bytes for batch in taken)
+            self.copied_records += sum(batch.record_count for batch in taken)
+            missing = missing[len(taken) :]
+        replica, start = self._follower_side()[1], self._partition.log_start_offset
+        return answer_of(lambda: advance_to(replica, follower, start), FollowerRefused)
+
+    def _missing(
+        self, follower: ReplicaState, leader: ReplicaState
+    ) -> tuple[Batch, ...] | FollowerRefused | Diverged:
+        """Return the leader's batches that the follower lacks, if the leader's log continues it.
+
+        Kafka's check of a fetch comes first, by epochs; then the chain, which tells logs apart
+        that were written twice under one epoch.
+        """
+        end, last_epoch = follower.log_end_offset, latest_epoch_with_records(follower)
+        divergence = answer_of(
+            lambda: check_fetch(leader, end, last_fetched_epoch=last_epoch), FollowerRefused
+        )
+        if isinstance(divergence, FollowerRefused):
+            return divergence
+        if divergence is not None or not ends_alike(follower, leader):
+            return self._diverged(follower)
+        return answer_of(lambda: missing_batches(follower, leader), FollowerRefused)
+
+    def _take(self, follower: ReplicaState, batches: Sequence[Batch]) -> FollowerOutcome | Conflict:
+        """Copy the files of `batches`, then commit the batches to the follower's log."""
+        refused = self._copy([segment for batch in batches for segment in batch.segments])
+        if refused is not None:
+            return refused
+        try:
+            change = operations.append_fetched(follower, batches, leader_epoch=self._epoch)
+        except CorruptLogError as error:  # batches whose chain does not compute are the leader's
+            return LeaderRefused(error)
+        except KafkaOnSparkError as error:
+            return FollowerRefused(error)
+        return self._commit(follower, change)
+
+    def _copy(self, segments: Sequence[Segment]) -> LeaderRefused | FollowerRefused | None:
+        """Have the files in the follower's folder; a source that is damaged, or can't be read, is
+        the leader's."""
+        leader, follower = self._order.leader, self._follower_side()[0]
+        try:
+            self._segments.copy(leader, follower, segments)
+        except CorruptLogError as error:
+            return LeaderRefused(error)
+        except KafkaOnSparkError as error:
+            is_storage = isinstance(error, KafkaStorageError)
+            is_of_leader = is_storage and error.context.get("broker_id") == leader.broker_id
+            return LeaderRefused(error) if is_of_leader else FollowerRefused(error)
+        return None
+
+    def _bytes_max(self) -> int:
+        """Return how many bytes the next commit may bring; 0: nothing more this time."""
+        granted = self._order.copy_bytes_max
+        if granted is None:
+            return max(1, self._order.fetch_bytes_max)
+        return max(0, min(max(1, self._order.fetch_bytes_max), granted - self.copied_bytes))
+
+    def _diverged(self, follower: ReplicaState) -> FollowerRefused | Diverged:
+        """Return the outcome of a follower whose log is not its leader's under the leader's epoch.
+
+        A follower takes all it has from its leaders, so one of both lost or changed commits. The
+        chains of both logs compute, or they would not have been read, and the leader has proved
+        to have what is committed. A follower that lacks some of that is bad. So is one outside
+        ISR and ELR, on which nothing rests: it is fetched again from the log start. Of two logs
+        that have all that is committed it is not known which is right: the fetch does not guess.
+        """
+        broker_id = self._follower_side()[0].broker_id
+        loss = loss_of(self._partition, broker_id, follower)
+        if loss is not None:
+            return FollowerRefused(loss)
+        if must_be_complete(self._partition, broker_id):
+            return Diverged(follower)
+        error = "the replica has another log than its leader"
+        return FollowerRefused(ReplicaLostError(error, end=follower.log_end_offset))
+
+    def _follower_side(self) -> tuple[ReplicaAddress, ReplicaLog]:
+        assert self._order.follower is not None
+        assert self._follower_log is not None
+        return self._order.follower, self._follower_log
+
+
+def _report(order: FetchOrder, outcome: FetchOutcome, *, now_ms: int) -> PartitionReport:
+    """Return the report of a partition from the outcome of a fetch."""
+    followers = _follower_reports(order, outcome)
+    leader = outcome.leader
+    if isinstance(leader, LeaderRefused):
+        report, state = failed_report(order.leader, leader.error), None
+    else:
+        report, state = state_report(order.leader, leader, is_matched=True, missing=()), leader
+    return partition_report(order.key, order.partition, report, state, followers, now_ms=now_ms)
+
+
+def _follower_reports(order: FetchOrder, outcome: FetchOutcome) -> tuple[ReplicaReport, ...]:
+    address, leader, follower = order.follower, outcome.leader, outcome.follower
+    if address is None or follower is None:
+        return ()
+    if isinstance(follower, FollowerRefused):
+        return (failed_report(address, follower.error),)
+    if isinstance(follower, Diverged):
+        log = follower.follower
+        return (state_report(address, log, is_matched=False, is_parted=True, missing=()),)
+    assert isinstance(leader, ReplicaState), "a follower's log is compared with its leader's"
+    is_matched = ends_alike(follower, leader)
+    missing = missing_batches(follower, leader) if is_matched else ()
+    return (state_report(address, follower, is_matched=is_matched, missing=missing),)
+
+
+def _is_above(follower: ReplicaState, leader: ReplicaState) -> bool:
+    return place_of(leader, follower.log_end_offset) is OffsetPlace.ABOVE_END

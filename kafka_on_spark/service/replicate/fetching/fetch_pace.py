@@ -1,0 +1,243 @@
+"""Back-offs and quotas of fetches, as one process remembers them between rounds of replication.
+
+It holds state for the decisions of `controller/pace` (`fetch_delay`, `limits`, `throttle`). If the
+process ends, that costs one early fetch a back-off, and at most one second's bytes a quota.
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from kafka_on_spark.config import Settings
+from kafka_on_spark.controller.pace.fetch_delay import FetchDelay, delay_after, is_delay_over
+from kafka_on_spark.controller.pace.limits import (
+    Limit,
+    limit_rates,
+    limits_of,
+    move_rate,
+    unfilled_limits,
+)
+from kafka_on_spark.controller.pace.throttle import (
+    Demand,
+    Quota,
+    accrue,
+    deal,
+    wait_ms,
+)
+from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.ports import Clock
+from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
+from kafka_on_spark.service.replicate.fetching.fetch_refusals import current_epoch, refusal_code
+
+
+class _Fetcher(NamedTuple):
+    """The follower that a fetch is for; None: the fetch inspects the leader only."""
+
+    key: PartitionKey
+    follower: BrokerId | None
+    replica_uuid: ReplicaUuid | None
+
+
+@dataclass(frozen=True, slots=True)
+class PacedOrders:
+    """The fetches that a round may run now.
+
+    Attributes:
+        orders: The fetches to run, each with the bytes that it may copy.
+        left_out: Fetches that wait for the end of their back-off, or for a newer leadership.
+        resume_after_ms: How long until a round can do more than now: a back-off ends, or a
+            throttle lets bytes through. None: nothing waits for time.
+    """
+
+    orders: tuple[FetchOrder, ...]
+    left_out: int = 0
+    resume_after_ms: float | None = None
+
+
+class FetchPace:
+    """Back-offs and quotas of a process's rounds. Threads may share it.
+
+    `random` returns [0, 1); it is the jitter of back-offs only.
+    """
+
+    def __init__(self, clock: Clock, *, random: Callable[[], float]) -> None:
+        self._clock = clock
+        self._random = random
+        self._lock = threading.Lock()
+        self._delays: dict[_Fetcher, FetchDelay] = {}
+        self._quotas: dict[Limit, Quota] = {}
+        self._served_in: dict[_Fetcher, int] = {}
+        self._rounds = 0
+
+    def plan(
+        self,
+        image: MetadataImage,
+        orders: Sequence[FetchOrder],
+        overrides: Mapping[str, str],
+        *,
+        is_sweep: bool,
+    ) -> PacedOrders:
+        """Return which of `orders` are run now, and how much each may copy.
+
+        `overrides`: settings of this call, which win over the topic's and the cluster's.
+        `is_sweep`: all partitions are asked for, so no fetch waits for a back-off; throttles hold.
+        """
+        now_ms = self._clock.monotonic_ms()
+        kept, waits = [], []
+        with self._lock:
+            self._forget_ended(image)
+            for order in orders:
+                remaining_ms = 0 if is_sweep else self._remaining_ms(order, now_ms)
+                if remaining_ms == 0:
+                    kept.append(order)
+                else:
+                    waits.append(remaining_ms)
+            dealt, throttle_ms = self._throttle(image, kept, overrides, now_ms)
+        times = [each for each in (*waits, throttle_ms) if each is not None]
+        return PacedOrders(tuple(dealt), len(waits), min(times, default=None))
+
+    def record_results(
+        self,
+        image: MetadataImage,
+        orders: Sequence[FetchOrder],
+        results: Sequence[FetchResult],
+        overrides: Mapping[str, str],
+    ) -> None:
+        """Record what the fetches did; `image` is the metadata when they had answered."""
+        now_ms = self._clock.monotonic_ms()
+        settings = image.settings().over(overrides)
+        with self._lock:
+            for order, result in zip(orders, results, strict=True):
+                self._record_result(image, order, result, settings, now_ms)
+                if order.copy_bytes_max is not None:
+                    used = result.copied_bytes - order.copy_bytes_max
+                    self._use(_limits_of(image, order, overrides), used)
+
+    def _remaining_ms(self, order: FetchOrder, now_ms: int) -> float | None:
+        delay = self._delays.get(_fetcher(order))
+        if delay is None:
+            return 0
+        return delay.remaining_ms(
+            order.partition.leader_epoch, now_ms, is_inspection=order.copy_bytes_max == 0
+        )
+
+    def _record_result(
+        self,
+        image: MetadataImage,
+        order: FetchOrder,
+        result: FetchResult,
+        settings: Settings,
+        now_ms: int,
+    ) -> None:
+        name = _fetcher(order)
+        delay = delay_after(
+            refusal_code(image, order, result),
+            self._delays.pop(name, None),
+            asked_epoch=order.partition.leader_epoch,
+            current_epoch=current_epoch(image, order),
+            has_progressed=result.copied_records > 0,
+            now_ms=now_ms,
+            first_ms=settings.integer("replica.fetch.backoff.ms"),
+            max_ms=settings.integer("replica.fetch.backoff.max.ms"),
+            random=self._random(),
+        )
+        if delay is not None:
+            self._delays[name] = delay
+
+    def _forget_ended(self, image: MetadataImage) -> None:
+        """Forget back-offs that are over, and deleted partitions."""
+        for name, delay in list(self._delays.items()):
+            if is_delay_over(delay, image, name.key, name.follower):
+                del self._delays[name]
+        for name in [each for each in self._served_in if image.partition(each.key) is None]:
+            del self._served_in[name]
+
+    def _throttle(
+        self,
+        image: MetadataImage,
+        orders: Sequence[FetchOrder],
+        overrides: Mapping[str, str],
+        now_ms: int,
+    ) -> tuple[list[FetchOrder], float | None]:
+        """Share the quotas out; return the orders, and the wait of those that got no bytes."""
+        settings = image.settings().over(overrides)
+        rates = {**unfilled_limits(self._quotas), **limit_rates(settings, _move_rates(orders))}
+        self._quotas = {
+            limit: accrue(self._quotas.get(limit), bytes_per_s=rate, now_ms=now_ms)
+            for limit, rate in rates.items()
+        }
+        if not self._quotas:
+            return list(orders), None
+        self._rounds += 1
+        places = {limit: place for place, limit in enumerate(self._quotas)}
+        limits = [_limits_of(image, order, overrides) for order in orders]
+        demands = [
+            Demand(
+                tuple(places[limit] for limit in drawn_on),
+                is_in_sync=_is_in_sync(order),
+                served_in=self._served_in.get(_fetcher(order), 0),
+            )
+            for order, drawn_on in zip(orders, limits, strict=True)
+        ]
+        dealt = deal(
+            demands,
+            [quota.credit_bytes for quota in self._quotas.values()],
+            share_bytes_min=settings.integer("replica.fetch.max.bytes"),
+        )
+        for order, drawn_on, granted in zip(orders, limits, dealt, strict=True):
+            if granted:
+                self._use(drawn_on, granted)
+                self._served_in[_fetcher(order)] = self._rounds
+        paced = [
+            order if granted is None else replace(order, copy_bytes_max=granted)
+            for order, granted in zip(orders, dealt, strict=True)
+        ]
+        if 0 not in dealt:
+            return paced, None
+        waits = [
+            max(wait_ms(self._quotas[limit], bytes_per_s=rates[limit]) for limit in drawn_on)
+            for drawn_on, granted in zip(limits, dealt, strict=True)
+            if granted == 0
+        ]
+        return paced, min(waits)
+
+    def _use(self, limits: Sequence[Limit], size_bytes: int) -> None:
+        for limit in limits:
+            if limit in self._quotas:
+                self._quotas[limit] = self._quotas[limit].less(size_bytes)
+
+
+def _fetcher(order: FetchOrder) -> _Fetcher:
+    if order.follower is None:
+        return _Fetcher(order.key, None, None)
+    return _Fetcher(order.key, order.follower.broker_id, order.follower.replica_uuid)
+
+
+def _is_in_sync(order: FetchOrder) -> bool:
+    return order.follower is not None and order.follower.broker_id in order.partition.isr
+
+
+def _move_rates(orders: Sequence[FetchOrder]) -> list[int]:
+    """Return the rates of the moves that `orders` are part of."""
+    rates = (
+        move_rate(order.partition, None if order.follower is None else order.follower.broker_id)
+        for order in orders
+    )
+    return [rate for rate in rates if rate is not None]
+
+
+def _limits_of(
+    image: MetadataImage, order: FetchOrder, overrides: Mapping[str, str]
+) -> tuple[Limit, ...]:
+    """Return which quotas a fetch draws on; none if it copies nothing."""
+    if order.follower is None or order.copy_bytes_max == 0:
+        return ()
+    return limits_of(
+        image.settings(order.key.topic_id).over(overrides),
+        order.key.partition,
+        order.partition,
+        leader=order.leader.broker_id,
+        follower=order.follower.broker_id,
+    )

@@ -1,0 +1,362 @@
+"""One round of replication: plan fetches, run them, and decide once for all partitions.
+
+A round visits the partitions with work: a high watermark below the recorded log end, a replica out
+of the ISR, a reassignment. It also inspects a slice of all partitions, to find what no record says.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, groupby
+from operator import attrgetter
+
+from kafka_on_spark.controller.partitions.reports import PartitionReport
+from kafka_on_spark.controller.verdicts.conclusion import conclude
+from kafka_on_spark.controller.verdicts.restoring import restore
+from kafka_on_spark.errors import ERROR_NAME_BY_CODE, NO_ERROR
+from kafka_on_spark.ids import BrokerId, PartitionKey, TopicId, TopicPartition, listed
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.ports import Clock
+from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
+from kafka_on_spark.service.replica.creating_replicas import (
+    CreateReplicaOrder,
+    CreateReplicaResult,
+    plan_creations,
+    record_created,
+    renew_lost,
+)
+from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
+from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace, PacedOrders
+from kafka_on_spark.service.replicate.fetching.fetch_plan import (
+    covers_all,
+    fetcher_of,
+    has_tables,
+    has_work,
+    lacks_leader_table,
+    plan_fetches,
+)
+from kafka_on_spark.service.replicate.fetching.fetch_refusals import refusal_of, refusals
+from kafka_on_spark.service.replicate.fetching.fetch_reports import merge_reports
+from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
+from kafka_on_spark.service.replicate.partition_inspection import PartitionFetches
+from kafka_on_spark.service.replicate.second_inspection import SecondInspections
+from kafka_on_spark.service.replicate.sweep_progress import Scope, SweepProgress, SweepRound
+
+RunFetches = Callable[[Sequence[FetchOrder]], list[FetchResult]]
+RunPartitionInspections = Callable[[Sequence[PartitionFetches]], list[list[FetchResult]]]
+RunCreations = Callable[[Sequence[CreateReplicaOrder]], list[CreateReplicaResult]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicationReport:
+    """What one round did.
+
+    Attributes:
+        partition_count: Partitions visited because they had work; of a sweep, all.
+        slice_count: Partitions inspected in the slice, whether or not they had work.
+        not_looked_at: Partitions that were not inspected within `replica.sweep.interval.ms` by
+            this round or another; whose last inspection failed, or had no fetch to run; or that
+            have no leader.
+        once_round_ms: How long rounds like this one take to inspect every partition once. None:
+            as far as is known, they never do.
+        copied_records: Records committed to followers.
+        copied_bytes: The same in bytes of segments.
+        truncated_records: Records cut from followers, all of them uncommitted.
+        isr_changes: How many ISRs changed.
+        failures: What went wrong, in words, by partition and broker.
+        is_caught_up: By the metadata after the round, no partition has a follower behind or out of
+            the ISR; and all replicas were inspected within the interval.
+        left_out: Fetches that wait: for the end of a back-off, or for a newer leadership.
+        resume_after_ms: How long until a round can do more than now: a back-off ends, or a throttle
+            lets bytes through. None: nothing waits for time.
+    """
+
+    partition_count: int = 0
+    slice_count: int = 0
+    not_looked_at: int = 0
+    once_round_ms: float | None = None
+    copied_records: int = 0
+    copied_bytes: int = 0
+    truncated_records: int = 0
+    isr_changes: int = 0
+    failures: tuple[str, ...] = ()
+    is_caught_up: bool = True
+    left_out: int = 0
+    resume_after_ms: float | None = None
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What a round has done so far.
+
+    Attributes:
+        failures: In words, by partition and broker.
+        left_out: Fetches that were left out although there was work.
+        waits_ms: Of each back-off and throttle that a fetch waits for, how long that takes.
+    """
+
+    copied_records: int = 0
+    copied_bytes: int = 0
+    truncated_records: int = 0
+    isr_changes: int = 0
+    failures: dict[tuple[PartitionKey, BrokerId], str] = field(default_factory=dict)
+    left_out: int = 0
+    waits_ms: list[float | None] = field(default_factory=list)
+
+
+class ReplicationRound:
+    """Plans rounds and commits what they lead to; `run_fetches` and others run the tasks.
+
+    `sweep` remembers which partitions were inspected. `second_inspections` remembers the replicas
+    that were found bad; they are inspected again before a round returns. `lost_inspector` inspects
+    lost replicas in a sweep. `pace` has back-offs and throttles; without it a round fetches
+    everything. `overrides`: settings that win over those of the topics and of the cluster.
+    """
+
+    def __init__(
+        self,
+        metadata: MetadataDecider,
+        clock: Clock,
+        *,
+        sweep: SweepProgress,
+        run_fetches: RunFetches,
+        run_inspections: RunPartitionInspections,
+        run_creations: RunCreations,
+        new_uuid: Callable[[], str],
+        timeout_ms: int,
+        second_inspections: SecondInspections,
+        lost_inspector: LostReplicaInspector | None = None,
+        pace: FetchPace | None = None,
+        overrides: Mapping[str, str] | None = None,
+    ) -> None:
+        self._metadata = metadata
+        self._clock = clock
+        self._sweep = sweep
+        self._run_fetches = run_fetches
+        self._run_inspections = run_inspections
+        self._run_creations = run_creations
+        self._new_uuid = new_uuid
+        self._timeout_ms = timeout_ms
+        self._second_inspections = second_inspections
+        self._lost_inspector = lost_inspector
+        self._pace = pace
+        self._overrides = overrides or {}
+
+    def run(
+        self, topics: str | Iterable[str] | None = None, *, is_sweep: bool = False
+    ) -> ReplicationReport:
+        """Run one round over `topics`, one topic, or all. `is_sweep`: inspect all partitions now.
+
+        Raises:
+            InvalidRequestError: `topics` is no name and no list of them.
+            UnknownTopicOrPartitionError: A topic does not exist.
+        """
+        deadline_ms = self._second_inspections.now_ms() + self._timeout_ms
+        as_of_ms = self._clock.monotonic_ms()
+        image = self._metadata.catch_up()
+        scope = None if topics is None else frozenset(_topic_ids(image, topics))
+        if is_sweep and self._lost_inspector is not None:
+            whole = self._lost_inspector.inspect(image)
+            self._metadata.submit(
+                lambda newest: restore(newest, whole), timeout_ms=self._timeout_ms
+            )
+        self._metadata.submit(
+            lambda newest: renew_lost(newest, self._new_uuid), timeout_ms=self._timeout_ms
+        )
+        image = self._metadata.image
+        settings = image.settings().over(self._overrides)
+        sweep_round = self._sweep.begin(image, scope, settings, as_of_ms=as_of_ms, is_all=is_sweep)
+        tally = _Tally()
+        due = sweep_round.next_keys()
+        keys = due if is_sweep else _with_work(image, scope)
+        self.create_replicas(keys)
+        if is_sweep:
+            inspected = set(keys)
+            self._inspect(sweep_round, keys, (), tally)
+        else:
+            seen, paced = self._fetch_work(keys, due, tally)
+            tally.left_out = paced.left_out
+            tally.waits_ms.append(paced.resume_after_ms)
+            inspected = self._inspect_slice(sweep_round, due, seen, tally)
+        tally.isr_changes += self._second_inspections.finish(
+            self._run_fetches, deadline_ms=None if is_sweep else deadline_ms
+        )
+        self._sweep.keep(image, scope, sweep_round)
+        return self._report(keys, inspected, sweep_round, scope, tally, is_sweep=is_sweep)
+
+    def _fetch_work(
+        self, keys: Sequence[PartitionKey], due: Collection[PartitionKey], tally: _Tally
+    ) -> tuple[set[PartitionKey], PacedOrders]:
+        """Fetch where there is work; return which of `due` these fetches inspected completely."""
+        image = self._metadata.image
+        plans = {key: plan_fetches(image, key) for key in keys}
+        whole = set(due).intersection(plans)
+        whole = {key for key in whole if covers_all(image, key, plans[key])}
+        for key in whole:
+            plans[key] = [replace(order, is_uncached=True) for order in plans[key]]
+        failed, paced = self._fetch(plans, tally)
+        return whole - failed, paced
+
+    def _inspect_slice(
+        self,
+        sweep_round: SweepRound,
+        due: list[PartitionKey],
+        seen: Collection[PartitionKey],
+        tally: _Tally,
+    ) -> set[PartitionKey]:
+        """Inspect the round's slice, which begins with `due`; return its partitions."""
+        inspected: set[PartitionKey] = set()
+        while due:
+            self._inspect(sweep_round, due, seen, tally)
+            inspected.update(due)
+            due = sweep_round.next_keys()
+        return inspected
+
+    def _inspect(
+        self,
+        sweep_round: SweepRound,
+        keys: Sequence[PartitionKey],
+        seen: Collection[PartitionKey],
+        tally: _Tally,
+    ) -> None:
+        started_ms = self._clock.monotonic_ms()
+        image = self._metadata.image
+        unseen = [key for key in keys if key not in seen]
+        self.create_replicas(key for key in unseen if lacks_leader_table(image.partition(key)))
+        image = self._metadata.image
+        plans = {key: plan_fetches(image, key, is_inspection=True) for key in unseen}
+        failed, paced = self._fetch(plans, tally, is_inspection=True, is_sweep=sweep_round.is_all)
+        tally.left_out += paced.left_out if sweep_round.is_all else 0
+        tally.waits_ms.append(paced.resume_after_ms)
+        took_ms = self._clock.monotonic_ms() - started_ms
+        sweep_round.record_inspected(keys, failed=failed, took_ms=took_ms, count=len(unseen))
+
+    def _fetch(
+        self,
+        plans: Mapping[PartitionKey, Sequence[FetchOrder]],
+        tally: _Tally,
+        *,
+        is_inspection: bool = False,
+        is_sweep: bool = False,
+    ) -> tuple[set[PartitionKey], PacedOrders]:
+        """Fetch as planned, and decide; return the partitions not inspected completely."""
+        image = self._metadata.image
+        planned = list(chain.from_iterable(plans.values()))
+        if is_inspection and not is_sweep:  # the next round copies
+            planned = [replace(order, copy_bytes_max=0) for order in planned]
+        paced = PacedOrders(tuple(planned))
+        if self._pace is not None:
+            paced = self._pace.plan(image, planned, self._overrides, is_sweep=is_sweep)
+        results = self._run(paced.orders, is_inspection=is_inspection)
+        reports = merge_reports([each.report for each in results])
+        self._second_inspections.record(reports)
+        tally.isr_changes += self.conclude(reports)
+        image = self._metadata.image
+        if self._pace is not None:
+            self._pace.record_results(image, paced.orders, results, self._overrides)
+        tally.copied_records += sum(each.copied_records for each in results)
+        tally.copied_bytes += sum(each.copied_bytes for each in results)
+        tally.truncated_records += sum(each.truncated_records for each in results)
+        tally.failures.update(_failures(image, paced.orders, results, exclude=tally.failures))
+        seen = {
+            fetcher_of(order)
+            for order, result in zip(paced.orders, results, strict=True)
+            if not refusals(result)
+        }
+        missed = {key for key, plan in plans.items() if not plan and has_tables(image, key)}
+        return missed | {each.key for each in planned if fetcher_of(each) not in seen}, paced
+
+    def _run(self, orders: Sequence[FetchOrder], *, is_inspection: bool) -> list[FetchResult]:
+        if not orders:
+            return []
+        if not is_inspection:
+            return self._run_fetches(orders)
+        inspections = [tuple(group) for _, group in groupby(orders, attrgetter("key"))]
+        return list(chain.from_iterable(self._run_inspections(inspections)))
+
+    def create_replicas(self, keys: Iterable[PartitionKey]) -> list[CreateReplicaResult]:
+        """Create the replicas of `keys` that were never created, with one metadata commit."""
+        orders = plan_creations(self._metadata.image, keys)
+        if not orders:
+            return []
+        results = self._run_creations(orders)
+        created = [each.address for each in results if each.error_code == NO_ERROR]
+        self._metadata.submit(
+            lambda image: record_created(image, created), timeout_ms=self._timeout_ms
+        )
+        return results
+
+    def conclude(self, reports: Sequence[PartitionReport]) -> int:
+        """Commit what `reports` lead to, for all partitions at once; return the ISR changes."""
+        return self._metadata.submit(
+            lambda image: conclude(image, reports), timeout_ms=self._timeout_ms
+        )
+
+    def _report(
+        self,
+        keys: Sequence[PartitionKey],
+        inspected: Collection[PartitionKey],
+        sweep_round: SweepRound,
+        scope: Scope,
+        tally: _Tally,
+        *,
+        is_sweep: bool,
+    ) -> ReplicationReport:
+        image = self._metadata.image
+        partitions = [image.partition(key) for key in {*keys, *inspected}]
+        leaderless = [
+            key
+            for key, partition in image.partitions_needing_work()
+            if partition.leader is None and (scope is None or key.topic_id in scope)
+        ]
+        not_looked_at = sweep_round.not_looked_at(leaderless)
+        is_done = not any(each is not None and has_work(each) for each in partitions)
+        return ReplicationReport(
+            partition_count=len(keys),
+            slice_count=0 if is_sweep else len(inspected),
+            not_looked_at=not_looked_at,
+            once_round_ms=sweep_round.once_round_ms,
+            copied_records=tally.copied_records,
+            copied_bytes=tally.copied_bytes,
+            truncated_records=tally.truncated_records,
+            isr_changes=tally.isr_changes,
+            failures=tuple(tally.failures.values()),
+            is_caught_up=is_done and not_looked_at == 0,
+            left_out=tally.left_out,
+            resume_after_ms=min(
+                (each for each in tally.waits_ms if each is not None), default=None
+            ),
+        )
+
+
+def _with_work(image: MetadataImage, scope: Scope) -> list[PartitionKey]:
+    return [
+        key
+        for key, partition in image.partitions_needing_work()
+        if (scope is None or key.topic_id in scope) and has_work(partition)
+    ]
+
+
+def _topic_ids(image: MetadataImage, topics: str | Iterable[str]) -> set[TopicId]:
+    names = [topics] if isinstance(topics, str) else listed(topics, "topics", "names")
+    return {image.topic(name).topic_id for name in names}
+
+
+def _failures(
+    image: MetadataImage,
+    orders: Sequence[FetchOrder],
+    results: Sequence[FetchResult],
+    *,
+    exclude: Collection[tuple[PartitionKey, BrokerId]],
+) -> Iterable[tuple[tuple[PartitionKey, BrokerId], str]]:
+    seen = set(exclude)
+    for order, result in zip(orders, results, strict=True):
+        for refused in refusals(result):
+            place = (order.key, refused.broker_id)
+            if place in seen:
+                continue
+            seen.add(place)
+            topic = image.topics.get(order.key.topic_id)
+            name = TopicPartition("deleted" if topic is None else topic.name, order.key.partition)
+            code, words = refusal_of(image, order, refused)
+            error_name = ERROR_NAME_BY_CODE.get(code, "UNKNOWN")
+            yield place, f"{name} on broker {refused.broker_id}: {error_name}: {words}"

@@ -1,0 +1,235 @@
+"""The progress of sweeps between rounds of one process, and the hint that a new one begins with.
+
+Apart from the round, which fetches: this module says which partitions a round inspects in addition
+to those with work, and remembers how far rounds have come. `controller/pace/sweep.py` decides.
+"""
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Final
+
+from kafka_on_spark.config import Settings
+from kafka_on_spark.controller.pace.sweep import (
+    NotInspected,
+    Ring,
+    SweepPosition,
+    after_slice,
+    go_on,
+    learned_inspection_ms,
+    next_slice,
+    once_round_ms,
+    slice_ms,
+)
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import PartitionKey, TopicId
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.ports import Clock, SweepHints
+
+log = logging.getLogger(__name__)
+
+SCOPES_MAX: Final = 16
+"""Selections of topics whose progress a process remembers."""
+
+FIRST_INSPECTIONS: Final = 16
+"""Partitions that are inspected first, to learn how long an inspection takes."""
+
+_HINTS_AN_INTERVAL: Final = 64
+
+Scope = frozenset[TopicId] | None
+
+
+class SweepProgress:
+    """How far the sweeps of a process have come: of all topics, and of selections of topics.
+
+    Threads may share it. Only the progress over all topics is written as a hint, and every
+    selection begins with it.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        hints: SweepHints,
+        *,
+        random_below: Callable[[int], int],
+        is_dry_run: bool = False,
+    ) -> None:
+        self._clock = clock
+        self._hints = hints
+        self._random_below = random_below
+        self._is_dry_run = is_dry_run
+        self._lock = threading.Lock()
+        self._progress: OrderedDict[Scope, SweepPosition] = OrderedDict()
+        self._written_at_ms: int | None = None
+
+    def begin(
+        self,
+        image: MetadataImage,
+        scope: Scope,
+        settings: Settings,
+        *,
+        as_of_ms: int,
+        is_all: bool = False,
+    ) -> "SweepRound":
+        """Return a round's slice of the topics of `scope`, or of all topics.
+
+        `as_of_ms`: `image` has all that was committed by then. The process may have stood still
+        since. `is_all`: the slice is everything, however long that takes.
+        """
+        with self._lock:
+            known = self._progress.get(scope) or self._progress.get(None)
+        known = self._hint(image) if known is None else known
+        now_ms = as_of_ms
+        if known is not None and as_of_ms < known.at_ms <= self._clock.monotonic_ms():
+            now_ms = known.at_ms  # another round has ended first
+        return SweepRound(
+            Ring.of(image, scope),
+            known,
+            settings,
+            now_ms=now_ms,
+            as_of_ms=as_of_ms,
+            random_below=self._random_below,
+            is_all=is_all,
+        )
+
+    def _hint(self, image: MetadataImage) -> SweepPosition | None:
+        try:
+            found = self._hints.read(image.cluster_id or "")
+        except KafkaOnSparkError as error:
+            log.info("the hint of the sweep can't be read; all partitions are inspected: %s", error)
+            return None
+        return None if found is None else found.shifted(-self._wall_ms())
+
+    def _wall_ms(self) -> int:
+        """Return by how much the wall clock, which hints use, is ahead of the monotonic one."""
+        return self._clock.now_ms() - self._clock.monotonic_ms()
+
+    def keep(self, image: MetadataImage, scope: Scope, sweep_round: "SweepRound") -> None:
+        """Have the next round go on where `sweep_round` has ended."""
+        with self._lock:
+            self._progress[scope] = sweep_round.position
+            self._progress.move_to_end(scope)
+            if len(self._progress) > SCOPES_MAX:
+                self._progress.popitem(last=False)
+            if scope is not None or self._is_dry_run or not self._is_hint_due(sweep_round):
+                return
+            self._written_at_ms = sweep_round.position.at_ms
+        try:
+            self._hints.write(image.cluster_id or "", sweep_round.position.shifted(self._wall_ms()))
+        except KafkaOnSparkError as error:
+            log.info("the hint of the sweep can't be written: %s", error)
+
+    def _is_hint_due(self, sweep_round: "SweepRound") -> bool:
+        """Return whether a hint is due: seldom, since what a hint lacks is only inspected again."""
+        if self._written_at_ms is None:
+            return True
+        elapsed_ms = sweep_round.position.at_ms - self._written_at_ms
+        return sweep_round.is_all or elapsed_ms >= sweep_round.interval_ms / _HINTS_AN_INTERVAL
+
+
+class SweepRound:
+    """One round's slice, in parts, so that the round learns how much fits into its time.
+
+    Attributes:
+        interval_ms: replica.sweep.interval.ms.
+        is_all: Everything is inspected, however long it takes.
+        position: Where the next part begins, and what was inspected.
+    """
+
+    def __init__(
+        self,
+        ring: Ring,
+        known: SweepPosition | None,
+        settings: Settings,
+        *,
+        now_ms: int,
+        as_of_ms: int,
+        random_below: Callable[[int], int],
+        is_all: bool,
+    ) -> None:
+        self.interval_ms = settings.integer("replica.sweep.interval.ms")
+        self.is_all = is_all
+        self.position = go_on(
+            ring,
+            known,
+            now_ms=now_ms,
+            interval_ms=self.interval_ms,
+            random_below=random_below,
+        )
+        self._ring = ring
+        self._as_of_ms = as_of_ms
+        self._elapsed_ms: int | None = None
+        if known is not None and known.at_ms < now_ms:
+            self._elapsed_ms = min(now_ms - known.at_ms, self.interval_ms)
+        self._share = settings.number("replica.sweep.share")
+        self._budget_ms = slice_ms(elapsed_ms=self._elapsed_ms or 0, share=self._share)
+        self._failed_before = () if is_all else self.position.again
+        self._is_first = True
+        if is_all:
+            self.position = replace(self.position, owed=ring.count)
+
+    def next_keys(self) -> list[PartitionKey]:
+        """Return the partitions to inspect next; none: the round's slice is complete."""
+        self.position = replace(self.position, again=()) if self._is_first else self.position
+        keys = [*self._failed_before, *next_slice(self._ring, self.position, self._count_max())]
+        self._is_first = False
+        return keys
+
+    def _count_max(self) -> int:
+        inspection_ms = self.position.inspection_ms
+        if self.is_all or inspection_ms == 0:
+            return self._ring.count
+        if self._budget_ms <= 0:
+            return 0
+        if inspection_ms is None:
+            return FIRST_INSPECTIONS
+        return max(int(self._budget_ms / inspection_ms), int(self._is_first))
+
+    def record_inspected(
+        self,
+        keys: Sequence[PartitionKey],
+        *,
+        failed: Collection[PartitionKey],
+        took_ms: float,
+        count: int,
+    ) -> None:
+        """Record that `keys` were inspected; the inspections of those in `failed` failed.
+
+        `count`: how many of them took the time; a fetch had read all of the others already.
+        """
+        again, self._failed_before = self._failed_before, ()
+        if again:  # they were inspected with the first part
+            left = tuple(key for key in again if key in failed)
+            self.position = replace(self.position, again=left)
+        self.position = after_slice(
+            self._ring,
+            self.position,
+            keys[len(again) :],
+            failed=failed,
+            at_ms=self._as_of_ms,
+            interval_ms=self.interval_ms,
+        )
+        self._budget_ms -= took_ms
+        if count and not self.is_all:  # a full sweep copies, too
+            inspection_ms = learned_inspection_ms(self.position.inspection_ms, took_ms, count)
+            self.position = replace(self.position, inspection_ms=inspection_ms)
+
+    def not_looked_at(self, leaderless: Collection[PartitionKey]) -> int:
+        """Return how many partitions were not inspected within the interval.
+
+        `leaderless`: partitions that can't be inspected.
+        """
+        return NotInspected(self._ring, self.position).count({*self.position.again, *leaderless})
+
+    @property
+    def once_round_ms(self) -> float | None:
+        """How long it takes to inspect everything once; None: it never ends, as far as is known."""
+        return once_round_ms(
+            self._ring,
+            self.position,
+            elapsed_ms=self._elapsed_ms,
+            interval_ms=self.interval_ms,
+            share=self._share,
+        )

@@ -1,0 +1,162 @@
+"""A dry run: decisions take effect on an image and on tables in memory, and nowhere else.
+
+The controller and rounds decide in steps, each step on what the one before led to. Here they do so
+by the same functions, and nothing is committed: no class here has a way to the metadata log.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from kafka_on_spark.controller.partitions.reports import PartitionReport
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.controller.verdicts.conclusion import conclude
+from kafka_on_spark.errors import CommitConflictError
+from kafka_on_spark.ids import ControllerEpoch, LeaderEpoch, Offset
+from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Record, Stamp
+from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaLog, ReplicaStore
+
+T = TypeVar("T")
+
+
+class DryRunMetadata:
+    """A MetadataDecider that begins with `image`, and whose decisions change its own image alone.
+
+    A lease that a controller holds counts as resigned: the question is what a controller would do.
+
+    Attributes:
+        decided: The records that would be committed, without claims and resignations.
+    """
+
+    def __init__(self, image: MetadataImage, clock: Clock) -> None:
+        if image.controller is not None:
+            image = replace(image, controller=replace(image.controller, controller_id=None))
+        self._image = image
+        self._clock = clock
+        self.decided: list[Record] = []
+
+    @property
+    def image(self) -> MetadataImage:
+        """The image that the decisions so far have led to."""
+        return self._image
+
+    def catch_up(self) -> MetadataImage:
+        """Return the image: no other process takes part in a dry run."""
+        return self._image
+
+    def submit(
+        self,
+        decide: Callable[[MetadataImage], ControllerResult[T]],
+        *,
+        timeout_ms: int,
+        controller: tuple[str, ControllerEpoch] | None = None,
+    ) -> T:
+        """Have what `decide` says of the image take effect on it; return its response."""
+        return self._take_effect(decide(self._image))
+
+    def conclude(self, reports: Sequence[PartitionReport], *, timeout_ms: int) -> int:
+        """Have what `reports` lead to take effect on the image; return how many ISRs change."""
+        return self._take_effect(conclude(self._image, reports))
+
+    def _take_effect(self, result: ControllerResult[T]) -> T:
+        if result.records:
+            batch = MetadataBatch(
+                base_offset=Offset(self._image.offset),
+                stamp=Stamp(time_ms=self._clock.now_ms()),
+                records=tuple(result.records),
+            )
+            self._image = self._image.replay(batch)
+            self.decided.extend(
+                each for each in result.records if not isinstance(each, ControllerRecord)
+            )
+        return result.response
+
+
+class DryRunReplicas:
+    """A ReplicaStore that reads tables as they are, and commits to them in memory.
+
+    Threads may share it: those of one dry run see each other's commits, as in a real round.
+    """
+
+    def __init__(self, replicas: ReplicaStore) -> None:
+        self._replicas = replicas
+        self._lock = threading.Lock()
+        self._states: dict[ReplicaAddress, ReplicaState] = {}
+
+    def open(self, address: ReplicaAddress) -> ReplicaLog:
+        """Return the log at `address`; nothing is read yet."""
+        return _DryRunLog(self, address)
+
+    def open_uncached(self, address: ReplicaAddress) -> ReplicaLog:
+        """Return the log at `address`, uncached unless this dry run has changed it."""
+        with self._lock:
+            is_known = address in self._states
+        if not is_known:
+            self._replicas.open_uncached(address)
+        return _DryRunLog(self, address)
+
+    def create(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
+        """Have an empty log at `address`, as a new replica would be."""
+        with self._lock:
+            state = ReplicaState(identity=address.identity, leader_epoch=leader_epoch)
+            self._states[address] = state
+
+    def load(self, address: ReplicaAddress) -> ReplicaState:
+        """Return a log's newest state, with what this dry run has changed.
+
+        Raises:
+            As ReplicaLog.load.
+        """
+        with self._lock:
+            known = self._states.get(address)
+        return self._replicas.open(address).load() if known is None else known
+
+    def commit(
+        self, address: ReplicaAddress, state: ReplicaState, change: LogChange
+    ) -> ReplicaState:
+        """Return what `change` leads to, which holds from now on in this dry run.
+
+        Raises:
+            CommitConflictError: Another thread of this dry run has changed it since `state`.
+        """
+        with self._lock:
+            known = self._states.get(address)
+            if known is not None and known.version != state.version:
+                raise CommitConflictError("version is taken", version=state.version + 1)
+            after = self._states[address] = state.apply(change)
+            return after
+
+
+class _DryRunLog:
+    def __init__(self, replicas: DryRunReplicas, address: ReplicaAddress) -> None:
+        self._replicas = replicas
+        self._address = address
+
+    def load(self) -> ReplicaState:
+        return self._replicas.load(self._address)
+
+    def commit(self, state: ReplicaState, change: LogChange) -> ReplicaState:
+        return self._replicas.commit(self._address, state, change)
+
+    def maintain(self) -> None:
+        """Nothing is due."""
+
+
+class DryRunSegments:
+    """A SegmentStore that copies nothing, and assumes that every source is undamaged."""
+
+    def copy(
+        self,
+        source: ReplicaAddress,
+        target: ReplicaAddress,
+        segments: Sequence[Segment],
+        names: Sequence[str] | None = None,
+    ) -> None:
+        """Do nothing: what is counted as copied is what the table would name."""
+
+    def check(self, address: ReplicaAddress, segment: Segment) -> None:
+        """Do nothing: every source is assumed to be undamaged."""

@@ -1,0 +1,104 @@
+"""A cluster's metadata as of a moment: one image that does not change, and its history.
+
+Apart from the metadata service, which it does not extend: it has no method that commits.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import MetadataBatch
+from kafka_on_spark.service.metadata.metadata_roles import MetadataHistory, MetadataLogReader
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class MetadataAsOf:
+    """The metadata as of `image`, a MetadataHistory. `now` reads what it has become since."""
+
+    def __init__(self, now: MetadataHistory, image: MetadataImage) -> None:
+        self._now = now
+        self._image = image
+
+    @property
+    def image(self) -> MetadataImage:
+        """The image as of the moment."""
+        return self._image
+
+    def catch_up(self) -> MetadataImage:
+        """Return the image: the past does not change."""
+        return self._image
+
+    def history(self, *, to_offset: Offset | None = None) -> list[MetadataBatch]:
+        """Return every batch up to the moment, oldest first."""
+        end = self._image.offset if to_offset is None else min(to_offset, self._image.offset)
+        return self._now.history(to_offset=Offset(end))
+
+    def image_now(self) -> MetadataImage:
+        """Return the newest image: records of the past are read from the replicas of now."""
+        return self._now.catch_up()
+
+
+def refusal(what: str, image: MetadataImage) -> InvalidRequestError:
+    """Return the error for `what`, which can't be done to a cluster as of a moment."""
+    return InvalidRequestError(
+        f"can't {what}: the cluster was opened as it was at metadata offset {image.offset}"
+        f" ({_moment(image.time_ms)}), and the past is read-only; open it without as_of"
+    )
+
+
+def metadata_as_of(now: MetadataLogReader, as_of: object, *, now_ms: int) -> MetadataAsOf:
+    """Return the metadata as of a moment, or of a metadata offset.
+
+    An offset is exclusive, as `image.offset` is. An offset in the middle of a decision leaves the
+    decision out.
+
+    Raises:
+        InvalidRequestError: `as_of` is neither, is in the future, or is before the cluster's
+            creation.
+    """
+    image = now.image_at(_offset_of(now, as_of, now_ms))
+    if image.offset == 0:
+        first = now.history()[0]
+        raise InvalidRequestError(
+            f"as_of can't be {as_of}: the cluster was made at {_moment(first.stamp.time_ms)}, by"
+            f" the decision that ends at metadata offset {first.end_offset}; name a later one"
+        )
+    return MetadataAsOf(now, image)
+
+
+def _offset_of(now: MetadataLogReader, as_of: object, now_ms: int) -> Offset:
+    end = now.catch_up().offset
+    if isinstance(as_of, datetime):
+        offset = _at(now, as_of, now_ms)
+    elif isinstance(as_of, int) and not isinstance(as_of, bool):
+        offset = Offset(as_of)
+    else:
+        raise InvalidRequestError(
+            f"as_of can't be {as_of!r}: give a datetime with a time zone, or a metadata offset"
+        )
+    if not 0 <= offset <= end:
+        raise InvalidRequestError(
+            f"as_of can't be {as_of}: the metadata log has offsets 0 to {end}, the end exclusive"
+        )
+    return offset
+
+
+def _at(now: MetadataLogReader, moment: datetime, now_ms: int) -> Offset:
+    if moment.tzinfo is None:
+        raise InvalidRequestError(
+            f"as_of can't be {moment}: it has no time zone; give one, as in datetime.now(UTC)"
+        )
+    # Not by timestamp(), a float: the moment of a history's entry must include that entry.
+    time_ms = (moment - EPOCH) // timedelta(milliseconds=1)
+    if time_ms > now_ms:
+        raise InvalidRequestError(
+            f"as_of can't be {moment}: that has not come yet (it is {_moment(now_ms)})"
+        )
+    return now.offset_at(time_ms)
+
+
+def _moment(time_ms: int) -> str:
+    return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,107 @@
+"""``format("kafka_on_spark")``: reads for batches and streams; see `sink` for writes.
+
+This module has its name, its schema and its options; `source` reads. Spark creates it again in
+each planner worker, so it holds the options and nothing else. It imports the reader or the writer
+when Spark asks for one: a reader does not wait for the import of writers.
+"""
+
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceWriter,
+)
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.spark.run.executors import SentToExecutors
+from kafka_on_spark.spark.run.worker_process import freeze_gc
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamWriter
+
+_SCHEMA = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+    ]
+)
+_HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+_SCHEMA_WITH_HEADERS = StructType([*_SCHEMA.fields, StructField("headers", ArrayType(_HEADER))])
+
+
+class KafkaOnSparkDataSource(SentToExecutors, DataSource):
+    """The data source; Spark finds it by its name, and pickles it with its readers."""
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        freeze_gc()
+        self._given: dict[str, str] = dict(options)
+        # One instance, created when a query's run begins, creates the writers of all its batches.
+        self._run = uuid4().hex
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for ``format``."""
+        return "kafka_on_spark"
+
+    def schema(self) -> StructType:
+        """Return the fixed schema of Spark's Kafka source."""
+        has_headers = self._given.get("includeheaders", "false").lower() == "true"
+        return _SCHEMA_WITH_HEADERS if has_headers else _SCHEMA
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return a batch's reader; bad options fail here, before any task."""
+        from kafka_on_spark.query.options.source_options import parse_source
+        from kafka_on_spark.spark.format.source import BatchReader
+
+        options = parse_source(self._given, is_stream=False)
+        _check_schema(schema, self.schema())
+        return BatchReader(options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Return a stream's reader."""
+        from kafka_on_spark.query.options.source_options import parse_source
+        from kafka_on_spark.spark.format.source import StreamReader
+
+        options = parse_source(self._given, is_stream=True)
+        _check_schema(schema, self.schema())
+        return StreamReader(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return a batch's writer."""
+        from kafka_on_spark.spark.format.sink import BatchWriter
+
+        return BatchWriter(self._given, schema, overwrite=overwrite)
+
+    def streamWriter(  # noqa: N802
+        self, schema: StructType, overwrite: bool
+    ) -> "DataSourceStreamWriter":
+        """Return a stream's writer, a new one each batch."""
+        from kafka_on_spark.spark.format.sink import StreamWriter
+
+        return StreamWriter(self._given, schema, overwrite=overwrite, run=self._run)
+
+
+def _check_schema(given: StructType, ours: StructType) -> None:
+    if given.simpleString() != ours.simpleString():
+        raise InvalidRequestError(
+            "Kafka source has a fixed schema and cannot be set with a custom one"
+        )

@@ -1,0 +1,343 @@
+"""Reads of ``format("kafka_on_spark")``: readers of batches and streams.
+
+Thin over `query/` and `service/`: options, offsets, plans. Readers are created in planner workers
+and pickled to executors, so they hold values only and open what they need. The reader of files is
+imported where files are read, since a query waits for the process that plans it.
+"""
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from kafka_on_spark.errors import KafkaOnSparkError, ProtocolError
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.query.as_of import image_as_of
+from kafka_on_spark.query.offsets.data_loss import CutsSince, checked_position, unclean_cuts
+from kafka_on_spark.query.offsets.group_offsets import commit_group
+from kafka_on_spark.query.offsets.next_offset import Available, available, committed_ends
+from kafka_on_spark.query.offsets.offset_resolution import TimeLookup, TimeQuestion, resolve
+from kafka_on_spark.query.offsets.positions import EARLIEST, LATEST, Positions
+from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
+from kafka_on_spark.query.offsets.trigger_limits import is_delayed
+from kafka_on_spark.query.options.source_options import SourceOptions
+from kafka_on_spark.query.reads.read_order import ReadOrder
+from kafka_on_spark.query.reads.read_plan import check_end, check_order, plan_ranges
+from kafka_on_spark.query.reads.task_ranges import split_ranges
+from kafka_on_spark.query.subscription import partitions_of
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.read.offset_lookup import look_up_offset
+from kafka_on_spark.spark.run.executors import SentToExecutors
+from kafka_on_spark.spark.run.opening import Awaits, open_metadata, replica_store
+from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
+from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
+
+log = logging.getLogger(__name__)
+
+GROUP_COMMIT_TIMEOUT_MS = 5_000
+"""How long a query waits for a commit of its group's offsets, which people and restarts use."""
+
+GROUP_RETRY_MS = 5_000
+"""Pause after a failed commit of a group's offsets: Spark asks for data every few milliseconds."""
+
+_LOOK_UP_THREADS = 8
+
+
+@lru_cache(maxsize=256)
+def warn_once(sentence: str) -> None:
+    """Log a warning once in this process, which serves a query as long as the query runs."""
+    log.warning(sentence)
+
+
+class PartitionRange(InputPartition):
+    """A range of one partition: one task."""
+
+    def __init__(self, order: ReadOrder) -> None:
+        super().__init__(order.name.partition)
+        self.order = order
+
+
+class Reading:
+    """What both readers share: options, metadata, and the executors' half."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+        self.storage = StorageOptions(options.storage)
+        for warning in options.warnings:
+            warn_once(warning)
+
+    def open_metadata(self, awaits: Awaits) -> MetadataService:
+        """Return the metadata of the cluster, caught up."""
+        return open_metadata(normalize(self.options.cluster), self.storage, awaits=awaits)
+
+    def look_up(self, now: MetadataImage, then: MetadataImage) -> TimeLookup:
+        """Return a lookup of records committed `then` that asks the replicas of `now`."""
+
+        def answer(questions: Sequence[TimeQuestion]) -> list[Offset | None]:
+            from kafka_on_spark.storage.replicas.reader import read_timestamps
+
+            one = partial(
+                look_up_offset,
+                now,
+                then,
+                replicas=replica_store(self.storage),
+                read_timestamps=partial(read_timestamps, options=self.storage),
+                client_rack=self.options.client_rack,
+            )
+            with DaemonThreads(_LOOK_UP_THREADS, "times") as threads:
+                return list(threads.map(one, questions))
+
+        return answer
+
+    def resolve(
+        self,
+        image: MetadataImage,
+        positions: Positions,
+        option: str,
+        look_up: TimeLookup,
+        group_default: str,
+    ) -> StreamOffset:
+        """Return the offsets that an option means."""
+        options = self.options
+        return resolve(
+            image,
+            partitions_of(image, options.subscription),
+            positions,
+            option=option,
+            look_up=look_up,
+            group=options.group,
+            group_default=group_default,
+            is_data_loss_failed=options.is_data_loss_failed,
+        )
+
+    def ranges(
+        self, metadata: MetadataService, start: StreamOffset, end: StreamOffset
+    ) -> list[PartitionRange]:
+        """Return the tasks between two positions; only partitions with records become one."""
+        self.warn_of_losses(metadata.image, start, end)
+        orders = plan_ranges(
+            metadata.image,
+            start,
+            end,
+            is_data_loss_failed=self.options.is_data_loss_failed,
+            client_rack=self.options.client_rack,
+            cuts_since=cuts_of(metadata),
+        )
+        options = self.options
+        parts = split_ranges(orders, tasks_min=options.tasks_min, records_max=options.records_max)
+        log.info(
+            "%d records of %d partitions are read by %d tasks, as committed at metadata offset %d",
+            sum(order.end_offset - order.start_offset for order in orders),
+            len(orders),
+            len(parts),
+            metadata.image.offset,
+        )
+        return [PartitionRange(order) for order in parts]
+
+    def warn_of_losses(self, image: MetadataImage, start: StreamOffset, end: StreamOffset) -> None:
+        """If data loss may pass, log what would have failed the query otherwise."""
+        if self.options.is_data_loss_failed:
+            return
+        try:
+            plan_ranges(image, start, end, is_data_loss_failed=True, client_rack=None)
+        except ProtocolError as loss:
+            warn_once(f"data loss is passed over, as failOnDataLoss is false: {loss}")
+
+    def rows(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield a task's rows; if no task was planned, Spark asks once, with None."""
+        from kafka_on_spark.spark.wiring.second_inspections import TaskFindings
+        from kafka_on_spark.storage.replicas.reader import read_rows
+
+        if partition.value is None:
+            return
+        assert isinstance(partition, PartitionRange)
+        order = partition.order
+        log.debug("reads %s from %d to %d", order.name, order.start_offset, order.end_offset)
+        findings = TaskFindings(self.options.cluster, self.storage)
+        try:
+            yield from read_rows(
+                order,
+                replica_store(self.storage),
+                self.storage,
+                has_headers=self.options.has_headers,
+                note=findings.note,
+            )
+        finally:
+            findings.report()
+
+
+def cuts_of(metadata: MetadataService) -> CutsSince:
+    """Return a function that reads from the metadata log where unclean elections have cut."""
+    return lambda since: unclean_cuts(metadata.history(), since)
+
+
+class BatchReader(SentToExecutors, DataSourceReader):
+    """Reads one consistent cut, of now or of the past."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._reading = reading = Reading(options)
+        metadata = reading.open_metadata(Awaits.NOTHING)
+        now = then = metadata.image
+        if options.as_of is not None:
+            then = image_as_of(metadata.history(), options.as_of)
+        times = reading.look_up(now, then)
+        start = reading.resolve(then, options.starting, "startingOffsets", times, EARLIEST)
+        end = reading.resolve(then, options.ending, "endingOffsets", times, LATEST)
+        check_order(then, start, end)
+        if options.is_data_loss_failed:
+            check_end(then, end)
+        self._ranges = reading.ranges(metadata, start, end)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the tasks."""
+        return self._ranges
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield a task's rows, on an executor."""
+        return self._reading.rows(partition)
+
+
+class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads what is committed, batch by batch. Lives in one Python process per query run."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._reading = Reading(options)
+        self._metadata: MetadataService | None = None
+        self._initial: dict[str, Any] | None = None
+        self._available_now: dict[str, dict[int, int]] | None = None
+        self._reported: StreamOffset | None = None
+        self._idle: tuple[MetadataImage, dict[str, Any]] | None = None
+        self._last_trigger_ms: int | None = None
+        self._group_retry_at_ms: int | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Executors get a copy: they open what they need.
+        return {**self.__dict__, "_metadata": None, "_idle": None}
+
+    def _caught_up(self, awaits: Awaits = Awaits.CLUSTER) -> MetadataService:
+        """Return the metadata, caught up; a stream waits for an absent root, also at its start: a
+        stream that has offsets has seen a cluster there."""
+        if self._metadata is None:
+            self._metadata = self._reading.open_metadata(awaits)
+        else:
+            self._metadata.catch_up_waiting()
+        return self._metadata
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """Return the options' limits; Trigger.Once asks for everything instead."""
+        limits = self._options.limits
+        if limits.max_offsets is not None:
+            return ReadMaxRows(limits.max_offsets)
+        return ReadAllAvailable() if limits.min_offsets is None else ReadMinRows(limits.min_offsets)
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Return where a new query begins; Spark asks twice, so it is decided once."""
+        if self._initial is None:
+            image = self._caught_up(Awaits.ROOT).image
+            times = self._reading.look_up(image, image)
+            starting = self._options.starting
+            offset = self._reading.resolve(image, starting, "startingOffsets", times, LATEST)
+            self._initial = offset.to_json()
+        return self._initial
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Fix the end of an AvailableNow query: what is committed now."""
+        image = self._caught_up(Awaits.ROOT).image
+        # latestOffset reports missing partitions, with the offsets that the query had read to.
+        wanted = partitions_of(image, self._options.subscription, is_missing_failed=False)
+        self._available_now = committed_ends(image, wanted)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Return the next batch's end, or `start` itself if nothing of the query has moved."""
+        metadata = self._caught_up()
+        image, options = metadata.image, self._options
+        if self._is_idle(start, image):
+            return start  # Spark asks every few milliseconds
+        since = StreamOffset.from_json(start)
+        found = available(
+            image,
+            since,
+            options.subscription,
+            is_data_loss_failed=options.is_data_loss_failed,
+            fixed_ends=self._available_now,
+            cuts_since=cuts_of(metadata),
+        )
+        self._reported = StreamOffset.in_image(image, found.ends)
+        self._commit_group(metadata, since)
+        if not found.is_moved:
+            # Not the image after the group's commit: that may have changes this call has not seen.
+            self._idle = (image, start)
+            return start
+        is_limited = not isinstance(limit, ReadAllAvailable)
+        if is_limited and self._is_delayed(found):
+            return start
+        self._last_trigger_ms = _monotonic_ms()
+        return found.offset(image, options.limits.max_offsets if is_limited else None).to_json()
+
+    def _is_delayed(self, found: Available) -> bool:
+        # No more will become available: to wait would end the query.
+        if found.has_loss or self._available_now is not None:
+            return False
+        return is_delayed(
+            self._options.limits,
+            found.record_count,
+            now_ms=_monotonic_ms(),
+            last_trigger_ms=self._last_trigger_ms,
+        )
+
+    def _is_idle(self, start: dict[str, Any], image: MetadataImage) -> bool:
+        """Return whether the last call saw the same image and start, and nothing is left to do."""
+        if self._idle is None or self._idle[0] is not image or self._idle[1] != start:
+            return False
+        return self._group_retry_at_ms is None or _monotonic_ms() < self._group_retry_at_ms
+
+    def _commit_group(self, metadata: MetadataService, processed: StreamOffset) -> None:
+        """Commit the group's offsets: Spark asks for what comes after `processed`."""
+        group, retry_at_ms = self._options.group, self._group_retry_at_ms
+        if group is None or (retry_at_ms is not None and _monotonic_ms() < retry_at_ms):
+            return
+        try:
+            kept = checked_position(metadata.image, processed, is_data_loss_failed=False)
+            moved = metadata.submit(
+                lambda image: commit_group(image, group, kept),
+                timeout_ms=GROUP_COMMIT_TIMEOUT_MS,
+            )
+            if moved:
+                metadata.maintain()
+        except KafkaOnSparkError as error:
+            # The query has its own offsets; a later call commits the group's again.
+            log.warning("the offsets of group %r were not committed: %s", group, error)
+            self._group_retry_at_ms = _monotonic_ms() + GROUP_RETRY_MS
+        else:
+            self._group_retry_at_ms = None
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
+        """Return the committed ends, before limits, for the query's progress."""
+        return None if self._reported is None else self._reported.to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Return the tasks of a batch; after a restart Spark calls this first."""
+        return self._reading.ranges(
+            self._caught_up(), StreamOffset.from_json(start), StreamOffset.from_json(end)
+        )
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield a task's rows, on an executor."""
+        return self._reading.rows(partition)
+
+
+def _monotonic_ms() -> int:
+    return int(time.monotonic() * 1000)

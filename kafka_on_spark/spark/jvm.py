@@ -1,0 +1,74 @@
+"""Spark's JVM as Python reaches it: the only module that uses private attributes of pyspark.
+
+pyspark has no public call that starts a JVM without a session, ends one, or asks it for a system
+property, for Hadoop's configuration or for the jars that it sends to executors. The four private
+names are `SparkContext._gateway`, `SparkContext._jvm`, `SparkContext._jsc` and
+`SparkSession._jsparkSession`. A public call for each would end this module.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+
+def is_by_spark_submit() -> bool:
+    """Return whether spark-submit started this process, and so chose its settings."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def is_jvm_given() -> bool:
+    """Return whether this process has a JVM already, or was given one by spark-submit."""
+    return SparkContext._gateway is not None or is_by_spark_submit()
+
+
+def start_jvm(settings: Mapping[str, str]) -> None:
+    """Start Spark's JVM with `settings`, without a session."""
+    SparkContext._ensure_initialized(conf=SparkConf().setAll(list(settings.items())))
+
+
+def end_jvm() -> None:
+    """End the JVM, so that the next session starts another."""
+    gateway = SparkContext._gateway
+    assert gateway is not None, "a JVM was started"
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # the JVM ends when its standard input does
+    gateway.proc.wait()
+    SparkContext._gateway = SparkContext._jvm = None
+
+
+def resolved_jars() -> list[str]:
+    """Return the JVM's `spark.jars`, to which Spark's resolver has added the jars of packages."""
+    assert SparkContext._jvm is not None, "a JVM was started"
+    named = SparkContext._jvm.java.lang.System.getProperty("spark.jars", "")
+    return [jar for jar in named.split(",") if jar]
+
+
+def jars_of_executors(session: SparkSession) -> list[str]:
+    """Return the URLs of the jars that a session sends to executors."""
+    jars = session.sparkContext._jsc.sc().listJars()
+    return [jars.apply(place) for place in range(jars.size())]
+
+
+def send_jar(session: SparkSession, jar: str) -> None:
+    """Send executors one more jar."""
+    session.sparkContext._jsc.addJar(jar)
+
+
+def jvm_of(session: SparkSession) -> Any:
+    """Return the JVM's packages, as py4j names them."""
+    jvm = session.sparkContext._jvm
+    assert jvm is not None, "a classic session has a JVM"
+    return jvm
+
+
+def hadoop_configuration(session: SparkSession) -> Any:
+    """Return a copy of Hadoop's configuration as the session's queries have it."""
+    return session._jsparkSession.sessionState().newHadoopConf()
+
+
+def is_local(master: str | None) -> bool:
+    """Return whether executors are threads of the driver's JVM."""
+    return master is not None and (master == "local" or master.startswith("local["))

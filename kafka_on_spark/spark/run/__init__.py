@@ -1,0 +1,5 @@
+"""What runs on executors and what runs it: tasks, frames, whether executors can.
+
+In: picklable orders.
+Out: one row an order; a task never raises what concerns one partition only.
+"""

@@ -1,0 +1,206 @@
+"""Checks that Spark's executors can run our tasks, and says in one sentence what to do if not.
+
+Apart from the tasks, because it runs where those can't even be imported. Each task is pickled
+inside a function that is sent by value; on the executor this function checks the installed packages
+before it unpickles the task. On a cluster, executors are also asked once a session, before the
+first task.
+"""
+
+import importlib
+import pickle
+import platform
+import re
+import socket
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from weakref import WeakSet
+
+import deltalake
+import pyarrow as pa
+from pyspark import cloudpickle
+
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.spark.jvm import is_local
+from kafka_on_spark.version import __version__
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+Argument = TypeVar("Argument")
+Answer = TypeVar("Answer")
+
+WANTED: Final = {
+    "kafka_on_spark": __version__,
+    "deltalake": deltalake.__version__,
+    "pyarrow": pa.__version__,
+}
+"""Versions that executors must have, those of this process: another version writes otherwise."""
+
+ADVICE: Final = (
+    f"install kafka_on_spark {__version__} there (by pip, or in the executors' image), or send an"
+    " environment along (--archives environment.tar.gz#environment, with"
+    " PYSPARK_PYTHON=./environment/bin/python), or, where Spark runs on this machine alone, import"
+    " kafka_on_spark before the session is made: see docs/clusters-and-stores.md"
+)
+
+PROBES_MAX: Final = 64
+"""Tasks of the first check: one a core, so that each executor gets one, up to this bound."""
+
+_SENTENCE: Final = re.compile(r"(?:the executor on \S+ can't run .*|executors can't be .*)")
+_NO_PYTHON: Final = re.compile(r'Cannot run program "([^"]+)"')
+_NO_MODULE: Final = re.compile(r"finding module specification for '(pyspark)\.")
+_MISMATCH: Final = re.compile(r"different version: ([\d.]+) than that in driver: ([\d.]+)")
+
+_checked: "WeakSet[SparkContext]" = WeakSet()
+
+
+Check = Callable[[Mapping[str, str], str], str | None]
+Load = Callable[[Mapping[str, str], str, bytes], Any]
+
+
+def _make_check() -> Check:
+    """Return `check`: nested, since a module's own functions are pickled as their names."""
+
+    def check(wanted: Mapping[str, str], advice: str) -> str | None:
+        """Return why this process can't run our tasks; None if it can."""
+        found = []
+        for name, version in wanted.items():
+            try:
+                there = getattr(importlib.import_module(name), "__version__", "of no version")
+            except ModuleNotFoundError as error:
+                found.append(f"has no {error.name}")
+                break
+            except Exception as error:  # an import may raise anything; it is the reason
+                found.append(f"can't import {name} ({type(error).__name__}: {error})")
+                break
+            if there != version:
+                found.append(f"has {name} {there}, and the driver {version}")
+        if not found:
+            return None
+        python = f"{sys.executable}, Python {platform.python_version()}"
+        return (
+            f"the executor on {socket.gethostname()} can't run tasks of kafka_on_spark, because"
+            f" its Python ({python}) {' and '.join(found)}: {advice}"
+        )
+
+    return check
+
+
+def _make_load(check: Check) -> Load:
+    """Return `load`: nested as well."""
+
+    def load(wanted: Mapping[str, str], advice: str, payload: bytes) -> Any:
+        """Return the unpickled task; an ImportError says why this process can't run it."""
+        problem = check(wanted, advice)
+        if problem is not None:
+            raise ImportError(problem)
+        # In the function, after the check: an executor may have no such package.
+        from kafka_on_spark.spark.run.worker_process import freeze_gc
+
+        freeze_gc()
+        return pickle.loads(payload)
+
+    return load
+
+
+_check = _make_check()
+_load = _make_load(_check)
+
+
+class ExecutorTask(Generic[Argument, Answer]):
+    """A task to send to executors: where it can't be imported, it says so in one sentence."""
+
+    def __init__(self, run: Callable[[Argument], Answer]) -> None:
+        self._run = run
+
+    def __call__(self, argument: Argument) -> Answer:
+        return self._run(argument)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _sent(self._run)
+
+
+class SentToExecutors:
+    """A base of objects that Spark itself pickles for executors: as above."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _sent(_ByDefault(self))
+
+
+class _ByDefault:
+    """Pickles an object as Python would if its class had no `__reduce__`."""
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self._value), self._value.__getstate__())
+
+
+def _rebuild(kind: type, state: dict[str, object] | None) -> object:
+    value: Any = object.__new__(kind)
+    value.__dict__.update(state or {})
+    return value
+
+
+def _sent(value: object) -> tuple[Load, tuple[dict[str, str], str, bytes]]:
+    return _load, (WANTED, ADVICE, cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
+
+
+def check_executors(context: "SparkContext") -> None:
+    """Check once a session that its executors have this package, by a task a core.
+
+    In local mode executors run in this process, and none is asked: each task checks by itself, as
+    it does on an executor that starts later.
+
+    Raises:
+        InvalidRequestError: An executor lacks the package, or has another version of it.
+    """
+    if context in _checked or is_local(context.master):
+        return
+    check, wanted, advice = _check, dict(WANTED), ADVICE
+
+    def probe(_: Iterable[int]) -> Iterable[str | None]:
+        return [check(wanted, advice)]
+
+    tasks = min(context.defaultParallelism, PROBES_MAX)
+    with clear_errors():
+        answers = context.parallelize(range(tasks), tasks).mapPartitions(probe).collect()
+    problem = next((each for each in answers if each is not None), None)
+    if problem is not None:
+        raise InvalidRequestError(problem)
+    _checked.add(context)
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """Raise one sentence in place of the traces of tasks whose Python can't run them.
+
+    Raises:
+        InvalidRequestError: The executors' Python was the reason. Other errors pass unchanged.
+    """
+    try:
+        yield
+    except Exception as error:
+        sentence = sentence_in(str(error))
+        if sentence is None:
+            raise
+        raise InvalidRequestError(sentence) from error
+
+
+def sentence_in(trace: str) -> str | None:
+    """Return why the executors' Python made a job fail; None if something else did."""
+    if said := _SENTENCE.search(trace):
+        return said[0]
+    if missing := _NO_PYTHON.search(trace):
+        return f"executors can't be used, because there is no program {missing[1]!r}: {ADVICE}"
+    if missing := _NO_MODULE.search(trace):
+        return f"executors can't be used, because their Python has no {missing[1]}: {ADVICE}"
+    if versions := _MISMATCH.search(trace):
+        return (
+            f"executors can't be used, because their Python is {versions[1]} and the driver's"
+            f" {versions[2]}: {ADVICE}"
+        )
+    return None

@@ -1,0 +1,81 @@
+"""The executors' half of a write: a task stages its rows, topic by topic."""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+import pyarrow as pa
+
+from kafka_on_spark.errors import ClusterNotFoundError
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.service.append.plan.expanded_topics import split_as_before
+from kafka_on_spark.service.append.plan.multi_topic import MultiTopicOrder, StagedTopic
+from kafka_on_spark.service.append.plan.stage_plan import StageOrder
+from kafka_on_spark.spark.run.opening import Awaits, awaiting, metadata_service, replica_store
+from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
+from kafka_on_spark.storage.staging.records import input_batches
+from kafka_on_spark.storage.staging.staging import stage_records
+from kafka_on_spark.storage.staging.topic_staging import stage_topics
+
+_IMAGES: dict[tuple[str, str | None], MetadataImage] = {}
+"""The last image that this worker has planned on, by metadata root and cluster id."""
+
+
+class TopicOrders:
+    """One task's orders, by topic.
+
+    `producer`: its id and the append's sequence, or None. `awaits`: what a task waits for if it
+    must read the metadata.
+    """
+
+    def __init__(
+        self,
+        cluster: str,
+        storage: StorageOptions,
+        topics: MultiTopicOrder,
+        producer: tuple[str, int] | None,
+        awaits: Awaits = Awaits.NOTHING,
+    ) -> None:
+        self._root = normalize(cluster)
+        self._storage = storage
+        self._topics = topics
+        self._producer = producer
+        self._awaits = awaits
+
+    def stage_one(
+        self, topic: str, order: StageOrder, batches: Iterable[pa.RecordBatch], task: int
+    ) -> list[StagedTopic]:
+        """Stage a task's rows for one topic."""
+        split = self._split(order)
+        rows = stage_records(split, input_batches(batches), self._storage, task_number=task)
+        if not rows:
+            return []
+        return [StagedTopic(topic=topic, partition_count=len(split.targets), rows=tuple(rows))]
+
+    def stage_rows(self, batches: Iterator[pa.RecordBatch], task: int) -> list[StagedTopic]:
+        """Stage a task's rows, each for the topic that it names."""
+        return stage_topics(self._order_of, batches, self._storage, task_number=task)
+
+    def _order_of(self, topic: str) -> StageOrder:
+        return self._split(self._topics.order_of(self._image(), topic))
+
+    def _split(self, order: StageOrder) -> StageOrder:
+        if self._producer is None or not order.is_expanded:
+            return order
+        return split_as_before(order, replica_store(self._storage), *self._producer)
+
+    def _image(self) -> MetadataImage:
+        cluster = (self._root, self._topics.cluster_id)
+        known = _IMAGES.get(cluster)
+        if known is None or known.offset != self._topics.image_offset:
+            known = awaiting(partial(self._image_at_plan, known), self._root, self._awaits)
+            if known.cluster_id != self._topics.cluster_id:
+                raise ClusterNotFoundError(
+                    f"the cluster {self._topics.cluster_id} that the write was planned on is gone"
+                    f" from {self._root}: write again"
+                )
+            _IMAGES[cluster] = known
+        return known
+
+    def _image_at_plan(self, known: MetadataImage | None) -> MetadataImage:
+        metadata = metadata_service(self._root, self._storage)
+        return metadata.image_at(self._topics.image_offset, known)

@@ -1,0 +1,112 @@
+"""Where tasks run: on a Spark session's executors, or in threads of this process."""
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from typing import Final, TypeVar
+
+from pyspark.sql import SparkSession
+
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.spark.jvm import is_local
+from kafka_on_spark.spark.run.executors import (
+    PROBES_MAX,
+    ExecutorTask,
+    check_executors,
+    clear_errors,
+)
+from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
+
+THREADS_OF_A_TASK: Final = 4
+
+Order = TypeVar("Order")
+Result = TypeVar("Result")
+
+
+class ThreadTaskRunner:
+    """A TaskRunner without Spark."""
+
+    def __init__(self, threads: Executor) -> None:
+        self._threads = threads
+
+    def run(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
+        """Return one result an order, in order."""
+        return list(self._threads.map(task, orders))
+
+
+class SparkTaskRunner:
+    """A TaskRunner on a classic Spark session's executors.
+
+    Raises:
+        InvalidRequestError: The session is a Spark Connect one, or its executors can't run ours.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        check_session(spark)
+        self.session = spark
+        self._context = spark.sparkContext
+        check_executors(self._context)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the executors are in the driver's own process."""
+        return is_local(self._context.master)
+
+    def run_on_each(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
+        """Return the results of every order on each of several executors, as a rule on all.
+
+        One task a core, so that each executor gets one, up to PROBES_MAX.
+        """
+        if not orders:
+            return []
+        slices = min(self._context.defaultParallelism, PROBES_MAX)
+
+        def run_all(_: Iterable[int]) -> Iterable[Result]:
+            return [task(each) for each in orders]
+
+        tasks = self._context.parallelize(range(slices), slices)
+        with clear_errors():
+            results: list[Result] = tasks.mapPartitions(ExecutorTask(run_all)).collect()
+        return results
+
+    def run(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
+        """Return one result an order, in order.
+
+        Orders wait for disks and stores more than for the processor, and a Spark task costs as much
+        to begin as a small order. So one task runs several orders at once, in threads.
+        """
+        if not orders:
+            return []
+        slices = task_count(len(orders), self._context.defaultParallelism)
+
+        def run_slice(part: Iterable[Order]) -> Iterable[Result]:
+            with DaemonThreads(THREADS_OF_A_TASK, "order") as threads:
+                return list(threads.map(task, part))
+
+        tasks = self._context.parallelize(orders, slices).mapPartitions(ExecutorTask(run_slice))
+        with clear_errors():
+            results: list[Result] = tasks.collect()
+        return results
+
+
+def task_count(orders: int, cores: int) -> int:
+    """Return how many Spark tasks run `orders`: each core has one before a task has several orders,
+    and no core has more than four."""
+    full = -(-orders // THREADS_OF_A_TASK)
+    return min(orders, max(cores, full), 4 * cores)
+
+
+def check_session(spark: object) -> None:
+    """Check that `spark` is a classic session.
+
+    Raises:
+        InvalidRequestError: It is none, or a Spark Connect one, which has no mapPartitions.
+    """
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise InvalidRequestError(
+            "a Spark Connect session can't run the cluster's tasks (it has no mapPartitions):"
+            " use a classic SparkSession, or Cluster.open without one"
+        )
+    if not isinstance(spark, SparkSession):
+        raise InvalidRequestError(
+            f"spark can't be {spark!r}: give a SparkSession, or none to run tasks in threads"
+        )

@@ -1,0 +1,140 @@
+"""The tasks of executors, or of threads without Spark: top-level functions of picklable orders.
+
+A task may run twice, also at the same time (retry, speculation): so every file has its own name,
+and every commit is conditional. A task answers in results with error codes. A task that raises has
+failed, and Spark runs it again. Handles stay open for the life of a worker.
+"""
+
+import logging
+
+from kafka_on_spark.audit.trace import ReplicaTrace
+from kafka_on_spark.controller.partitions.reports import ReplicaInspection
+from kafka_on_spark.errors import (
+    NO_ERROR,
+    UNKNOWN_SERVER_ERROR,
+    KafkaOnSparkError,
+    ProtocolError,
+)
+from kafka_on_spark.ports import ReplicaAddress, ReplicaStore
+from kafka_on_spark.service.control.removing_replicas import ListOrder, ListResult, RemoveOrder
+from kafka_on_spark.service.describe.sizes import size_of
+from kafka_on_spark.service.fsck.replica_audit import AuditOrder, audit_replica
+from kafka_on_spark.service.probing.inspecting_leaderless import InspectionOrder, inspect_replica
+from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult
+from kafka_on_spark.service.replica.creating_replicas import (
+    CreateReplicaOrder,
+    CreateReplicaResult,
+    create_replica,
+)
+from kafka_on_spark.service.replica.log_starts import LogStartOrder, run_log_start
+from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
+from kafka_on_spark.service.replicate.inspecting_lost import (
+    InspectLostOrder,
+    InspectLostResult,
+    inspect_lost,
+)
+from kafka_on_spark.service.replicate.partition_inspection import (
+    PartitionFetches,
+    inspect_partition,
+)
+from kafka_on_spark.spark.run.opening import replica_store
+from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.storage.calls.deadlines import all_within
+from kafka_on_spark.storage.identity.root_identity import check_directory, probe_root
+from kafka_on_spark.storage.replicas.archive import FileReplicaArchive
+from kafka_on_spark.storage.replicas.replica_folders import remove_table, tables_on
+from kafka_on_spark.storage.replicas.segments import FileSegmentStore
+from kafka_on_spark.storage.roots.roots import StorageOptions
+from kafka_on_spark.storage.temporaries import clean_broker_root
+from kafka_on_spark.visible import visible
+
+log = logging.getLogger(__name__)
+
+
+def fetch_task(order: FetchOrder, options: StorageOptions) -> FetchResult:
+    """Bring one follower up to its leader."""
+    replicas = replica_store(options)
+    result = fetch(order, replicas, FileSegmentStore(options), SystemClock())
+    _after_fetch(order, result, replicas)
+    return result
+
+
+def _after_fetch(order: FetchOrder, result: FetchResult, replicas: ReplicaStore) -> None:
+    if order.follower is not None and result.copied_records:
+        replicas.open(order.follower).maintain()
+        log.debug("%d records copied to broker %d", result.copied_records, order.follower.broker_id)
+
+
+def inspect_partition_task(orders: PartitionFetches, options: StorageOptions) -> list[FetchResult]:
+    """Look at all replicas of one partition."""
+    replicas = replica_store(options)
+    results = inspect_partition(orders, replicas, FileSegmentStore(options), SystemClock())
+    for order, result in zip(orders, results, strict=True):
+        _after_fetch(order, result, replicas)
+    return results
+
+
+def create_replica_task(order: CreateReplicaOrder, options: StorageOptions) -> CreateReplicaResult:
+    """Make one empty replica."""
+    return create_replica(order, replica_store(options))
+
+
+def log_start_task(order: LogStartOrder, options: StorageOptions) -> str | None:
+    """Advance one replica's log start to drop deleted records."""
+    return run_log_start(order, replica_store(options))
+
+
+def look_task(order: InspectionOrder, options: StorageOptions) -> ReplicaInspection | None:
+    """Say what one replica's log holds."""
+    return inspect_replica(order, replica_store(options))
+
+
+def inspect_lost_task(order: InspectLostOrder, options: StorageOptions) -> InspectLostResult:
+    """Say whether a replica that was lost is whole."""
+    return inspect_lost(order, replica_store(options), FileSegmentStore(options))
+
+
+def probe_task(order: ProbeOrder, options: StorageOptions) -> ProbeResult:
+    """Check that one root answers, is the broker's disk, and takes writes."""
+    try:
+        all_within(
+            order.root,
+            lambda: probe_root(order.root, order.directory_id, options),
+            order.timeout_ms / 1000,
+        )
+    except KafkaOnSparkError as error:
+        code = error.code if isinstance(error, ProtocolError) else UNKNOWN_SERVER_ERROR
+        # A fencing takes these words as its cause, which is printed for people.
+        return ProbeResult(order.broker_id, code, visible(error.message))
+    return ProbeResult(order.broker_id, NO_ERROR)
+
+
+def list_task(order: ListOrder, options: StorageOptions) -> ListResult:
+    """Return the tables on one root; an order for the whole root also removes unfinished files."""
+    try:
+        check_directory(order.root, order.directory_id, options)
+        found = tuple(tables_on(order.broker_id, order.root, options, order.topic_ids))
+        if order.topic_ids is None:
+            clean_broker_root(order.root, [each.path for each in found], options)
+        return ListResult(broker_id=order.broker_id, tables=found)
+    except KafkaOnSparkError as error:
+        return ListResult(broker_id=order.broker_id, error=error.message)
+
+
+def remove_task(order: RemoveOrder, options: StorageOptions) -> str | None:
+    """Remove one table; return why it could not be, or None."""
+    try:
+        remove_table(order.root, order.directory_id, order.table, options)
+    except KafkaOnSparkError as error:
+        return error.message
+    return None
+
+
+def size_task(order: ReplicaAddress, options: StorageOptions) -> int | None:
+    """Return the bytes of one replica."""
+    return size_of(order, replica_store(options))
+
+
+def audit_task(order: AuditOrder, options: StorageOptions) -> ReplicaTrace:
+    """Check one replica's history; read only."""
+    return audit_replica(order, FileReplicaArchive(options))

@@ -1,0 +1,118 @@
+"""Checks that Spark itself can read roots, by Hadoop's file systems and not by our clients.
+
+Apart from `views`, and before a query runs: a JVM that can't read a store says so in a hundred
+lines, after minutes, in the middle of a scan.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
+
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.spark.jvm import hadoop_configuration, jvm_of
+from kafka_on_spark.storage.access.hadoop_options import bucket_prefix, hadoop_options
+from kafka_on_spark.storage.access.storage_options import StorageOptions
+from kafka_on_spark.storage.replicas.view_table import hadoop_url
+
+_PACKAGES: Final = {
+    "s3a": "org.apache.hadoop:hadoop-aws",
+    "abfs": "org.apache.hadoop:hadoop-azure",
+    "abfss": "org.apache.hadoop:hadoop-azure",
+}
+"""Hadoop's own, which go with one version of it."""
+
+_INSTEAD: Final = 'or read with format("kafka_on_spark"), which needs neither'
+_REASON_LETTERS_MAX: Final = 400
+# A package of another version, or half of one, fails only when it is used.
+_WRONG_JARS: Final = re.compile("ClassNotFound|NoClassDefFound|NoSuchMethod|NoSuchField")
+
+
+def reader_settings(
+    spark: SparkSession, roots: Sequence[str], options: StorageOptions
+) -> dict[str, str]:
+    """Return the settings by which a scan finds `roots` (normalized).
+
+    A bucket with settings in the session itself gets none.
+
+    Raises:
+        InvalidRequestError: Spark has no client for a root's store.
+        KafkaStorageError: This process finds no credentials for a root.
+    """
+    conf = hadoop_configuration(spark)
+    _check_schemes(spark, conf, roots)
+    unsaid = [url for url in roots if _is_unsaid(conf, url)]
+    return hadoop_options(unsaid, options)
+
+
+def check_files(
+    spark: SparkSession,
+    urls: Sequence[str],
+    settings: Mapping[str, str],
+    options: StorageOptions,
+) -> None:
+    """Check that Spark reaches the first of the files (normalized URLs) on each bucket.
+
+    Files on disks are not checked: this process has read them, and the JVM sees the same disks.
+
+    Raises:
+        InvalidRequestError: Spark can't read one.
+    """
+    conf = hadoop_configuration(spark)
+    for name, text in settings.items():
+        conf.set(name, text)
+    first = {urlsplit(url)[:2]: hadoop_url(url) for url in reversed(urls) if "://" in url}
+    for url in first.values():
+        path = jvm_of(spark).org.apache.hadoop.fs.Path(jvm_of(spark).java.net.URI(url))
+        try:
+            path.getFileSystem(conf).getFileStatus(path)
+        except Py4JJavaError as error:
+            said = options.redact(str(error.java_exception.toString()))
+            wrong_jars = _WRONG_JARS.search(said) is not None
+            problem = _lacking(spark, url) if wrong_jars else _unreachable(url, said)
+            raise InvalidRequestError(problem) from None
+
+
+def _unreachable(url: str, said: str) -> str:
+    # The message contains the file's long name twice.
+    reason = said.splitlines()[0].replace(f"{url}: ", "", 1)[:_REASON_LETTERS_MAX]
+    parts = urlsplit(url)
+    prefix = bucket_prefix(url)
+    what = f"spark.hadoop.{prefix}* (docs/clusters-and-stores.md)" if prefix else "spark.hadoop.*"
+    return (
+        f"Spark itself can't read {parts.scheme}://{parts.netloc} ({reason}): tell its session"
+        f" the endpoint and the credentials by {what}, {_INSTEAD}"
+    )
+
+
+def _check_schemes(spark: SparkSession, conf: Any, roots: Sequence[str]) -> None:
+    of_scheme = {_scheme(url): url for url in sorted(map(hadoop_url, roots))}
+    for scheme, url in of_scheme.items():
+        try:
+            jvm_of(spark).org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, conf)
+        except Py4JJavaError:
+            raise InvalidRequestError(_lacking(spark, url)) from None
+
+
+def _lacking(spark: SparkSession, url: str) -> str:
+    scheme = _scheme(url)
+    package = "give it Hadoop's package for that and its credentials"
+    if scheme in _PACKAGES:
+        version = jvm_of(spark).org.apache.hadoop.util.VersionInfo.getVersion()
+        package = (
+            f"start it with spark.jars.packages={_PACKAGES[scheme]}:{version} (the version of its"
+            " Hadoop) and credentials"
+        )
+    return f"this Spark can't scan {scheme}:// itself: {package}, {_INSTEAD}"
+
+
+def _scheme(url: str) -> str:
+    return url.split(":", 1)[0]
+
+
+def _is_unsaid(conf: Any, url: str) -> bool:
+    prefix = bucket_prefix(url)
+    return prefix is None or bool(conf.getPropsWithPrefix(prefix).isEmpty())

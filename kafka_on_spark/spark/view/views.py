@@ -1,0 +1,205 @@
+"""A topic as a DataFrame that the JVM scans, over the segments of its replicas.
+
+The Python data source prunes no columns and takes every row through Python. Here Spark reads the
+Parquet files itself, by Delta's reader. The reader gets a table made for the view
+(storage/replicas/view_table.py): a union over a thousand replica tables would take Spark minutes to
+plan, and a list of Parquet files has no batch headers.
+"""
+
+import atexit
+import shutil
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from functools import reduce
+from typing import Final
+from uuid import uuid4
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.functions import col, lit, timestamp_micros
+
+from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError
+from kafka_on_spark.query.reads.read_order import ReadOrder
+from kafka_on_spark.service.read.view_plan import (
+    Branch,
+    TimeRange,
+    ViewFile,
+    branches_of,
+    files_of,
+    time_range,
+)
+from kafka_on_spark.spark.run.task_runner import check_session
+from kafka_on_spark.spark.view.hadoop import check_files, reader_settings
+from kafka_on_spark.spark.wiring.read_services import ReadServices
+from kafka_on_spark.spark.wiring.services import THREADS
+from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
+from kafka_on_spark.storage.replicas.reader import CREATE_TIME, LOG_APPEND_TIME
+from kafka_on_spark.storage.replicas.view_table import (
+    hadoop_url,
+    size_finder,
+    url_of,
+    write_view_table,
+)
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
+
+_EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
+_OPTIONS: Final = {
+    # A segment's pages carry checksums, which Spark checks only with this option.
+    "parquet.page.verify-checksum.enabled": "true",
+}
+
+
+def open_view(
+    services: ReadServices,
+    metadata_root: str,
+    topic: str,
+    *,
+    name: object,
+    start: Mapping[int, int] | datetime | None,
+    end: Mapping[int, int] | datetime | None,
+    has_headers: bool,
+) -> DataFrame:
+    """Return a topic's view, planned and made, as `Cluster.view` describes it.
+
+    Raises: as there.
+    """
+    orders = services.plan_reads(
+        topic,
+        None if isinstance(start, datetime) else start,
+        None if isinstance(end, datetime) else end,
+    )
+    spark = check_view_session(services.spark, name)
+    times = time_range(start, end)
+    find_size = size_finder(services.options)
+
+    def plan(order: ReadOrder) -> list[ViewFile]:
+        return files_of(order, services.replicas, find_size, times)
+
+    with DaemonThreads(THREADS, "view") as threads:
+        files = [each for part in threads.map(plan, orders) for each in part]
+    view = make_view(
+        spark,
+        topic,
+        files,
+        services.options,
+        metadata_root=metadata_root,
+        times=times,
+        has_headers=has_headers,
+    )
+    if name is not None:
+        view.createOrReplaceTempView(str(name))
+    return view
+
+
+def check_view_session(spark: object, name: object) -> SparkSession:
+    """Check that `spark` can scan a view, and that `name` is allowed for one; return the session.
+
+    Raises:
+        InvalidRequestError: There is no session, it is a Spark Connect one, it has no Delta Lake,
+            or the name is not allowed.
+    """
+    if spark is None:
+        raise InvalidRequestError(
+            "a view is scanned by Spark: open the cluster with a session, as in Cluster.open(root,"
+            " spark=build_session()), or use Cluster.read, which needs none"
+        )
+    check_session(spark)
+    session: SparkSession = spark  # type: ignore[assignment]
+    if _EXTENSION not in (session.conf.get("spark.sql.extensions", "") or ""):
+        raise InvalidRequestError(
+            "the Spark session has no Delta Lake (its spark.sql.extensions lack"
+            f" {_EXTENSION}): make it with kafka_on_spark.spark.session.build_session"
+        )
+    is_name = isinstance(name, str) and name.replace("_", "a").isalnum() and name.isascii()
+    if name is not None and not is_name:
+        raise InvalidRequestError(
+            f"a view can't be named {name!r}: give letters, digits and underscores, as in 'flights'"
+        )
+    return session
+
+
+def make_view(
+    spark: SparkSession,
+    topic: str,
+    files: Sequence[ViewFile],
+    options: StorageOptions,
+    *,
+    metadata_root: str,
+    times: TimeRange,
+    has_headers: bool,
+) -> DataFrame:
+    """Return the records of `files` in the rows of Spark's Kafka source.
+
+    Raises:
+        InvalidRequestError: Spark can't read the roots.
+        KafkaStorageError: The view's table can't be written, or credentials are missing.
+    """
+    folder = _new_folder(spark, metadata_root, options)
+    roots = sorted({each.address.root for each in files})
+    settings = reader_settings(spark, [*roots, folder], options)
+    log = write_view_table(folder, files, options, now_ms=time.time_ns() // 1_000_000)
+    check_files(spark, [log, *map(url_of, files)], settings, options)
+    reader = spark.read.format("delta").options(**_OPTIONS, **settings)
+    table = reader.load(hadoop_url(folder))
+    branches = branches_of(files)
+    parts = [
+        _rows(table, topic, each, is_alone=len(branches) == 1, has_headers=has_headers)
+        for each in branches
+    ]
+    return reduce(lambda left, right: left.unionAll(right), (_in(each, times) for each in parts))
+
+
+def _rows(
+    table: DataFrame, topic: str, branch: Branch, *, is_alone: bool, has_headers: bool
+) -> DataFrame:
+    """Return the records of one kind of files."""
+    if not is_alone:
+        table = table.where(
+            (col("has_append_time") == branch.has_append_time) & (col("is_cut") == branch.is_cut)
+        )
+    if branch.is_cut:
+        delta = col("offset_delta")
+        table = table.where((delta >= col("first_delta")) & (delta < col("end_delta")))
+    kind = LOG_APPEND_TIME if branch.has_append_time else CREATE_TIME
+    columns = [
+        col("key"),
+        col("value"),
+        lit(topic).alias("topic"),
+        col("partition"),
+        (col("base_offset") + col("offset_delta")).alias("offset"),
+        col("append_time" if branch.has_append_time else "timestamp").alias("timestamp"),
+        lit(kind).alias("timestampType"),
+    ]
+    return table.select(*columns, *([col("headers")] if has_headers else []))
+
+
+def _in(rows: DataFrame, times: TimeRange) -> DataFrame:
+    """Return the rows of a time range; Delta skips files by their statistics."""
+    if times.start_us is not None:
+        rows = rows.where(col("timestamp") >= _moment(times.start_us))
+    if times.end_us is not None:
+        rows = rows.where(col("timestamp") < _moment(times.end_us))
+    return rows
+
+
+def _moment(time_us: int) -> Column:
+    return timestamp_micros(lit(time_us))
+
+
+def _new_folder(spark: SparkSession, metadata_root: str, options: StorageOptions) -> str:
+    """Return a folder for a view's table: executors can read it, and this process removes it."""
+    if str(spark.sparkContext.master).startswith("local"):
+        folder = tempfile.mkdtemp(prefix="kafka_on_spark-view-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        return folder
+    folder = f"{metadata_root}/views/{uuid4().hex}"
+    atexit.register(_delete, RootFiles(metadata_root, options), folder)
+    return folder
+
+
+def _delete(files: RootFiles, folder: str) -> None:
+    # The root may be gone; what stays is a few kilobytes that no reader reads.
+    with suppress(KafkaOnSparkError):
+        files.delete(folder)

@@ -1,0 +1,88 @@
+"""Checks a cluster (fsck), wired to files and a task runner.
+
+Apart from `services`, which opens a cluster by replaying its metadata: fsck also checks a cluster
+that can't be opened.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from kafka_on_spark.audit.findings import FsckReport
+from kafka_on_spark.audit.trace import ReplicaTrace
+from kafka_on_spark.ports import Order, Result, TaskRunner
+from kafka_on_spark.service.fsck.cluster_audit import Fsck
+from kafka_on_spark.service.fsck.replica_audit import AuditOrder
+from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunner
+from kafka_on_spark.spark.run.tasks import audit_task
+from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
+from kafka_on_spark.storage.replicas.archive import FileClusterArchive
+from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+THREADS: Final = 8
+"""Threads that read tables: they wait for disks and stores most of the time."""
+
+
+def check_tables(
+    metadata_root: str, options: StorageOptions, runner: TaskRunner, *, is_deep: bool
+) -> FsckReport:
+    """Check the cluster at `metadata_root` (normalized) by tasks of `runner`.
+
+    Raises:
+        ClusterNotFoundError: There is no cluster.
+        KafkaStorageError: The metadata root does not answer.
+    """
+
+    def run_audits(orders: Sequence[AuditOrder]) -> list[ReplicaTrace]:
+        return runner.run(partial(audit_task, options=options), orders)
+
+    return Fsck(FileClusterArchive(metadata_root, options), run_audits, is_deep=is_deep).run()
+
+
+def check_cluster(
+    metadata_root: str | os.PathLike[str],
+    spark: "SparkSession | None" = None,
+    *,
+    deep: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
+    after_replica: Callable[[], None] | None = None,
+) -> FsckReport:
+    """Check a cluster without opening it; tasks run on `spark`, or in threads without.
+
+    In threads, `after_replica` is called after each replica that was read.
+
+    Raises:
+        ClusterNotFoundError: There is no cluster.
+        KafkaStorageError: The metadata root does not answer.
+        InvalidRootError: `metadata_root` is not the URL of a root.
+        InvalidRequestError: `spark` is a Spark Connect session.
+    """
+    options, root = StorageOptions(storage_options), normalize(metadata_root)
+    if spark is not None:
+        return check_tables(root, options, SparkTaskRunner(spark), is_deep=deep)
+    with DaemonThreads(THREADS, "fsck") as threads:
+        runner = _CountedRunner(threads, after_replica or (lambda: None))
+        return check_tables(root, options, runner, is_deep=deep)
+
+
+class _CountedRunner(ThreadTaskRunner):
+    """A TaskRunner in threads that calls back after each task."""
+
+    def __init__(self, threads: Executor, after_task: Callable[[], None]) -> None:
+        super().__init__(threads)
+        self._after_task = after_task
+
+    def run(self, task: Callable[[Order], Result], orders: Sequence[Order]) -> list[Result]:
+        """Return one result an order, in order."""
+
+        def counted(order: Order) -> Result:
+            result = task(order)
+            self._after_task()
+            return result
+
+        return super().run(counted, orders)

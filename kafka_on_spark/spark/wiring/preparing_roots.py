@@ -1,0 +1,167 @@
+"""Prepares roots: of a new cluster before its first commit, and of a new broker."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+
+from kafka_on_spark.controller.brokers.broker_changes import register_broker
+from kafka_on_spark.controller.brokers.cluster_creation import (
+    BrokerIdentity,
+    check_brokers,
+    create_cluster,
+    there_is_a_cluster,
+)
+from kafka_on_spark.errors import (
+    DuplicateBrokerRegistrationError,
+    InconsistentClusterIdError,
+    InvalidRootError,
+    KafkaOnSparkError,
+)
+from kafka_on_spark.ids import BrokerId, DirectoryId, check_mapping
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.spark.wiring.services import Services, new_uuid
+from kafka_on_spark.storage.identity.metadata_root import check_unnamed, read_identity
+from kafka_on_spark.storage.identity.root_identity import (
+    ROOT_MODE,
+    check_free,
+    check_mode,
+    check_owner,
+    check_reachable,
+    create_root,
+    prepare_root,
+    reporting_as_invalid_root,
+)
+from kafka_on_spark.storage.identity.roots_apart import check_root_apart, check_roots_apart
+from kafka_on_spark.storage.metadata.metadata_creation import (
+    create_metadata_log,
+    has_cluster,
+)
+from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
+
+
+def roots_of(
+    brokers: Mapping[int, str | os.PathLike[str]], racks: Mapping[int, str] | None
+) -> dict[BrokerId, str]:
+    """Return a new cluster's roots, normalized and checked as far as they are names.
+
+    Raises:
+        InvalidRequestError: There is no broker, a bad id or rack, or a root is given twice.
+        InvalidRootError: One is not the URL of a root.
+    """
+    check_mapping(brokers, "brokers", "broker ids and roots")
+    roots = {BrokerId(each): normalize(root) for each, root in brokers.items()}
+    check_brokers(roots, {} if racks is None else racks)
+    return roots
+
+
+def prepare_roots(
+    metadata_root: str,
+    roots: Mapping[BrokerId, str],
+    racks: Mapping[int, str],
+    options: StorageOptions,
+    mode: int = ROOT_MODE,
+) -> tuple[str, list[BrokerIdentity]]:
+    """Return the cluster's id and its brokers; each root has its broker's identity from now on.
+
+    Each root is tested before the first is written to. Folders that are created get `mode`.
+
+    Raises:
+        InvalidRequestError: There is a cluster at the metadata root.
+        InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError:
+            A root can't be a broker's.
+    """
+    check_mode(mode)
+    check_roots_apart(metadata_root, roots)
+    with reporting_as_invalid_root(metadata_root):
+        if read_identity(metadata_root, options) is None:
+            check_unnamed(metadata_root, options)
+    with _one_creation(metadata_root, options):
+        for broker_id, root in roots.items():
+            check_free(root, broker_id, options)
+        for root in (metadata_root, *roots.values()):
+            create_root(root, mode)
+        cluster_id = create_metadata_log(metadata_root, options, new_uuid()).identity.cluster_id
+        brokers = [
+            (
+                broker_id,
+                root,
+                racks.get(broker_id),
+                prepare_root(root, cluster_id, broker_id, options).directory_id,
+            )
+            for broker_id, root in roots.items()
+        ]
+    return cluster_id, brokers
+
+
+@contextmanager
+def _one_creation(metadata_root: str, options: StorageOptions) -> Iterator[None]:
+    """Refuse a creation that lost against another one at the same place: there is a cluster now.
+
+    Raises:
+        InvalidRequestError: Another process has created a cluster meanwhile.
+    """
+    try:
+        yield
+    except (InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError):
+        is_there = False
+        # A metadata root that does not answer holds no cluster; the first error is raised.
+        with suppress(KafkaOnSparkError):
+            is_there = has_cluster(metadata_root, options)
+        if not is_there:
+            raise
+        raise there_is_a_cluster(metadata_root) from None
+
+
+def commit_creation(
+    services: Services,
+    metadata_root: str,
+    cluster_id: str,
+    brokers: Sequence[BrokerIdentity],
+    settings: Mapping[str, object],
+) -> None:
+    """Commit the first batch of a cluster; if that fails, close its services.
+
+    Raises:
+        InvalidRequestError: Another process has created a cluster meanwhile.
+    """
+    try:
+        services.commands().run_alone(
+            lambda image: create_cluster(image, cluster_id, brokers, settings, metadata_root),
+            timeout_ms=services.timeout_ms,
+        )
+    except BaseException:
+        services.close()
+        raise
+
+
+def prepare_broker(
+    metadata_root: str,
+    image: MetadataImage,
+    broker_id: BrokerId,
+    root: str,
+    rack: str | None,
+    options: StorageOptions,
+    mode: int = ROOT_MODE,
+) -> DirectoryId:
+    """Return the disk at `root`; it has the broker's identity from now on.
+
+    All that the registration would be refused for is found before the root is written to: a root
+    with the identity of a broker can belong to no other broker.
+
+    Raises:
+        InvalidRequestError: A bad id or rack.
+        InvalidRootError, InconsistentClusterIdError, DuplicateBrokerRegistrationError:
+            The root can't be the broker's.
+    """
+    check_mode(mode)
+    check_brokers({broker_id: root}, {} if rack is None else {broker_id: rack})
+    assert image.cluster_id is not None
+    check_roots_apart(metadata_root, {broker_id: root})
+    found, directory_id = check_reachable(root, options), DirectoryId("")
+    if found is not None:
+        check_owner(found, root, image.cluster_id, broker_id)
+        directory_id = found.directory_id
+    register_broker(image, broker_id, root, rack=rack, directory_id=directory_id, cause="a test")
+    check_root_apart(metadata_root, image, broker_id, root)
+    create_root(root, mode)
+    return prepare_root(root, image.cluster_id, broker_id, options).directory_id

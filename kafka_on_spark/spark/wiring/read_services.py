@@ -1,0 +1,125 @@
+"""What reading needs of a cluster's services, and the services of a cluster as of a moment.
+
+Those of the past have nothing that commits: no append, no round, no controller, no findings.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from kafka_on_spark.controller.partitions.reports import PartitionReport
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.ports import ReplicaAddress, ReplicaStore
+from kafka_on_spark.query.reads.read_order import ReadOrder, plan_reads
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.what_if.metadata_as_of import MetadataAsOf, metadata_as_of
+from kafka_on_spark.spark.run.opening import open_metadata, replica_store
+from kafka_on_spark.spark.run.task_runner import check_session
+from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.storage.roots.roots import StorageOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class ReadServices(Protocol):
+    """What records are read with."""
+
+    @property
+    def options(self) -> StorageOptions:
+        """Credentials of all roots."""
+        ...
+
+    @property
+    def replicas(self) -> ReplicaStore:
+        """Opens replicas."""
+        ...
+
+    @property
+    def spark(self) -> "SparkSession | None":
+        """What scans views; None: nothing does."""
+        ...
+
+    def plan_reads(
+        self, topic: str, start: Mapping[int, int] | None, end: Mapping[int, int] | None
+    ) -> list[ReadOrder]:
+        """Return one order a partition that has committed records between `start` and `end`."""
+        ...
+
+    def note_unread(
+        self, address: ReplicaAddress, segment: Segment | None, error: KafkaOnSparkError
+    ) -> None:
+        """Take note of a replica that a read could not read."""
+        ...
+
+    def note_findings(self, reports: Iterable[PartitionReport] = ()) -> None:
+        """Have what was noted inspected again, after the answer was given."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServicesAsOf:
+    """The ReadServices of a cluster as of a moment.
+
+    Attributes:
+        options: Credentials of all roots.
+        metadata: The image of the moment, and the history up to it.
+        replicas: Open replicas of this process.
+        spark: What scans views; None: nothing does.
+        table: URL of the metadata log.
+    """
+
+    options: StorageOptions
+    metadata: MetadataAsOf
+    replicas: ReplicaStore
+    spark: "SparkSession | None"
+    _now: MetadataService
+
+    @classmethod
+    def open(
+        cls,
+        metadata_root: str,
+        options: StorageOptions,
+        spark: "SparkSession | None",
+        as_of: object,
+    ) -> "ServicesAsOf":
+        """Return the services of the cluster at `metadata_root` as it was.
+
+        Raises:
+            ClusterNotFoundError: There is none.
+            InvalidRequestError: `spark` is a Spark Connect session, or `as_of` names no past.
+        """
+        if spark is not None:
+            check_session(spark)
+        now = open_metadata(metadata_root, options)
+        return cls(
+            options=options,
+            metadata=metadata_as_of(now, as_of, now_ms=SystemClock().now_ms()),
+            replicas=replica_store(options),
+            spark=spark,
+            _now=now,
+        )
+
+    @property
+    def table(self) -> str:
+        """URL of the metadata log, a Delta table."""
+        return self._now.table
+
+    def plan_reads(
+        self, topic: str, start: Mapping[int, int] | None, end: Mapping[int, int] | None
+    ) -> list[ReadOrder]:
+        """Return orders for what was committed at the moment, from the replicas of now first."""
+        return plan_reads(self.metadata.image, topic, start, end, now=self.metadata.image_now())
+
+    def note_unread(
+        self, address: ReplicaAddress, segment: Segment | None, error: KafkaOnSparkError
+    ) -> None:
+        """Do nothing: what a read of the past finds says nothing of now."""
+
+    def note_findings(self, reports: Iterable[PartitionReport] = ()) -> None:
+        """Do nothing: nothing was noted."""
+
+    def close(self) -> None:
+        """Refuse what is read of the metadata log afterwards."""
+        self._now.close()

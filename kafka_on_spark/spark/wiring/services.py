@@ -1,0 +1,387 @@
+"""One process's services, wired to Delta tables, files and a task runner.
+
+The only place that knows which adapter stands behind which port.
+"""
+
+import logging
+import os
+import random
+import socket
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+from uuid import uuid4
+
+from kafka_on_spark.config import check_settings
+from kafka_on_spark.controller.commands.commands import Command, IdSource
+from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaInspection
+from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.ports import ReplicaAddress, TaskRunner
+from kafka_on_spark.query.reads.read_order import ReadOrder, plan_reads
+from kafka_on_spark.service.append.append_service import AppendService
+from kafka_on_spark.service.append.appender import Appender, AppendThreads
+from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
+from kafka_on_spark.service.append.producers import ProducerRuns
+from kafka_on_spark.service.append.waiting.append_watch import WatchPorts
+from kafka_on_spark.service.control.controller_loop import ControllerLoop
+from kafka_on_spark.service.control.one_shot_commands import CommandRunner
+from kafka_on_spark.service.control.removing_replicas import (
+    Cleaner,
+)
+from kafka_on_spark.service.describe.sizes import MoveProgress, move_progress, partition_sizes
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.service.probing.inspecting_leaderless import plan_inspections
+from kafka_on_spark.service.replica.log_starts import plan_log_starts
+from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
+from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace
+from kafka_on_spark.service.replicate.inspecting_lost import (
+    LostReplicaInspector,
+)
+from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
+from kafka_on_spark.service.replicate.replication_round import ReplicationRound
+from kafka_on_spark.service.replicate.second_inspection import SecondInspections
+from kafka_on_spark.service.replicate.sweep_progress import SweepProgress
+from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
+from kafka_on_spark.spark.run.opening import Awaits, open_metadata, replica_store
+from kafka_on_spark.spark.run.task_runner import SparkTaskRunner, ThreadTaskRunner
+from kafka_on_spark.spark.wiring.probing import probe_where_it_appends
+from kafka_on_spark.spark.wiring.second_inspections import finish, finish_later
+from kafka_on_spark.spark.wiring.task_calls import TaskCalls
+from kafka_on_spark.storage.calls.clock import SystemClock
+from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
+from kafka_on_spark.storage.metadata.sweep_hint import FileSweepHints
+from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
+from kafka_on_spark.storage.replicas.segments import FileSegmentStore
+from kafka_on_spark.storage.roots.roots import StorageOptions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Order = TypeVar("Order")
+
+THREADS: Final = 8
+"""Threads of a pool: commits wait for disks and stores, not for the processor."""
+
+
+def new_uuid() -> str:
+    """Return a new id: 32 hexadecimal digits."""
+    return uuid4().hex
+
+
+ID_SOURCE: Final = IdSource(new_uuid=new_uuid, random_below=random.randrange)
+"""Gives the ids and random numbers of this process's decisions."""
+
+
+def run_later(threads: Executor, work: Callable[[], None]) -> None:
+    """Have `work` done after the answer was given; skipping it costs time only."""
+
+    def run() -> None:
+        try:
+            work()
+        except Exception:  # no caller waits for this thread: without a log line it would be lost
+            log.warning("maintenance failed", exc_info=True)
+
+    try:
+        threads.submit(run)
+    except KafkaOnSparkError as error:  # the pool is closed, or has no more threads
+        log.debug("no maintenance: %s", error)
+
+
+@dataclass(slots=True, kw_only=True)
+class Services:
+    """The services of one open cluster, which the parts of a `Cluster` call.
+
+    Attributes:
+        options: Credentials of all roots.
+        clock: The system's clock.
+        producers: Runs of producers that this process has begun.
+        metadata: The image, and commits to it.
+        spark: The session that tasks run on and that scans views; None: there is none.
+        replicas: Open replicas of this process.
+        appends: Plans appends, and commits what was staged.
+        cleaner: Removes tables of replicas that are assigned to no broker any more.
+        lost_inspector: Inspects lost replicas, so that a complete one is taken back.
+        runner: Where tasks run.
+        tasks: Runs each kind of task there.
+        controller_id: A name for this process that no other process has.
+        pace: Back-offs and throttles of this process's rounds.
+        second_inspections: Inspects again what this process has found bad once.
+        sweep: Which partitions this process's rounds have inspected.
+        sweep_hints: Where rounds leave their sweep's progress for other processes.
+    """
+
+    options: StorageOptions
+    clock: SystemClock
+    producers: ProducerRuns
+    metadata: MetadataService
+    spark: "SparkSession | None"
+    replicas: DeltaReplicaStore
+    runner: TaskRunner
+    controller_id: str
+    pace: FetchPace
+    second_inspections: SecondInspections
+    sweep: SweepProgress
+    sweep_hints: FileSweepHints
+    tasks: TaskCalls
+    cleaner: Cleaner
+    lost_inspector: LostReplicaInspector
+    _pools: tuple[DaemonThreads, ...]
+    _maintenance: DaemonThreads
+    appends: AppendService = field(init=False)
+
+    @classmethod
+    def open(
+        cls,
+        metadata_root: str,
+        options: StorageOptions,
+        spark: "SparkSession | None",
+        awaits: Awaits = Awaits.NOTHING,
+    ) -> "Services":
+        """Return the services of the cluster at `metadata_root`.
+
+        Raises:
+            ClusterNotFoundError: There is none.
+            InvalidRequestError: `spark` is a Spark Connect session.
+        """
+        task_threads = DaemonThreads(THREADS, "task")
+        partitions = DaemonThreads(THREADS, "partition")
+        fetches = DaemonThreads(THREADS, "fetch")
+        runner = ThreadTaskRunner(task_threads) if spark is None else SparkTaskRunner(spark)
+        tasks = TaskCalls(runner, options, task_threads)
+        maintenance = DaemonThreads(1, "maintenance")
+        metadata = open_metadata(
+            metadata_root,
+            options,
+            application_id=None if spark is None else spark.sparkContext.applicationId,
+            after_commit=lambda: run_later(maintenance, metadata.maintain),
+            awaits=awaits,
+        )
+        clock = SystemClock()
+        timeout_ms = metadata.image.settings().integer("delivery.timeout.ms")
+        producers = ProducerRuns(metadata, timeout_ms=timeout_ms)
+        replicas = replica_store(options)
+        segments = FileSegmentStore(options)
+        second_inspections = SecondInspections(
+            metadata,
+            clock,
+            run=lambda orders: list(
+                fetches.map(lambda order: fetch(order, replicas, segments, clock), orders)
+            ),
+            lasting=LastingErrors(
+                metadata,
+                clock,
+                run_probes=tasks.probe,
+                run_inspections=tasks.inspect_replicas,
+                timeout_ms=timeout_ms,
+            ),
+            timeout_ms=timeout_ms,
+        )
+        sweep_hints = FileSweepHints(metadata_root, options)
+        appender = Appender(
+            metadata,
+            replicas,
+            segments,
+            clock,
+            threads=AppendThreads(partitions, fetches),
+            random=random.random,
+            second_inspections=second_inspections,
+        )
+        services = cls(
+            options=options,
+            clock=clock,
+            producers=producers,
+            metadata=metadata,
+            spark=spark,
+            replicas=replicas,
+            runner=runner,
+            controller_id=f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}",
+            pace=FetchPace(clock, random=random.random),
+            second_inspections=second_inspections,
+            sweep=SweepProgress(clock, sweep_hints, random_below=random.randrange),
+            sweep_hints=sweep_hints,
+            tasks=tasks,
+            cleaner=Cleaner(
+                metadata, clock, run_lists=tasks.list_tables, run_removes=tasks.remove_tables
+            ),
+            lost_inspector=LostReplicaInspector(clock, run_lost_inspections=tasks.inspect_lost),
+            _pools=(task_threads, partitions, fetches),
+            _maintenance=maintenance,
+        )
+        services.appends = AppendService(
+            metadata,
+            producers,
+            appender,
+            clock,
+            replication_round=services.replication_round,
+            note_findings=services.note_findings,
+            expanded=ExpandedTopics(
+                metadata,
+                replicas,
+                segments,
+                clock,
+                create_replicas=lambda keys: services.replication_round().create_replicas(keys),
+                threads=partitions,
+            ),
+            maintain=services.maintain,
+            watch_ports=WatchPorts(
+                metadata=metadata,
+                clock=clock,
+                run_probes=partial(
+                    probe_where_it_appends, threads=task_threads, runner=runner, options=options
+                ),
+                find_whole=lambda image, keys: services.lost_inspector.inspect(image, keys),
+                controller_id=services.controller_id,
+                caller=f"process {os.getpid()} on {socket.gethostname()}",
+            ),
+        )
+        return services
+
+    @property
+    def timeout_ms(self) -> int:
+        """How long an append or a command may take. Source: delivery.timeout.ms."""
+        return self.metadata.image.settings().integer("delivery.timeout.ms")
+
+    def replication_round(self, configs: Mapping[str, object] | None = None) -> ReplicationRound:
+        """Return what plans and concludes rounds; `configs` override all other settings.
+
+        Raises:
+            InvalidConfigError: A setting is unknown or its value not allowed.
+        """
+        return ReplicationRound(
+            self.metadata,
+            self.clock,
+            sweep=self.sweep,
+            run_fetches=self.tasks.fetch,
+            run_inspections=self.tasks.inspect_partitions,
+            run_creations=self.tasks.create_replicas,
+            new_uuid=new_uuid,
+            timeout_ms=self.timeout_ms,
+            second_inspections=self.second_inspections,
+            lost_inspector=self.lost_inspector,
+            pace=self.pace,
+            overrides=check_settings(configs or {}, topic_only=False),
+        )
+
+    def controller_loop(self, dry_run: DryRunMetadata | None = None) -> ControllerLoop:
+        """Return a control loop that has not begun; with `dry_run` it changes `dry_run` alone."""
+        return ControllerLoop(
+            dry_run or self.metadata,
+            self.clock,
+            controller_id=self.controller_id,
+            run_probes=self.tasks.probe,
+            run_inspections=self.tasks.inspect_replicas,
+            id_source=ID_SOURCE,
+            timeout_ms=self.timeout_ms,
+            lost_inspector=self.lost_inspector if dry_run is None else None,
+            clean=self.cleaner.clean if dry_run is None else None,
+            run_commands=self._run_commands if dry_run is None else lambda orders: [],
+        )
+
+    @property
+    def table(self) -> str:
+        """URL of the metadata log, a Delta table."""
+        return self.metadata.table
+
+    def run_command(self, command: Command[T], **arguments: object) -> T:
+        """Have a command decided and committed, here or by the controller of the cluster.
+
+        Raises: as `CommandRunner.run`.
+        """
+        return self.commands().run(command.order(**arguments), timeout_ms=self.timeout_ms)
+
+    def plan_reads(
+        self, topic: str, start: Mapping[int, int] | None, end: Mapping[int, int] | None
+    ) -> list[ReadOrder]:
+        """Return one order a partition that has committed records between `start` and `end`.
+
+        Raises: as `plan_reads`.
+        """
+        return plan_reads(self.metadata.catch_up(), topic, start, end)
+
+    def note_unread(
+        self, address: ReplicaAddress, segment: Segment | None, error: KafkaOnSparkError
+    ) -> None:
+        """Record a replica that a read could not read."""
+        self.second_inspections.record_unread(address, segment, error)
+
+    def commands(self) -> CommandRunner:
+        """Return what runs one-shot commands."""
+        return CommandRunner(
+            self.metadata, self.clock, controller_id=self.controller_id, id_source=ID_SOURCE
+        )
+
+    def _run_commands(self, orders: Sequence[FetchOrder]) -> list[FetchResult]:
+        """Fetch as the controller asks for, and record what the fetches found bad.
+
+        Raises:
+            KafkaStorageError: Spark has given the job up. The fetches are lost; nothing else is.
+        """
+        try:
+            results = self.tasks.fetch(orders)
+            self.note_findings(result.report for result in results)
+            return results
+        except KafkaOnSparkError:
+            raise
+        except Exception as error:  # whatever Spark calls the loss of an executor
+            raise KafkaStorageError(f"the executors did not do them: {error}") from error
+
+    def partition_sizes(self, keys: Sequence[PartitionKey]) -> dict[PartitionKey, int | None]:
+        """Return the bytes of one replica of each partition; None where no leader can tell."""
+        return partition_sizes(self.metadata.image, keys, self.tasks.measure)
+
+    def move_progress(self) -> list[MoveProgress]:
+        """Return how far the reassignments under way have come."""
+        return move_progress(self.metadata.catch_up(), self.tasks.measure)
+
+    def inspect_leaderless(self, keys: Iterable[PartitionKey] | None) -> list[ReplicaInspection]:
+        """Return inspections of the replicas of partitions that no replica in sync can lead."""
+        found = self.tasks.inspect_replicas(plan_inspections(self.metadata.catch_up(), keys))
+        return [inspection for inspection in found if inspection is not None]
+
+    def advance_log_starts(self, keys: Iterable[PartitionKey]) -> None:
+        """Have the replicas of partitions drop the records below the log start of now.
+
+        A replica whose root does not answer drops them with a later fetch.
+        """
+        self.tasks.advance_log_starts(plan_log_starts(self.metadata.image, keys))
+
+    def note_findings(self, reports: Iterable[PartitionReport] = ()) -> None:
+        """Record what a first inspection found bad; the second one follows after the answer."""
+        self.second_inspections.record(reports)
+        finish_later(self.second_inspections, self._maintenance)
+
+    def maintain(self, image: MetadataImage, keys: Iterable[PartitionKey]) -> None:
+        """Have due checkpoints made, after the answer was given and not before."""
+        addresses = [
+            address_of(image, key, partition, broker_id)
+            for key in keys
+            if (partition := image.partition(key)) is not None
+            for broker_id in partition.isr
+            if partition.is_created(broker_id)
+        ]
+        run_later(self._maintenance, partial(self._maintain, addresses))
+
+    def _maintain(self, addresses: Sequence[ReplicaAddress]) -> None:
+        for address in addresses:
+            self.replicas.open(address).maintain()
+
+    def finish_maintenance(self) -> None:
+        """Wait until the maintenance that is due by now is done."""
+        self._maintenance.submit(lambda: None).result()
+
+    def close(self) -> None:
+        """Finish what is due and end the threads; calls that come later are refused."""
+        finish(self.second_inspections)
+        self.metadata.close()
+        self._maintenance.shutdown(wait=True)
+        for pool in self._pools:
+            pool.shutdown(wait=True)

@@ -1,0 +1,198 @@
+"""Tells which cluster is at a metadata root: its ``meta.properties`` names the metadata table.
+
+The table's folder is named after the root's directory id, which is created with the root and never
+copied. A cluster that is deleted and created again at the same path has another table, so a process
+with the old table open finds it gone, and never writes to the new one.
+
+The file is written after the table: if the file is there, the table was there.
+"""
+
+import os
+import re
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+from uuid import uuid4
+
+from kafka_on_spark.errors import (
+    ClusterNotFoundError,
+    CorruptLogError,
+    InvalidRootError,
+    KafkaStorageError,
+)
+from kafka_on_spark.ids import DirectoryId
+from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
+from kafka_on_spark.storage.identity.root_identity import (
+    META_PROPERTIES,
+    properties_of,
+    read_properties,
+)
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
+
+TABLE_PREFIX: Final = "__cluster_metadata-0-"
+"""Kafka's name of the metadata partition; the directory id follows."""
+
+NODE_ID: Final = 1
+"""Of the only voter, while there is one."""
+
+_DIRECTORY_ID: Final = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataIdentity:
+    """The content of ``meta.properties`` on a metadata root, and of the table's configuration."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: DirectoryId
+
+    @property
+    def configuration(self) -> dict[str, str]:
+        """The table's configuration, since version 0."""
+        return {
+            "kos.cluster.id": self.cluster_id,
+            "kos.node.id": str(self.node_id),
+            "kos.directory.id": self.directory_id,
+        }
+
+    def table_at(self, metadata_root: str) -> str:
+        """Return the URL of the metadata table, for people and for Spark."""
+        return f"{metadata_root}/{TABLE_PREFIX}{self.directory_id}"
+
+    def encode(self) -> bytes:
+        """Return the file's bytes."""
+        lines = (
+            "version=1",
+            f"cluster.id={self.cluster_id}",
+            f"node.id={self.node_id}",
+            f"directory.id={self.directory_id}",
+        )
+        return "\n".join((*lines, "")).encode()
+
+
+def new_identity(cluster_id: str) -> MetadataIdentity:
+    """Return the identity of a new metadata root."""
+    return MetadataIdentity(cluster_id, NODE_ID, DirectoryId(uuid4().hex))
+
+
+def read_identity(metadata_root: str, options: StorageOptions) -> MetadataIdentity | None:
+    """Return which metadata root this is, or None if it has no ``meta.properties``.
+
+    Raises:
+        KafkaStorageError: The root does not answer.
+        InvalidRootError: The file is not a metadata root's.
+    """
+    content = read_properties(metadata_root, options)
+    if content is None:
+        return None
+    try:
+        fields = properties_of(content)
+        found = MetadataIdentity(
+            fields["cluster.id"], int(fields["node.id"]), DirectoryId(fields["directory.id"])
+        )
+    except (KeyError, ValueError):
+        found = None
+    if found is None or _DIRECTORY_ID.fullmatch(found.directory_id) is None:
+        path = f"{metadata_root}/{META_PROPERTIES}"
+        raise InvalidRootError(
+            f"{path} is not a metadata root's: give the metadata root of a cluster, or an empty"
+            " folder to create one in"
+        )
+    return found
+
+
+def identity_of(metadata_root: str, options: StorageOptions) -> MetadataIdentity:
+    """Return which metadata root this is.
+
+    Raises:
+        ClusterNotFoundError: There is no cluster.
+        CorruptLogError: There is a cluster's table, and the file that names it is gone or damaged.
+        KafkaStorageError: The root does not answer.
+    """
+    try:
+        found = read_identity(metadata_root, options)
+    except InvalidRootError:
+        found = None
+    if found is not None:
+        return found
+    check_unnamed(metadata_root, options)
+    raise ClusterNotFoundError(
+        f"there is no cluster at {metadata_root}: create one with Cluster.create, or check the path"
+    )
+
+
+def is_there(metadata_root: str) -> bool:
+    """Return whether there is a metadata root, of any cluster; a store always is.
+
+    Raises:
+        KafkaStorageError: The root does not answer.
+    """
+    if not is_local(metadata_root):
+        return True
+    lexists = partial(os.path.lexists, metadata_root)
+    return within(metadata_root, lexists, short_call_seconds(metadata_root))
+
+
+def check_unnamed(metadata_root: str, options: StorageOptions) -> None:
+    """Check that a root that names no table has no table with a commit after its creation.
+
+    A table without one is what an interrupted creation left.
+
+    Raises:
+        CorruptLogError: It has such a table.
+        KafkaStorageError: The root does not answer.
+    """
+    files = RootFiles(metadata_root, options)
+    for name in files.names(metadata_root):
+        if not name.startswith(TABLE_PREFIX):
+            continue
+        names = files.names(f"{metadata_root}/{name}/_delta_log")
+        if any(each.endswith(".json") and each[:20].strip("0") for each in names):
+            raise CorruptLogError(
+                f"the metadata root {metadata_root} has the table {name} and no {META_PROPERTIES}"
+                " that names it: restore that file from a copy"
+            )
+
+
+def put_identity(
+    metadata_root: str, mine: MetadataIdentity, options: StorageOptions
+) -> MetadataIdentity:
+    """Write ``meta.properties`` unless it is there; return the identity in it.
+
+    Raises:
+        InvalidRootError: The root does not keep what is written to it.
+        KafkaStorageError: The root does not answer.
+    """
+    path = f"{metadata_root}/{META_PROPERTIES}"
+    RootFiles(metadata_root, options).write_if_absent(path, mine.encode())
+    if is_local(metadata_root):
+        flush([metadata_root])
+    found = read_identity(metadata_root, options)
+    if found is None:
+        raise InvalidRootError(f"the root {metadata_root} does not keep what is written to it")
+    return found
+
+
+def check_replaced(metadata_root: str, opened: MetadataIdentity, options: StorageOptions) -> None:
+    """Check that no other cluster was created at the root of one that this process has open.
+
+    Raises:
+        ClusterNotFoundError: Another one was.
+        KafkaStorageError: The root does not answer, or is away.
+    """
+    found = read_identity(metadata_root, options)
+    if found is None:
+        raise KafkaStorageError(
+            f"the metadata root {metadata_root} is away: bring its disk back and try again"
+        )
+    if found.directory_id != opened.directory_id:
+        raise ClusterNotFoundError(
+            f"the cluster {opened.cluster_id} that this process has open is gone from"
+            f" {metadata_root}, where {_other(found, opened)} was created: open it again"
+        )
+
+
+def _other(found: MetadataIdentity, opened: MetadataIdentity) -> str:
+    if found.cluster_id == opened.cluster_id:
+        return "another metadata table"
+    return f"the cluster {found.cluster_id}"

@@ -1,0 +1,368 @@
+"""Tells which cluster, broker and disk a root is, by ``meta.properties``, as in Kafka's log dirs.
+
+A root without that file never passes for an empty one: an unmounted disk looks the same. The
+registration of a root tests that racing conditional puts on it have exactly one winner, with the
+same code that commits.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from errno import ENOTDIR
+from functools import partial
+from threading import Barrier
+from typing import Final
+from uuid import uuid4
+
+import pyarrow as pa
+
+from kafka_on_spark.errors import (
+    CommitConflictError,
+    DuplicateBrokerRegistrationError,
+    InconsistentClusterIdError,
+    InvalidRequestError,
+    InvalidRootError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+)
+from kafka_on_spark.ids import BrokerId, DirectoryId, check_whole_number
+from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
+from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
+from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
+from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.roots.local_files import UnsafeFileError
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
+
+META_PROPERTIES: Final = "meta.properties"
+ROOT_MODE: Final = 0o700
+"""Default mode of roots that are created: no other user reads or writes them."""
+
+RACERS: Final = 4
+RACES: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RootIdentity:
+    """The content of ``meta.properties`` on a root."""
+
+    cluster_id: str
+    broker_id: BrokerId
+    directory_id: DirectoryId
+
+    def encode(self) -> bytes:
+        """Return the file's bytes."""
+        lines = (
+            "version=1",
+            f"cluster.id={self.cluster_id}",
+            f"broker.id={self.broker_id}",
+            f"directory.id={self.directory_id}",
+        )
+        return "\n".join((*lines, "")).encode()
+
+
+def read_identity(root: str, options: StorageOptions) -> RootIdentity | None:
+    """Return which disk `root` is, or None if it has no ``meta.properties``.
+
+    Raises:
+        KafkaStorageError: The root does not answer.
+        InvalidRootError: The file is not a broker's.
+    """
+    return _identity_of(read_properties(root, options), root)
+
+
+def read_properties(root: str, options: StorageOptions) -> bytes | None:
+    """Return the bytes of a root's ``meta.properties``, or None if it has none.
+
+    Raises:
+        KafkaStorageError: The root does not answer.
+        InvalidRootError: It is no small file.
+    """
+    path = f"{root}/{META_PROPERTIES}"
+    try:
+        return RootFiles(root, options).read(path, SMALL_FILE_BYTES_MAX)
+    except UnsafeFileError as error:
+        raise InvalidRootError(f"{error.message}: give a root of this cluster") from error
+
+
+def _identity_of(content: bytes | None, root: str) -> RootIdentity | None:
+    if content is None:
+        return None
+    try:
+        fields = properties_of(content)
+        return RootIdentity(
+            fields["cluster.id"],
+            BrokerId(int(fields["broker.id"])),
+            DirectoryId(fields["directory.id"]),
+        )
+    except (KeyError, ValueError):
+        raise InvalidRootError(
+            f"{root}/{META_PROPERTIES} is not a broker's: give a root of this cluster, or an"
+            " empty folder"
+        ) from None
+
+
+def properties_of(content: bytes) -> dict[str, str]:
+    """Return the fields of a ``meta.properties``.
+
+    Raises:
+        ValueError: It is no text.
+    """
+    return dict(line.split("=", 1) for line in content.decode().splitlines() if "=" in line)
+
+
+def check_directory(root: str, directory_id: DirectoryId, options: StorageOptions) -> None:
+    """Check that `root` is the disk that the image names.
+
+    Another disk or none means that the disk is away, not lost: it may be unmounted, and its
+    replicas count as they are when it is back.
+
+    Raises:
+        KafkaStorageError: It is another disk or none, or it does not answer.
+    """
+    content = RootFiles(root, options).read(f"{root}/{META_PROPERTIES}", SMALL_FILE_BYTES_MAX)
+    check_is_directory(content, root, directory_id)
+
+
+def check_is_directory(content: bytes | None, root: str, directory_id: DirectoryId) -> None:
+    """Check that the bytes of a root's ``meta.properties`` name the disk `directory_id`.
+
+    Raises:
+        KafkaStorageError: It names another disk or none.
+    """
+    try:
+        found = _identity_of(content, root)
+    except InvalidRootError as error:
+        raise KafkaStorageError(error.message) from error
+    if found is None or found.directory_id != directory_id:
+        raise KafkaStorageError(
+            f"{root} is not the disk it was",
+            expected=directory_id,
+            found=None if found is None else found.directory_id,
+        )
+
+
+def prepare_root(
+    root: str, cluster_id: str, broker_id: BrokerId, options: StorageOptions
+) -> RootIdentity:
+    """Test a root, write its identity, and return that.
+
+    A root that an earlier try of this registration has prepared is used as it is.
+
+    Raises:
+        InvalidRootError: It can't be reached or written, or its conditional puts are unsafe.
+        InconsistentClusterIdError: It belongs to another cluster.
+        DuplicateBrokerRegistrationError: It belongs to another broker.
+    """
+    try:
+        create_root(root)
+        found = read_identity(root, options)
+        if found is None:
+            _put_and_delete(root, options)
+            test_conditional_puts(root, options)
+            mine = RootIdentity(cluster_id, broker_id, DirectoryId(uuid4().hex))
+            RootFiles(root, options).write_if_absent(f"{root}/{META_PROPERTIES}", mine.encode())
+            found = read_identity(root, options)
+    except KafkaStorageError as error:
+        raise unusable_root(root, error) from error
+    if found is None:
+        raise InvalidRootError(f"the root {root} does not keep what is written to it")
+    check_owner(found, root, cluster_id, broker_id)
+    return found
+
+
+def check_owner(found: RootIdentity, root: str, cluster_id: str, broker_id: BrokerId) -> None:
+    """Check that a root's identity is this broker's.
+
+    Raises:
+        InconsistentClusterIdError: It belongs to another cluster.
+        DuplicateBrokerRegistrationError: It belongs to another broker.
+    """
+    if found.cluster_id != cluster_id:
+        raise InconsistentClusterIdError(
+            f"the root {root} belongs to cluster {found.cluster_id}, not to {cluster_id}: give"
+            " each cluster roots of its own"
+        )
+    if found.broker_id != broker_id:
+        raise DuplicateBrokerRegistrationError(
+            f"the root {root} belongs to broker {found.broker_id}, not to {broker_id}: give each"
+            " broker a root of its own"
+        )
+
+
+def unusable_root(root: str, error: KafkaOnSparkError) -> InvalidRootError:
+    """Return the error that says why a root can't be used, and what to give instead."""
+    return InvalidRootError(
+        f"the root {root} can't be used: {error.message}; give a folder or bucket that exists and"
+        " can be written"
+    )
+
+
+@contextmanager
+def reporting_as_invalid_root(root: str) -> Iterator[None]:
+    """Turn a storage error about a future root into one that says why it can't be a root.
+
+    Raises:
+        InvalidRootError: It does not answer, or is a file.
+    """
+    try:
+        if is_local(root) and within(root, partial(_is_file, root), short_call_seconds(root)):
+            raise InvalidRootError(f"{root} can't be a root: it is a file; give a folder")
+        yield
+    except KafkaStorageError as error:
+        raise unusable_root(root, error) from error
+
+
+def _is_file(root: str) -> bool:
+    return os.path.exists(root) and not os.path.isdir(root)
+
+
+def check_reachable(root: str, options: StorageOptions) -> RootIdentity | None:
+    """Check, without writing, that `root` can be read; return its identity, if it has one.
+
+    Raises:
+        InvalidRootError: It does not answer, or is a file.
+    """
+    with reporting_as_invalid_root(root):
+        return read_identity(root, options)
+
+
+def check_free(root: str, broker_id: BrokerId, options: StorageOptions) -> None:
+    """Check, without writing, that `root` can be read and is no other broker's.
+
+    Raises:
+        InvalidRootError: It does not answer, or is a file.
+        DuplicateBrokerRegistrationError: It belongs to another broker.
+    """
+    found = check_reachable(root, options)
+    if found is not None and found.broker_id != broker_id:
+        raise DuplicateBrokerRegistrationError(
+            f"the root {root} belongs to broker {found.broker_id} of cluster"
+            f" {found.cluster_id}: give each broker a root of its own"
+        )
+
+
+def check_mode(mode: object) -> None:
+    """Check the mode that the caller gave for roots to create.
+
+    Raises:
+        InvalidRequestError: It is no mode, or the owner could not use the root.
+    """
+    check_whole_number(mode, "root_mode")
+    if not isinstance(mode, int) or not ROOT_MODE <= mode <= 0o777 or mode & ROOT_MODE != ROOT_MODE:
+        raise InvalidRequestError(
+            f"root_mode can't be {mode!r}: give permissions that the owner has all of, such as"
+            " 0o700 or 0o770"
+        )
+
+
+def create_root(root: str, mode: int = ROOT_MODE) -> None:
+    """Create a local root's folder with exactly this mode, unless it is there.
+
+    Raises:
+        InvalidRootError: It can't be created.
+    """
+    if not is_local(root):
+        return
+    try:
+        within(root, partial(_create_root, root, mode), short_call_seconds(root))
+        flush([os.path.dirname(root)])
+    except OSError as error:
+        raise InvalidRootError(
+            f"{root} can't be a root: {error.strerror}; give a folder that exists or can be created"
+        ) from None
+
+
+def _create_root(root: str, mode: int) -> None:
+    os.makedirs(os.path.dirname(root), exist_ok=True)
+    with suppress(FileExistsError):
+        os.mkdir(root, mode=ROOT_MODE)
+        os.chmod(root, mode)  # whatever umask this process has
+    if not os.path.isdir(root):
+        raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR))
+
+
+def test_conditional_puts(root: str, options: StorageOptions) -> None:
+    """Put one file twice, then race commits for one version of a scratch table, `RACES` times.
+
+    Exactly one racer may win each time. The double put finds a store that ignores the condition,
+    the races find one that checks it and writes in two steps.
+
+    Raises:
+        InvalidRootError: Two racers won or none did: the file system or store is not safe.
+    """
+    scratch = f"{root}/_race-{uuid4().hex}"
+    schema = pa.schema([("base_offset", pa.int64())])
+    try:
+        DeltaLog.create(scratch, options, schema=schema, partition_by=[], configuration={})
+        if not _is_second_put_refused(scratch, options):
+            raise InvalidRootError(
+                f"the root {root} is not safe: a second put replaced a file that it should have"
+                " left; use a local disk with hard links, or a store that"
+                " honours conditional puts"
+            )
+        start = Barrier(RACERS)
+        with DaemonThreads(RACERS, "race") as racers:
+            for version in range(RACES):
+                logs = [DeltaLog(scratch, options) for _ in range(RACERS)]
+                for log in logs:
+                    log.refresh()
+                wins = list(racers.map(_racer(version, schema, start), logs))
+                if sum(wins) != 1:
+                    raise InvalidRootError(
+                        f"the root {root} is not safe: {sum(wins)} of {RACERS} racing writers"
+                        " were told that they won; use a local disk with hard links, or a store"
+                        " whose conditional puts are atomic"
+                    )
+    except InvalidRootError:
+        raise
+    except KafkaOnSparkError as error:
+        raise unusable_root(root, error) from error
+    finally:
+        _remove(scratch, options)
+
+
+def _is_second_put_refused(scratch: str, options: StorageOptions) -> bool:
+    files = RootFiles(scratch, options)
+    path = f"{scratch}/put-twice"
+    # A lost answer may make the first put look refused: the file's content tells.
+    files.write_if_absent(path, b"first")
+    return not files.write_if_absent(path, b"second") and files.read(path, 5) == b"first"
+
+
+def _racer(version: int, schema: pa.Schema, start: Barrier) -> Callable[[DeltaLog], bool]:
+    def run(log: DeltaLog) -> bool:
+        start.wait()
+        try:
+            log.commit(version, operation="race", schema=schema, partition_by=[], counters={})
+        except CommitConflictError:
+            return False
+        return True
+
+    return run
+
+
+def _remove(scratch: str, options: StorageOptions) -> None:
+    # What a failed test leaves has a name of its own, and is no part of any log.
+    files = RootFiles(scratch, options)
+    try:
+        files.delete(scratch)
+    except KafkaStorageError:
+        return
+
+
+def probe_root(root: str, expected: DirectoryId, options: StorageOptions) -> None:
+    """Check that a broker's root answers, is the expected disk, and takes writes.
+
+    Raises:
+        KafkaStorageError: It does not answer, takes no writes, or is another disk.
+    """
+    check_directory(root, expected, options)
+    _put_and_delete(root, options)
+
+
+def _put_and_delete(root: str, options: StorageOptions) -> None:
+    files = RootFiles(root, options)
+    path = f"{root}/_probe-{uuid4().hex}"
+    files.write(path, b"probe", is_flushed=False)  # a flush would wait for other writes
+    files.delete(path)

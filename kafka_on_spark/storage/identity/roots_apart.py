@@ -1,0 +1,74 @@
+"""Decides whether roots lie apart: each is a folder of its own, and none lies in another.
+
+Two brokers in one folder would lose all copies with one disk, and mix their files. Apart from
+`root_identity`, which knows a root by its files: an empty root has none.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from kafka_on_spark.errors import InvalidRootError
+from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
+from kafka_on_spark.storage.roots.roots import is_local
+
+# Two names of one kind of store.
+_ALIASES: Final = {"s3a": "s3", "abfss": "abfs"}
+
+
+def check_roots_apart(metadata_root: str, roots: Mapping[BrokerId, str]) -> None:
+    """Check that a new cluster's roots (normalized) lie apart, links followed.
+
+    Raises:
+        InvalidRootError: One is, holds or lies in another root or the metadata root.
+    """
+    taken = {"the metadata root": metadata_root}
+    for broker_id, root in roots.items():
+        _check_apart(broker_id, root, taken)
+        taken[f"the root of broker {broker_id}"] = root
+
+
+def check_root_apart(
+    metadata_root: str, image: MetadataImage, broker_id: BrokerId, root: str
+) -> None:
+    """Check that a root (normalized) lies apart from the metadata root and other brokers' roots.
+
+    Raises:
+        InvalidRootError: It is, holds or lies in one of them.
+    """
+    others = {
+        f"the root of broker {other.broker_id}": other.root
+        for other in image.brokers.values()
+        if other.broker_id != broker_id
+    }
+    _check_apart(broker_id, root, {"the metadata root": metadata_root, **others})
+
+
+def _check_apart(broker_id: BrokerId, root: str, taken: Mapping[str, str]) -> None:
+    place = _path_parts(root)
+    for owner, other in taken.items():
+        other_place = _path_parts(other)
+        if place == other_place:
+            relation = "is"
+        elif place[: len(other_place)] == other_place:
+            relation = "lies in"
+        elif other_place[: len(place)] == place:
+            relation = "holds"
+        else:
+            continue
+        raise InvalidRootError(
+            f"the root {root} of broker {broker_id} {relation} {owner}, {other}: give each a"
+            " folder of its own, beside the others"
+        )
+
+
+def _path_parts(root: str) -> tuple[str, ...]:
+    """Return the parts of a root's path, from the top; links on local disks are followed."""
+    if is_local(root):
+        return within(root, lambda: Path(root).resolve().parts, short_call_seconds(root))
+    parts = urlsplit(root)
+    folders = [each for each in parts.path.split("/") if each]
+    return (_ALIASES.get(parts.scheme, parts.scheme), parts.netloc, *folders)

@@ -1,0 +1,164 @@
+"""The commit lock of one machine's processes on a table: it saves conflicts, and guards nothing.
+
+Conditional commits let one of several processes win, and the others decide again; with eight that
+commit as fast as they can, most of that work is wasted. On a local disk they take turns by a lock
+on the table's folder, which the system releases when a process dies. A process waits only briefly
+for a lock holder that makes no progress, perhaps frozen: a commit without the lock is as safe.
+
+A waiter may queue its reports; the lock holder may commit them with its own. There is no reply: the
+waiter reads the log again.
+"""
+
+import fcntl
+import logging
+import os
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Final
+
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.ports import NO_LOCK, CommitLock
+from kafka_on_spark.storage.calls.deadlines import SHORT_CALL_SECONDS, is_awaited, within
+from kafka_on_spark.storage.lock.queued_files import QueuedReports, read_queued
+from kafka_on_spark.storage.roots.roots import is_local
+
+log = logging.getLogger(__name__)
+
+WAIT_S: Final = 0.5
+"""How long a process waits while no file in the folder changes: a commit takes 10 to 30 ms."""
+
+WAITS_MAX: Final = 4
+"""How many times `WAIT_S` a process waits in all: others may write there without the lock."""
+
+ACQUIRE_SECONDS: Final = WAITS_MAX * WAIT_S + SHORT_CALL_SECONDS
+"""How long a process waits for the lock on a root that hangs."""
+
+_PAUSE_S_MAX: Final = 0.004
+
+_NOT_TAKEN: Final[tuple[CommitLock, None]] = (NO_LOCK, None)
+
+# Tables whose lock another process held for longer than that, perhaps frozen. This process does not
+# wait for such a lock again until it finds it free: otherwise each of its commits would be as late.
+# A module global, since every cluster that this process opens on a table meets the same holder.
+_stalled_tables: Final[set[str]] = set()
+
+
+class _HeldLock(CommitLock):
+    """The lock on the table at `uri`, held; its waiters may have queued reports."""
+
+    def __init__(self, uri: str) -> None:
+        self.needs_refresh = True
+        self._uri = uri
+        self._root = os.path.dirname(uri)
+        self._taken: Sequence[str] = ()
+
+    def queued_reports(self) -> list[bytes]:
+        queued: list[tuple[str, bytes]] = []
+        with suppress(KafkaStorageError):  # the waiters take the lock later
+            queued = within(self._root, lambda: read_queued(self._uri), SHORT_CALL_SECONDS)
+        self._taken = [path for path, _ in queued]
+        return [content for _, content in queued]
+
+    def mark_committed(self) -> None:
+        if self._taken:
+            with suppress(KafkaStorageError):
+                within(self._root, partial(_unlink, self._taken), SHORT_CALL_SECONDS)
+        self._taken = ()
+
+
+def _unlink(paths: Sequence[str]) -> None:
+    for path in paths:
+        with suppress(OSError):  # the waiter takes the lock later
+            os.unlink(path)
+
+
+class _ReportsCommitted(CommitLock):
+    """No lock: the lock holder says that it has committed what this process queued."""
+
+    needs_refresh = True
+
+
+@contextmanager
+def acquire_commit_lock(
+    uri: str, reports: Callable[[], bytes] | None = None
+) -> Iterator[CommitLock]:
+    """Wait for the lock on the table at `uri`, or until its holder has committed our reports.
+
+    `reports` is called only if this process has to wait. There is no lock on a store, or on a file
+    system without locks.
+    """
+    if not is_local(uri):
+        yield NO_LOCK
+        return
+    lock, descriptor = _NOT_TAKEN
+    with suppress(KafkaStorageError):  # the root hangs: the commit says it better
+        lock, descriptor = within(
+            os.path.dirname(uri), lambda: _acquired(uri, reports), ACQUIRE_SECONDS
+        )
+    try:
+        yield lock
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)  # lets the lock go
+
+
+def _acquired(uri: str, reports: Callable[[], bytes] | None) -> tuple[CommitLock, int | None]:
+    """Return the lock, and the descriptor to close to release it."""
+    try:
+        descriptor = os.open(uri, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:  # the disk is away: the commit says it better
+        log.debug("no commit lock at %s: %s", uri, error)
+        return _NOT_TAKEN
+    try:
+        lock = _acquire(uri, descriptor, reports)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    if not is_awaited():
+        os.close(descriptor)
+        return _NOT_TAKEN
+    return lock, descriptor
+
+
+def _acquire(uri: str, descriptor: int, reports: Callable[[], bytes] | None) -> CommitLock:
+    has_lock = _try_lock(descriptor)
+    if has_lock is False and uri not in _stalled_tables:
+        mine = QueuedReports(uri, None if reports is None else reports())
+        try:
+            has_lock = _wait(descriptor, mine)
+            if not has_lock and mine.is_committed:
+                return _ReportsCommitted()
+        finally:
+            mine.withdraw()
+    (_stalled_tables.discard if has_lock else _stalled_tables.add)(uri)
+    return _HeldLock(uri) if has_lock else NO_LOCK
+
+
+def _try_lock(descriptor: int) -> bool | None:
+    """Return whether this process holds the lock now; None: the file system has no locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _wait(descriptor: int, mine: QueuedReports) -> bool:
+    """Wait for the lock while files in the folder change; return whether this process holds it."""
+    last_deadline = time.monotonic() + WAITS_MAX * WAIT_S
+    deadline, written = 0.0, None
+    while not mine.is_committed:
+        if _try_lock(descriptor):
+            return True
+        now, last = time.monotonic(), os.fstat(descriptor).st_mtime_ns
+        if last != written:
+            deadline, written = min(now + WAIT_S, last_deadline), last
+        if now >= deadline:
+            return False
+        time.sleep(random.uniform(0, _PAUSE_S_MAX))
+    return False

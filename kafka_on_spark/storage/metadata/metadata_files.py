@@ -1,0 +1,270 @@
+"""Encodes and decodes files of the metadata log: rows of typed columns, of one or more batches.
+
+A column without any value is left out of a file: Delta reads it as null, and a commit of a few
+records writes a few columns instead of forty.
+
+Files are read without `to_numpy`, scalars and most of `pyarrow.compute`: these make pyarrow import
+pandas, which would delay each opening of a cluster by half a second.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_on_spark.errors import CorruptLogError
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.metadata.codec import COLUMNS, Row, decode_stamp, encode
+from kafka_on_spark.metadata.column_codec import ColumnDecoder, rows_of
+from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from kafka_on_spark.storage.calls.error_translation import parsing
+from kafka_on_spark.storage.roots.parquet_files import read_parquet
+
+_TYPES: Final[Mapping[str, pa.DataType]] = {
+    "string": pa.string(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "long": pa.int64(),
+    "integer": pa.int32(),
+    "list<integer>": pa.list_(pa.field("element", pa.int32())),
+    "list<string>": pa.list_(pa.field("element", pa.string())),
+}
+FILE_SCHEMA: Final = pa.schema(
+    [
+        ("offset_delta", pa.int32()),
+        ("batch_base_offset", pa.int64()),
+        *((name, _TYPES[kind]) for name, kind in COLUMNS.items()),
+    ]
+)
+"""`batch_base_offset` is where a record's batch begins: batches stay apart in merged files."""
+
+
+SLICE_ROWS: Final = 1 << 16
+"""Rows converted at once between Python objects and Arrow: a million would take gigabytes."""
+
+THREADS_BYTES_MIN: Final = 1 << 20
+"""From this size on, a file is read by several threads."""
+
+ENCODED_ROWS_MIN: Final = 1 << 12
+"""From this number on, texts are read by a dictionary; for fewer, its import takes longer."""
+
+_EMPTY: Final = np.empty(0, np.int64)
+
+# Where a record stands; never null.
+_POSITION_COLUMNS: Final = frozenset({"offset_delta", "batch_base_offset"})
+
+# A schema creates its fields again on each access.
+_COLUMN_TYPES: Final[Mapping[str, pa.DataType]] = {field.name: field.type for field in FILE_SCHEMA}
+
+# Of a whole batch, not of a record.
+_BATCH_COLUMNS: Final = frozenset({"offset_delta", "batch_base_offset", "time"})
+
+
+def encode_file(records: Sequence[Record], stamp: Stamp, base_offset: int) -> pa.Buffer:
+    """Return one batch as the bytes of a file."""
+    starts = range(0, len(records), SLICE_ROWS)
+    tables = [_table_of(records[each : each + SLICE_ROWS], stamp) for each in starts]
+    table = tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="default")
+    count = len(records)
+    header = {
+        "offset_delta": pa.array(np.arange(count, dtype=np.int32)),
+        "batch_base_offset": pa.repeat(pa.scalar(base_offset, pa.int64()), count),
+    }
+    return _write(pa.table(header | {name: table.column(name) for name in table.column_names}))
+
+
+def _table_of(records: Sequence[Record], stamp: Stamp) -> pa.Table:
+    """Return the columns of records that have a value."""
+    return pa.table(
+        {
+            name: pa.array(values, FILE_SCHEMA.field(name).type)
+            for name, values in encode(records, stamp).items()
+            if values is not None
+        }
+    )
+
+
+def _write(table: pa.Table) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table,
+        sink,
+        compression="zstd",
+        write_page_checksum=True,
+        store_schema=False,
+        write_statistics=False,
+    )
+    return sink.getvalue()
+
+
+def decode_file(content: bytes | None, path: str) -> list[MetadataBatch]:
+    """Return the batches of a file, in order.
+
+    Raises:
+        CorruptLogError: It is missing, damaged, or holds records that this version can't read.
+    """
+    with parsing("a file of the metadata log", path):
+        return [_batch(table) for table in _batch_tables(_read(content, path))]
+
+
+def decode_rows(content: bytes | None, path: str) -> list[list[Row]]:
+    """Return the rows of a file by batch, in order, unchecked; `time` in µs, lists as tuples.
+
+    Raises:
+        CorruptLogError: It is missing or damaged.
+    """
+    with parsing("a file of the metadata log", path):
+        return [_rows_of(table) for table in _batch_tables(_read(content, path))]
+
+
+def batch_times(content: bytes | None, path: str) -> list[tuple[Offset, int]]:
+    """Return where each batch of a file begins and when it was committed (ms), in order.
+
+    Raises:
+        CorruptLogError: The file is missing or damaged.
+    """
+    found: dict[int, int] = {}
+    with parsing("a file of the metadata log", path):
+        table = _read(content, path).sort_by("offset_delta")
+        bases = table.column("batch_base_offset").to_pylist()
+        times = table.column("time").cast(FILE_SCHEMA.field("time").type).cast(pa.int64())
+        for base, time_us in zip(bases, times.to_pylist(), strict=True):
+            found.setdefault(base, time_us // 1000)
+    return [(Offset(base), time_ms) for base, time_ms in found.items()]
+
+
+def _batch(table: pa.Table) -> MetadataBatch:
+    [first] = _rows_of(table.slice(0, 1))
+    places = table.select([name for name in table.column_names if name not in _BATCH_COLUMNS])
+    decoder = ColumnDecoder()
+    return MetadataBatch(
+        base_offset=Offset(first["batch_base_offset"]),
+        stamp=decode_stamp(first),
+        records=tuple(
+            record
+            for rows in _slices(places)
+            for record in decoder.records(_columns_of(rows), rows.num_rows)
+        ),
+    )
+
+
+def _slices(table: pa.Table) -> Iterator[pa.Table]:
+    for start in range(0, table.num_rows, SLICE_ROWS):
+        yield table.slice(start, SLICE_ROWS)
+
+
+def _batch_tables(table: pa.Table) -> Iterator[pa.Table]:
+    """Yield the rows of each batch, in offset order."""
+    bases = _as_numpy(table.column("batch_base_offset").combine_chunks())
+    starts = [0, *(np.flatnonzero(bases[1:] != bases[:-1]) + 1).tolist(), table.num_rows]
+    for start, end in pairwise(starts):
+        yield table.slice(start, end - start)
+
+
+def _read(content: bytes | None, path: str) -> pa.Table:
+    """Return a file's rows in offset order."""
+    if not content:
+        raise CorruptLogError("a file of the metadata log is missing", path=path)
+    # Without dictionaries for texts: Arrow checks those less for damage.
+    has_threads = len(content) > THREADS_BYTES_MIN
+    table = read_parquet(content, path, use_threads=has_threads, verifies_pages=True)
+    # Only pages have checksums: a damaged name in the footer would read as a column left out.
+    is_ours = all(_COLUMN_TYPES.get(each.name) == each.type for each in table.schema) and not any(
+        table.column(name).null_count for name in _POSITION_COLUMNS & set(table.column_names)
+    )
+    if table.num_rows == 0 or "batch_base_offset" not in table.column_names or not is_ours:
+        raise CorruptLogError("not a file of a metadata log", path=path)
+    return table if _is_in_order(table) else table.sort_by("offset_delta")
+
+
+def _is_in_order(table: pa.Table) -> bool:
+    if "offset_delta" not in table.column_names or table.num_rows < 2:
+        return True
+    deltas = _as_numpy(table.column("offset_delta").combine_chunks())
+    return bool((deltas[1:] > deltas[:-1]).all())
+
+
+def _columns_of(table: pa.Table) -> dict[str, list[Any] | None]:
+    """Return a table's columns, `time` as µs since 1970 UTC; None: left out, all null."""
+    columns: dict[str, list[Any] | None] = dict.fromkeys(_COLUMN_TYPES)
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        columns[name] = _values_of(column.combine_chunks(), _COLUMN_TYPES[name])
+    return columns
+
+
+def _values_of(values: pa.Array, kind: pa.DataType) -> list[Any]:
+    """Return a column's values; equal texts are one object, lists are tuples."""
+    if pa.types.is_list(kind):
+        return _tuples_of(values, kind.value_type)
+    if pa.types.is_string(kind):
+        return _texts_of(values)
+    if pa.types.is_timestamp(kind):
+        values = values.view(pa.int64())
+    # The same ints in a tenth of the time of to_pylist, which creates a scalar for each value.
+    whole: list[Any] = values.to_pylist() if values.null_count else _as_numpy(values).tolist()
+    return whole
+
+
+def _texts_of(values: pa.Array) -> list[str | None]:
+    if len(values) < ENCODED_ROWS_MIN:
+        known: dict[str | None, str | None] = {}
+        return [known.setdefault(each, each) for each in values.to_pylist()]
+    encoded = values.dictionary_encode(null_encoding="encode")
+    texts = encoded.dictionary.to_pylist()
+    return list(map(texts.__getitem__, _as_numpy(encoded.indices).tolist()))
+
+
+def _tuples_of(values: pa.Array, kind: pa.DataType) -> list[tuple[Any, ...] | None]:
+    offsets = _as_numpy(values.offsets)
+    sizes = np.diff(offsets)
+    # The offsets of a slice begin in the middle.
+    first = int(offsets[0])
+    flat = _values_of(values.values.slice(first, int(offsets[-1]) - first), kind)
+    if values.null_count == 0 and (sizes == sizes[0]).all():
+        size = int(sizes[0])
+        return list(zip(*[iter(flat)] * size, strict=True)) if size else [()] * len(values)
+    places = (offsets - first).tolist()
+    return [
+        tuple(flat[start:end]) if is_there else None
+        for (start, end), is_there in zip(pairwise(places), _are_not_null(values), strict=True)
+    ]
+
+
+def _as_numpy(values: pa.Array) -> npt.NDArray[np.signedinteger[Any]]:
+    """Return integers without nulls as an array over the same memory."""
+    size = values.type.bit_width // 8
+    _, numbers = values.buffers()
+    start = values.offset * size
+    return np.frombuffer(numbers, f"<i{size}", len(values), start) if len(values) else _EMPTY
+
+
+def _are_not_null(values: pa.Array) -> list[bool]:
+    """Return for each value whether it is not null."""
+    bits, *_ = values.buffers()
+    if bits is None:
+        return [True] * len(values)
+    flags = np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little").astype(bool)
+    there: list[bool] = flags[values.offset : values.offset + len(values)].tolist()
+    return there
+
+
+def _rows_of(table: pa.Table) -> list[Row]:
+    """Return a table's rows, `time` as µs since 1970 UTC, left-out columns null."""
+    return rows_of(_columns_of(table), table.num_rows)
+
+
+def merge_files(contents: Sequence[tuple[bytes | None, str]]) -> tuple[pa.Buffer, int]:
+    """Return the rows of several files (bytes and path, in offset order) as the bytes of one file,
+    and the number of rows.
+
+    Raises:
+        CorruptLogError: One of them can't be read.
+    """
+    tables = [_read(content, path) for content, path in contents]
+    merged = pa.concat_tables(tables, promote_options="default")
+    place = merged.column_names.index("offset_delta")
+    deltas = pa.array(range(merged.num_rows), pa.int32())
+    return _write(merged.set_column(place, "offset_delta", deltas)), merged.num_rows

@@ -1,0 +1,113 @@
+"""Reads and writes `sweep.json` on the metadata root: how far the sweep over all partitions is.
+
+A process that runs one round and ends leaves this hint for the next process. Any process replaces
+the last hint, and its content is never trusted: bytes that can't be a hint count as none.
+"""
+
+import json
+import math
+from typing import Any, Final
+
+from kafka_on_spark.controller.pace.sweep import (
+    AGAIN_MAX,
+    RANGES_MAX,
+    InspectedRange,
+    SweepPosition,
+)
+from kafka_on_spark.ids import PartitionKey, TopicId
+from kafka_on_spark.storage.access.storage_options import StorageOptions
+from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
+from kafka_on_spark.storage.roots.local_files import UnsafeFileError
+from kafka_on_spark.storage.roots.roots import RootFiles
+
+NAME: Final = "sweep.json"
+_VERSION: Final = 1
+_ID_LENGTH_MAX: Final = 64
+_NUMBER_MAX: Final = 2**53
+
+
+class FileSweepHints:
+    """SweepHints in a file of the metadata root."""
+
+    def __init__(self, metadata_root: str, options: StorageOptions) -> None:
+        self._path = f"{metadata_root}/{NAME}"
+        self._files = RootFiles(metadata_root, options)
+
+    def read(self, cluster_id: str) -> SweepPosition | None:
+        """Return the hint of this cluster, or None if there is none or it can't be one."""
+        try:
+            content = self._files.read(self._path, SMALL_FILE_BYTES_MAX)
+        except UnsafeFileError:
+            return None
+        return None if content is None else decode(content, cluster_id)
+
+    def write(self, cluster_id: str, position: SweepPosition) -> None:
+        """Replace the hint."""
+        self._files.write(self._path, encode(cluster_id, position), is_flushed=False)
+
+
+def encode(cluster_id: str, position: SweepPosition) -> bytes:
+    """Return a sweep's progress as a hint's bytes, at most `SMALL_FILE_BYTES_MAX`."""
+    fields = {
+        "version": _VERSION,
+        "cluster_id": cluster_id,
+        "at_ms": position.at_ms,
+        "begins_at": position.begins_at,
+        "owed": position.owed,
+        "look_ms": position.inspection_ms,
+        "again": position.again,
+        "looked_at": [(each.start, each.end, each.at_ms) for each in position.inspected],
+    }
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def decode(content: bytes, cluster_id: str) -> SweepPosition | None:
+    """Return the sweep's progress in a hint's bytes, or None if it can't be one of this cluster."""
+    try:
+        fields = json.loads(content)
+        if (fields["version"], fields["cluster_id"]) != (_VERSION, cluster_id):
+            return None
+        return _position(fields)
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def _position(fields: dict[str, Any]) -> SweepPosition:
+    again, ranges = _list(fields["again"], AGAIN_MAX), _list(fields["looked_at"], RANGES_MAX)
+    inspection_ms = fields["look_ms"]
+    return SweepPosition(
+        at_ms=_whole(fields["at_ms"]),
+        begins_at=_key(fields["begins_at"]),
+        owed=_number(fields["owed"]),
+        again=tuple(map(_key, again)),
+        inspection_ms=None if inspection_ms is None else _number(inspection_ms),
+        inspected=tuple(
+            InspectedRange(_key(start), None if end is None else _key(end), _whole(at_ms))
+            for start, end, at_ms in ranges
+        ),
+    )
+
+
+def _list(value: Any, length_max: int) -> list[Any]:
+    if not isinstance(value, list) or len(value) > length_max:
+        raise ValueError("not a list of a hint")
+    return value
+
+
+def _key(value: Any) -> PartitionKey:
+    topic_id, number = value
+    if not isinstance(topic_id, str) or len(topic_id) > _ID_LENGTH_MAX:
+        raise ValueError("not a topic's id")
+    return PartitionKey(TopicId(topic_id), _whole(number))
+
+
+def _whole(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= _NUMBER_MAX:
+        raise ValueError("not a whole number of a hint")
+    return value
+
+
+def _number(value: Any) -> float:
+    if type(value) not in (int, float) or not (math.isfinite(value) and 0 <= value <= _NUMBER_MAX):
+        raise ValueError("not a number of a hint")
+    return float(value)

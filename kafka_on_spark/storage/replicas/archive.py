@@ -1,0 +1,192 @@
+"""Reads for audits: the steps of tables' logs, the bytes of segments, the files on the roots.
+
+Every call reads its files again and caches nothing: what a process remembers of a table does not
+count here. Never writes.
+"""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_on_spark.audit.history import FileEntry, TableStep
+from kafka_on_spark.audit.metadata.metadata_checks import MetadataRows
+from kafka_on_spark.errors import (
+    CorruptLogError,
+    InvalidRootError,
+    KafkaStorageError,
+    ReplicaLostError,
+)
+from kafka_on_spark.ids import BrokerId, DirectoryId
+from kafka_on_spark.log.addresses import FoundTable
+from kafka_on_spark.log.batch import is_segment_name
+from kafka_on_spark.ports import ReplicaAddress
+from kafka_on_spark.storage.calls.error_translation import as_storage_errors, parsing
+from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX, SEGMENT_BYTES_MAX
+from kafka_on_spark.storage.delta.old_commits import OLD_COMMITS
+from kafka_on_spark.storage.delta.table_history import table_steps
+from kafka_on_spark.storage.identity.metadata_root import check_replaced, identity_of
+from kafka_on_spark.storage.identity.root_identity import check_directory
+from kafka_on_spark.storage.metadata.metadata_files import decode_rows
+from kafka_on_spark.storage.metadata.metadata_placement import is_file_name
+from kafka_on_spark.storage.replicas.replica_folders import tables_on
+from kafka_on_spark.storage.replicas.replica_log import configuration_of
+from kafka_on_spark.storage.replicas.segments import (
+    SEGMENT_SCHEMA,
+    check_no_link,
+    digest_of,
+    replica_folder,
+)
+from kafka_on_spark.storage.roots.local_files import UnsafeFileError
+from kafka_on_spark.storage.roots.parquet_files import read_parquet
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
+
+
+class FileReplicaArchive:
+    """A ReplicaArchive of the files on roots."""
+
+    def __init__(self, options: StorageOptions) -> None:
+        self._options = options
+
+    def steps(self, address: ReplicaAddress, *, is_deep: bool) -> Iterator[TableStep]:
+        """Yield the steps of a replica's table, oldest first; deep: with every checkpoint."""
+        check_directory(address.root, address.directory_id, self._options)
+        check_no_link(address)
+        files, folder = RootFiles(address.root, self._options), replica_folder(address)
+        try:
+            with as_storage_errors(f"read the table at {folder}", self._options):
+                yield from table_steps(files, folder, has_all_checkpoints=is_deep)
+        except ReplicaLostError:
+            check_directory(address.root, address.directory_id, self._options)
+            raise
+        # What was missing while the disk was away is not missing.
+        check_directory(address.root, address.directory_id, self._options)
+
+    def configuration(self, address: ReplicaAddress) -> dict[str, str]:
+        """Return the configuration that the table at `address` must have."""
+        return configuration_of(address.identity)
+
+    def file_names(self, address: ReplicaAddress) -> list[str]:
+        """Return the names of the files in a replica's folder."""
+        folder = replica_folder(address)
+        with as_storage_errors(f"list {folder}", self._options):
+            names = RootFiles(address.root, self._options).names(folder)
+        return [name for name in names if name not in ("_delta_log", OLD_COMMITS)]
+
+    def segment_flaw(self, address: ReplicaAddress, file: FileEntry) -> str | None:
+        """Return what is wrong with a segment's bytes, in a sentence, or None."""
+        if not is_segment_name(file.path):
+            return f"the file {file.path} is no segment by its name, and was not read"
+        path = f"{replica_folder(address)}/{file.path}"
+        try:
+            with as_storage_errors(f"read {path}", self._options):
+                content = RootFiles(address.root, self._options).read(
+                    path, min(file.size_bytes, SEGMENT_BYTES_MAX)
+                )
+        except UnsafeFileError as error:
+            return f"the segment {file.path}: {error.message}"
+        if content is None:
+            return f"the segment {file.path} is missing"
+        if len(content) != file.size_bytes:
+            return (
+                f"the segment {file.path} has {len(content)} bytes, the log says {file.size_bytes}"
+            )
+        if digest_of(content) != file.path.rsplit("-", 1)[-1].removesuffix(".parquet"):
+            return f"the bytes of the segment {file.path} have not the digest in its name"
+        try:
+            with parsing(f"the segment {file.path}"):
+                table = read_parquet(content, path, verifies_pages=True)
+                return _content_flaw(table, file)
+        except CorruptLogError as error:
+            return f"the segment {file.path}: {error.message}"
+
+
+def _content_flaw(table: pa.Table, file: FileEntry) -> str | None:
+    if table.schema.names != SEGMENT_SCHEMA.names:
+        return f"the segment {file.path} has the columns {', '.join(table.schema.names)}"
+    if table.num_rows != file.record_count:
+        return (
+            f"the segment {file.path} has {table.num_rows} records, its statistics say"
+            f" {file.record_count}"
+        )
+    if table.column("offset_delta").to_pylist() != list(range(table.num_rows)):
+        return f"the records of the segment {file.path} are not numbered from 0 on"
+    if file.timestamp_min_us == file.timestamp_max_us == file.time_ms * 1000:
+        return None  # LogAppendTime: records have the time of the commit, not their own
+    span = pc.min_max(table.column("timestamp").cast(pa.int64()))
+    found = (span["min"].as_py(), span["max"].as_py())
+    if found != (file.timestamp_min_us, file.timestamp_max_us):
+        return f"the timestamps of the segment {file.path} are not what its statistics say"
+    return None
+
+
+class FileClusterArchive:
+    """A ClusterArchive of the files on a metadata root and on brokers' roots.
+
+    Raises: as `identity_of`.
+    """
+
+    def __init__(self, metadata_root: str, options: StorageOptions) -> None:
+        self._root = metadata_root
+        self._options = options
+        self._files = RootFiles(metadata_root, options)
+        self._identity = identity_of(metadata_root, options)
+        self._uri = self._identity.table_at(metadata_root)
+
+    def metadata_steps(self, *, is_deep: bool, from_version: int = 0) -> Iterator[TableStep]:
+        """Yield the steps of the metadata table from `from_version` on, oldest first."""
+        try:
+            with as_storage_errors(f"read the table at {self._uri}", self._options):
+                yield from table_steps(
+                    self._files, self._uri, has_all_checkpoints=is_deep, from_version=from_version
+                )
+        except ReplicaLostError as error:
+            check_replaced(self._root, self._identity, self._options)
+            raise CorruptLogError(
+                f"the metadata table {self._uri} is gone from its root: restore it from a"
+                " copy, or empty the root to create another cluster"
+            ) from error
+
+    def metadata_rows(self, name: str) -> list[MetadataRows]:
+        """Return the commits in one of the metadata table's files."""
+        if not is_file_name(name):
+            raise CorruptLogError(f"{name} is no file of the metadata log by its name")
+        path = f"{self._uri}/{name}"
+        with as_storage_errors(f"read {path}", self._options):
+            rows_of_file = decode_rows(self._files.read(path, METADATA_FILE_BYTES_MAX), path)
+        return [
+            MetadataRows(base_offset=rows[0]["batch_base_offset"], rows=tuple(rows))
+            for rows in rows_of_file
+        ]
+
+    def snapshot_names(self) -> list[str]:
+        """Return the names of the snapshots, oldest first."""
+        names = self._files.names(f"{self._root}/snapshots")
+        return [name for name in names if name.endswith(".parquet")]
+
+    def snapshot(self, name: str) -> MetadataRows:
+        """Return a snapshot's rows, as a commit that ends at the offset in its name."""
+        path = f"{self._root}/snapshots/{name}"
+        with as_storage_errors(f"read {path}", self._options):
+            batches = decode_rows(self._files.read(path, METADATA_FILE_BYTES_MAX), path)
+        rows = tuple(row for batch in batches for row in batch)
+        end = name.split("-")[0]
+        base = rows[0]["batch_base_offset"]
+        if len(batches) != 1 or not end.isdecimal() or base + len(rows) != int(end):
+            raise CorruptLogError("a snapshot is not what its name says", path=path)
+        return MetadataRows(base_offset=base, rows=rows)
+
+    def check_root(self, root: str, directory_id: DirectoryId) -> None:
+        """Check that a broker's root is still the same disk."""
+        try:
+            check_directory(root, directory_id, self._options)
+        except InvalidRootError as error:
+            raise KafkaStorageError(error.message) from error
+
+    def tables_on(self, broker_id: BrokerId, root: str) -> list[FoundTable]:
+        """Return the folders on a root that are named like replicas'."""
+        return list(tables_on(broker_id, root, self._options))
+
+    def replica_folder(self, address: ReplicaAddress) -> str:
+        """Return the URL of a replica's folder."""
+        return replica_folder(address)

@@ -1,0 +1,82 @@
+"""Lists the folders of replicas on brokers' roots, and removes them."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final
+
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.ids import BrokerId, DirectoryId, ReplicaUuid, TopicId
+from kafka_on_spark.log.addresses import FoundTable
+from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
+from kafka_on_spark.storage.identity.root_identity import check_directory
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
+
+_TOPIC_FOLDER: Final = re.compile(r"[a-zA-Z0-9._-]+-([0-9a-f]{32})")
+_REPLICA_FOLDER: Final = re.compile(r"(\d+)-([0-9a-f]{32})")
+
+
+def tables_on(
+    broker_id: BrokerId,
+    root: str,
+    options: StorageOptions,
+    topic_ids: frozenset[TopicId] | None = None,
+) -> Iterator[FoundTable]:
+    """Yield the folders on a root that are named like replicas', of these topics or of all.
+
+    Raises:
+        KafkaStorageError: The root does not answer.
+    """
+    files = RootFiles(root, options)
+    for topic_folder in files.names(root):
+        topic = _TOPIC_FOLDER.fullmatch(topic_folder)
+        if topic is None or (topic_ids is not None and topic[1] not in topic_ids):
+            continue
+        for name in files.names(f"{root}/{topic_folder}"):
+            replica = _REPLICA_FOLDER.fullmatch(name)
+            if replica is not None:
+                yield FoundTable(
+                    broker_id=broker_id,
+                    path=f"{root}/{topic_folder}/{name}",
+                    topic_id=TopicId(topic[1]),
+                    partition=int(replica[1]),
+                    replica_uuid=ReplicaUuid(replica[2]),
+                )
+
+
+def remove_table(
+    root: str, directory_id: DirectoryId, table: FoundTable, options: StorageOptions
+) -> None:
+    """Remove a replica's folder, and its topic's folder if that is empty then.
+
+    A crash leaves a folder that is still named like a replica, and found again. A process that
+    creates a replica creates the topic's folder, too.
+
+    Raises:
+        KafkaStorageError: The root is another disk or none, or does not answer; or the path does
+            not match the table's ids.
+    """
+    within(root, lambda: _remove_table(root, directory_id, table, options))
+
+
+def _remove_table(
+    root: str, directory_id: DirectoryId, table: FoundTable, options: StorageOptions
+) -> None:
+    check_directory(root, directory_id, options)
+    topic_folder, name = table.path.rsplit("/", 2)[-2:]
+    is_named = (
+        table.path == f"{root}/{topic_folder}/{name}"
+        and topic_folder.endswith(f"-{table.topic_id}")
+        and name == f"{table.partition}-{table.replica_uuid}"
+    )
+    # A link could lead out of the root.
+    is_link = within(
+        root, lambda: os.path.islink(f"{root}/{topic_folder}"), short_call_seconds(root)
+    )
+    if not is_named or is_link:
+        raise KafkaStorageError(f"{table.path} is not where a replica's folder would be")
+    RootFiles(root, options).delete(table.path)
+    if is_local(root):
+        with suppress(OSError):  # it has other replicas
+            within(root, lambda: os.rmdir(f"{root}/{topic_folder}"), short_call_seconds(root))

@@ -1,0 +1,253 @@
+"""Encodes a segment's header as the partition columns of an `add` action, and decodes it.
+
+A table's content is a claim: this module refuses a header that is incomplete, or of a kind that
+this version does not write; the chain (log/chain.py) shows whether the rest is true.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from deltalake.transaction import AddAction, RemoveAction
+
+from kafka_on_spark.errors import CorruptLogError
+from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset, ProducerEpoch
+from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment
+from kafka_on_spark.storage.replicas.segments import SEGMENT_SCHEMA, TIMESTAMP
+
+CREATE_TIME: Final = 0
+APPEND_TIME: Final = 1
+
+HEADER_SCHEMA: Final = pa.schema(
+    [
+        ("base_offset", pa.int64()),
+        ("batch_base_offset", pa.int64()),
+        ("batch_record_count", pa.int64()),
+        ("partition_count", pa.int32()),
+        ("leader_epoch", pa.int32()),
+        ("producer_id", pa.string()),
+        ("producer_epoch", pa.int32()),
+        ("sequence", pa.int64()),
+        ("payload_digest", pa.int64()),
+        ("transaction", pa.int64()),
+        ("chain_digest", pa.string()),
+        ("end_offset", pa.int64()),
+        ("timestamp_type", pa.int32()),
+        ("content_digest", pa.int64()),
+    ]
+)
+_SEGMENT_HEADER: Final = ("base_offset", "end_offset", "chain_digest", "content_digest")
+_BATCH_HEADER: Final = tuple(name for name in HEADER_SCHEMA.names if name not in _SEGMENT_HEADER)
+TABLE_SCHEMA: Final = pa.schema([*HEADER_SCHEMA, *SEGMENT_SCHEMA])
+
+
+def _header(batch: Batch, base_offset: int, place: int) -> dict[str, str | None]:
+    stamp = batch.producer
+    end_offset = base_offset + batch.segments[place].record_count
+    return {
+        "base_offset": str(base_offset),
+        "batch_base_offset": str(batch.base_offset),
+        "batch_record_count": str(batch.record_count),
+        "partition_count": str(batch.partition_count),
+        "leader_epoch": str(batch.leader_epoch),
+        "producer_id": None if stamp is None else stamp.producer_id,
+        "producer_epoch": None if stamp is None else str(stamp.producer_epoch),
+        "sequence": None if stamp is None else str(stamp.sequence),
+        "payload_digest": None if stamp is None else str(stamp.payload_digest),
+        "transaction": None,
+        "chain_digest": batch.chain_digests[place],
+        "end_offset": str(end_offset),
+        "timestamp_type": str(APPEND_TIME if batch.has_append_time else CREATE_TIME),
+        "content_digest": None,
+    }
+
+
+def _with_headers(batch: Batch) -> Iterable[tuple[Segment, dict[str, str | None]]]:
+    """Yield each segment with its header."""
+    base_offset = int(batch.base_offset)
+    for place, segment in enumerate(batch.segments):
+        yield segment, _header(batch, base_offset, place)
+        base_offset += segment.record_count
+
+
+def add_actions(batch: Batch) -> Iterable[AddAction]:
+    """Yield the actions that add a batch's segments to a table."""
+    for segment, header in _with_headers(batch):
+        yield AddAction(
+            path=segment.path,
+            size=segment.size_bytes,
+            partition_values=header,
+            modification_time=batch.appended_at_ms,
+            data_change=True,
+            stats=_stats(segment),
+        )
+
+
+def remove_actions(batch: Batch) -> Iterable[RemoveAction]:
+    """Yield the actions that remove a batch's segments from a table."""
+    for segment, header in _with_headers(batch):
+        yield RemoveAction(segment.path, True, batch.appended_at_ms, segment.size_bytes, header)
+
+
+def _stats(segment: Segment) -> str:
+    return json.dumps(
+        {
+            "numRecords": segment.record_count,
+            "minValues": {"timestamp": iso(segment.timestamp_min_us)},
+            "maxValues": {"timestamp": iso(segment.timestamp_max_us)},
+            "nullCount": {"timestamp": 0},
+        }
+    )
+
+
+def iso(time_us: int) -> str:
+    """Return µs since 1970 UTC as Delta's statistics have it."""
+    seconds, micros = divmod(time_us, 1_000_000)
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{moment.year:04}-{moment:%m-%dT%H:%M:%S}.{micros:06d}Z"
+
+
+_FILE_COLUMNS: Final = (
+    "path",
+    "size_bytes",
+    "num_records",
+    "min.timestamp",
+    "max.timestamp",
+    *(f"partition.{name}" for name in _SEGMENT_HEADER),
+    "modification_time",
+    *(f"partition.{name}" for name in _BATCH_HEADER),
+)
+
+
+class Row(NamedTuple):
+    """One file of a table: its `add` action and its header."""
+
+    path: str
+    size_bytes: int
+    num_records: int
+    timestamp_min_us: int
+    timestamp_max_us: int
+    base_offset: Offset
+    end_offset: Offset
+    chain_digest: ChainDigest
+    content_digest: int | None
+    modification_time: int
+    batch_base_offset: Offset
+    batch_record_count: int
+    partition_count: int
+    leader_epoch: LeaderEpoch
+    producer_id: str | None
+    producer_epoch: ProducerEpoch
+    sequence: int
+    payload_digest: int
+    transaction: int | None
+    timestamp_type: int
+
+
+_BATCH_FIELDS: Final = slice(Row._fields.index("modification_time"), None)
+"""The fields that all files of a batch share."""
+
+
+def rows_of(files: pa.Table) -> list[Row]:
+    """Return a table's files, a row each, in offset order.
+
+    Raises:
+        CorruptLogError: A file has no header.
+    """
+    if files.num_rows == 0:
+        return []
+    try:
+        columns = [
+            _column_values(files.column(name))
+            if name in files.column_names
+            else [None] * files.num_rows
+            for name in _FILE_COLUMNS
+        ]
+        rows = map(Row._make, zip(*columns, strict=True))
+        return sorted(rows, key=attrgetter("base_offset"))
+    except (TypeError, KeyError, pa.ArrowException) as error:
+        raise CorruptLogError(f"a file has no batch header: {error}") from error
+
+
+def _column_values(column: pa.ChunkedArray) -> list[Any]:
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(TIMESTAMP).cast(pa.int64())
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def batches_of(rows: Sequence[Row]) -> Iterable[Batch]:
+    """Yield the batches of a table's files, in offset order.
+
+    Raises:
+        CorruptLogError: A header is incomplete, or a batch's files disagree.
+    """
+    for _, run in groupby(rows, key=attrgetter("batch_base_offset")):
+        yield _batch(list(run))
+
+
+def _batch(rows: Sequence[Row]) -> Batch:
+    first = rows[0]
+    if any(row[_BATCH_FIELDS] != first[_BATCH_FIELDS] for row in rows):
+        raise CorruptLogError("the segments of a batch disagree", base_offset=first.base_offset)
+    if first.base_offset != first.batch_base_offset:
+        raise CorruptLogError(
+            "a batch has lost its first segment", base_offset=first.batch_base_offset
+        )
+    try:
+        for row in rows:
+            _check_header(row)
+        return Batch(
+            base_offset=first.batch_base_offset,
+            record_count=first.batch_record_count,
+            leader_epoch=first.leader_epoch,
+            partition_count=first.partition_count,
+            producer=_producer(first),
+            appended_at_ms=first.modification_time,
+            segments=tuple(_segment(row) for row in rows),
+            has_append_time=first.timestamp_type == APPEND_TIME,
+            chain_digests=tuple(row.chain_digest for row in rows),
+        )
+    except (AssertionError, TypeError) as error:
+        raise CorruptLogError("not a segment of a batch", base_offset=first.base_offset) from error
+
+
+def _check_header(row: Row) -> None:
+    """Check that a header is of a kind that this version writes."""
+    if row.end_offset != row.base_offset + row.num_records:
+        raise CorruptLogError(
+            "a segment does not end where its header says",
+            base_offset=row.base_offset,
+            end_offset=row.end_offset,
+            records=row.num_records,
+        )
+    is_known = row.timestamp_type in (CREATE_TIME, APPEND_TIME)
+    if not is_known or row.transaction is not None or row.content_digest is not None:
+        raise CorruptLogError(
+            "a header of a kind that this version does not write", base_offset=row.base_offset
+        )
+
+
+def _producer(row: Row) -> ProducerStamp | None:
+    if row.producer_id is None:
+        return None
+    return ProducerStamp(
+        producer_id=row.producer_id,
+        producer_epoch=row.producer_epoch,
+        sequence=row.sequence,
+        payload_digest=row.payload_digest,
+    )
+
+
+def _segment(row: Row) -> Segment:
+    return Segment(
+        path=row.path,
+        size_bytes=row.size_bytes,
+        record_count=row.num_records,
+        timestamp_min_us=row.timestamp_min_us,
+        timestamp_max_us=row.timestamp_max_us,
+    )

@@ -1,0 +1,142 @@
+"""Inspects replicas for people: states, records, offsets by time.
+
+Each call opens tables again and changes nothing. A replica that can't be read is an answer, not an
+exception.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+
+from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, KafkaStorageError
+from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.batch import Batch, Segment
+from kafka_on_spark.log.offsets import FoundOffset, offset_for_time, offset_of_latest_time
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.ports import ReplicaAddress
+from kafka_on_spark.query.reads.read_order import readers_choice
+from kafka_on_spark.service.describe.log_dirs import Found
+from kafka_on_spark.service.replica.replica_operations import proves_complete
+from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
+from kafka_on_spark.storage.calls.deadlines import within
+from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
+from kafka_on_spark.storage.replicas.segments import read_segment, segment_pieces
+from kafka_on_spark.storage.roots.roots import StorageOptions
+
+THREADS: Final = 8
+"""Threads that open tables: they wait for disks and stores most of the time."""
+
+
+def load_replica(address: ReplicaAddress, options: StorageOptions) -> Found:
+    """Return a replica's newest state, or why it can't be read."""
+    try:
+        return DeltaReplicaLog(address, options).load()
+    except KafkaOnSparkError as error:
+        return error
+
+
+def load_replicas(
+    addresses: Sequence[ReplicaAddress], options: StorageOptions
+) -> Iterator[tuple[ReplicaAddress, Found]]:
+    """Yield what each replica holds, in order, as they are read."""
+    with DaemonThreads(THREADS, "inspection") as threads:
+        found = threads.map(partial(load_replica, options=options), addresses)
+        yield from zip(addresses, found, strict=True)
+
+
+def batch_flaw(address: ReplicaAddress, batch: Batch, options: StorageOptions) -> str | None:
+    """Return what is wrong with a batch's files, by size and digest, or None.
+
+    Raises:
+        KafkaStorageError: The root does not answer.
+    """
+    for segment in batch.segments:
+        pieces = segment_pieces(address, segment, options)
+        try:
+            within(address.root, partial(deque, pieces, maxlen=0))
+        except CorruptLogError as error:
+            return error.message
+    return None
+
+
+def batch_records(
+    address: ReplicaAddress, batch: Batch, options: StorageOptions
+) -> Iterator[dict[str, Any]]:
+    """Yield a batch's records: offset, timestamp_us, key, value, headers.
+
+    Raises:
+        CorruptLogError: A file is missing or damaged.
+        KafkaStorageError: The root does not answer.
+    """
+    base_offset = int(batch.base_offset)
+    is_append_time = batch.has_append_time
+    for segment in batch.segments:
+        table = read_segment(address, segment, options)
+        timestamps = _timestamps_of(table)
+        columns = [table.column(name).to_pylist() for name in ("key", "value", "headers")]
+        for place, (key, value, headers) in enumerate(zip(*columns, strict=True)):
+            yield {
+                "offset": base_offset + place,
+                "timestamp_us": batch.appended_at_ms * 1000
+                if is_append_time
+                else timestamps[place],
+                "key": key,
+                "value": value,
+                "headers": headers,
+            }
+        base_offset += segment.record_count
+
+
+def _timestamps_of(table: pa.Table) -> list[int]:
+    found: list[int] = table.column("timestamp").cast(pa.int64()).to_pylist()
+    return found
+
+
+def find_offset(
+    image: MetadataImage, key: PartitionKey, timestamp_us: int | None, options: StorageOptions
+) -> FoundOffset | None:
+    """Return the first committed record that is not older than `timestamp_us`, or None.
+
+    Without a time: the first of the records with the largest timestamp.
+
+    Raises:
+        KafkaStorageError: No replica with all committed records can be read; it gives each reason.
+    """
+    partition = image.partition(key)
+    assert partition is not None, "of this image"
+    reasons = []
+    for broker_id in readers_choice(image, partition, None):
+        address = address_of(image, key, partition, broker_id)
+        state = load_replica(address, options)
+        if isinstance(state, KafkaOnSparkError):
+            reasons.append(f"broker {broker_id}: {state.message}")
+        elif not proves_complete(state, partition):
+            reasons.append(f"broker {broker_id}: lacks committed records")
+        else:
+            start = max(state.log_start_offset, partition.log_start_offset)
+            batches = _below(state.batches, partition.high_watermark)
+            committed = replace(state, log_start_offset=start, batches=batches)
+            read = partial(_read_timestamps, address, options)
+            if timestamp_us is None:
+                return offset_of_latest_time(committed, read)
+            return offset_for_time(committed, timestamp_us, read)
+    if partition.high_watermark == partition.log_start_offset:
+        return None
+    raise KafkaStorageError(
+        f"{image.name_of(key)} can't be read from any replica: {'; '.join(reasons)}"
+    )
+
+
+def _below(batches: Iterable[Batch], high_watermark: Offset) -> tuple[Batch, ...]:
+    return tuple(batch for batch in batches if batch.end_offset <= high_watermark)
+
+
+def _read_timestamps(
+    address: ReplicaAddress, options: StorageOptions, segment: Segment
+) -> Sequence[int]:
+    return _timestamps_of(read_segment(address, segment, options, ("timestamp",)))

@@ -1,0 +1,332 @@
+"""Adapts a Delta table to the ReplicaLog port: one commit for each operation.
+
+The table's partition columns are the batch header, its files are the segments, and its `txn`
+counters are what Kafka keeps in checkpoint files: log start, log end, the fence and left-over
+producer state. So a commit is atomic over data and counters, and any Delta reader sees an ordinary
+table.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from kafka_on_spark.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    RootAccessDeniedError,
+)
+from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset
+from kafka_on_spark.log import chain
+from kafka_on_spark.log.batch import Batch
+from kafka_on_spark.log.state import (
+    LogChange,
+    ProducerCounter,
+    ReplicaIdentity,
+    ReplicaState,
+    check_log,
+)
+from kafka_on_spark.ports import ReplicaAddress
+from kafka_on_spark.storage.calls.deadlines import RootHangsError, within
+from kafka_on_spark.storage.calls.error_translation import as_storage_errors, is_denied, parsing
+from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.identity.root_identity import check_directory
+from kafka_on_spark.storage.replicas.evidence import (
+    EVIDENCE,
+    identity_flaw,
+    inspect_root,
+    table_flaw,
+)
+from kafka_on_spark.storage.replicas.replica_headers import (
+    HEADER_SCHEMA,
+    TABLE_SCHEMA,
+    Row,
+    add_actions,
+    batches_of,
+    remove_actions,
+    rows_of,
+)
+from kafka_on_spark.storage.replicas.segments import check_no_link, replica_folder
+from kafka_on_spark.storage.roots.roots import StorageOptions
+
+FORMAT_VERSION: Final = "2"
+LOG_START_OFFSET: Final = "log-start-offset"
+LOG_END_OFFSET: Final = "log-end-offset"
+LEADER_EPOCH: Final = "leader-epoch"
+CHAIN_HIGH: Final = "chain-high"  # the digest before the first remaining segment, in two
+CHAIN_LOW: Final = "chain-low"  # halves; a new table has none: its chain begins at the start
+PRODUCER_COUNT: Final = "producer-count"  # left-over producers: 0 saves a search for them
+
+
+class _Checked(NamedTuple):
+    """A table as it was last read and checked."""
+
+    rows: Sequence[Row]
+    chain_before: ChainDigest
+    batches: tuple[Batch, ...]
+
+
+class DeltaReplicaLog:
+    """A ReplicaLog on the Delta table at `address`.
+
+    `checks_disk`: the root must be the disk of the address before and after the first load.
+    """
+
+    def __init__(
+        self, address: ReplicaAddress, options: StorageOptions, *, checks_disk: bool = False
+    ) -> None:
+        self._address = address
+        self._delta = DeltaLog(replica_folder(address), options, is_flushed=address.is_flushed)
+        self._state: ReplicaState | None = None
+        self._checked: _Checked | None = None
+        self._options = options
+        self._checks_disk = checks_disk
+
+    @classmethod
+    def create(
+        cls,
+        address: ReplicaAddress,
+        options: StorageOptions,
+        *,
+        leader_epoch: LeaderEpoch | None = None,
+    ) -> "DeltaReplicaLog":
+        """Create the empty table at `address`, fenced at `leader_epoch`, or use an earlier try's.
+
+        Raises:
+            KafkaStorageError: The root is not the disk of the address, or does not answer.
+        """
+        return within(address.root, lambda: cls._create(address, options, leader_epoch))
+
+    @classmethod
+    def _create(
+        cls, address: ReplicaAddress, options: StorageOptions, leader_epoch: LeaderEpoch | None
+    ) -> "DeltaReplicaLog":
+        check_directory(address.root, address.directory_id, options)
+        log = cls(address, options)
+        try:
+            log._delta = DeltaLog.create(
+                replica_folder(address),
+                options,
+                schema=TABLE_SCHEMA,
+                partition_by=HEADER_SCHEMA.names,
+                configuration=configuration_of(address.identity),
+                counters={} if leader_epoch is None else {LEADER_EPOCH: leader_epoch},
+                is_flushed=address.is_flushed,
+            )
+            log._state = ReplicaState(identity=address.identity, leader_epoch=leader_epoch)
+        except CommitConflictError:
+            log.load()
+        except CommitOutcomeUnknownError as error:
+            raise KafkaStorageError(f"can't create a table on {address.root}") from error
+        # delta-rs creates missing folders: if the disk went away meanwhile, the table is below its
+        # mount point, and would look sound until the disk is back.
+        check_directory(address.root, address.directory_id, options)
+        return log
+
+    def load(self) -> ReplicaState:
+        """Return the newest state; what it counts is durable."""
+        return within(self._address.root, self._loaded)
+
+    def _loaded(self) -> ReplicaState:
+        state, delta = self._state, self._delta
+        if state is not None and delta.is_local and delta.is_still_at(state.version):
+            return state  # without the lock, which guards the handle: it is not needed here
+        with (
+            self._delta.lock,
+            as_storage_errors(f"read the table at {self._delta.uri}", self._options),
+        ):
+            try:
+                if not self._checks_disk:
+                    return self._load()
+                with inspect_root(self._address.root, self._address.directory_id, self._options):
+                    state = self._load()
+                self._checks_disk = False
+                return state
+            except EVIDENCE as claim:
+                raise self._flaw_or_failure(claim) from claim
+
+    def _load(self) -> ReplicaState:
+        check_no_link(self._address)
+        version = self._delta.refresh()
+        if self._state is None:
+            self._check_identity()
+        if self._state is None or self._state.version != version:
+            self._state = self._read_state(version)
+        return self._state
+
+    def _flaw_or_failure(self, claim: KafkaOnSparkError) -> KafkaOnSparkError:
+        """Return what an inspection finds wrong with the table, or that nothing is proved.
+
+        What delta-rs and the handle say of a table may come from an error of the system.
+        """
+        address = self._address
+        folder = replica_folder(address).removeprefix(f"{address.root}/")
+        expected = configuration_of(address.identity)
+        flaw: KafkaOnSparkError | None
+        with inspect_root(address.root, address.directory_id, self._options) as inspection:
+            flaw = table_flaw(
+                inspection, folder, seen_version=self._delta.version, configuration=expected
+            )
+            if flaw is None:
+                flaw = self._flaw_on_second_read()
+        if flaw is None:
+            kind = RootAccessDeniedError if is_denied(claim) else KafkaStorageError
+            flaw = kind(
+                f"the table at {self._delta.uri} could not be read, and an inspection found"
+                f" nothing wrong with it: {claim.message}"
+            )
+        self._delta.reopen_next_time()
+        self._state, self._checked = None, None
+        return flaw
+
+    def _flaw_on_second_read(self) -> KafkaOnSparkError | None:
+        """Return what a second read finds wrong with the log, whose files can all be read."""
+        log = DeltaReplicaLog(self._address, self._options)
+        try:
+            version = log._delta.refresh()
+            log._delta.active_files()
+        except EVIDENCE:
+            return None  # only delta-rs can't read it, and does not say why
+        try:
+            log._check_identity()
+            log._read_state(version)
+        except EVIDENCE as error:
+            return error
+        return None
+
+    def _check_identity(self) -> None:
+        found = self._delta.handle.metadata().configuration
+        expected = configuration_of(self._address.identity)
+        version = found.get("kos.format.version", FORMAT_VERSION)
+        if version != FORMAT_VERSION:
+            advice = "use a newer kafka_on_spark" if version > FORMAT_VERSION else "create it again"
+            raise KafkaStorageError(
+                f"the table at {self._delta.uri} has format {version}, this version reads"
+                f" {FORMAT_VERSION}: {advice}"
+            )
+        flaw = identity_flaw(found, expected, self._delta.uri)
+        if flaw is not None:
+            raise flaw
+
+    def _read_state(self, version: int) -> ReplicaState:
+        start, end, fence, high, low, producer_count = self._delta.counters_of(
+            LOG_START_OFFSET, LOG_END_OFFSET, LEADER_EPOCH, CHAIN_HIGH, CHAIN_LOW, PRODUCER_COUNT
+        )
+        files = self._delta.active_files()
+        with parsing(f"the table at {self._delta.uri}"):
+            rows = rows_of(files)
+            before = chain.from_halves(high, low)
+            same, kept = self._unchanged(rows, before)
+            state = ReplicaState(
+                identity=self._address.identity,
+                version=version,
+                log_start_offset=Offset(start or 0),
+                log_end_offset=Offset(end or 0),
+                leader_epoch=_epoch(fence),
+                batches=(*kept, *batches_of(rows[same:])),
+                producers=self._producers() if producer_count else {},
+                chain_before=before,
+            )
+            check_log(state, checked=len(kept))
+        self._checked = _Checked(rows, before, state.batches)
+        return state
+
+    def _unchanged(self, rows: Sequence[Row], before: ChainDigest) -> tuple[int, tuple[Batch, ...]]:
+        """Return how many of the first rows are those of the last read, and their batches.
+
+        Those were checked then, so a log that has grown costs only its new rows.
+        """
+        known = self._checked
+        if known is None or known.chain_before != before:
+            return 0, ()
+        pairs = zip(rows, known.rows, strict=False)
+        same = next((place for place, (now, was) in enumerate(pairs) if now != was), None)
+        same = min(len(rows), len(known.rows)) if same is None else same
+        place = 0
+        for count, batch in enumerate(known.batches):
+            if place + len(batch.segments) > same:
+                return place, known.batches[:count]
+            place += len(batch.segments)
+        return place, known.batches
+
+    def _producers(self) -> Mapping[str, ProducerCounter]:
+        counters = self._delta.counters()
+        return {
+            name.removeprefix("producer/"): ProducerCounter(
+                sequence, counters[f"producer-epoch/{name.removeprefix('producer/')}"]
+            )
+            for name, sequence in counters.items()
+            if name.startswith("producer/")
+        }
+
+    def commit(self, state: ReplicaState, change: LogChange) -> ReplicaState:
+        """Commit `change` at the version after `state`; return the state that it leads to."""
+        try:
+            return within(self._address.root, lambda: self._commit(state, change))
+        except RootHangsError as error:
+            raise CommitOutcomeUnknownError(error.message, version=state.version + 1) from error
+
+    def _commit(self, state: ReplicaState, change: LogChange) -> ReplicaState:
+        with self._delta.lock:
+            after = state.apply(change)
+            self._delta.commit(
+                state.version,
+                operation=change.operation,
+                schema=TABLE_SCHEMA,
+                partition_by=HEADER_SCHEMA.names,
+                adds=[action for batch in change.adds for action in add_actions(batch)],
+                removes=[
+                    action for batch in state.removed_by(change) for action in remove_actions(batch)
+                ],
+                counters=_counters(after, change),
+            )
+            self._state = after
+            return after
+
+    def maintain(self) -> None:
+        """Write a checkpoint if one is due."""
+
+        def maintain() -> None:
+            with self._delta.lock:
+                self._delta.checkpoint_if_due()
+
+        within(self._address.root, maintain)
+
+
+def _epoch(counter: int | None) -> LeaderEpoch | None:
+    return None if counter is None else LeaderEpoch(counter)
+
+
+def configuration_of(identity: ReplicaIdentity) -> dict[str, str]:
+    """Return the configuration of a replica's table, since version 0."""
+    return {
+        "kos.topic.id": identity.topic_id,
+        "kos.partition": str(identity.partition),
+        "kos.broker.id": str(identity.broker_id),
+        "kos.directory.id": identity.directory_id,
+        "kos.replica.uuid": identity.replica_uuid,
+        "kos.format.version": FORMAT_VERSION,
+    }
+
+
+def _counters(after: ReplicaState, change: LogChange) -> dict[str, int]:
+    """Return the counters that the commit carries: those of the whole log, so that a process that
+    opens the table finds them in its newest commit, and those of the producers that advanced.
+
+    Delta lets a counter go back: a truncation lowers the log end on purpose, and the decision has
+    compared the others.
+    """
+    high, low = chain.halves(after.chain_before)
+    counters: dict[str, int] = {
+        LOG_START_OFFSET: after.log_start_offset,
+        LOG_END_OFFSET: after.log_end_offset,
+        CHAIN_HIGH: high,
+        CHAIN_LOW: low,
+        PRODUCER_COUNT: len(after.producers),
+    }
+    if after.leader_epoch is not None:
+        counters[LEADER_EPOCH] = after.leader_epoch
+    for producer_id, counter in change.producers.items():
+        counters[f"producer/{producer_id}"] = counter.sequence
+        counters[f"producer-epoch/{producer_id}"] = counter.producer_epoch
+    return counters

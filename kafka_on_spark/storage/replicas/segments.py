@@ -1,0 +1,391 @@
+"""Reads, writes and copies segments: records as Parquet files, written once and never changed.
+
+A segment is written under a unique name; it is part of a log from the moment a commit names it.
+Its name carries the digest of its bytes, so a copy is checked, and two replicas are compared,
+without opening a table.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import xxhash
+
+from kafka_on_spark.errors import (
+    CorruptLogError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    ReplicaLostError,
+)
+from kafka_on_spark.ids import LeaderEpoch
+from kafka_on_spark.log.batch import Segment, segment_name
+from kafka_on_spark.ports import ReplicaAddress
+from kafka_on_spark.storage.calls.deadlines import begin, short_call_seconds, within
+from kafka_on_spark.storage.calls.error_translation import ABSENT, storage_error
+from kafka_on_spark.storage.calls.file_limits import SEGMENT_BYTES_MAX
+from kafka_on_spark.storage.identity.root_identity import check_directory
+from kafka_on_spark.storage.replicas.evidence import file_flaw, inspect_root
+from kafka_on_spark.storage.roots.local_files import UnsafeFileError
+from kafka_on_spark.storage.roots.parquet_files import read_parquet
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
+
+log = logging.getLogger(__name__)
+
+HEADERS: Final = pa.list_(
+    pa.field("element", pa.struct([("key", pa.string()), ("value", pa.binary())]))
+)
+TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+RECORD_SCHEMA: Final = pa.schema(
+    [
+        pa.field("timestamp", TIMESTAMP),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("headers", HEADERS),
+    ]
+)
+"""Records on their way into a segment."""
+
+SEGMENT_SCHEMA: Final = pa.schema([pa.field("offset_delta", pa.int32()), *RECORD_SCHEMA])
+"""What a segment file holds."""
+
+# Part of the format: three replicas take 2.97 × the bytes of one plain Parquet copy.
+_ENCODINGS: Final = {
+    "offset_delta": "DELTA_BINARY_PACKED",
+    "timestamp": "DELTA_BINARY_PACKED",
+    "key": "DELTA_BYTE_ARRAY",
+    "value": "PLAIN",
+}
+
+
+def replica_folder(address: ReplicaAddress) -> str:
+    """Return the folder of a replica: topic id and replica uuid are in the path."""
+    topic = f"{address.topic}-{address.key.topic_id}"
+    return f"{address.root}/{topic}/{address.key.partition}-{address.replica_uuid}"
+
+
+def encode_segment(records: pa.Table) -> pa.Buffer:
+    """Return `records` (RECORD_SCHEMA) as the bytes of a segment, in their order."""
+    deltas = pa.array(np.arange(records.num_rows, dtype=np.int32))
+    table = records.add_column(0, SEGMENT_SCHEMA.field(0), deltas)
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table,
+        sink,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=False,
+        column_encoding=_ENCODINGS,
+        write_page_checksum=True,
+        # No reader skips pages by a value's bytes, and comparing them takes a seventh of the time.
+        write_statistics=["offset_delta", "timestamp", "key"],
+        store_schema=False,
+    )
+    return sink.getvalue()
+
+
+def new_segment(records: pa.Table, leader_epoch: LeaderEpoch) -> tuple[Segment, pa.Buffer]:
+    """Return `records` as a new segment, staged under `leader_epoch`, and its bytes."""
+    content = encode_segment(records)
+    span = pc.min_max(records.column("timestamp").cast(pa.int64()))
+    segment = Segment(
+        path=segment_name(leader_epoch, uuid4().hex, digest_of(content)),
+        size_bytes=content.size,
+        record_count=records.num_rows,
+        timestamp_min_us=span["min"].as_py(),
+        timestamp_max_us=span["max"].as_py(),
+    )
+    return segment, content
+
+
+def digest_of(content: Any) -> str:
+    """Return xxh3_128 of a file's bytes as 32 hexadecimal digits."""
+    return xxhash.xxh3_128_hexdigest(content)
+
+
+def segment_pieces(
+    address: ReplicaAddress, segment: Segment, options: StorageOptions
+) -> Iterator[Any]:
+    """Yield the pieces of a replica's segment, and check their size and digest after the last.
+
+    Raises:
+        CorruptLogError: The segment is missing, or has another size or digest.
+        KafkaStorageError: The root is another disk or none, or does not answer. Its `broker_id`
+            tells which of a copy's two roots failed.
+    """
+    try:
+        yield from _pieces_of(address, segment, options)
+    except KafkaStorageError as error:
+        raise type(error)(
+            error.message, **{**error.context, "broker_id": address.broker_id}
+        ) from error
+
+
+def _pieces_of(address: ReplicaAddress, segment: Segment, options: StorageOptions) -> Iterator[Any]:
+    path = f"{replica_folder(address)}/{segment.path}"
+    try:
+        yield from _checked(
+            segment, RootFiles(address.root, options).pieces(path, bytes_max_of(segment))
+        )
+    except (_NotTheSegmentError, UnsafeFileError, *ABSENT) as claim:
+        raise _segment_error(address, segment, options) from claim
+
+
+class _NotTheSegmentError(Exception):
+    """The bytes that were read have another size or digest than the segment's name says."""
+
+
+def _checked(segment: Segment, pieces: Iterable[Any]) -> Iterator[Any]:
+    digest = xxhash.xxh3_128()
+    size = 0
+    for piece in pieces:
+        digest.update(piece)
+        size += len(piece)
+        yield piece
+    if size != segment.size_bytes or digest.hexdigest() != segment.digest:
+        raise _NotTheSegmentError
+
+
+def _segment_error(
+    address: ReplicaAddress, segment: Segment, options: StorageOptions
+) -> KafkaOnSparkError:
+    """Return what an inspection finds wrong with a segment, or that nothing is proved.
+
+    A file that is missing or cut short may be on a disk that went away just now.
+
+    Raises:
+        KafkaStorageError: The root is another disk or none, or does not answer.
+    """
+    folder = replica_folder(address).removeprefix(f"{address.root}/")
+    with inspect_root(address.root, address.directory_id, options) as inspection:
+        flaw = file_flaw(
+            inspection,
+            folder,
+            segment.path,
+            segment.size_bytes,
+            lambda content: _flaw_of(content, segment),
+        )
+    return flaw or KafkaStorageError(
+        f"{segment.path} could not be read, and an inspection found nothing wrong with it"
+    )
+
+
+def _flaw_of(content: bytes, segment: Segment) -> str | None:
+    if digest_of(content) != segment.digest:
+        return "its bytes are not what its name says"
+    try:
+        read_parquet(content, segment.path, row_count=segment.record_count)
+    except CorruptLogError as error:
+        return error.message
+    return None
+
+
+def bytes_max_of(segment: Segment) -> int:
+    """Return how much may be read of a segment's file."""
+    return min(segment.size_bytes, SEGMENT_BYTES_MAX)
+
+
+def read_segment(
+    address: ReplicaAddress,
+    segment: Segment,
+    options: StorageOptions,
+    columns: Sequence[str] | None = None,
+) -> pa.Table:
+    """Return a segment's records with `offset_delta`, after a check of the file's digest.
+
+    The digest covers every byte that is read, also page headers and the footer. Page checksums
+    do not cover those, and take five times as long.
+
+    Raises:
+        CorruptLogError: The file is missing or damaged.
+        KafkaStorageError: The root is another disk or none, or does not answer.
+    """
+    path = f"{replica_folder(address)}/{segment.path}"
+    try:
+        content = RootFiles(address.root, options).read(path, bytes_max_of(segment))
+    except UnsafeFileError as claim:
+        raise _segment_error(address, segment, options) from claim
+    if content is None or len(content) != segment.size_bytes:
+        raise _segment_error(address, segment, options)
+    if digest_of(content) != segment.digest:
+        raise _segment_error(address, segment, options)
+    try:
+        return read_parquet(content, path, columns=columns, row_count=segment.record_count)
+    except CorruptLogError as claim:
+        raise _segment_error(address, segment, options) from claim
+
+
+def put_segment(
+    addresses: Iterable[ReplicaAddress], segment: Segment, content: Any, options: StorageOptions
+) -> dict[int, KafkaOnSparkError | None]:
+    """Write a new segment to several replicas at once, flushed; return the failure of each
+    broker, None where it is written."""
+    puts = {
+        address.broker_id: _begin_put(
+            partial(_put, address, segment.path, content, options), address
+        )
+        for address in addresses
+    }
+    return {broker_id: wait() for broker_id, wait in puts.items()}
+
+
+def _begin_put(
+    put: Callable[[], None], address: ReplicaAddress
+) -> Callable[[], KafkaOnSparkError | None]:
+    """Begin a put; return a function that waits for it and returns its failure."""
+    try:
+        call = begin(address.root, put)
+    except KafkaStorageError as error:
+        failure = error  # the name of an exception is gone after its clause
+        return lambda: failure
+
+    def wait() -> KafkaOnSparkError | None:
+        try:
+            call.result()
+        except KafkaOnSparkError as error:
+            return error
+        return None
+
+    return wait
+
+
+def _put(address: ReplicaAddress, name: str, content: Any, options: StorageOptions) -> None:
+    create_folder(address, options)
+    path = f"{replica_folder(address)}/{name}"
+    RootFiles(address.root, options).write(path, content, is_flushed=address.is_flushed)
+
+
+def create_folder(address: ReplicaAddress, options: StorageOptions) -> None:
+    """Create a local replica's folder, if its root is the disk that the address names.
+
+    Raises:
+        KafkaStorageError: The root is another disk or none, and nothing was written; or it does
+            not answer.
+    """
+    if is_local(address.root):
+        within(address.root, partial(_create_folder, address, options))
+
+
+def _create_folder(address: ReplicaAddress, options: StorageOptions) -> None:
+    root, folder = address.root, replica_folder(address)
+    link = link_in_path(address)
+    if link is not None:
+        raise KafkaStorageError(
+            f"{link} is a link: put the folder itself in its place, a replica lies on its broker's"
+            " root"
+        )
+    if within(root, lambda: os.path.isdir(folder), short_call_seconds(root)):
+        return
+    check_directory(root, address.directory_id, options)
+    try:
+        within(root, lambda: _create_missing(folder), short_call_seconds(root))
+    except OSError as error:
+        raise storage_error(error, f"create {folder}") from error
+    if address.is_flushed:
+        flush([root, os.path.dirname(folder)])
+
+
+def _create_missing(folder: str) -> None:
+    # Never the root: one that was removed meanwhile must not be created again.
+    for each in (os.path.dirname(folder), folder):
+        with suppress(FileExistsError):
+            os.mkdir(each)
+
+
+def link_in_path(address: ReplicaAddress) -> str | None:
+    """Return the link in place of a local replica's folder or its topic's, or None: a link could
+    lead out of the root."""
+    if not is_local(address.root):
+        return None
+    folder = replica_folder(address)
+    way = (os.path.dirname(folder), folder, f"{folder}/_delta_log")
+    root = address.root
+    links = within(root, lambda: list(filter(os.path.islink, way)), short_call_seconds(root))
+    return links[0] if links else None
+
+
+def check_no_link(address: ReplicaAddress) -> None:
+    """Check that a replica's folder lies on its root, before it is read.
+
+    Raises:
+        ReplicaLostError: A link stands in its place.
+    """
+    link = link_in_path(address)
+    if link is not None:
+        raise ReplicaLostError(f"{link} is a link, and a replica lies on its broker's root")
+
+
+def flush_folder(address: ReplicaAddress) -> None:
+    """Flush a replica's folder, so that the names of new files in it are durable."""
+    if address.is_flushed and is_local(address.root):
+        within(address.root, lambda: flush([replica_folder(address)]))
+
+
+class FileSegmentStore:
+    """A SegmentStore on fsspec file systems."""
+
+    def __init__(self, options: StorageOptions) -> None:
+        self._options = options
+
+    def copy(
+        self,
+        source: ReplicaAddress,
+        target: ReplicaAddress,
+        segments: Sequence[Segment],
+        names: Sequence[str] | None = None,
+    ) -> None:
+        """Copy `segments` to `target`, checked by size and digest, and durable."""
+        if segments:
+            within(target.root, partial(self._copy, source, target, segments, names))
+
+    def _copy(
+        self,
+        source: ReplicaAddress,
+        target: ReplicaAddress,
+        segments: Sequence[Segment],
+        names: Sequence[str] | None,
+    ) -> None:
+        create_folder(target, self._options)
+        targets = RootFiles(target.root, self._options)
+        folder = replica_folder(target)
+        missing = []
+        for segment, name in zip(segments, names or [e.path for e in segments], strict=True):
+            path = f"{folder}/{name}"
+            if self._is_there(targets, path, segment):
+                # Its writer may not have flushed it.
+                if target.is_flushed:
+                    flush([path])
+                continue
+            missing.append((path, segment_pieces(source, segment, self._options)))
+        targets.write_all(missing, is_flushed=target.is_flushed)
+        flush_folder(target)
+
+    def check(self, address: ReplicaAddress, segment: Segment) -> None:
+        """Check that a replica has a segment, by size and digest."""
+        for _ in segment_pieces(address, segment, self._options):
+            pass
+
+    @staticmethod
+    def _is_there(targets: RootFiles, path: str, segment: Segment) -> bool:
+        """Return whether the segment is at `path`; a file of other bytes is written over.
+
+        A disk that lost its power may keep a file of the right size with other bytes. A store has
+        an object as it was put, or not at all.
+        """
+        if targets.size(path) != segment.size_bytes:
+            return False
+        if not is_local(path):
+            return True
+        try:
+            for _ in _checked(segment, targets.pieces(path, bytes_max_of(segment))):
+                pass
+        except (_NotTheSegmentError, UnsafeFileError, *ABSENT):
+            return False
+        return True

@@ -1,0 +1,156 @@
+"""Reads and writes local files, whole or in pieces, for `roots`.
+
+A file is opened without waiting, and is checked to be a regular one of allowed size before it is
+read: a pipe in its place would hang, a sparse file of a terabyte would exhaust the memory.
+"""
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from errno import EACCES, EROFS
+from stat import S_ISREG
+from typing import Any, Final
+from uuid import uuid4
+
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.storage.calls.deadlines import (
+    READ_BYTES_A_SECOND,
+    extend_deadline,
+    long_call_seconds,
+    short_call_seconds,
+)
+
+_PIECE_BYTES: Final = 2**20
+_WRITE_BYTES: Final = 2**24
+
+# Opening does not wait for a pipe's writer or a lease. A link could lead out of the root.
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+class UnsafeFileError(KafkaStorageError):
+    """What stands in a file's place is no regular file, or too large: none of it was read."""
+
+
+def open_regular(path: str, folder: int | None = None) -> tuple[int, int]:
+    """Open a file to read; return its descriptor and its size.
+
+    Raises:
+        UnsafeFileError: It is no regular file.
+    """
+    descriptor = os.open(path, _READ, dir_fd=folder)
+    try:
+        return descriptor, _size(os.fstat(descriptor), path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def size_of(path: str) -> int:
+    """Return a file's size.
+
+    Raises:
+        UnsafeFileError: It is no regular file.
+    """
+    return _size(os.stat(path, follow_symlinks=False), path)
+
+
+def local_write_refusal(folder: str) -> str | None:
+    """Return why this process can't write to a folder; None if it can, or there is no folder."""
+    if os.access(folder, os.W_OK | os.X_OK, effective_ids=True) or not os.path.isdir(folder):
+        return None
+    is_read_only = bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+    return os.strerror(EROFS if is_read_only else EACCES)
+
+
+def sizes_in(folder: str) -> dict[str, int]:
+    """Return the sizes of the files in a folder.
+
+    Raises:
+        UnsafeFileError: One is neither a folder nor a regular file.
+    """
+    sizes = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.is_dir(follow_symlinks=False):
+                with suppress(FileNotFoundError):  # a temporary file got its name meanwhile
+                    found = entry.stat(follow_symlinks=False)
+                    sizes[entry.name] = _size(found, entry.path)
+    return sizes
+
+
+def _size(found: os.stat_result, path: str) -> int:
+    if not S_ISREG(found.st_mode):
+        raise UnsafeFileError(f"{path} is no regular file")
+    return found.st_size
+
+
+def check_size(size_bytes: int, bytes_max: int, path: str) -> None:
+    """Check that a file is no larger than such a file can be.
+
+    Raises:
+        UnsafeFileError: It is larger.
+    """
+    if size_bytes > bytes_max:
+        raise UnsafeFileError(
+            f"{path} is larger than it can be", size_bytes=size_bytes, bytes_max=bytes_max
+        )
+
+
+def read_local(path: str, bytes_max: int, folder: int | None = None) -> bytes:
+    """Return a file's bytes; with `folder`, an open descriptor, `path` is relative to it.
+
+    Raises:
+        UnsafeFileError: It is no regular file, or larger than `bytes_max`.
+    """
+    descriptor, size = open_regular(path, folder)
+    try:
+        check_size(size, bytes_max, path)
+        extend_deadline(short_call_seconds(path) + size / READ_BYTES_A_SECOND)
+        # One byte more: a file being written may grow. One read returns two gigabytes at most.
+        content = os.read(descriptor, size + 1)
+        while len(content) != size and len(content) <= bytes_max:
+            rest = os.read(descriptor, _PIECE_BYTES)
+            if not rest:
+                break
+            content += rest
+    finally:
+        os.close(descriptor)
+    check_size(len(content), bytes_max, path)
+    return content
+
+
+def local_pieces(path: str, bytes_max: int) -> Iterator[memoryview]:
+    """Yield a file's bytes in order; each piece overwrites the one before.
+
+    Raises:
+        UnsafeFileError: It is no regular file, or larger than `bytes_max`.
+    """
+    # One buffer that stays in the processor's cache: a third faster than a whole file.
+    descriptor, size = open_regular(path)
+    with os.fdopen(descriptor, "rb", buffering=0) as file:
+        check_size(size, bytes_max, path)
+        piece = memoryview(bytearray(min(size + 1, _PIECE_BYTES)))
+        read = 0
+        while count := file.readinto(piece):
+            read += count
+            check_size(read, bytes_max, path)
+            yield piece[:count]
+
+
+def write_temporary(path: str, pieces: Iterable[Any], *, is_flushed: bool) -> str:
+    """Write a temporary file beside `path`; return its path. A failure removes it."""
+    temporary = f"{os.path.dirname(path)}/_{uuid4().hex}.tmp"
+    with open(temporary, "xb", buffering=0) as file:
+        try:
+            for piece in pieces:
+                view = memoryview(piece)
+                while view:
+                    extend_deadline(long_call_seconds(path))
+                    view = view[file.write(view[:_WRITE_BYTES]) :]
+            if is_flushed:
+                os.fsync(file.fileno())
+        except BaseException:
+            # A full disk needs its space.
+            os.unlink(temporary)
+            raise
+    return temporary

@@ -1,0 +1,387 @@
+"""Roots: normalizes their URLs, and reads, writes, lists and flushes files on them.
+
+A user gives storage options once, as delta-rs names them; `store_clients` translates them for
+fsspec's file systems.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeVar
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from kafka_on_spark.errors import InvalidRootError, KafkaStorageError
+from kafka_on_spark.storage.access.storage_options import StorageOptions as StorageOptions
+from kafka_on_spark.storage.access.storage_options import is_local as is_local
+from kafka_on_spark.storage.access.store_clients import PACKAGES, client_options
+from kafka_on_spark.storage.calls.deadlines import (
+    extend_deadline,
+    long_call_seconds,
+    short_call_seconds,
+    within,
+)
+from kafka_on_spark.storage.calls.error_translation import ABSENT, storage_error
+from kafka_on_spark.storage.calls.error_translation import reason as reason
+from kafka_on_spark.storage.roots.local_files import (
+    check_size,
+    local_pieces,
+    local_write_refusal,
+    read_local,
+    size_of,
+    sizes_in,
+    write_temporary,
+)
+
+T = TypeVar("T")
+
+DELETE_SECONDS: Final = 600.0
+"""A replica's folder may hold a hundred thousand files."""
+
+# Characters that a store's client or a URL parser does not take literally.
+_AMBIGUOUS: Final = re.compile(r"[*?\[\]\\\s]")
+
+
+def normalize(root: object) -> str:
+    """Return a root's URL in the form that is stored: an absolute path, or scheme://…
+
+    As in shells, ~ is the user's home, and ~name another user's.
+
+    Raises:
+        InvalidRootError: It is empty, has an unknown scheme, or more than a bucket and a path.
+    """
+    given = os.fspath(root) if isinstance(root, os.PathLike) else root
+    text = given.rstrip("/") if isinstance(given, str) else ""
+    if not text:
+        raise InvalidRootError(f"{root!r} is not a root: give a folder or a URL such as s3://…")
+    text = _from_home(text)
+    parts = urlsplit(text)
+    if parts.scheme == "file":
+        text = os.path.abspath(unquote(parts.path))
+    elif len(parts.scheme) <= 1:
+        text = os.path.abspath(text)
+    else:
+        _check_url(parts)
+        text = f"{parts.scheme}://{parts.netloc}{parts.path}"
+    if "%" in text:
+        # delta-rs writes to this path, and reads from the decoded one.
+        raise InvalidRootError(f"{text!r} can't be a root: its name must be without '%'")
+    return text
+
+
+def _from_home(text: str) -> str:
+    expanded = os.path.expanduser(text)
+    if expanded.startswith("~"):
+        user = expanded.partition("/")[0]
+        raise InvalidRootError(
+            f"{text!r} can't be a root: no home folder is known for {user}; give the whole path, or"
+            f" ./{text} for a folder of that name"
+        )
+    return expanded
+
+
+def _check_url(parts: SplitResult) -> None:
+    # The URL may hold a password: never shown.
+    has_user = "@" in parts.netloc and not parts.scheme.startswith("abfs")
+    if has_user or parts.password is not None or parts.query or parts.fragment:
+        raise InvalidRootError(
+            f"a root of {parts.scheme}:// has more than a bucket and a path: give credentials as"
+            " storage options, since a root's URL is stored"
+        )
+    if parts.scheme not in PACKAGES or not parts.netloc:
+        raise InvalidRootError(
+            f"'{parts.scheme}://{parts.netloc}{parts.path}' is not a root: give a folder, or a URL"
+            " such as s3://…, gs://… or abfss://…"
+        )
+    # The log would go to the folder that `..` leads to, and segments to a folder named `..`.
+    if {"", ".", ".."} & set(parts.path.split("/")[1:]) or _AMBIGUOUS.search(parts.path):
+        raise InvalidRootError(
+            f"{parts.geturl()!r} can't be a root: give a path without empty names, '.', '..',"
+            " blanks, '*', '[' and ']'"
+        )
+
+
+def filesystem(url: str, options: StorageOptions) -> Any:
+    """Return fsspec's file system for `url`.
+
+    Raises:
+        InvalidRootError: The package that it needs is not installed.
+    """
+    # In the function: roots on local disks hardly need fsspec, and every process of Spark would
+    # import it when a query starts. It can move up once its import is cheap.
+    import fsspec
+
+    if is_local(url):
+        return fsspec.filesystem("file")
+    scheme = urlsplit(url).scheme
+    try:
+        return fsspec.filesystem(scheme, **client_options(scheme, options.for_url(url)))
+    except ImportError as error:
+        raise InvalidRootError(
+            f"the root {url} needs the package {PACKAGES[scheme]}, which is not installed: install"
+            f" it, on executors too ({' '.join(str(error).split())})"
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class RootFiles:
+    """The few file operations beside Delta's, on one root; each raises KafkaStorageError if the
+    root does not answer.
+
+    Attributes:
+        url: The root, normalized.
+        options: Credentials.
+    """
+
+    url: str
+    options: StorageOptions
+
+    @contextmanager
+    def _translating_errors(self, verb: str, path: str) -> Iterator[None]:
+        # A store's client raises its own errors, which are no OSErrors.
+        kinds = OSError if is_local(path) else Exception
+        try:
+            yield
+        except (*ABSENT, FileExistsError, KafkaStorageError, InvalidRootError):
+            raise
+        except kinds as error:
+            raise storage_error(error, f"{verb} {path}", self.options) from self.options.shown(
+                error
+            )
+
+    def read(self, path: str, bytes_max: int) -> bytes | None:
+        """Return a file's bytes, or None if there is no such file.
+
+        Raises:
+            UnsafeFileError: It has more than `bytes_max`, or is no regular file.
+        """
+        try:
+            return self._within_short(path, lambda: self._read(path, bytes_max))
+        except ABSENT:
+            return None
+
+    def _within_short(self, path: str, work: Callable[[], T]) -> T:
+        return within(self.url, work, short_call_seconds(path))
+
+    def _within_long(self, path: str, work: Callable[[], T]) -> T:
+        return within(self.url, work, long_call_seconds(path))
+
+    def _read(self, path: str, bytes_max: int) -> bytes:
+        with self._translating_errors("read", path):
+            if is_local(path):
+                return read_local(path, bytes_max)
+            return read_object(filesystem(path, self.options), path, bytes_max)
+
+    def pieces(self, path: str, bytes_max: int) -> Iterator[Any]:
+        """Yield a file's bytes in order, each piece overwriting the last; one piece on a store.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            UnsafeFileError: It has more than `bytes_max`, or is no regular file.
+        """
+        if not is_local(path):
+            yield self._within_short(path, lambda: self._read(path, bytes_max))
+            return
+        with self._translating_errors("read", path):
+            pieces = local_pieces(path, bytes_max)
+            while (piece := self._within_short(path, lambda: next(pieces, None))) is not None:
+                yield piece
+
+    def write(self, path: str, content: Any, *, is_flushed: bool = True) -> None:
+        """Write a file that no other process writes; it is there whole or not at all."""
+        self.write_all([(path, [content])], is_flushed=is_flushed)
+
+    def write_all(
+        self, files: Iterable[tuple[str, Iterable[Any]]], *, is_flushed: bool = True
+    ) -> None:
+        """Write several such files, whose contents come in pieces.
+
+        Local files are flushed when all are written: the first flush then does most of the work of
+        the others. If one fails, none of the local files is there.
+        """
+        within(self.url, lambda: self._write_all(files, is_flushed=is_flushed))
+
+    def _write_all(self, files: Iterable[tuple[str, Iterable[Any]]], *, is_flushed: bool) -> None:
+        written: list[tuple[str, str]] = []
+        try:
+            for path, pieces in files:
+                self._within_long(path, partial(self._write, path, pieces, written))
+            if is_flushed:
+                flush(temporary for temporary, _ in written)
+            while written:
+                self._within_long(written[-1][1], partial(self._name, *written[-1]))
+                written.pop()
+        finally:
+            for temporary, _ in written:  # a full disk needs their space
+                # The disk may be gone or hang; the first failure is raised already.
+                with suppress(OSError, KafkaStorageError):
+                    self._within_short(temporary, partial(os.unlink, temporary))
+
+    def _name(self, temporary: str, path: str) -> None:
+        try:
+            with self._translating_errors("write", path):
+                os.rename(temporary, path)
+        except (*ABSENT, FileExistsError) as error:  # the disk went away after the flush
+            raise storage_error(error, f"write {path}") from error
+
+    def _write(self, path: str, pieces: Iterable[Any], written: list[tuple[str, str]]) -> None:
+        try:
+            with self._translating_errors("write", path):
+                if is_local(path):
+                    written.append((write_temporary(path, pieces, is_flushed=False), path))
+                else:
+                    filesystem(path, self.options).pipe_file(path, b"".join(pieces))
+        except (*ABSENT, FileExistsError) as error:
+            raise storage_error(error, f"write {path}") from error
+
+    def write_if_absent(self, path: str, content: bytes) -> bool:
+        """Write a file unless it exists; return whether this call wrote it.
+
+        On a local disk its folder is created, but not the folder's parent.
+        """
+        return self._within_long(path, lambda: self._write_if_absent(path, content))
+
+    def _write_if_absent(self, path: str, content: bytes) -> bool:
+        try:
+            with self._translating_errors("write", path):
+                if is_local(path):
+                    return _link_local(path, content)
+                filesystem(path, self.options).pipe_file(path, content, mode="create")
+        except FileExistsError:
+            # This call's first put, if its answer was lost: the file's content tells.
+            return not is_local(path) and self._has(path, content)
+        except KafkaStorageError:
+            # Not every store says that the condition was the reason.
+            if is_local(path) or self.size(path) is None:
+                raise
+            return self._has(path, content)
+        except ABSENT as error:
+            raise storage_error(error, f"write {path}") from error
+        return True
+
+    def _has(self, path: str, content: bytes) -> bool:
+        return self.size(path) == len(content) and self.read(path, len(content)) == content
+
+    def size(self, path: str) -> int | None:
+        """Return a file's size, or None if there is no such file.
+
+        Raises:
+            UnsafeFileError: It is no regular file.
+        """
+        return self.sizes_of((path,))[0]
+
+    def sizes_of(self, paths: Sequence[str]) -> list[int | None]:
+        """Return the sizes of several files, in order, in one call."""
+        return self._within_short(paths[0], lambda: [self._size(path) for path in paths])
+
+    def _size(self, path: str) -> int | None:
+        try:
+            if is_local(path):
+                return size_of(path)
+            with self._translating_errors("read the size of", path):
+                found: int = filesystem(path, self.options).info(path)["size"]
+                return found
+        except ABSENT:
+            return None
+        except OSError as error:  # local: the hottest path goes without `_translating_errors`
+            raise storage_error(
+                error, f"read the size of {path}", self.options
+            ) from self.options.shown(error)
+
+    def sizes(self, path: str) -> dict[str, int]:
+        """Return the sizes of the files in a local folder; none if there is no such folder.
+
+        Raises:
+            UnsafeFileError: One is neither a folder nor a regular file.
+        """
+        try:
+            with self._translating_errors("list", path):
+                return self._within_short(path, lambda: sizes_in(path))
+        except ABSENT:
+            return {}
+
+    def delete(self, path: str) -> None:
+        """Delete a file or folder of ours, such as a probe; no error if it is gone."""
+        with suppress(FileNotFoundError), self._translating_errors("delete", path):
+            # A folder of many files takes long; how long, is not known before.
+            delete = partial(filesystem(path, self.options).rm, path, recursive=True)
+            within(self.url, delete, DELETE_SECONDS)
+
+    def write_refusal(self, path: str) -> str | None:
+        """Return why this process can't write to a local folder; None if it can."""
+        if not is_local(path):
+            return None
+        return self._within_short(path, lambda: local_write_refusal(path))
+
+    def names(self, path: str) -> list[str]:
+        """Return the names in a folder, sorted; none if there is no such folder."""
+        try:
+            return self._within_short(path, lambda: self._names(path))
+        except ABSENT:
+            return []
+
+    def _names(self, path: str) -> list[str]:
+        with self._translating_errors("list", path):
+            if is_local(path):
+                return sorted(os.listdir(path))
+            found = filesystem(path, self.options).ls(path, detail=False)
+        return sorted(each.rstrip("/").rsplit("/", 1)[-1] for each in found)
+
+
+def _link_local(path: str, content: bytes) -> bool:
+    # Never more than one folder: a root that was removed must not be created again.
+    with suppress(FileExistsError):
+        os.mkdir(os.path.dirname(path))
+    temporary = write_temporary(path, [content], is_flushed=True)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        os.unlink(temporary)
+    flush([os.path.dirname(path)])
+    return True
+
+
+def flush(paths: Iterable[str]) -> None:
+    """Make local files and folders durable; an object on a store is durable already.
+
+    Raises:
+        KafkaStorageError: The disk failed. The file is lost: never trusted after another flush.
+    """
+    for path in paths:
+        if is_local(path):
+            within(path, partial(_flush, path), long_call_seconds(path))
+
+
+def _flush(path: str) -> None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            extend_deadline(long_call_seconds(path, os.fstat(descriptor).st_size))
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise storage_error(error, f"flush {path}") from error
+
+
+def read_object(store: Any, path: str, bytes_max: int) -> bytes:
+    """Return an object's bytes.
+
+    Raises:
+        UnsafeFileError: It has more than `bytes_max`; the rest is not fetched.
+    """
+    try:
+        content: bytes = store.cat_file(path, start=0, end=bytes_max + 1)
+    except ABSENT:
+        raise
+    except Exception:
+        # No store returns a range of an empty object.
+        if store.info(path)["size"] != 0:
+            raise
+        return b""
+    check_size(len(content), bytes_max, path)
+    return content

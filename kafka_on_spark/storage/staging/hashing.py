@@ -1,0 +1,194 @@
+"""Hashes of whole Arrow columns: Kafka's murmur2 of keys, and payload digests.
+
+No record goes through Python by itself: all rows are processed together, one machine word of each
+at a time, longest rows first, so that the rows with words left are always a prefix.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+UInt32 = npt.NDArray[np.uint32]
+UInt64 = npt.NDArray[np.uint64]
+Int64 = npt.NDArray[np.int64]
+
+_MURMUR2_SEED: Final = np.uint32(0x9747B28C)
+_MURMUR2_M: Final = np.uint32(0x5BD1E995)
+_MURMUR64A_M: Final = np.uint64(0xC6A4A7935BD1E995)
+_MURMUR64A_R: Final = np.uint64(47)
+
+
+class _Rows:
+    """The bytes of a binary column's rows, longest first."""
+
+    def __init__(self, column: pa.Array, word_bytes: int) -> None:
+        offsets, data = _buffers(column)
+        lengths = np.diff(offsets)
+        self.order = np.argsort(-lengths, kind="stable")
+        self.lengths = lengths[self.order]
+        self._starts = offsets[:-1][self.order]
+        # A word may be read beyond a row's end, and the last row's beyond the buffer's.
+        self._data = np.concatenate([data, np.zeros(word_bytes, np.uint8)])
+        self._word_bytes = word_bytes
+        self.word_counts = self.lengths // word_bytes
+
+    def words(self, place: int, count: int, dtype: str) -> npt.NDArray[Any]:
+        """Return the `place`-th words of the first `count` rows."""
+        shape = (len(self._data) - self._word_bytes + 1,)
+        every = np.ndarray(shape, dtype, buffer=self._data.data, strides=(1,))
+        return every[self._starts[:count] + place * self._word_bytes]
+
+    def tails(self, dtype: str) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """Return the bytes after the last whole word as one word, and which rows have any."""
+        shape = (len(self._data) - self._word_bytes + 1,)
+        every = np.ndarray(shape, dtype, buffer=self._data.data, strides=(1,))
+        rest = self.lengths % self._word_bytes
+        words = every[self._starts + self.word_counts * self._word_bytes]
+        one = words.dtype.type(1)
+        mask = (one << (rest * 8).astype(words.dtype)) - one
+        return words & mask, rest > 0
+
+    def in_order(self, hashes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return `hashes` in the column's order."""
+        result = np.empty_like(hashes)
+        result[self.order] = hashes
+        return result
+
+
+def _buffers(column: pa.Array) -> tuple[Int64, npt.NDArray[np.uint8]]:
+    """Return the offsets and bytes of a binary array without nulls."""
+    assert pa.types.is_binary(column.type), column.type
+    _, offsets_buffer, data_buffer = column.buffers()
+    count = len(column)
+    if offsets_buffer is None or count == 0:
+        return np.zeros(count + 1, np.int64), np.zeros(0, np.uint8)
+    offsets = np.frombuffer(offsets_buffer, np.int32)[column.offset : column.offset + count + 1]
+    first, last = int(offsets[0]), int(offsets[-1])
+    if data_buffer is None:
+        return np.zeros(count + 1, np.int64), np.zeros(0, np.uint8)
+    data = np.frombuffer(data_buffer, np.uint8)[first:last]
+    return offsets.astype(np.int64) - first, data
+
+
+def murmur2(column: pa.Array) -> npt.NDArray[np.int32]:
+    """Return Kafka's 32-bit murmur2 of each row of a binary array without nulls.
+
+    Source: org.apache.kafka.common.utils.Utils.murmur2.
+    """
+    rows = _Rows(column, 4)
+    hashes = _MURMUR2_SEED ^ rows.lengths.astype(np.uint32)
+    for place in range(int(rows.word_counts[0]) if len(rows.word_counts) else 0):
+        count = int(np.searchsorted(-rows.word_counts, -place, side="left"))
+        words = rows.words(place, count, "<u4") * _MURMUR2_M
+        words ^= words >> np.uint32(24)
+        hashes[:count] = hashes[:count] * _MURMUR2_M ^ words * _MURMUR2_M
+    tails, has_tail = rows.tails("<u4")
+    hashes = np.where(has_tail, (hashes ^ tails) * _MURMUR2_M, hashes)
+    hashes ^= hashes >> np.uint32(13)
+    hashes *= _MURMUR2_M
+    hashes ^= hashes >> np.uint32(15)
+    return rows.in_order(hashes).view(np.int32)
+
+
+def murmur64a(column: pa.Array) -> UInt64:
+    """Return MurmurHash64A (seed 0) of each row of a binary array without nulls."""
+    rows = _Rows(column, 8)
+    hashes = rows.lengths.astype(np.uint64) * _MURMUR64A_M
+    for place in range(int(rows.word_counts[0]) if len(rows.word_counts) else 0):
+        count = int(np.searchsorted(-rows.word_counts, -place, side="left"))
+        words = rows.words(place, count, "<u8") * _MURMUR64A_M
+        words ^= words >> _MURMUR64A_R
+        hashes[:count] = (hashes[:count] ^ words * _MURMUR64A_M) * _MURMUR64A_M
+    tails, has_tail = rows.tails("<u8")
+    hashes = np.where(has_tail, (hashes ^ tails) * _MURMUR64A_M, hashes)
+    hashes ^= hashes >> _MURMUR64A_R
+    hashes *= _MURMUR64A_M
+    hashes ^= hashes >> _MURMUR64A_R
+    result: UInt64 = rows.in_order(hashes)
+    return result
+
+
+def partitions_of_keys(keys: pa.Array, partition_count: int) -> npt.NDArray[np.int32]:
+    """Return the partition of each key, as Kafka's default partitioner does.
+
+    Source: BuiltInPartitioner.partitionForKey: toPositive(murmur2(key)) modulo partitions.
+    """
+    return to_positive(murmur2(keys)) % np.int32(partition_count)
+
+
+def to_positive(hashes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Return `hashes` with the sign bit cleared, which is not the absolute value.
+
+    Source: org.apache.kafka.common.utils.Utils.toPositive.
+    """
+    return hashes & np.int32(0x7FFFFFFF)
+
+
+def record_digests(records: pa.RecordBatch) -> UInt64:
+    """Return the payload digest of each record, which tells a retry from another append.
+
+    MurmurHash64A of key, value and headers, each as int32 length (-1 for null) and bytes,
+    headers preceded by their count; then the timestamp as int64 µs, if the caller gave one: one
+    that is filled in differs in a retry.
+    """
+    timestamps = records.column("timestamp")
+    numbers = pc.fill_null(timestamps.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    given = pc.if_else(pc.is_valid(timestamps), _fixed(numbers, "<i8"), pa.scalar(b"", pa.binary()))
+    parts = [
+        *_with_length(records.column("key")),
+        *_with_length(records.column("value")),
+        *_headers(records.column("headers")),
+        given,
+    ]
+    return murmur64a(_join(parts))
+
+
+def sum_digests(digests: UInt64) -> int:
+    """Return the sum modulo 2^64 as a signed integer: it depends on no order and no split."""
+    return int(np.sum(digests, dtype=np.uint64).astype(np.int64))
+
+
+def add_digests(first: int, second: int) -> int:
+    """Return the digest of two parts of one append."""
+    return (first + second + 2**63) % 2**64 - 2**63
+
+
+def _join(parts: list[pa.Array]) -> pa.Array:
+    return pc.binary_join_element_wise(
+        *parts, pa.scalar(b"", pa.binary()), null_handling="replace", null_replacement=b""
+    )
+
+
+def _fixed(values: npt.NDArray[Any], dtype: str) -> pa.Array:
+    """Return each number's bytes as a binary array."""
+    numbers = np.ascontiguousarray(values, dtype)
+    width = numbers.dtype.itemsize
+    offsets = np.arange(0, (len(numbers) + 1) * width, width, dtype=np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(numbers)]
+    return pa.Array.from_buffers(pa.binary(), len(numbers), buffers)
+
+
+def _with_length(column: pa.Array) -> list[pa.Array]:
+    """Return the columns "length" and "bytes" of a binary column."""
+    lengths = pc.fill_null(pc.binary_length(column), -1)
+    return [_fixed(lengths.to_numpy(zero_copy_only=False), "<i4"), column]
+
+
+def _headers(column: pa.Array) -> list[pa.Array]:
+    """Return the columns "count" and "all headers' bytes" of a headers column.
+
+    Null headers count as none.
+    """
+    counts = pc.fill_null(pc.list_value_length(column), 0)
+    count_bytes = _fixed(counts.to_numpy(zero_copy_only=False), "<i4")
+    flat = column.flatten()
+    if len(flat) == 0:
+        return [count_bytes]
+    keys, values = pc.struct_field(flat, [0]), pc.struct_field(flat, [1])
+    each = _join([*_with_length(keys.cast(pa.binary())), *_with_length(values)])
+    offsets = np.concatenate([[0], np.cumsum(counts.to_numpy(zero_copy_only=False))])
+    lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), each)
+    return [count_bytes, pc.binary_join(lists, b"")]

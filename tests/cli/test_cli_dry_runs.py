@@ -1,0 +1,107 @@
+"""What a round of replication would do is told, and nothing is done."""
+
+import pytest
+
+from kafka_on_spark.cli.call.dry_run_cluster import DryRun
+from kafka_on_spark.errors import InvalidRequestError
+from tests.cluster.disks import files_below, isr_of, partition_of, records
+
+COUNTS = ("copied_records", "copied_bytes", "truncated_records", "isr_changes", "is_caught_up")
+
+
+@pytest.fixture
+def everything(disks):
+    """Gives all files of the cluster: whether anything was written.
+
+    But checkpoints: the cluster's own thread may still make one of what the test did before.
+    """
+    return lambda: {
+        path: size for path, size in files_below(disks.base).items() if "checkpoint" not in path
+    }
+
+
+def test_what_would_be_copied_is_what_is_copied_then(call, new_topic, cluster, everything):
+    topic = new_topic(b"a", replica_assignment={0: [1, 2, 3]})
+    cluster.append(topic, records(b"b", b"c"), acks=1)
+    round_of = ("replicate", "--topic", topic)
+    before = everything()
+
+    told = call.json(*round_of, "--dry-run")
+    in_words = call(*round_of, "--dry-run")
+
+    assert everything() == before
+    assert told["dry_run"] is True
+    assert (told["copied_records"], told["is_caught_up"]) == (4, True)
+    assert "A dry run: nothing was changed; it would have visited 1 partition" in in_words
+    [advance] = told["records"]
+    assert (advance["record_type"], advance["high_watermark"]) == ("HighWatermarkRecord", 3)
+    done = call.json(*round_of)
+    assert done["dry_run"] is False
+    assert {name: told[name] for name in COUNTS} == {name: done[name] for name in COUNTS}
+    assert call.json(*round_of, "--dry-run")["records"] == []
+
+
+def test_a_replica_that_would_be_made_is_filled_in_the_dry_run(
+    call, new_topic, cluster, everything
+):
+    topic = new_topic(b"a", b"b", replica_assignment={0: [1, 2]})
+    cluster.reassign({(topic, 0): [1, 3]})
+    before = everything()
+
+    told = call.json("replicate", "--topic", topic, "--dry-run", code=1)
+
+    assert everything() == before
+    assert not partition_of(cluster, topic).is_created(3)
+    assert told["copied_records"] == 2
+    assert "replicas made on brokers 3" in told["records"][0]["cause"]
+    done = call.json("replicate", "--topic", topic, code=1)  # it moves still
+    assert {name: told[name] for name in COUNTS} == {name: done[name] for name in COUNTS}
+    assert 3 in isr_of(cluster, topic)
+
+
+def test_what_would_be_cut_is_told_and_a_root_that_is_away_too(
+    call, new_topic, cluster, disks, everything
+):
+    topic = new_topic(b"a", replica_assignment={0: [4, 1, 2]})
+    cluster.append(topic, records(b"lost"), acks=1)
+    disks.take_away(4)
+    cluster.run_controller()
+    away = call.json("replicate", "--topic", topic, "--dry-run", code=1)
+    disks.give_back(4)
+    cluster.run_controller()
+    before = everything()
+
+    told = call.json("replicate", "--topic", topic, "--dry-run")
+
+    assert away["copied_records"] == 0
+    assert everything() == before
+    assert told["truncated_records"] == 1
+    assert told["isr_changes"] == 1
+    assert [each["isr"] for each in told["records"] if "isr" in each] == [[1, 2, 4]]
+    done = call.json("replicate", "--topic", topic)
+    assert {name: told[name] for name in COUNTS} == {name: done[name] for name in COUNTS}
+
+
+def test_a_dry_run_of_a_topic_that_is_not_there_is_refused(call):
+    assert "no topic" in call.refused("replicate", "--topic", "nothing", "--dry-run")
+
+
+def test_a_change_without_a_dry_run_is_refused_before_it_begins(new_topic, cluster, everything):
+    """An append of a dry run would write files, and commit them."""
+    topic = new_topic(b"a")
+    before = everything()
+    dry_run = DryRun(cluster).cluster
+
+    with pytest.raises(InvalidRequestError, match="append can't be done as a dry run"):
+        dry_run.append(topic, records(b"b"))
+
+    assert everything() == before
+
+
+@pytest.mark.parametrize("name", ["append", "fsck", "read", "view", "added_later"])
+def test_a_part_that_has_no_dry_run_refuses_every_method(cluster, name):
+    parts = DryRun(cluster).cluster
+
+    for part in (parts._appends, parts._reads, parts._upkeep, parts._brokers):
+        with pytest.raises(InvalidRequestError, match="can't be done as a dry run"):
+            getattr(part, name)("orders", records(b"b"))

@@ -1,0 +1,332 @@
+"""What can be appended, where it goes, and that it comes back as it was given."""
+
+from datetime import UTC, datetime, timedelta
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from kafka_on_spark.errors import InvalidRequestError, InvalidTimestampError
+from kafka_on_spark.storage.staging.records import Record
+from tests.cluster.disks import values_of
+
+MOMENT = datetime(2013, 7, 1, 12, 30, 0, 123456, tzinfo=UTC)
+LIST_OF_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+def table(**columns):
+    return pa.table(columns)
+
+
+# fmt: off
+FORMS = [
+    pytest.param([(b"k", b"v")],                                         id="tuples of key and value"),
+    pytest.param([("k", "v")],                                           id="texts are UTF-8"),
+    pytest.param([(b"k", b"v", [], None, None)],                         id="whole tuples"),
+    pytest.param([Record(b"k", b"v")],                                   id="Record"),
+    pytest.param([Record("k", "v", headers=(), partition=0)],            id="Record with a partition"),
+    pytest.param([{"key": b"k", "value": b"v"}],                         id="mappings"),
+    pytest.param([{"value": b"v", "key": "k"}],                          id="mappings in any order"),
+    pytest.param(iter([(b"k", b"v")]),                                   id="an iterator"),
+    pytest.param(table(key=[b"k"], value=[b"v"]),                        id="Arrow table"),
+    pytest.param(table(value=["v"], key=["k"]),                          id="Arrow table of strings"),
+    pytest.param(table(key=[b"k"], value=[b"v"]).to_batches()[0],        id="Arrow record batch"),
+    pytest.param(table(key=pa.array(["k"], pa.large_string()), value=pa.array([b"v"], pa.large_binary())),
+                                                                         id="Arrow's large types"),
+    pytest.param(table(key=[b"k"], value=[b"v"], partition=pa.array([0], pa.int64()), offset=[7]),
+                                                                         id="rows that were read"),
+    pytest.param(pd.DataFrame({"key": ["k"], "value": [b"v"]}, index=[7]), id="pandas frame"),
+    pytest.param(pd.DataFrame({"key": ["k"], "value": ["v"]}, dtype="string"), id="pandas frame of strings"),
+    pytest.param(pd.DataFrame([("k", "v", 0.0)], columns=["key", "value", "partition"]), id="pandas frame with a partition"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_record_comes_back_whatever_form_it_was_given_in(cluster, topic, form):
+    result = cluster.append(topic, form)
+
+    rows = cluster.read(topic).select(["key", "value", "topic", "partition", "offset"]).to_pylist()
+    assert rows == [{"key": b"k", "value": b"v", "topic": topic, "partition": 0, "offset": 0}]
+    assert (result.topic, result.record_count, result.is_duplicate) == (topic, 1, False)
+    assert result.partitions[0].base_offset == 0
+
+
+@pytest.mark.parametrize("end", [None, {0: 2}, {0: 3}, {0: 99}])
+def test_a_read_ends_where_what_is_committed_ends_whatever_end_is_asked_for(cluster, topic, end):
+    cluster.append(topic, [(b"k", b"committed")])
+    cluster.append(topic, [(b"k", b"uncommitted"), (b"k", b"uncommitted")], acks=1)
+
+    assert cluster.read(topic, end=end).column("value").to_pylist() == [b"committed"]
+
+
+def test_a_pandas_frame_has_missing_values_mixed_ones_times_and_headers(cluster, topic):
+    frame = pd.DataFrame(
+        {
+            "key": ["text", b"bytes", None, float("nan")],
+            "value": [b"1", "2", "", None],
+            "partition": [0, None, 0, None],
+            "timestamp": pd.to_datetime([MOMENT, None, MOMENT, MOMENT], utc=True),
+            "headers": [[("h", b"1")], None, {"h": None}, float("nan")],
+        }
+    )
+
+    cluster.append(topic, frame)
+
+    rows = cluster.read(topic).to_pylist()
+    assert [row["key"] for row in rows] == [b"text", b"bytes", None, None]
+    assert [row["value"] for row in rows] == [b"1", b"2", b"", None]
+    assert [row["headers"] for row in rows] == [
+        [{"key": "h", "value": b"1"}], None, [{"key": "h", "value": None}], None,
+    ]  # fmt: skip
+    assert [row["timestamp"] == MOMENT for row in rows] == [True, False, True, True]
+    cluster.append(topic, cluster.read(topic).to_pandas())
+    assert cluster.read(topic)["key"].to_pylist() == [b"text", b"bytes", None, None] * 2
+
+
+# fmt: off
+BAD_FRAMES = [
+    ({"key": ["k"]},                                                   "value"),
+    ({"key": ["k"], "value": ["v"], "valeu": ["v"]},                   "valeu"),
+    ({"key": ["k"], "value": [7]},                                     "value"),
+    ({"key": ["k"], "value": ["v"], "partition": [0.5]},               "'partition' can't be 0.5"),
+    ({"key": ["k"], "value": ["v"], "timestamp": [pd.Timestamp(2020, 1, 1)]}, "timestamp"),
+    ({"key": ["k"], "value": ["v"], "headers": ["h"]},                 "'headers' can't be"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("columns, words", BAD_FRAMES)
+def test_a_pandas_frame_that_is_no_records_is_refused(cluster, topic, columns, words):
+    with pytest.raises(InvalidRequestError, match=words):
+        cluster.append(topic, pd.DataFrame(columns))
+
+
+@pytest.mark.parametrize("acks", ["all", -1, "1", 1])
+def test_an_append_says_where_its_records_stand(cluster, topic, acks):
+    first = cluster.append(topic, [(b"k", b"1"), (b"k", b"2")], acks=acks)
+    second = cluster.append(topic, [(b"k", b"3")], acks=acks)
+
+    assert (first.partitions[0].base_offset, first.partitions[0].record_count) == (0, 2)
+    assert second.partitions[0].base_offset == 2
+
+
+@pytest.mark.parametrize(
+    "acks, seen", [("all", [b"v"]), ("1", []), ("0", [])], ids=["all", "one", "none"]
+)
+def test_only_acks_all_waits_until_readers_see_the_records(cluster, topic, acks, seen):
+    cluster.append(topic, [(b"k", b"v")], acks=acks)
+
+    assert values_of(cluster, topic) == seen
+    assert cluster.offsets(topic)[0].log_end_offset == 1
+
+    cluster.replicate([topic])
+
+    assert values_of(cluster, topic) == [b"v"]
+
+
+def test_a_timestamp_too_far_from_now_is_refused_and_nothing_is_appended(cluster, topic):
+    def record(**ago):
+        return [{"key": b"k", "value": b"v", "timestamp": datetime.now(UTC) - timedelta(**ago)}]
+
+    with pytest.raises(InvalidTimestampError, match=r"message\.timestamp\.after\.max\.ms"):
+        cluster.append(topic, record(hours=-2))
+    cluster.append(topic, record(days=1000))
+    cluster.alter_topic_configs(
+        topic,
+        {"message.timestamp.after.max.ms": 3 * 3600_000, "message.timestamp.before.max.ms": 1000},
+    )
+    cluster.append(topic, record(hours=-2))
+    with pytest.raises(InvalidTimestampError, match="more than 1000 ms before the append"):
+        cluster.append(topic, record(minutes=1))
+    cluster.alter_topic_configs(topic, {"message.timestamp.type": "LogAppendTime"})
+    cluster.append(topic, record(minutes=1))
+
+    assert cluster.read(topic).num_rows == 3
+
+
+# Kafka's UtilsTest.testMurmur2: -973932308, -790332482, -985981536, -1486304829, 479470107;
+# toPositive, modulo 7.
+# fmt: off
+KEYS = [
+    (b"21",                         -973932308),
+    (b"foobar",                     -790332482),
+    (b"a-little-bit-long-string",   -985981536),
+    (b"a-little-bit-longer-string", -1486304829),
+    (b"abc",                        479470107),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("key, murmur2", KEYS)
+def test_a_key_goes_to_the_partition_that_kafkas_default_partitioner_gives_it(
+    cluster, new_topic, key, murmur2
+):
+    topic = new_topic(partitions=7)
+
+    result = cluster.append(topic, [(key, b"v")])
+
+    assert list(result.partitions) == [(murmur2 & 0x7FFFFFFF) % 7]
+
+
+def test_a_partition_that_is_given_wins_over_the_key(cluster, new_topic):
+    topic = new_topic(partitions=3)
+    given = [Record(b"k", str(n).encode(), partition=n % 3) for n in range(6)]
+
+    cluster.append(topic, given)
+
+    rows = cluster.read(topic).select(["partition", "value"]).to_pylist()
+    assert [(row["partition"], row["value"]) for row in rows] == [
+        (0, b"0"), (0, b"3"), (1, b"1"), (1, b"4"), (2, b"2"), (2, b"5")
+    ]  # fmt: skip
+
+
+def test_partitions_may_be_given_for_some_records_only(cluster, new_topic):
+    topic = new_topic(partitions=7)
+
+    result = cluster.append(topic, [Record(b"abc", b"1", partition=6), Record(b"abc", b"2")])
+
+    assert sorted(result.partitions) == [(479470107 & 0x7FFFFFFF) % 7, 6]
+
+
+def test_keyless_records_all_arrive(cluster, new_topic):
+    topic = new_topic(partitions=3)
+
+    cluster.append(topic, [(None, b"1"), (None, b"2"), (b"k", b"3")])
+
+    rows = cluster.read(topic).select(["key", "value"]).to_pylist()
+    assert sorted((row["value"], row["key"]) for row in rows) == [
+        (b"1", None), (b"2", None), (b"3", b"k")
+    ]  # fmt: skip
+
+
+def test_keyless_records_of_one_append_stay_together_and_of_many_are_spread(cluster, new_topic):
+    topic = new_topic(partitions=3)
+
+    results = [cluster.append(topic, [(None, b"1"), (None, b"2")]) for _ in range(15)]
+
+    assert {len(result.partitions) for result in results} == {1}
+    assert len({number for result in results for number in result.partitions}) > 1
+
+
+def test_keyless_records_of_a_producer_are_split_by_their_values_so_that_a_retry_splits_alike(
+    cluster, new_topic
+):
+    topic = new_topic(partitions=3)
+    keyless = [(None, str(n).encode()) for n in range(30)]
+
+    first = cluster.append(topic, keyless, producer_id="keyless", sequence=0)
+    again = cluster.append(topic, keyless, producer_id="keyless", sequence=0)
+
+    assert sorted(first.partitions) == [0, 1, 2]
+    assert again.is_duplicate
+    assert len(values_of(cluster, topic)) == 30
+
+
+def test_an_empty_key_is_a_key_and_an_empty_value_is_no_tombstone(cluster, topic):
+    cluster.append(topic, [(b"", b""), (b"k", None), (None, b"")])
+
+    rows = cluster.read(topic).select(["key", "value"]).to_pylist()
+    assert [(row["key"], row["value"]) for row in rows] == [(b"", b""), (b"k", None), (None, b"")]
+
+
+def test_headers_keep_their_order_their_repeats_and_their_nulls(cluster, topic):
+    headers = [("b", b"1"), ("a", None), ("b", b""), ("", b"2")]
+
+    cluster.append(topic, [Record(b"k", b"v", headers=headers), Record(b"k", b"w")])
+
+    kept = cluster.read(topic).column("headers").to_pylist()
+    assert kept == [[{"key": key, "value": value} for key, value in headers], None]
+
+
+@pytest.mark.parametrize(
+    "headers", [{"a": b"1"}, [{"key": "a", "value": b"1"}], [("a", b"1")]], ids=type
+)
+def test_headers_may_be_a_mapping_mappings_or_pairs(cluster, topic, headers):
+    cluster.append(topic, [{"value": b"v", "headers": headers}])
+
+    assert cluster.read(topic).column("headers").to_pylist() == [[{"key": "a", "value": b"1"}]]
+
+
+def test_headers_of_an_arrow_table_come_back(cluster, topic):
+    headers = [[{"key": "a", "value": b"1"}], None]
+    given = pa.table({"value": [b"v", b"w"], "headers": pa.array(headers, LIST_OF_HEADERS)})
+
+    cluster.append(topic, given)
+
+    assert cluster.read(topic).column("headers").to_pylist() == headers
+
+
+def test_a_timestamp_is_kept_to_the_microsecond_and_set_where_none_is_given(cluster, topic):
+    before = datetime.now(UTC)
+
+    cluster.append(topic, [Record(b"k", b"v", timestamp=MOMENT), Record(b"k", b"w")])
+
+    kept, made = cluster.read(topic).column("timestamp").to_pylist()
+    assert kept == MOMENT
+    assert abs((made - before).total_seconds()) < 10
+    assert cluster.read(topic).column("timestampType").to_pylist() == [0, 0]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_timestamps_of_an_arrow_table_may_have_any_unit_and_zone(cluster, topic, unit):
+    moment = MOMENT.replace(microsecond=0)
+    stamps = pa.array([moment], pa.timestamp(unit, tz="America/New_York"))
+
+    cluster.append(topic, pa.table({"value": [b"v"], "timestamp": stamps}))
+
+    assert cluster.read(topic).column("timestamp").to_pylist() == [moment]
+
+
+def test_with_log_append_time_the_timestamp_is_the_commits_whatever_was_given(cluster, new_topic):
+    topic = new_topic(configs={"message.timestamp.type": "LogAppendTime"})
+    before = datetime.now(UTC)
+
+    cluster.append(topic, [Record(b"k", b"v", timestamp=MOMENT), Record(b"k", b"w")])
+
+    first, second = cluster.read(topic).column("timestamp").to_pylist()
+    assert first == second
+    assert abs((first - before).total_seconds()) < 10
+    assert cluster.read(topic).column("timestampType").to_pylist() == [1, 1]
+
+
+def test_an_empty_append_writes_nothing(cluster, topic):
+    before = cluster.image.offset
+
+    results = [cluster.append(topic, []), cluster.append(topic, pa.table({"value": pa.nulls(0)}))]
+
+    assert [dict(result.partitions) for result in results] == [{}, {}]
+    assert cluster.image.offset == before
+
+
+def test_a_read_may_be_bounded_by_partition(cluster, new_topic):
+    topic = new_topic(partitions=2)
+    for value in range(5):
+        cluster.append(topic, [Record(None, str(value).encode(), partition=p) for p in (0, 1)])
+
+    part = cluster.read(topic, start={0: 1}, end={0: 3, 1: 2})
+
+    rows = part.select(["partition", "offset"]).to_pylist()
+    assert [(row["partition"], row["offset"]) for row in rows] == [(0, 1), (0, 2), (1, 0), (1, 1)]
+    assert part.column("value").to_pylist() == [b"1", b"2", b"0", b"1"]
+
+
+def test_a_batch_of_several_segments_comes_back_in_its_order(cluster, new_topic):
+    topic = new_topic(configs={"segment.bytes": 1024 * 1024, "max.message.bytes": 300_000})
+    values = [bytes([n]) * 200_000 for n in range(20)]
+    several = pa.table({"value": values}).to_batches(max_chunksize=2)
+
+    cluster.append(topic, pa.Table.from_batches(several))
+
+    result = cluster.read(topic)
+    assert result.column("offset").to_pylist() == list(range(20))
+    assert result.column("value").to_pylist() == values
+    assert cluster.read(topic, start={0: 7}, end={0: 9}).column("value").to_pylist() == values[7:9]
+
+
+def test_a_first_append_is_one_commit_of_each_table_after_it_was_made(shared_disks, topic):
+    shared_disks.cluster.append(topic, [(b"k", b"v")], acks="all")
+
+    versions = [DeltaTable(shared_disks.folder(each, topic)).version() for each in (1, 2, 3)]
+    assert versions == [1, 1, 1]

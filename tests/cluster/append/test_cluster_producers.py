@@ -1,0 +1,261 @@
+"""Retries, runs that fence each other, conditional appends and races."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.errors import (
+    DuplicateSequenceError,
+    InvalidRequestError,
+    OutOfOrderSequenceError,
+    ProducerFencedError,
+    UnexpectedOffsetError,
+)
+from kafka_on_spark.storage.staging.records import Record
+from tests.cluster.disks import records, values_of
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_a_retry_is_a_duplicate_and_gets_the_first_appends_offsets(cluster, new_topic):
+    topic = new_topic(partitions=3)
+    given = [(str(n).encode(), b"v") for n in range(20)]
+    cluster.append(topic, [(b"other", b"v")])
+
+    first = cluster.append(topic, given, producer_id="retries", sequence=0)
+    again = cluster.append(topic, given, producer_id="retries", sequence=0)
+
+    def bases(result):
+        return {number: each.base_offset for number, each in result.partitions.items()}
+
+    assert not first.is_duplicate
+    assert again.is_duplicate
+    assert bases(again) == bases(first)
+    assert len(values_of(cluster, topic)) == 21
+
+
+def test_a_retry_in_another_process_and_under_another_leader_is_a_duplicate(disks):
+    disks.cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
+    first = disks.cluster.append("orders", records(b"a"), producer_id="p", sequence=4)
+    disks.take_away(1)
+    disks.cluster.run_controller()
+
+    again = disks.open().append("orders", records(b"a"), producer_id="p", sequence=4)
+
+    assert again.is_duplicate
+    assert again.partitions[0].base_offset == first.partitions[0].base_offset
+    assert values_of(disks.cluster, "orders") == [b"a"]
+
+
+def test_a_retry_that_was_not_waited_for_is_acknowledged_once(cluster, topic):
+    cluster.append(topic, records(b"a"), producer_id="waits", sequence=0, acks=1)
+
+    again = cluster.append(topic, records(b"a"), producer_id="waits", sequence=0)
+
+    assert again.is_duplicate
+    assert values_of(cluster, topic) == [b"a"]
+
+
+# fmt: off
+OTHERS = [
+    pytest.param([Record(b"k", b"other")],                       id="another value"),
+    pytest.param([Record(b"j", b"v")],                           id="another key"),
+    pytest.param([Record(b"k", b"v"), Record(b"k", b"v")],       id="once more"),
+    pytest.param([Record(b"k", b"v", headers=[("a", b"1")])],    id="headers"),
+    pytest.param([Record(b"k", None)],                           id="a tombstone"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("others", OTHERS)
+def test_a_retry_with_other_records_is_refused(cluster, topic, others, request):
+    producer = request.node.name
+    cluster.append(topic, [Record(b"k", b"v")], producer_id=producer, sequence=0)
+
+    with pytest.raises(DuplicateSequenceError, match="a new append a new sequence"):
+        cluster.append(topic, others, producer_id=producer, sequence=0)
+
+    assert values_of(cluster, topic) == [b"v"]
+
+
+def test_sequences_may_skip_but_not_fall(cluster, topic):
+    cluster.append(topic, records(b"a"), producer_id="rises", sequence=3)
+    cluster.append(topic, records(b"b"), producer_id="rises", sequence=10)
+
+    with pytest.raises(OutOfOrderSequenceError, match="sequence 5 after 10"):
+        cluster.append(topic, records(b"c"), producer_id="rises", sequence=5)
+
+    assert values_of(cluster, topic) == [b"a", b"b"]
+
+
+def test_sequences_are_each_producers_own(cluster, topic):
+    cluster.append(topic, records(b"a"), producer_id="one", sequence=9)
+    cluster.append(topic, records(b"b"), producer_id="two", sequence=0)
+
+    assert values_of(cluster, topic) == [b"a", b"b"]
+
+
+def test_a_newer_run_of_a_producer_fences_the_older(disks):
+    older, newer = disks.cluster, disks.open()
+    older.create_topic("orders", replication_factor=3)
+    older.append("orders", records(b"a"), producer_id="p", sequence=0)
+
+    newer.append("orders", records(b"b"), producer_id="p", sequence=1)
+
+    with pytest.raises(ProducerFencedError, match="taken over by a newer run"):
+        older.append("orders", records(b"c"), producer_id="p", sequence=2)
+    assert values_of(newer, "orders") == [b"a", b"b"]
+
+
+def test_a_producer_epoch_that_is_given_fences_lower_ones(cluster, topic):
+    arguments = {"producer_id": "epochs", "acks": "all"}
+    cluster.append(topic, records(b"a"), sequence=0, producer_epoch=7, **arguments)
+
+    with pytest.raises(ProducerFencedError):
+        cluster.append(topic, records(b"b"), sequence=1, producer_epoch=6, **arguments)
+
+    assert values_of(cluster, topic) == [b"a"]
+
+
+def test_a_producer_epoch_that_is_given_fences_lower_ones_where_it_never_appended(
+    cluster, new_topic
+):
+    topic = new_topic(partitions=2)
+    one, other = [("k", "a", None, None, 0)], [("k", "b", None, None, 1)]
+    cluster.append(topic, one, producer_id="wide", sequence=0, producer_epoch=7)
+
+    with pytest.raises(ProducerFencedError):
+        cluster.append(topic, other, producer_id="wide", sequence=1, producer_epoch=6)
+
+    # A run without an epoch of its own comes after it, and is not fenced by it.
+    cluster.append(topic, other, producer_id="wide", sequence=2)
+    assert cluster.image.producers["wide"] == 8
+    assert values_of(cluster, topic) == [b"a", b"b"]
+
+
+# fmt: off
+INCOMPLETE = [
+    pytest.param({"sequence": 0},                         "give producer_id too",      id="no producer"),
+    pytest.param({"producer_epoch": 0},                   "give producer_id too",      id="epoch alone"),
+    pytest.param({"producer_id": "p"},                    "needs a sequence from 0",   id="no sequence"),
+    pytest.param({"producer_id": "p", "sequence": -1},    "needs a sequence from 0",   id="negative"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("arguments, sentence", INCOMPLETE)
+def test_producer_and_sequence_go_together(cluster, topic, arguments, sentence):
+    before = cluster.image.offset
+
+    with pytest.raises(InvalidRequestError, match=sentence):
+        cluster.append(topic, records(b"a"), **arguments)
+
+    assert cluster.image.offset == before
+
+
+def test_a_conditional_append_goes_where_it_was_expected_to(cluster, topic):
+    cluster.append(topic, records(b"a"), expected_offsets={0: 0})
+    cluster.append(topic, records(b"b"), expected_offsets={0: 1})
+
+    assert values_of(cluster, topic) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("expected", [0, 2], ids=["too low", "too high"])
+def test_a_conditional_append_elsewhere_appends_nothing(cluster, new_topic, expected):
+    topic = new_topic(partitions=2)
+    cluster.append(topic, [Record(None, b"a", partition=0)])
+    both = [Record(None, b"b", partition=number) for number in (0, 1)]
+
+    with pytest.raises(UnexpectedOffsetError, match=f"ends at 1, not at the expected {expected}"):
+        cluster.append(topic, both, expected_offsets={0: expected, 1: 0})
+
+    assert values_of(cluster, topic) == [b"a"]
+
+
+def test_what_is_expected_of_a_partition_without_records_counts_too(cluster, new_topic):
+    topic = new_topic(partitions=2)
+    cluster.append(topic, [Record(None, b"a", partition=1)])
+    only_first = [Record(None, b"b", partition=0)]
+
+    with pytest.raises(UnexpectedOffsetError, match="ends at 1, not at the expected 0"):
+        cluster.append(topic, only_first, expected_offsets={0: 0, 1: 0})
+
+    assert values_of(cluster, topic) == [b"a"]
+
+
+def test_of_racing_conditional_appends_one_wins_and_the_others_are_told(disks):
+    disks.cluster.create_topic("orders", replication_factor=3)
+    clusters = [disks.cluster, *(Cluster.open(disks.metadata_root) for _ in range(3))]
+    disks.opened.extend(clusters[1:])
+
+    def race(number):
+        try:
+            clusters[number].append("orders", records(b"%d" % number), expected_offsets={0: 0})
+        except UnexpectedOffsetError:
+            return None
+        return b"%d" % number
+
+    with ThreadPoolExecutor(4) as racers:
+        winners = [each for each in racers.map(race, range(4)) if each is not None]
+
+    assert values_of(disks.cluster, "orders") == winners
+    assert len(winners) == 1
+
+
+def test_clusters_of_one_process_lose_nothing_when_they_append_at_once(disks):
+    disks.cluster.create_topic("orders", partitions=2, replication_factor=3)
+    clusters = [disks.cluster, disks.open()]
+
+    def append(number):
+        values = [b"%d-%d" % (number, place) for place in range(3)]
+        given = [Record(None, value, partition=number % 2) for value in values]
+        return clusters[number // 2 % 2].append("orders", given)
+
+    with ThreadPoolExecutor(4) as threads:
+        results = list(threads.map(append, range(16)))
+
+    table = disks.cluster.read("orders").select(["partition", "offset", "value"]).to_pylist()
+    assert [row["offset"] for row in table] == [*range(24), *range(24)]
+    for number, result in enumerate(results):
+        place = 24 * (number % 2) + result.partitions[number % 2].base_offset
+        found = [row["value"] for row in table[place : place + 3]]
+        assert found == [b"%d-%d" % (number, at) for at in range(3)]
+
+
+APPENDER = """
+import sys
+from kafka_on_spark import Cluster
+root, name = sys.argv[1:]
+with Cluster.open(root) as cluster:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for number in range(12):
+        cluster.append("orders", [("key", f"{name}-{number}")])
+"""
+
+
+def test_processes_that_append_at_once_lose_nothing_and_keep_each_ones_order(disks):
+    disks.cluster.create_topic("orders", replication_factor=3, configs={"min.insync.replicas": 2})
+    command = [sys.executable, "-c", APPENDER, str(disks.metadata_root)]
+    pipe = subprocess.PIPE
+    appenders = [
+        subprocess.Popen([*command, name], cwd=ROOT, stdin=pipe, stdout=pipe, text=True)
+        for name in ("a", "b")
+    ]
+
+    for each in appenders:
+        each.stdout.readline()
+    for each in appenders:
+        each.communicate("go\n", timeout=60)
+
+    assert [each.returncode for each in appenders] == [0, 0]
+    values = values_of(disks.cluster, "orders")
+    for name in (b"a", b"b"):
+        mine = [value for value in values if value.startswith(name)]
+        assert mine == [b"%s-%d" % (name, number) for number in range(12)]
+    assert len(values) == 24
+    assert {tuple(disks.values_on(each, "orders")) for each in (1, 2, 3)} == {tuple(values)}

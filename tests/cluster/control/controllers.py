@@ -1,0 +1,144 @@
+"""Processes of a cluster that several control at once: each prints what it was told, as JSON lines.
+
+Run as ``python -m tests.cluster.control.controllers <metadata root> <role> <name> <seconds>``.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.errors import KafkaOnSparkError, NotControllerError, RequestTimedOutError
+
+REPOSITORY = Path(__file__).parents[3]
+TERM_S = 1.5
+ANSWERS_MIN = 10
+"""Commands that each who asks has answered before it ends, however slow the machine."""
+
+WAIT_S_MAX = 180
+
+
+def say(**said):
+    sys.stdout.write(json.dumps(said) + "\n")
+    sys.stdout.flush()
+
+
+def control(cluster, name, until):
+    """Control the cluster again and again; a term that ends early says why."""
+    told_to_stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: told_to_stop.set())
+    while time.monotonic() < until and not told_to_stop.is_set():
+        try:
+            report = cluster.run_controller(TERM_S)
+        except NotControllerError as error:
+            say(stopped=str(error))
+        else:
+            say(passes=report.passes, fenced=report.fenced, unfenced=report.unfenced)
+
+
+def stay(cluster, name, until):
+    """Control the cluster for one long term: between two terms whoever asks decides for itself."""
+    cluster.run_controller(until - time.monotonic())
+
+
+def command(cluster, name, until):
+    """Make, change and delete topics, some of them of names that another makes as well."""
+    number = answers = 0
+    while time.monotonic() < until or answers < ANSWERS_MIN:
+        number += 1
+        own, shared = f"own-{name}-{number}", f"shared-{number}"
+        answers += told("create", own, cluster.create_topic, own, replication_factor=3)
+        answers += told("create", shared, cluster.create_topic, shared, replication_factor=3)
+        answers += told("alter", own, cluster.alter_topic_configs, own, {"retention.ms": number})
+        if number % 3 == 0:
+            answers += told("delete", own, cluster.delete_topic, own)
+
+
+def told(verb, topic, call, *arguments, **named):
+    """Say how a command ended; return whether it was done."""
+    began = time.monotonic()
+    try:
+        response = call(*arguments, **named)
+    except RequestTimedOutError as error:
+        outcome = {"withdrawn": str(error)}
+    except KafkaOnSparkError as error:
+        outcome = {"refused": type(error).__name__}
+    else:
+        outcome = {"response": response}
+    say(verb=verb, topic=topic, seconds=round(time.monotonic() - began, 3), **outcome)
+    return "response" in outcome
+
+
+ROLES = {"control": control, "stay": stay, "command": command}
+
+
+def main(root, role, name, seconds):
+    with Cluster.open(root) as cluster:
+        say(ready=os.getpid())
+        ROLES[role](cluster, name, time.monotonic() + float(seconds))
+
+
+class Other:
+    """One of those processes, as a test holds it."""
+
+    def __init__(self, root, role, name, seconds):
+        arguments = [sys.executable, "-m", "tests.cluster.control.controllers"]
+        self._process = subprocess.Popen(
+            [*arguments, str(root), role, name, str(seconds)],
+            cwd=REPOSITORY,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.pid = self._process.pid
+
+    def freeze(self):
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaw(self):
+        os.kill(self.pid, signal.SIGCONT)
+
+    def kill(self):
+        os.kill(self.pid, signal.SIGKILL)
+
+    def stop(self):
+        """Have a controller end with its term; one that was killed has ended."""
+        self._process.terminate()
+
+    def lines(self):
+        """Wait for its end; return what it said. One that was killed said what it did."""
+        output, errors = self._process.communicate(timeout=WAIT_S_MAX)
+        assert self._process.returncode in (0, -signal.SIGKILL), errors
+        return [json.loads(line) for line in output.splitlines() if line.endswith("}")]
+
+    def end(self):
+        if self._process.poll() is None:
+            self.thaw()
+            self.kill()
+        self._process.communicate(timeout=WAIT_S_MAX)
+
+
+@contextmanager
+def others(root, *roles, seconds):
+    """Give processes of these roles (see `ROLES`), all ended at the end."""
+    started = []
+    try:
+        for number, role in enumerate(roles):
+            started.append(Other(root, role, f"p{number}", seconds))
+        yield started
+    finally:
+        for each in started:
+            each.end()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
+    # All is said and closed. Seen once in some hundred ends of a process under load: a native
+    # thread of a library that is torn down with the interpreter aborts it.
+    os._exit(0)

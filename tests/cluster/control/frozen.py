@@ -1,0 +1,117 @@
+"""Processes that stop in the middle of a call to a table, and go on when the world has moved on.
+
+What SIGSTOP, a long garbage collection or a network that hangs does to a process, done to one
+thread: it stands before a port call, with all that it has read and decided, until it is thawed.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Event, Lock
+from typing import Any
+
+WAIT_S = 30
+"""Longer than anything here takes: who waits longer has a bug to report."""
+
+
+class Frost:
+    """Stops the first callers that reach the call named `at`.
+
+    `skip`: so many pass before the first is stopped.
+    """
+
+    def __init__(self, at: str, *, skip: int = 0) -> None:
+        self.at = at
+        self._skip = skip
+        self._lock = Lock()
+        self._is_spent = False
+        self.reached = Event()
+        self.thawed = Event()
+
+    def stand(self, call: str) -> None:
+        """Wait here if this is the call, and nobody was stopped before."""
+        with self._lock:
+            if call != self.at or self._is_spent:
+                return
+            if self._skip > 0:
+                self._skip -= 1
+                return
+            self._is_spent = True
+        self.reached.set()
+        assert self.thawed.wait(WAIT_S), f"nobody thawed {call}"
+
+
+class FrozenLog:
+    """A ReplicaLog whose callers may be stopped; a commit is called by its operation's name."""
+
+    def __init__(self, log: Any, frost: Frost, broker_id: int) -> None:
+        self._log, self._frost, self._broker_id = log, frost, broker_id
+
+    def load(self) -> Any:
+        self._frost.stand(f"load {self._broker_id}")
+        return self._log.load()
+
+    def commit(self, state: Any, change: Any) -> Any:
+        self._frost.stand(f"{change.operation} {self._broker_id}")
+        return self._log.commit(state, change)
+
+    def maintain(self) -> None:
+        self._log.maintain()
+
+
+class FrozenStore:
+    """A ReplicaStore of such logs."""
+
+    def __init__(self, store: Any, frost: Frost) -> None:
+        self._store, self._frost = store, frost
+
+    def open(self, address: Any) -> FrozenLog:
+        return FrozenLog(self._store.open(address), self._frost, address.broker_id)
+
+    def open_uncached(self, address: Any) -> FrozenLog:
+        return FrozenLog(self._store.open_uncached(address), self._frost, address.broker_id)
+
+    def create(self, address: Any, **fence: Any) -> None:
+        self._store.create(address, **fence)
+
+
+class FrozenSegments:
+    """A SegmentStore whose copies may be stopped."""
+
+    def __init__(self, segments: Any, frost: Frost) -> None:
+        self._segments, self._frost = segments, frost
+
+    def copy(self, *arguments: Any, **named: Any) -> None:
+        self._frost.stand("copy")
+        self._segments.copy(*arguments, **named)
+
+
+def freeze_appends(cluster: Any, frost: Frost) -> None:
+    """Have a cluster's appends stopped by `frost`."""
+    appender = cluster._services.appends._appender
+    appender._replicas = FrozenStore(appender._replicas, frost)
+
+
+def freeze_decisions(cluster: Any, frost: Frost) -> None:
+    """Have a cluster's commits to the metadata log stopped by `frost`, at "decide"."""
+    log = cluster._metadata._log
+    append = log.append
+
+    def stopped(*arguments: Any, **named: Any) -> Any:
+        frost.stand("decide")
+        return append(*arguments, **named)
+
+    log.append = stopped
+
+
+@contextmanager
+def frozen(frost: Frost, work: Callable[[], Any]) -> Any:
+    """Run `work` until it is stopped; in the block the world moves on; give its future."""
+    with ThreadPoolExecutor(1) as thread:
+        future = thread.submit(work)
+        try:
+            while not frost.reached.wait(0.01):
+                assert not future.done(), f"never came to {frost.at}: {future.result()}"
+            yield future
+        finally:
+            frost.thawed.set()

@@ -1,0 +1,157 @@
+"""A broker is emptied and leaves: on real tables, with appends all the way."""
+
+import threading
+
+import pytest
+
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.metadata.broker import BrokerState
+from tests.cluster.control.test_cluster_reassignment import QUICK, assert_sound, finish
+from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
+
+ASSIGNMENT = {0: [1, 2, 3], 1: [2, 3, 1], 2: [1, 3, 2]}
+
+
+@pytest.fixture
+def disks():
+    with new_disks(brokers=4, configs=QUICK) as disks:
+        disks.cluster.create_topic("orders", replica_assignment=ASSIGNMENT)
+        fill(disks.cluster, b"before")
+        yield disks
+
+
+@pytest.fixture
+def cluster(disks):
+    return disks.cluster
+
+
+def fill(cluster, value):
+    """Append to every partition."""
+    cluster.append("orders", [(bytes([each]), value) for each in range(32)])
+
+
+def lives(cluster, number):
+    """Return how a partition's leader and ISR changed."""
+    steps = [(entry.leader, entry.isr) for entry in cluster.history("orders", number)]
+    return [step for place, step in enumerate(steps) if place == 0 or step != steps[place - 1]]
+
+
+def test_leaderships_move_first_the_isr_shrinks_after_and_nothing_goes_offline(disks, cluster):
+    moved = cluster.drain_broker(1)
+
+    assert sorted(moved) == [("orders", 0), ("orders", 2)]
+    assert lives(cluster, 0) == [(1, (1, 2, 3)), (2, (1, 2, 3)), (2, (2, 3))]
+    assert lives(cluster, 1) == [(2, (1, 2, 3)), (2, (2, 3))]
+    assert lives(cluster, 2) == [(1, (1, 2, 3)), (3, (1, 2, 3)), (3, (2, 3))]
+    history = cluster.history("orders")
+    last_move = max(each.metadata_offset for each in history if each.isr == (1, 2, 3))
+    first_shrink = min(each.metadata_offset for each in history if each.isr == (2, 3))
+    assert last_move < first_shrink
+    assert all(each.leader is not None for each in history)
+    fill(cluster, b"after")
+    assert values_of(cluster, "orders").count(b"after") == 32
+    assert_sound(disks)
+
+
+def test_a_drained_broker_stays_out_of_leaderships_and_isrs_until_it_is_resumed(disks, cluster):
+    cluster.drain_broker(1)
+    cluster.elect_leaders("preferred")
+    for _ in range(2):
+        cluster.replicate(is_sweep=True)
+        cluster.run_controller()
+    assert [isr_of(cluster, "orders", number) for number in (0, 1, 2)] == [[2, 3]] * 3
+
+    cluster.resume_broker(1)
+    cluster.replicate()
+    cluster.elect_leaders("preferred")
+
+    assert [isr_of(cluster, "orders", number) for number in (0, 1, 2)] == [[1, 2, 3]] * 3
+    assert [partition_of(cluster, "orders", number).leader for number in (0, 1, 2)] == [1, 2, 1]
+    assert_sound(disks)
+
+
+def test_what_nobody_else_in_sync_can_lead_stays_led_and_moves_once_somebody_can(disks, cluster):
+    disks.take_away(2, 3)
+    cluster.run_controller()
+    assert cluster.drain_broker(1) == []
+    assert partition_of(cluster, "orders").leader == 1
+    assert isr_of(cluster, "orders") == [1]
+    cluster.append("orders", records(b"led on"), acks=1)
+
+    disks.give_back(2, 3)
+    cluster.run_controller()
+    cluster.replicate()
+    cluster.replicate()
+    cluster.run_controller()
+
+    assert all(partition_of(cluster, "orders", number).leader in (2, 3) for number in (0, 1, 2))
+    assert all(entry.leader is not None for entry in cluster.history("orders"))
+    assert b"led on" in values_of(cluster, "orders")
+
+
+def test_only_an_empty_broker_is_unregistered_and_its_id_may_come_again(disks, cluster):
+    expected = values_of(cluster, "orders")
+    cluster.drain_broker(1)
+    with pytest.raises(InvalidRequestError, match="broker 1 has replicas of 3 partitions"):
+        cluster.unregister_broker(1)
+
+    cluster.reassign(cluster.plan_reassignment(brokers=[2, 3, 4]).targets)
+    with pytest.raises(InvalidRequestError, match="broker 1 has replicas of"):
+        cluster.unregister_broker(1)
+    finish(cluster)
+    cluster.unregister_broker(1)
+
+    assert 1 not in cluster.image.brokers
+    assert not list(disks.root(1).glob("orders-*"))
+    assert sorted(values_of(cluster, "orders")) == sorted(expected)
+    cluster.register_broker(1, disks.root(1))
+    assert cluster.image.brokers[1].broker_epoch == 1
+    assert cluster.image.brokers[1].state is BrokerState.ACTIVE
+    cluster.reassign({("orders", 0): [1, 2, 3]})
+    finish(cluster)
+    fill(cluster, b"after")
+    assert_sound(disks)
+
+
+def test_a_fenced_broker_is_not_drained(disks, cluster):
+    disks.take_away(3)
+    cluster.run_controller()
+
+    with pytest.raises(InvalidRequestError, match="broker 3 is fenced, so it leads nothing"):
+        cluster.drain_broker(3)
+    with pytest.raises(InvalidRequestError, match="broker 3 is fenced, not draining"):
+        cluster.resume_broker(3)
+
+
+def test_appends_go_on_while_a_broker_is_drained(disks, cluster):
+    acknowledged, errors, over = [], [], threading.Event()
+
+    def append():
+        producer = disks.open()
+        number = 0
+        while not over.is_set() or number < 3:
+            value = b"append %d" % number
+            try:
+                producer.append("orders", [(bytes([each]), value) for each in range(8)])
+            except Exception as error:
+                errors.append(error)
+                return
+            acknowledged.append(value)
+            number += 1
+
+    thread = threading.Thread(target=append)
+    thread.start()
+    for broker_id in (1, 2):
+        cluster.drain_broker(broker_id)
+        cluster.replicate()
+        cluster.resume_broker(broker_id)
+        cluster.replicate()
+    over.set()
+    thread.join()
+
+    assert errors == []
+    values = values_of(cluster, "orders")
+    assert all(values.count(each) == 8 for each in acknowledged)
+    assert all(entry.leader is not None for entry in cluster.history("orders"))
+    cluster.replicate(is_sweep=True)
+    assert_sound(disks)

@@ -1,0 +1,363 @@
+"""Replicas move between real tables: with controllers that die, brokers that go, and readers."""
+
+import json
+from itertools import count
+
+import pytest
+
+from kafka_on_spark.controller.moves.reassignment import ReassignmentStatus
+from kafka_on_spark.errors import (
+    InvalidReplicaAssignmentError,
+    InvalidReplicationFactorError,
+    UnknownTopicOrPartitionError,
+)
+from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
+from tests.cluster.mortal import KilledError, make_mortal
+
+QUICK = {
+    "controller.lease.ms": 30,
+    "file.delete.delay.ms": 0,
+    "replica.fetch.backoff.ms": 0,
+    "min.insync.replicas": 2,
+}
+OLD, NEW = [1, 2, 3], [4, 5, 6]
+
+
+@pytest.fixture
+def disks():
+    with new_disks(brokers=6, configs=QUICK) as disks:
+        disks.cluster.create_topic("orders", replica_assignment={0: OLD, 1: [2, 3, 1]})
+        for number in range(4):
+            disks.cluster.append("orders", [(bytes([each]), b"%d" % number) for each in range(8)])
+        yield disks
+
+
+@pytest.fixture
+def cluster(disks):
+    return disks.cluster
+
+
+def finish(cluster):
+    """Replicate and control until no replica moves any more."""
+    for _ in range(8):
+        cluster.replicate()
+        cluster.run_controller()
+        if not cluster.reassignments():
+            return
+    raise AssertionError(f"still moving: {cluster.reassignments()}")
+
+
+def tables(disks):
+    return {
+        (each, folder.name) for each in range(1, 7) for folder in disks.root(each).glob("*-*/*-*")
+    }
+
+
+def assert_only_assigned_tables(disks, cluster):
+    image = cluster.image
+    assert tables(disks) == {
+        (broker_id, f"{key.partition}-{partition.uuid_of(broker_id)}")
+        for key, partition in image.partitions()
+        for broker_id in partition.replicas
+        if partition.is_created(broker_id)
+    }
+
+
+def assert_sound(disks):
+    report = disks.open().fsck()
+    assert report.findings == ()
+    assert [orphan for orphan in report.orphans if orphan.kind == "table"] == []
+
+
+def test_a_move_from_three_brokers_to_three_others_goes_through_the_rows_of_the_table(
+    disks, cluster
+):
+    before = values_of(cluster, "orders")
+    cluster.reassign({("orders", 0): NEW})
+    finish(cluster)
+    cluster.append("orders", records(b"after"))
+
+    rows = [
+        (entry.replicas, entry.leader, entry.isr)
+        for entry in cluster.history("orders", 0)
+        if 4 in entry.replicas and "made on" not in entry.cause
+    ]
+    everyone = (4, 5, 6, 1, 2, 3)
+    assert rows[0] == (everyone, 1, (1, 2, 3))  # A
+    assert [row for row in rows if row[2] == (1, 2, 3, 4, 5, 6)] == [
+        (everyone, 1, (1, 2, 3, 4, 5, 6)),  # B
+        (everyone, 4, (1, 2, 3, 4, 5, 6)),  # B3
+    ]
+    assert rows[-2:] == [(everyone, 4, (4, 5, 6)), ((4, 5, 6), 4, (4, 5, 6))]  # B4, B6
+    assert sorted(values_of(cluster, "orders")) == sorted([*before, b"after"])
+    assert cluster.verify_reassignment({("orders", 0): NEW}) == {
+        ("orders", 0): ReassignmentStatus.COMPLETE
+    }
+    assert_sound(disks)
+
+
+def test_progress_is_told_in_bytes(disks, cluster):
+    cluster.reassign({("orders", 0): [1, 4, 5]}, throttle_bytes_per_s=1)
+    [start] = cluster.reassignment_progress()
+    size = sum(each.stat().st_size for each in disks.folder(1, "orders").glob("*.parquet"))
+    assert (start.copied_bytes, start.total_bytes, start.waits_for) == (0, 2 * size, (4, 5))
+
+    cluster.replicate(configs={"replica.fetch.max.bytes": 1})  # a batch of one of them
+
+    [middle] = cluster.reassignment_progress()
+    assert 0 < middle.copied_bytes < middle.total_bytes == 2 * size
+    cluster.reassign({("orders", 0): [1, 4, 5]})
+    cluster.replicate()
+    [end] = cluster.reassignment_progress()
+    assert (end.copied_bytes, end.waits_for) == (2 * size, ())
+    finish(cluster)
+    assert cluster.reassignment_progress() == []
+
+
+def test_replicas_on_the_move_are_not_reported_as_under_replicated(cluster):
+    cluster.reassign({("orders", 0): NEW})
+
+    [first, second] = cluster.describe_topic("orders").partitions
+
+    assert (first.replicas, first.isr) == ((4, 5, 6, 1, 2, 3), (1, 2, 3))
+    assert not first.is_under_replicated
+    assert not first.is_under_min_isr
+    assert not second.is_under_replicated
+
+
+class Deaths:
+    """A reassignment by processes each of which may die at one of its commits."""
+
+    def __init__(self, disks, target):
+        self.disks = disks
+        self.targets = {("orders", 0): target, ("orders", 1): target}
+
+    def go_on(self, cluster):
+        """Do what a user and a controller do who come to it now."""
+        status = cluster.verify_reassignment(self.targets).values()
+        if set(status) == {ReassignmentStatus.ELSEWHERE}:
+            cluster.reassign(self.targets, throttle_bytes_per_s=10**9)
+        finish(cluster)
+
+    def run(self, at, *, is_after):
+        """Have the first process die at its `at`-th commit; return whether it got that far."""
+        first = self.disks.open()
+        log = make_mortal(first, at, is_after=is_after)
+        try:
+            self.go_on(first)
+        except KilledError:
+            self.go_on(self.disks.open())
+        return log.is_dead
+
+
+@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
+def test_a_reassignment_whose_controller_is_killed_at_any_of_its_commits_ends_the_same(
+    disks, cluster, is_after
+):
+    expected = values_of(cluster, "orders")
+    targets = [NEW, OLD]
+    for at in count(1):
+        target = targets[(at + 1) % 2]
+        has_died = Deaths(disks, target).run(at, is_after=is_after)
+
+        newest = disks.open()
+        for number in (0, 1):
+            partition = partition_of(newest, "orders", number)
+            assert (list(partition.replicas), isr_of(newest, "orders", number)) == (target, target)
+            assert (partition.adding_replicas, partition.removing_replicas) == ((), ())
+            assert partition.throttle_bytes_per_s is None
+            assert partition.leader in target
+        newest.append("orders", [(bytes([each]), b"at %d" % at) for each in range(8)])
+        expected += [b"at %d" % at] * 8
+        assert sorted(values_of(newest, "orders")) == sorted(expected)
+        newest.run_controller()
+        assert_only_assigned_tables(disks, newest)
+        if not has_died:
+            break
+    assert at >= 9  # it has been killed at every row: started, made, in sync, B3, B4, B6 …
+    assert_sound(disks)
+
+
+@pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
+def test_a_cancellation_that_is_killed_is_done_or_not(disks, cluster, is_after):
+    expected = values_of(cluster, "orders")
+    cluster.reassign({("orders", 0): NEW})
+    cluster.replicate()
+    doomed = disks.open()
+    make_mortal(doomed, 1, is_after=is_after)
+
+    with pytest.raises(KilledError):
+        doomed.cancel_reassignment()
+
+    newest = disks.open()
+    assert len(newest.reassignments()) == (0 if is_after else 1)
+    newest.cancel_reassignment()
+    newest.run_controller()
+    assert sorted(partition_of(newest, "orders").replicas) == OLD
+    assert values_of(newest, "orders") == expected
+    assert_only_assigned_tables(disks, newest)
+    assert_sound(disks)
+
+
+def test_a_destination_that_dies_fails_the_move_after_the_lag_time_and_nothing_is_lost(disks):
+    with new_disks(brokers=4, configs={**QUICK, "replica.lag.time.max.ms": 1}) as disks:
+        cluster = disks.cluster
+        cluster.create_topic("orders", replica_assignment={0: OLD})
+        cluster.append("orders", records(b"a"))
+        cluster.reassign({("orders", 0): [1, 2, 4]})
+        disks.take_away(4)
+
+        cluster.run_controller()  # fences it
+        cluster.run_controller(seconds=0.05)
+
+        assert cluster.reassignments() == []
+        assert sorted(partition_of(cluster, "orders").replicas) == OLD
+        assert "failed; broker 4 has been away for" in cluster.history("orders", 0)[-1].cause
+        cluster.append("orders", records(b"b"))
+        disks.give_back(4)
+        cluster.run_controller()
+        assert values_of(cluster, "orders") == [b"a", b"b"]
+        assert_only_assigned_tables(disks, cluster)
+        assert_sound(disks)
+
+
+def test_a_controller_that_takes_over_replans_a_move_whose_destination_died_before_its_time(disks):
+    configs = {**QUICK, "replica.lag.time.max.ms": 1}
+    with new_disks(brokers=5, configs=configs, racks=dict(enumerate("abcba", 1))) as disks:
+        disks.cluster.create_topic("orders", replica_assignment={0: OLD})
+        disks.cluster.append("orders", records(b"a"))
+        disks.cluster.reassign({("orders", 0): [1, 2, 4]})
+        disks.take_away(4)
+        disks.cluster.run_controller()  # fences it
+
+        cluster = disks.open()  # which has seen nobody go
+        cluster.run_controller()
+
+        [move] = cluster.reassignments()
+        assert (move.target, move.adding, move.removing) == ((1, 2, 5), (5,), (3,))
+        assert "broker 5 takes the place of 4; broker 4 has been away for" in next(
+            entry.cause for entry in cluster.history("orders", 0) if 5 in entry.replicas
+        )
+        finish(cluster)
+        assert partition_of(cluster, "orders").replicas == (1, 2, 5)
+        assert isr_of(cluster, "orders") == [1, 2, 5]
+        cluster.append("orders", records(b"b"))
+        disks.give_back(4)
+        cluster.run_controller()
+        assert values_of(cluster, "orders") == [b"a", b"b"]
+        assert_only_assigned_tables(disks, cluster)
+        assert_sound(disks)
+
+
+def test_a_destination_that_is_away_for_less_than_the_lag_time_goes_on_when_it_is_back(
+    disks, cluster
+):
+    cluster.reassign({("orders", 0): [1, 2, 4]})
+    disks.take_away(4)
+    cluster.run_controller()
+    cluster.run_controller()
+    assert [move.waits_for for move in cluster.reassignments()] == [(4,)]
+
+    disks.give_back(4)
+    cluster.run_controller()
+    finish(cluster)
+
+    assert partition_of(cluster, "orders").replicas == (1, 2, 4)
+    assert_sound(disks)
+
+
+def test_a_topic_deleted_and_made_again_while_it_moves_and_a_broker_is_away(disks, cluster):
+    cluster.reassign({("orders", 0): NEW, ("orders", 1): NEW})
+    cluster.replicate()
+    disks.take_away(3, 4)
+    cluster.run_controller()
+    cluster.delete_topic("orders")
+    cluster.create_topic("orders", replica_assignment={0: [1, 2, 5]})
+    cluster.append("orders", records(b"new"))
+    cluster.reassign({("orders", 0): [2, 5, 6]})
+    finish(cluster)
+    disks.give_back(3, 4)
+
+    cluster.run_controller()
+
+    assert partition_of(cluster, "orders").replicas == (2, 5, 6)
+    assert values_of(cluster, "orders") == [b"new"]
+    assert_only_assigned_tables(disks, cluster)
+    assert_sound(disks)
+
+
+# Plans
+
+
+def test_a_plan_over_new_brokers_is_carried_out_and_leaves_nothing_to_plan(disks, cluster):
+    expected = values_of(cluster, "orders")
+    plan = cluster.plan_reassignment(["orders"], brokers=NEW, throttle_bytes_per_s=1000)
+
+    sizes = [
+        sum(each.stat().st_size for each in disks.folder(1, "orders", number).glob("*.parquet"))
+        for number in (0, 1)
+    ]
+    assert plan.bytes_moved == 3 * sum(sizes)
+    assert (plan.estimated_seconds, plan.is_rate_known) == (plan.bytes_moved / 1000, True)
+    assert [move.replicas for move in plan.moves] == [(1, 2, 3), (2, 3, 1)]
+    assert plan.unmeasured == ()
+    assert json.loads(json.dumps(plan.as_dict())) == {
+        "version": 1,
+        "partitions": [
+            {"topic": "orders", "partition": number, "replicas": target, "log_dirs": ["any"] * 3}
+            for (_, number), target in plan.targets.items()
+        ],
+    }
+    assert [each["replicas"] for each in plan.current_as_dict()["partitions"]] == [OLD, [2, 3, 1]]
+
+    cluster.reassign(plan.targets)
+    finish(cluster)
+
+    assert cluster.plan_reassignment(["orders"], brokers=NEW).moves == ()
+    assert sorted(values_of(cluster, "orders")) == sorted(expected)
+    assert {partition_of(cluster, "orders", number).replicas[0] for number in (0, 1)} <= {4, 5, 6}
+    assert_sound(disks)
+
+
+def test_without_topics_and_brokers_everything_is_planned_over_all_that_are_active(disks, cluster):
+    cluster.create_topic("more", replica_assignment={0: [1], 1: [1], 2: [1], 3: [1]})
+    disks.take_away(6)
+    cluster.run_controller()
+
+    plan = cluster.plan_reassignment()
+
+    held = [each for replicas in plan.proposed.values() for each in replicas]
+    assert sorted(held.count(each) for each in (1, 2, 3, 4, 5)) == [2] * 5
+    assert 6 not in held
+    assert not plan.is_rate_known
+
+
+def test_what_moves_already_is_counted_and_not_planned_again(cluster):
+    cluster.reassign({("orders", 0): NEW})
+
+    plan = cluster.plan_reassignment(["orders"])
+
+    assert ("orders", 0) not in plan.targets
+    assert plan.proposed[("orders", 0)] == (4, 5, 6)
+
+
+# fmt: off
+UNPLANNABLE = [
+    pytest.param({"brokers": [1, 2, 9]}, InvalidReplicaAssignmentError, r"on brokers \[9\]: name active ones", id="unknown-broker"),
+    pytest.param({"brokers": [1, 2, 6]}, InvalidReplicaAssignmentError, r"on brokers \[6\]: name active ones", id="fenced-broker"),
+    pytest.param({"brokers": []},        InvalidReplicaAssignmentError, r"on brokers \[\]: name active ones",  id="no-broker"),
+    pytest.param({"brokers": [1, 2]},    InvalidReplicationFactorError, "have no room on 2 brokers",           id="too-few-brokers"),
+    pytest.param({"topics": ["nobody"]}, UnknownTopicOrPartitionError,  "there is no topic 'nobody'",          id="unknown-topic"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("arguments, error, words", UNPLANNABLE)
+def test_a_plan_that_can_not_be_made_is_refused_in_a_sentence(
+    disks, cluster, arguments, error, words
+):
+    disks.take_away(6)
+    cluster.run_controller()
+
+    with pytest.raises(error, match=words):
+        cluster.plan_reassignment(**arguments)

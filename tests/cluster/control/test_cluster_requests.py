@@ -1,0 +1,209 @@
+"""Brokers that leave, partitions and records that go, replicas that move: by request, on disks."""
+
+import pytest
+
+from kafka_on_spark.controller.commands.commands import DELETE_RECORDS
+from kafka_on_spark.controller.moves.reassignment import ReassignmentStatus
+from kafka_on_spark.errors import (
+    BrokerIdNotRegisteredError,
+    InvalidPartitionsError,
+    InvalidReplicaAssignmentError,
+    InvalidRequestError,
+    NoReassignmentInProgressError,
+    OffsetOutOfRangeError,
+    PolicyViolationError,
+    ReassignmentInProgressError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.ids import PartitionKey
+from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
+
+
+@pytest.fixture
+def disks():
+    with new_disks(brokers=4) as disks:
+        yield disks
+
+
+@pytest.fixture
+def cluster(disks):
+    disks.cluster.create_topic("orders", replica_assignment={0: [1, 2, 3], 1: [2, 3, 1]})
+    disks.cluster.append("orders", records(b"a", b"b", b"c"))
+    return disks.cluster
+
+
+def number_with_records(cluster):
+    """Return the partition that has the records."""
+    return max((0, 1), key=lambda number: partition_of(cluster, "orders", number).high_watermark)
+
+
+def test_records_below_an_offset_are_deleted_on_every_replica(disks, cluster):
+    number = number_with_records(cluster)
+    cluster.append("orders", records(b"d"))
+
+    starts = cluster.delete_records({("orders", number): 3})
+
+    assert starts == {("orders", number): 3}
+    assert values_of(cluster, "orders") == [b"d"]
+    assert [disks.values_on(each, "orders", number) for each in (1, 2, 3)] == [[b"d"]] * 3
+    assert cluster.offsets("orders")[number].log_start_offset == 3
+    assert cluster.fsck().findings == ()
+
+
+def test_all_committed_records_are_deleted_by_minus_one_and_offsets_go_on(disks, cluster):
+    number = number_with_records(cluster)
+
+    assert cluster.delete_records({("orders", number): -1}) == {("orders", number): 3}
+
+    assert values_of(cluster, "orders") == []
+    assert cluster.append("orders", records(b"d")).partitions[number].base_offset == 3
+    assert values_of(cluster, "orders") == [b"d"]
+
+
+def test_a_replica_that_was_away_while_records_were_deleted_drops_them_when_it_fetches(
+    disks, cluster
+):
+    number = number_with_records(cluster)
+    cluster.append("orders", records(b"d"))
+    disks.take_away(3)
+    cluster.run_controller()
+
+    cluster.delete_records({("orders", number): 3})
+    disks.give_back(3)
+    cluster.run_controller()
+    cluster.replicate()
+
+    assert disks.values_on(3, "orders", number) == [b"d"]
+    assert isr_of(cluster, "orders", number) == [1, 2, 3]
+    assert cluster.fsck().findings == ()
+
+
+def test_a_leader_that_was_not_told_of_a_new_log_start_learns_it_by_the_next_fetch(disks, cluster):
+    number = number_with_records(cluster)
+    cluster.append("orders", records(b"d"))
+    key = PartitionKey(cluster.image.topic("orders").topic_id, number)
+    cluster._services.run_command(DELETE_RECORDS, offsets={key: 3})  # and the process dies
+    assert values_of(cluster, "orders") == [b"d"]
+
+    cluster.replicate(is_sweep=True)
+
+    assert [disks.values_on(each, "orders", number) for each in (1, 2, 3)] == [[b"d"]] * 3
+
+
+# fmt: off
+DELETIONS = [
+    pytest.param({("orders", 0): 0, ("orders", 1): 9},  OffsetOutOfRangeError,        "can't start at 9: give an offset from 0", id="above-the-high-watermark"),
+    pytest.param({("orders", 0): 0, ("orders", 1): -2}, OffsetOutOfRangeError,        "can't start at -2",                       id="negative"),
+    pytest.param({("orders", 7): 0},                    UnknownTopicOrPartitionError, "topic 'orders' has no partition 7",       id="no-partition"),
+    pytest.param({"orders": 0},                         InvalidRequestError,          r"'orders' names no partition: give topic and number", id="no-pair"),
+    pytest.param({("orders", "0"): 0},                  InvalidRequestError,          "names no partition",                      id="no-number"),
+    pytest.param({("orders", 0): "5"},                  InvalidRequestError,          r"records of \('orders', 0\) are deleted can't be '5': give a whole", id="no-offset"),
+    pytest.param({("others", 0): 0},                    UnknownTopicOrPartitionError, "there is no topic 'others'",              id="no-topic"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("offsets, error, words", DELETIONS)
+def test_deleting_records_is_refused_as_a_whole(cluster, offsets, error, words):
+    before = cluster.image.offset
+
+    with pytest.raises(error, match=words):
+        cluster.delete_records(offsets)
+
+    assert cluster.image.offset == before
+
+
+def test_records_of_a_compacted_topic_are_not_deleted_by_offset(cluster):
+    cluster.alter_topic_configs("orders", {"cleanup.policy": "compact"})
+
+    with pytest.raises(PolicyViolationError, match=r"its cleanup\.policy is 'compact'"):
+        cluster.delete_records({("orders", 0): 0})
+
+
+def test_partitions_with_records_are_removed_only_when_told_to_drop_them(cluster):
+    for _ in range(8):  # both partitions
+        cluster.append("orders", [(None, b"x")] * 8)
+    count = partition_of(cluster, "orders", 1).high_watermark
+    assert count > 0
+
+    with pytest.raises(PolicyViolationError, match=f"partition 1 .* has {count} records"):
+        cluster.remove_partitions("orders", to=1)
+    assert cluster.remove_partitions("orders", to=1, records="drop") == 1
+
+    assert sorted(cluster.offsets("orders")) == [0]
+    with pytest.raises(InvalidPartitionsError, match="can't be left 1"):
+        cluster.remove_partitions("orders", to=1)
+    with pytest.raises(InvalidRequestError, match="'refuse' unless"):
+        cluster.remove_partitions("orders", to=1, records="keep")
+
+
+# fmt: off
+TARGETS = [
+    pytest.param({("orders", 0): [1, 2, 9]}, InvalidReplicaAssignmentError, r"brokers \[9\], which are not registered", id="unknown-broker"),
+    pytest.param({("orders", 0): [1, 1]},    InvalidReplicaAssignmentError, "name at least one, and each once",         id="twice"),
+    pytest.param({("orders", 0): []},        InvalidReplicaAssignmentError, "name at least one, and each once",         id="empty"),
+    pytest.param({("orders", 0): 4},         InvalidReplicaAssignmentError, "can't be on brokers 4: give a list",       id="no-list"),
+    pytest.param({("orders", 0): ["4"]},     InvalidReplicaAssignmentError, "give a list of brokers' numbers",          id="texts"),
+    pytest.param({"orders": [1, 2, 4]},      InvalidRequestError,           "'orders' names no partition",                       id="no-pair"),
+    pytest.param({("orders", 2): [1, 2, 4]}, UnknownTopicOrPartitionError,  "topic 'orders' has no partition 2",        id="no-partition"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("targets, error, words", TARGETS)
+def test_a_reassignment_is_refused_as_a_whole(cluster, targets, error, words):
+    before = cluster.image.offset
+
+    with pytest.raises(error, match=words):
+        cluster.reassign({("orders", 1): [2, 3, 4], **targets})
+
+    assert cluster.image.offset == before
+
+
+def test_a_throttle_is_at_least_a_byte_a_second(cluster):
+    for rate in (0, -1, 1.5, True, "fast"):
+        with pytest.raises(InvalidRequestError, match="give a whole number of at least 1"):
+            cluster.reassign({("orders", 0): [4]}, throttle_bytes_per_s=rate)
+
+
+def test_a_move_is_listed_verified_and_cancelled(cluster):
+    target = {("orders", 0): [4, 2, 3]}
+    assert cluster.reassign(target, throttle_bytes_per_s=1000) == [("orders", 0)]
+
+    [move] = cluster.reassignments()
+    assert (move.name, move.target, move.waits_for) == (("orders", 0), (4, 2, 3), (4,))
+    assert (move.adding, move.removing, move.throttle_bytes_per_s) == ((4,), (1,), 1000)
+    assert cluster.verify_reassignment(target) == {("orders", 0): ReassignmentStatus.IN_PROGRESS}
+    with pytest.raises(ReassignmentInProgressError, match=r"is being reassigned to \[4, 2, 3\]"):
+        cluster.reassign({("orders", 0): [1, 2, 4]})
+
+    assert cluster.cancel_reassignment() == [("orders", 0)]
+    assert cluster.reassignments() == []
+    assert sorted(partition_of(cluster, "orders").replicas) == [1, 2, 3]
+    assert partition_of(cluster, "orders").throttle_bytes_per_s is None
+    assert cluster.verify_reassignment({**target, ("gone", 0): [1]}) == {
+        ("orders", 0): ReassignmentStatus.ELSEWHERE,
+        ("gone", 0): ReassignmentStatus.NOT_THERE,
+    }
+    with pytest.raises(NoReassignmentInProgressError, match="nothing to cancel"):
+        cluster.cancel_reassignment([("orders", 0)])
+    assert cluster.cancel_reassignment() == []
+
+
+def test_the_same_target_with_another_throttle_changes_the_throttle(cluster):
+    target = {("orders", 0): [4, 2, 3]}
+    cluster.reassign(target, throttle_bytes_per_s=1000)
+    uuids = partition_of(cluster, "orders").replica_uuids
+
+    assert cluster.reassign(target) == [("orders", 0)]
+
+    assert cluster.reassignments()[0].throttle_bytes_per_s is None
+    assert partition_of(cluster, "orders").replica_uuids == uuids
+    with pytest.raises(ReassignmentInProgressError):
+        cluster.reassign(target)
+
+
+def test_a_broker_that_is_not_there_can_be_neither_drained_nor_resumed_nor_unregistered(cluster):
+    for act in (cluster.drain_broker, cluster.resume_broker, cluster.unregister_broker):
+        with pytest.raises(BrokerIdNotRegisteredError, match="there is no broker 9"):
+            act(9)

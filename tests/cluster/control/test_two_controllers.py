@@ -1,0 +1,269 @@
+"""Several controllers at once, real processes on real tables: no decision is lost or made twice.
+
+Some seconds in CI; a minute: ``pytest tests/cluster --controllers-seconds 60``.
+"""
+
+import logging
+import time
+from collections import Counter
+
+import pytest
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.controller.commands.commands import COMMANDS, CREATE_TOPIC
+from kafka_on_spark.controller.commands.requests import Request, request_record
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import RequestTimedOutError, TopicAlreadyExistsError
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import (
+    AdminRequestRecord,
+    AdminResultRecord,
+    ControllerRecord,
+    TopicRecord,
+)
+from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.roots.roots import StorageOptions
+from tests.cluster.conftest import CONTROLLERS_SECONDS
+from tests.cluster.control.controllers import others
+from tests.cluster.disks import new_disks
+
+log = logging.getLogger(__name__)
+
+LEASE_S = 1.0
+OUTCOMES = {"response", "refused", "withdrawn"}
+WAIT_S_MAX = 600  # on a machine that has much else to do, four processes take minutes to start
+CONFIGS = {"controller.lease.ms": int(LEASE_S * 1000), "broker.heartbeat.interval.ms": 100}
+
+
+@pytest.fixture
+def disks():
+    with new_disks(configs=CONFIGS) as disks:
+        yield disks
+
+
+@pytest.fixture
+def seconds(request):
+    return request.config.getoption("--controllers-seconds", CONTROLLERS_SECONDS)
+
+
+def batches_of(disks):
+    return DeltaMetadataLog(str(disks.metadata_root), StorageOptions()).read(from_offset=0)
+
+
+def wait_for(condition):
+    until = time.monotonic() + WAIT_S_MAX
+    while time.monotonic() < until:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError("waited in vain")
+
+
+def holder(cluster, processes):
+    """Return which of the processes holds the lease, or None."""
+    lease = cluster.image.controller
+    if lease is None or lease.controller_id is None:
+        return None
+    return next((each for each in processes if f"-{each.pid}-" in lease.controller_id), None)
+
+
+def check_log(batches):
+    """Check that no epoch was committed in after a higher one was claimed, that no epoch has two
+    owners, and that each request has one result at most, and not before it. Return the owners."""
+    claimed, owners = -1, {}
+    pending, answered = set(), Counter()
+    for batch in batches:
+        stamped = batch.stamp.controller_epoch
+        assert stamped is None or stamped >= claimed, batch
+        for record in batch.records:
+            if isinstance(record, ControllerRecord):
+                claimed = max(claimed, record.controller_epoch)
+                owner = owners.setdefault(record.controller_epoch, record.controller_id)
+                assert owner == record.controller_id
+            elif isinstance(record, AdminRequestRecord):
+                pending.add(record.request)
+            elif isinstance(record, AdminResultRecord):
+                assert record.request in pending
+                answered[record.request] += 1
+    assert set(answered.values()) <= {1}
+    return owners
+
+
+def check_told(batches, told):
+    """Check what the commanders were told against the log."""
+    created = Counter(
+        record.topic for batch in batches for record in batch.records if type(record) is TopicRecord
+    )
+    topics = MetadataImage().replay(*batches).topics.values()
+    present = {topic.name: topic for topic in topics}
+    deleted = {each["topic"] for each in told if each["verb"] == "delete" and "response" in each}
+    for each in told:
+        if each["verb"] != "create":
+            continue
+        name = each["topic"]
+        if "response" in each:
+            assert created[name] == 1, name
+            assert (name in present) == (name not in deleted), name
+            if name in present:
+                assert present[name].topic_id == each["response"]
+        elif "withdrawn" in each:
+            winners = [other for other in told if other["topic"] == name and "response" in other]
+            assert created[name] == bool(winners), name
+        else:
+            assert each["refused"] == "TopicAlreadyExistsError", each
+            assert name.startswith("shared-")
+    for each in told:
+        name = each["topic"]
+        if each["verb"] == "alter" and "response" in each and name in present:
+            assert present[name].configs["retention.ms"] == name.split("-")[-1]
+
+
+def harm(disks, controllers, seconds):
+    """Freeze who holds the lease until another does, with a broker's root away meanwhile; let it
+    go on as a zombie; then kill who holds the lease. Return the zombie."""
+    cluster = disks.cluster
+    zombie = wait_for(lambda: holder(cluster, controllers))
+    zombie.freeze()
+    epoch = cluster.image.controller.controller_epoch
+    wait_for(lambda: cluster.image.controller.controller_epoch > epoch)
+    disks.take_away(3)
+    time.sleep(LEASE_S)
+    disks.give_back(3)
+    zombie.thaw()
+    time.sleep(seconds / 3)
+    wait_for(lambda: holder(cluster, controllers)).kill()
+    return zombie
+
+
+def test_two_controllers_and_two_who_ask_at_once_lose_no_decision(disks, seconds):
+    root = disks.metadata_root
+    with (
+        others(root, "control", "control", seconds=WAIT_S_MAX) as controllers,
+        others(root, "command", "command", seconds=seconds) as commanders,
+    ):
+        zombie = harm(disks, controllers, seconds)
+        told = [each for commander in commanders for each in commander.lines() if "verb" in each]
+        for each in controllers:
+            each.stop()
+        stopped = [each["stopped"] for each in zombie.lines() if "stopped" in each]
+
+    batches = batches_of(disks)
+    owners = check_log(batches)
+    check_told(batches, told)
+    assert stopped, "the zombie was let go on"
+    assert "taken over" in stopped[0] or "controls the cluster" in stopped[0]
+    assert len(set(owners.values())) >= 2
+    assert sum("response" in each for each in told) >= 20
+    assert any(isinstance(each, AdminResultRecord) for batch in batches for each in batch.records)
+    outcomes = Counter(next(iter(each.keys() & OUTCOMES)) for each in told)
+    slowest = max(each["seconds"] for each in told)
+    log.info("%s controllerships, commands: %s, slowest %.1f s", len(owners), outcomes, slowest)
+    with Cluster.open(disks.metadata_root) as opened:
+        opened.run_controller()
+        assert opened.image.requests == ()
+        assert opened.image.eligible_brokers() == {1, 2, 3}
+        assert opened.fsck().findings == ()
+
+
+def test_commands_are_answered_by_the_controller_of_another_process(disks):
+    """Each kind of command there is, through the log; what it says is what it says alone."""
+    cluster = disks.cluster
+    # On a machine that starves it for a lease, who asks would decide for itself.
+    cluster.alter_cluster_configs({"controller.lease.ms": 60_000})
+    # Nobody moves leaders back, and no preferred leader is elected, but by request.
+    with others(disks.metadata_root, "stay", seconds=WAIT_S_MAX) as [controller]:
+        wait_for(lambda: holder(cluster, [controller]))
+        cluster.create_topic("orders", replica_assignment={0: [1, 2], 1: [2, 3]})
+        with pytest.raises(TopicAlreadyExistsError):
+            cluster.create_topic("orders")
+        cluster.append("orders", [(b"key", b"value", None, None, 0)])
+        assert cluster.add_partitions("orders", to=3) == 1
+        assert cluster.remove_partitions("orders", to=2) == 1
+        cluster.alter_topic_configs("orders", {"retention.ms": 5})
+        cluster.alter_cluster_configs({"num.partitions": 2})
+        assert cluster.delete_records({("orders", 0): -1}) == {("orders", 0): 1}
+        assert cluster.reassign({("orders", 0): [1, 3]}) == [("orders", 0)]
+        assert cluster.cancel_reassignment() == [("orders", 0)]
+        assert cluster.drain_broker(2) == [("orders", 1)]
+        cluster.resume_broker(2)
+        cluster.replicate(is_sweep=True)
+        assert cluster.elect_leaders("preferred") == [("orders", 1)]
+        cluster.lose_replica("orders", 0, 2)
+        cluster.register_broker(4, disks.root(4))
+        cluster.unregister_broker(4)
+        cluster.alter_group_offsets("g", {("orders", 0): 1})
+        cluster.delete_group("g")
+        cluster.delete_topic("orders")
+
+    causes = [
+        record.cause.split(" asked for")[0]
+        for batch in batches_of(disks)
+        for record in batch.records
+        if type(record) is AdminResultRecord
+    ]
+    assert {*causes, "continue_draining", "elect_unclean"} == COMMANDS.keys()
+    assert disks.open().fsck().findings == ()
+
+
+def test_a_command_whose_controller_is_frozen_is_run_by_who_asked_and_not_again(disks):
+    cluster = disks.cluster
+    with others(disks.metadata_root, "control", seconds=4 * LEASE_S) as [controller]:
+        wait_for(lambda: holder(cluster, [controller]))
+        controller.freeze()
+        epoch = cluster.image.controller.controller_epoch
+
+        topic_id = cluster.create_topic("orders", replication_factor=3)
+
+        assert cluster.image.controller.controller_epoch == epoch + 1
+        before = len(batches_of(disks))
+        controller.thaw()
+        said = controller.lines()
+
+    assert any("taken over" in each.get("stopped", "") for each in said)
+    later = [record for batch in batches_of(disks)[before:] for record in batch.records]
+    # It claims again, as a new controller.
+    assert {type(record) for record in later} <= {ControllerRecord}
+    assert cluster.image.topic("orders").topic_id == topic_id
+
+
+def test_a_command_that_nobody_answers_in_time_is_withdrawn(disks):
+    """The time is shorter than the lease of a controller that is gone."""
+    cluster = disks.cluster
+    cluster.alter_cluster_configs({"controller.lease.ms": 60_000, "delivery.timeout.ms": 300})
+    with others(disks.metadata_root, "control", seconds=WAIT_S_MAX) as [controller]:
+        wait_for(lambda: holder(cluster, [controller]))
+        controller.kill()
+        with pytest.raises(RequestTimedOutError, match="withdrawn: nothing was done"):
+            cluster.create_topic("orders")
+
+    assert (cluster.image.requests, cluster.image.topics) == ((), {})
+
+
+def test_a_new_controller_begins_with_the_newest_snapshot_and_the_tail(disks):
+    """What the snapshot holds is not read again; what its tail asks for is answered."""
+    disks.cluster.create_topic("large", partitions=1100, replication_factor=1)
+    disks.cluster.close()
+    (snapshot,) = (disks.metadata_root / "snapshots").glob("*.parquet")
+    first = min(disks.metadata_root.glob("__cluster_metadata-0-*/*.parquet"))
+    first.rename(disks.base / "first.parquet")
+    asking = disks.open()
+    order = CREATE_TOPIC.order(
+        name="orders",
+        partition_count=1,
+        replication_factor=3,
+        replica_assignment=None,
+        configs={},
+    )
+    request = Request(order=order, asked_by="gone", timeout_ms=60_000, deadline_at_ms=2**53)
+    record = request_record(request, "0" * 32)
+    asking._metadata.submit(lambda image: ControllerResult([record], None), timeout_ms=1000)
+    assert asking.image.offset > int(snapshot.name.split("-")[0])
+
+    with disks.open() as new:
+        new.run_controller()
+        image = new.image
+
+    assert image.topic_ids.keys() == {"large", "orders"}
+    assert len(image.topic("large").partitions) == 1100
+    assert image.requests == ()

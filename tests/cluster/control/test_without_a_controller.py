@@ -1,0 +1,345 @@
+"""Nobody controls the cluster: an append decides for what it waits for, and harms nobody else."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.errors import InvalidConfigError, RequestTimedOutError
+from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
+from kafka_on_spark.spark.run import tasks
+from kafka_on_spark.spark.wiring.dry_run_services import dry_run_round
+from kafka_on_spark.storage.calls.deadlines import within
+from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
+
+REPOSITORY = Path(__file__).parents[3]
+NOBODY = 65534
+SESSION_S = 2.0
+SESSION = {"broker.session.timeout.ms": str(int(SESSION_S * 1000))}
+
+
+@pytest.fixture
+def disks():
+    """A cluster whose sessions are not so short that a busy machine misses a third of one."""
+    configs = {"broker.session.timeout.ms": "900", "delivery.timeout.ms": "60000"}
+    with new_disks(configs=configs) as disks:
+        yield disks
+
+
+@pytest.fixture
+def cluster(disks):
+    """Two topics of two partitions: brokers 1 and 2 lead one of each."""
+    return _prepared(disks)
+
+
+def _prepared(disks):
+    cluster = disks.cluster
+    for name in ("orders", "others"):
+        cluster.create_topic(
+            name,
+            replica_assignment={0: [1, 2, 3], 1: [2, 3, 1]},
+            configs={"min.insync.replicas": 2},
+        )
+        cluster.append(name, [{"value": b"a", "partition": each} for each in (0, 1)])
+    return cluster
+
+
+def to_partition(number, value=b"b"):
+    return [{"value": value, "partition": number}]
+
+
+def states(cluster):
+    return {each.state for each in cluster.image.brokers.values()}
+
+
+@pytest.mark.parametrize("broker_id, leader", [(1, 2), (3, 1)], ids=["leader", "follower"])
+def test_an_append_goes_on_without_a_disk_that_is_gone(disks, cluster, broker_id, leader):
+    disks.take_away(broker_id)
+
+    result = cluster.append("orders", to_partition(0))
+
+    assert result.partitions[0].base_offset == 1
+    assert partition_of(cluster, "orders").leader == leader
+    assert broker_id not in isr_of(cluster, "orders")
+    assert not disks.root(broker_id).exists()
+
+
+def test_only_what_is_waited_for_moves_and_no_broker_is_fenced(disks, cluster):
+    disks.take_away(1)
+
+    cluster.append("orders", to_partition(0))
+
+    assert isr_of(cluster, "orders", 0) == [2, 3]
+    untouched = [("orders", 1), ("others", 0), ("others", 1)]
+    assert all(isr_of(cluster, *each) == [1, 2, 3] for each in untouched)
+    assert states(cluster) == {BrokerState.ACTIVE}
+    assert cluster.image.controller.controller_id is None
+
+
+def test_an_append_to_several_partitions_is_one_small_pass(disks, cluster):
+    disks.take_away(1)
+
+    cluster.append("orders", [*to_partition(0), *to_partition(1)])
+
+    entries = [each for each in cluster.history("orders") if "nobody controls" in each.cause]
+    assert [each.partition for each in entries] == [0, 1]
+    assert entries[1].metadata_offset - entries[0].metadata_offset == 1
+    assert f"process {os.getpid()} on " in entries[0].cause
+
+
+def test_who_comes_back_is_in_sync_again_by_replication_alone(disks, cluster):
+    disks.take_away(1)
+    cluster.append("orders", to_partition(0))
+    disks.give_back(1)
+
+    cluster.replicate()
+
+    assert isr_of(cluster, "orders") == [1, 2, 3]
+    assert disks.values_on(1, "orders") == [b"a", b"b"]
+
+
+def test_a_topic_that_is_made_while_a_disk_is_gone_can_be_appended_to(disks, cluster):
+    disks.take_away(1)
+    cluster.create_topic("late", replica_assignment={0: [1, 2, 3]})
+
+    cluster.append("late", records(b"b"))
+
+    assert (isr_of(cluster, "late"), values_of(cluster, "late")) == ([2, 3], [b"b"])
+    assert not disks.root(1).exists()
+
+
+class HangingStore:
+    """A store of replicas of which those on one root hang, as on a mount that is dead."""
+
+    def __init__(self, store, root, event):
+        self._store, self._root, self._event = store, root, event
+
+    def open(self, address):
+        if address.root == self._root:
+            within(self._root, self._event.wait, 1.0)
+        return self._store.open(address)
+
+
+def test_a_root_that_hangs_is_no_other_than_one_that_fails(disks, cluster, monkeypatch):
+    root, event, probe = str(disks.root(1)), threading.Event(), tasks.probe_root
+
+    def probe_or_hang(probed, *rest):
+        if probed == root:
+            event.wait()
+        probe(probed, *rest)
+
+    monkeypatch.setattr(tasks, "probe_root", probe_or_hang)
+    appender = cluster._services.appends._appender
+    monkeypatch.setattr(appender, "_replicas", HangingStore(appender._replicas, root, event))
+
+    cluster.append("orders", to_partition(0), timeout_ms=60_000)
+    event.set()
+
+    assert partition_of(cluster, "orders").leader == 2
+
+
+def test_a_lost_replica_that_is_whole_is_taken_back_by_the_append_that_needs_it(disks):
+    """Nobody else has its records; an append of another process is the first to see it."""
+    disks.cluster.create_topic("alone", replica_assignment={0: [1]})
+    disks.cluster.append("alone", records(b"a"))
+    disks.cluster.lose_replica("alone", 0, 1)
+    assert partition_of(disks.cluster, "alone").leader is None
+
+    disks.cluster.append("alone", records(b"b"))
+
+    assert values_of(disks.cluster, "alone") == [b"a", b"b"]
+
+
+def test_a_fenced_last_member_that_answers_again_leads_by_the_append_that_waits_for_it(disks):
+    disks.cluster.create_topic("alone", replica_assignment={0: [1]})
+    disks.cluster.append("alone", records(b"a"))
+    disks.take_away(1)
+    disks.cluster.run_controller()
+    disks.give_back(1)
+    assert partition_of(disks.cluster, "alone").leader is None
+
+    disks.cluster.append("alone", records(b"b"))
+
+    assert values_of(disks.cluster, "alone") == [b"a", b"b"]
+    assert states(disks.cluster) == {BrokerState.ACTIVE}
+
+
+def test_an_append_whose_last_replica_is_lost_says_what_can_be_done(disks):
+    disks.cluster.create_topic("alone", replica_assignment={0: [1]})
+    disks.cluster.append("alone", records(b"a"))
+    shutil.rmtree(disks.folder(1, "alone"))
+
+    with pytest.raises(RequestTimedOutError, match="on broker 1, is lost: give its disk back"):
+        disks.cluster.append("alone", records(b"b"), timeout_ms=8000)
+
+
+def test_nothing_is_decided_where_too_few_would_be_left(disks, cluster):
+    disks.take_away(1, 3)
+
+    # Of two that fail, each is the one that is left until both are silent at once.
+    why = r"1 left, and min\.insync\.replicas asks for 2|left in the ISR, does not answer either"
+    with pytest.raises(RequestTimedOutError, match=why):
+        cluster.append("orders", to_partition(0), timeout_ms=6000)
+
+    assert isr_of(cluster, "orders") == [1, 2, 3]
+
+
+@pytest.mark.parametrize("is_of_call", [True, False], ids=["call", "cluster"])
+def test_the_cluster_or_the_call_may_forbid_it(disks, cluster, is_of_call):
+    off = {"auto.controller": False}
+    if not is_of_call:
+        cluster.alter_cluster_configs(off)
+    disks.take_away(1)
+
+    with pytest.raises(RequestTimedOutError, match=r"auto\.controller=false.*: run a controller"):
+        cluster.append(
+            "orders", to_partition(0), timeout_ms=5000, configs=off if is_of_call else None
+        )
+
+    assert isr_of(cluster, "orders") == [1, 2, 3]
+
+
+def test_a_call_can_only_switch_it_off(cluster):
+    with pytest.raises(InvalidConfigError, match="only off"):
+        cluster.append("orders", to_partition(0), configs={"auto.controller": True})
+    with pytest.raises(InvalidConfigError, match=r"takes 'auto\.controller' alone"):
+        cluster.append("orders", to_partition(0), configs={"min.insync.replicas": 1})
+
+
+@pytest.mark.parametrize("what", ["read", "dry run", "as_of"])
+def test_who_does_not_append_decides_nothing(disks, cluster, what):
+    disks.take_away(1)
+    before = cluster.image.offset
+
+    if what == "read":
+        assert values_of(cluster, "orders") == [b"a", b"a"]
+    elif what == "dry run":
+        services = cluster._services
+        dry_run_round(services, DryRunMetadata(services.metadata.catch_up(), services.clock)).run(
+            is_sweep=True
+        )
+    else:
+        with Cluster.open(disks.metadata_root, as_of=before) as past:
+            assert values_of(past, "orders") == [b"a", b"a"]
+
+    assert cluster.image.offset == before
+
+
+class Process:
+    """A process, or several, of tests/cluster/control/alone.py."""
+
+    def __init__(self, disks, topic, count=1, times=1, *options, cwd=None):
+        self._process = subprocess.Popen(
+            [
+                sys.executable, "-m", "tests.cluster.control.alone",
+                str(disks.metadata_root), topic, str(count), str(times), *options,
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=cwd or REPOSITORY,
+            env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+            start_new_session=True,
+        )  # fmt: skip
+
+    def wait_open(self):
+        assert self._process.stdout.readline() == "open\n"
+
+    def signal(self, number):
+        os.killpg(self._process.pid, number)
+
+    def answers(self):
+        lines, _ = self._process.communicate(timeout=240)
+        return [json.loads(each) for each in lines.splitlines() if each != "open"]
+
+
+@pytest.fixture
+def slow_disks():
+    """A cluster whose sessions are long enough to do something within one."""
+    configs = {**SESSION, "delivery.timeout.ms": "120000", "replica.lag.time.max.ms": "600000"}
+    with new_disks(configs=configs) as disks:
+        _prepared(disks)
+        yield disks
+
+
+def test_a_process_that_is_killed_while_it_waits_leaves_nothing_behind(slow_disks):
+    disks, cluster = slow_disks, slow_disks.cluster
+    before = cluster.history("orders"), cluster.image.controller
+    disks.take_away(1)
+    process = Process(disks, "orders")
+    process.wait_open()
+    time.sleep(SESSION_S / 2)
+    process.signal(signal.SIGKILL)
+    process.answers()
+    # That a leader's log has grown may be told by then; decided is nothing.
+    assert (cluster.history("orders"), cluster.image.controller) == before
+
+    cluster.append("orders", [*to_partition(0), *to_partition(1)])
+
+    assert isr_of(cluster, "orders") == [2, 3]
+
+
+def test_a_process_that_was_stopped_while_it_probed_harms_nobody(slow_disks):
+    """The disk was away while it looked, and is back before it goes on."""
+    disks, cluster = slow_disks, slow_disks.cluster
+    disks.take_away(1)
+    process = Process(disks, "orders")
+    process.wait_open()
+    time.sleep(SESSION_S / 2)
+    process.signal(signal.SIGSTOP)
+    disks.give_back(1)
+    time.sleep(2 * SESSION_S)
+    process.signal(signal.SIGCONT)
+
+    [answer] = process.answers()
+
+    assert (answer["appended"], answer["error"]) == (1, None)
+    assert {number: isr_of(cluster, "orders", number) for number in (0, 1)} == {
+        0: [1, 2, 3],
+        1: [1, 2, 3],
+    }
+    assert not [each for each in cluster.history("orders") if "nobody controls" in each.cause]
+
+
+@pytest.mark.parametrize("count", [6, pytest.param(50, marks=pytest.mark.long)])
+def test_many_processes_at_once_make_one_decision(slow_disks, count):
+    disks, cluster = slow_disks, slow_disks.cluster
+    disks.take_away(1)
+
+    answers = Process(disks, "orders", count).answers()
+
+    assert [each["error"] for each in answers] == [None] * count
+    decided = [each for each in cluster.history("orders") if "nobody controls" in each.cause]
+    assert len({each.partition for each in decided}) == len(decided)
+    values = values_of(cluster, "orders")
+    assert len(values) == len(set(values)) + 1 == count + 2  # both partitions began with b"a"
+    assert isr_of(cluster, "others") == [1, 2, 3]
+    assert states(cluster) == {BrokerState.ACTIVE}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@pytest.mark.parametrize("does", [(), ("--control",)], ids=["append", "controller"])
+def test_who_may_only_read_the_brokers_judges_nobody(slow_disks, does):
+    disks, cluster = slow_disks, slow_disks.cluster
+    os.chmod(disks.base, 0o755)
+    for folder, _, files in os.walk(disks.base):
+        is_metadata = folder.startswith(str(disks.metadata_root))
+        os.chmod(folder, 0o777 if is_metadata else 0o755)
+        for each in files:
+            os.chmod(f"{folder}/{each}", 0o666 if is_metadata else 0o644)
+
+    [answer] = Process(disks, "orders", 1, 1, "--uid", str(NOBODY), *does).answers()
+
+    assert answer["error"].startswith("RootAccessDeniedError: ")
+    assert answer["seconds"] < SESSION_S
+    assert states(cluster) == {BrokerState.ACTIVE}
+    leaders = {number: partition_of(cluster, "orders", number).leader for number in (0, 1)}
+    assert leaders == {0: 1, 1: 2}

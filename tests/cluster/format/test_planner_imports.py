@@ -1,0 +1,53 @@
+"""What the process that plans a stream imports while its query waits for it, in a process."""
+
+import subprocess
+import sys
+
+from pyspark import cloudpickle
+
+from kafka_on_spark.spark.format.data_source import KafkaOnSparkDataSource
+
+# Spark starts `python_streaming_source_runner`, which unpickles the source and asks its reader so.
+PLAN = """
+import pickle, sys
+import pyspark.sql.streaming.python_streaming_source_runner as runner
+
+source = pickle.loads(sys.stdin.buffer.read())
+reader = runner._streamReader(source, source.schema())
+reader.prepareForTriggerAvailableNow()
+start = reader.initialOffset()
+end = reader.latestOffset(start, reader.getDefaultReadLimit())
+print(len(reader.partitions(start, end)), *sys.modules)
+"""
+SLOW = {
+    "pandas",
+    "asyncio",
+    "fsspec",
+    "pyarrow.compute",
+    "pyarrow.dataset",
+    "kafka_on_spark.cluster.cluster",
+    "kafka_on_spark.spark.wiring.services",
+    "kafka_on_spark.spark.format.sink",
+    "kafka_on_spark.storage.replicas.segments",
+}
+
+
+def test_process_that_plans_a_stream_imports_only_what_plans_it(disks):
+    cluster = disks.cluster
+    cluster.create_topic("flights", partitions=2, replication_factor=3)
+    cluster.append("flights", [(None, b"a", None, None, 0), (None, b"b", None, None, 1)])
+    options = {"cluster": str(disks.metadata_root), "subscribe": "flights"}
+    source = KafkaOnSparkDataSource(options | {"startingoffsets": "earliest"})
+
+    done = subprocess.run(
+        [sys.executable, "-c", PLAN],
+        input=cloudpickle.dumps(source),
+        capture_output=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr.decode()
+    tasks, *modules = done.stdout.decode().split()
+    assert tasks == "2"
+    assert "kafka_on_spark.spark.format.source" in modules
+    assert SLOW & set(modules) == set()

@@ -1,0 +1,129 @@
+"""Batch writes one after the other in the same processes of Spark's, which keep clusters open."""
+
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.spark.format import sink
+from kafka_on_spark.spark.wiring import cluster_cache
+from kafka_on_spark.spark.wiring.cluster_cache import cached_metadata
+from kafka_on_spark.spark.wiring.services import Services
+from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
+from tests.cluster.disks import new_disks, values_of
+from tests.cluster.format.sinks import write_batch
+
+OPTIONS = StorageOptions()
+
+
+@pytest.fixture
+def disks():
+    with new_disks() as disks:
+        disks.cluster.create_topic("one", replication_factor=2)
+        yield disks
+        forget()
+
+
+def forget():
+    """Close what these processes keep, as Spark does when it lets them go."""
+    for each in (cluster_cache._METADATA, sink._SERVICES):
+        for found in each._open.values():
+            found.close()
+        each._open.clear()
+
+
+@pytest.fixture
+def openings(monkeypatch):
+    """Return what was opened, by planners and by writers that append."""
+    openings = []
+    open_metadata, open_services = cluster_cache.open_metadata, Services.open
+
+    def opened(kind, result):
+        openings.append(kind)
+        return result
+
+    monkeypatch.setattr(
+        cluster_cache,
+        "open_metadata",
+        lambda *args, **more: opened("plan", open_metadata(*args, **more)),
+    )
+    monkeypatch.setattr(
+        Services, "open", lambda *args, **more: opened("commit", open_services(*args, **more))
+    )
+    return openings
+
+
+def rows(*values):
+    return [[{"value": value} for value in values]]
+
+
+def test_a_cluster_is_opened_by_the_first_write_only(disks, monkeypatch, openings):
+    forget()
+
+    for value in (b"a", b"b", b"c"):
+        write_batch(disks, rows(value), monkeypatch, topic="one")
+
+    assert openings == ["plan", "commit"]
+    assert values_of(disks.cluster, "one") == [b"a", b"b", b"c"]
+
+
+def test_what_others_have_done_between_two_writes_is_known_to_the_second(disks, monkeypatch):
+    write_batch(disks, rows(b"a"), monkeypatch, topic="one")
+    disks.cluster.append("one", [{"value": b"b"}])
+    disks.cluster.create_topic("two", replication_factor=2)
+
+    write_batch(disks, rows(b"c"), monkeypatch, topic="one")
+    write_batch(disks, rows(b"d"), monkeypatch, topic="two")
+
+    assert values_of(disks.cluster, "one") == [b"a", b"b", b"c"]
+    assert values_of(disks.cluster, "two") == [b"d"]
+
+
+def test_a_cluster_created_again_in_the_same_folders_is_written_to(disks, monkeypatch):
+    write_batch(disks, rows(b"old"), monkeypatch, topic="one")
+    root = Path(disks.metadata_root)
+    brokers = {number: root.with_name(f"anew-{number}") for number in (1, 2)}
+    for folder in (root, *brokers.values()):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+
+    with Cluster.create(root, brokers=brokers) as cluster:
+        cluster.create_topic("one", replication_factor=2)
+        for _ in range(20):  # it has more versions than the old one had
+            cluster.append("one", [{"value": b"by plain Python"}])
+        write_batch(disks, rows(b"new"), monkeypatch, topic="one")
+
+        assert values_of(cluster, "one") == [b"by plain Python"] * 20 + [b"new"]
+
+
+def test_a_log_that_was_set_back_is_read_as_by_a_new_process(disks):
+    root = normalize(str(disks.metadata_root))
+    copy = Path(root).with_name("copy")
+    before = cached_metadata(root, OPTIONS).image
+    shutil.copytree(root, copy)
+    disks.cluster.create_topic("two", replication_factor=2)
+    assert cached_metadata(root, OPTIONS).image.offset > before.offset
+    shutil.rmtree(root)
+    copy.rename(root)
+
+    assert cached_metadata(root, OPTIONS).image.offset == before.offset
+
+
+def test_a_new_process_has_done_what_is_due_before_its_first_write_is_answered(disks, monkeypatch):
+    """Its application may end with it, and the next one's too: nothing would ever be done."""
+    forget()
+    done = threading.Event()
+    maintain = Services._maintain
+
+    def slowly(services, addresses):
+        threading.Event().wait(0.2)
+        maintain(services, addresses)
+        done.set()
+
+    monkeypatch.setattr(Services, "_maintain", slowly)
+
+    write_batch(disks, rows(b"a"), monkeypatch, topic="one")
+
+    assert done.is_set()

@@ -1,0 +1,282 @@
+"""The source's readers on a real cluster, called as Spark calls them: no Spark here."""
+
+import pickle
+
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
+
+from kafka_on_spark.errors import (
+    InvalidRequestError,
+    KafkaStorageError,
+    LogTruncatedError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.query.offsets.group_offsets import describe_group
+from kafka_on_spark.query.options.source_options import parse_source
+from kafka_on_spark.service.metadata.metadata_service import MetadataService
+from kafka_on_spark.spark.format import source
+from kafka_on_spark.spark.format.source import BatchReader, StreamReader
+from tests.cluster.disks import new_disks, records
+
+
+@pytest.fixture
+def disks():
+    with new_disks() as disks:
+        disks.cluster.create_topic(
+            "t", replica_assignment={0: [1, 2]}, configs={"min.insync.replicas": 1}
+        )
+        yield disks
+
+
+def options(disks, *, is_stream, **given):
+    given = {"cluster": str(disks.metadata_root), "subscribe": "t", **given}
+    texts = {name.lower().replace("__", "."): str(text) for name, text in given.items()}
+    return parse_source(texts, is_stream=is_stream)
+
+
+def stream(disks, **given):
+    return StreamReader(options(disks, is_stream=True, **{"startingOffsets": "earliest", **given}))
+
+
+def batch(disks, **given):
+    return BatchReader(options(disks, is_stream=False, **given))
+
+
+def values(reader, partitions):
+    return [
+        value
+        for partition in partitions
+        # A task gets a copy.
+        for rows in pickle.loads(cloudpickle.dumps(reader)).read(partition)
+        for value in rows.column("value").to_pylist()
+    ]
+
+
+def read(reader):
+    return values(reader, reader.partitions())
+
+
+def ends(reader, start, limit, count=10):
+    """Return the positions of t-0 at which batches end, until nothing moves."""
+    found = []
+    for _ in range(count):
+        end = reader.latestOffset(start, limit)
+        if end == start:
+            return found
+        found.append(end["t"]["0"])
+        start = end
+    raise AssertionError("it never ends")
+
+
+def test_limits_hold_for_triggers_and_not_where_everything_is_asked_for(disks):
+    disks.cluster.append("t", records(*[b"%d" % number for number in range(5)]))
+    limited, free = stream(disks, maxOffsetsPerTrigger=2), stream(disks)
+    least = stream(disks, minOffsetsPerTrigger=2)
+
+    assert limited.getDefaultReadLimit() == ReadMaxRows(2)
+    assert least.getDefaultReadLimit() == ReadMinRows(2)
+    assert free.getDefaultReadLimit() == ReadAllAvailable()
+    assert ends(limited, limited.initialOffset(), ReadMaxRows(2)) == [2, 4, 5]
+    assert ends(limited, limited.initialOffset(), ReadAllAvailable()) == [5]
+
+
+def test_what_is_available_now_is_read_to_its_end_and_waits_for_no_minimum(disks):
+    reader = stream(disks, maxOffsetsPerTrigger=2, minOffsetsPerTrigger=2, maxTriggerDelay="1h")
+    disks.cluster.append("t", records(b"0", b"1", b"2"))
+    reader.prepareForTriggerAvailableNow()
+    disks.cluster.append("t", records(b"later"))
+
+    assert ends(reader, reader.initialOffset(), ReadMaxRows(2)) == [2, 3]
+    assert reader.reportLatestOffset()["t"] == {"0": 3}
+
+
+def test_an_idle_look_decides_nothing_again_until_the_metadata_moves(disks, monkeypatch):
+    reader, looks = stream(disks), []
+    monkeypatch.setattr(
+        source, "available", lambda *args, **kwargs: looks.append(1) or available(*args, **kwargs)
+    )
+    start = reader.initialOffset()
+
+    assert all(reader.latestOffset(start, ReadAllAvailable()) == start for _ in range(20))
+    assert len(looks) == 1
+    disks.cluster.create_topic("other")
+    assert reader.latestOffset(start, ReadAllAvailable()) == start
+    disks.cluster.append("t", records(b"news"))
+    assert reader.latestOffset(start, ReadAllAvailable())["t"] == {"0": 1}
+    assert len(looks) == 3
+
+
+available = source.available
+
+
+def test_a_groups_offsets_follow_what_was_processed_and_are_not_committed_twice(disks):
+    reader = stream(disks, kafka__group__id="g")
+    disks.cluster.append("t", records(b"0", b"1"))
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert [each.offset for each in describe_group(disks.cluster.image, "g")] == [0]
+
+    reader.latestOffset(end, ReadAllAvailable())
+    after = disks.cluster.image.offset
+    for _ in range(3):
+        reader.latestOffset(end, ReadAllAvailable())
+
+    assert [(each.offset, each.lag) for each in describe_group(disks.cluster.image, "g")] == [
+        (2, 0)
+    ]
+    assert disks.cluster.image.offset == after
+
+
+def test_a_query_goes_on_where_its_groups_offsets_can_not_be_committed(disks, monkeypatch, caplog):
+    def away(*args, **kwargs):
+        raise KafkaStorageError("the root is away")
+
+    reader = stream(disks, kafka__group__id="g")
+    disks.cluster.append("t", records(b"0"))
+    start = reader.initialOffset()
+    monkeypatch.setattr(
+        "kafka_on_spark.service.metadata.metadata_service.MetadataService.submit", away
+    )
+
+    assert reader.latestOffset(start, ReadAllAvailable())["t"] == {"0": 1}
+    assert "the offsets of group 'g' were not committed: the root is away" in caplog.text
+
+
+def test_what_could_not_be_committed_of_a_group_is_tried_again_and_not_at_every_look(
+    disks, monkeypatch
+):
+    tries, moments = [], iter(range(0, 60_000, 1_000))
+
+    def away(*args, **kwargs):
+        tries.append(1)
+        raise KafkaStorageError("the root is away")
+
+    monkeypatch.setattr(source, "_monotonic_ms", lambda: next(moments))
+    reader = stream(disks, kafka__group__id="g")
+    disks.cluster.append("t", records(b"0"))
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            "kafka_on_spark.service.metadata.metadata_service.MetadataService.submit", away
+        )
+        for _ in range(4):
+            assert reader.latestOffset(end, ReadAllAvailable()) == end
+    assert len(tries) == 1
+    assert [each.offset for each in describe_group(disks.cluster.image, "g")] == [0]
+
+    for _ in range(8):  # nothing else moves meanwhile
+        assert reader.latestOffset(end, ReadAllAvailable()) == end
+
+    assert [each.offset for each in describe_group(disks.cluster.image, "g")] == [1]
+
+
+def test_records_that_come_while_a_groups_offsets_are_committed_are_seen_at_the_next_look(
+    disks, monkeypatch
+):
+    reader = stream(disks, kafka__group__id="g")
+    disks.cluster.append("t", records(b"0"))
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    submit = MetadataService.submit
+
+    def append_first(metadata, *args, **kwargs):
+        monkeypatch.setattr(MetadataService, "submit", submit)
+        disks.cluster.append("t", records(b"1"))
+        return submit(metadata, *args, **kwargs)
+
+    monkeypatch.setattr(MetadataService, "submit", append_first)
+
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
+    assert reader.latestOffset(end, ReadAllAvailable())["t"] == {"0": 2}
+
+
+def test_the_past_is_read_as_a_consumer_saw_it_then(disks):
+    cluster = disks.cluster
+    cluster.append("t", records(b"0"))
+    cluster.append("t", records(b"not committed yet"), acks=0)
+    offset, time_ms = cluster.image.offset, cluster.image.time_ms
+    cluster.replicate()
+    cluster.create_topic("later")
+
+    assert read(batch(disks)) == [b"0", b"not committed yet"]
+    assert read(batch(disks, asOfMetadataOffset=offset)) == [b"0"]
+    assert read(batch(disks, asOfMetadataOffset=offset, startingOffsets='{"t":{"0":1}}')) == []
+    assert read(batch(disks, asOfTimestamp=time_ms + 10**9)) == [b"0", b"not committed yet"]
+    with pytest.raises(UnknownTopicOrPartitionError):
+        batch(disks, subscribe="later", asOfMetadataOffset=offset)
+    with pytest.raises(InvalidRequestError, match="can't be 1: there was no cluster yet"):
+        batch(disks, asOfTimestamp=1)
+
+
+def test_a_past_whose_records_are_gone_or_others_is_told(disks):
+    cluster = disks.cluster
+    cluster.append("t", records(b"0", b"1"))
+    disks.take_away(2)
+    cluster.run_controller()
+    cluster.append("t", records(b"2"))
+    offset = cluster.image.offset
+    disks.take_away(1)
+    disks.give_back(2)
+    cluster.run_controller()
+    cluster.elect_leaders("unclean", [("t", 0)])
+
+    with pytest.raises(LogTruncatedError) as lost:
+        batch(disks, asOfMetadataOffset=offset)
+    assert read(batch(disks, asOfMetadataOffset=offset, failOnDataLoss="false")) == [b"0", b"1"]
+    cluster.delete_topic("t")
+    with pytest.raises(UnknownTopicOrPartitionError) as gone:
+        batch(disks, asOfMetadataOffset=offset)
+
+    assert "Partition t-0 offset was changed from 3 to 2" in str(lost.value)
+    assert "Partitions t-0 have been deleted" in str(gone.value)
+
+
+def test_what_is_not_committed_yet_is_an_empty_answer_to_reads_batches_and_streams(disks):
+    cluster = disks.cluster
+    cluster.append("t", records(b"0"))
+    cluster.append("t", records(b"1", b"2"), acks=1)
+    waiting = {"startingOffsets": '{"t":{"0":2}}'}
+    reader = stream(disks, **waiting, kafka__group__id="waits")
+    start = reader.initialOffset()
+
+    assert cluster.read("t", {0: 2}).num_rows == cluster.read("t", {0: 3}).num_rows == 0
+    assert read(batch(disks, **waiting)) == []
+    for fails in ("true", "false"):
+        patient = stream(disks, failOnDataLoss=fails, **waiting)
+        assert patient.latestOffset(start, ReadAllAvailable()) == start
+        assert patient.partitions(start, start) == []
+    assert reader.latestOffset(start, ReadAllAvailable()) == start
+    assert [each.lag for each in describe_group(cluster.image, "waits")] == [0]
+    with pytest.raises(OffsetOutOfRangeError, match="its log end 3"):
+        cluster.read("t", {0: 4})
+    with pytest.raises(InvalidRequestError, match="its high watermark is 1"):
+        batch(disks, startingOffsets='{"t":{"0":4}}')
+    beyond = stream(disks, startingOffsets='{"t":{"0":4}}')
+    with pytest.raises(LogTruncatedError, match="its log ends at 3"):
+        beyond.latestOffset(beyond.initialOffset(), ReadAllAvailable())
+    cluster.replicate()
+    end = reader.latestOffset(start, ReadAllAvailable())
+    assert values(reader, reader.partitions(start, end)) == [b"2"]
+
+
+def test_a_batch_that_ends_above_what_is_committed_ends_there(disks):
+    cluster = disks.cluster
+    cluster.append("t", records(b"0"))
+    cluster.append("t", records(b"1", b"2"), acks=1)
+
+    for end, start_at, found in (
+        (2, 0, [b"0"]),
+        (3, 0, [b"0"]),
+        (3, 1, []),
+        (3, 2, []),
+        (3, 3, []),
+    ):
+        offsets = {"startingOffsets": start_at, "endingOffsets": end}
+        given = {name: f'{{"t":{{"0":{offset}}}}}' for name, offset in offsets.items()}
+        assert read(batch(disks, **given)) == found
+        assert read(batch(disks, minPartitions=2, **given)) == found
+        assert cluster.read("t", {0: start_at}, {0: end}).num_rows == len(found)
+    with pytest.raises(OffsetOutOfRangeError, match="its log ends at 3 and is committed up to 1"):
+        batch(disks, endingOffsets='{"t":{"0":4}}')
+    assert read(batch(disks, endingOffsets='{"t":{"0":4}}', failOnDataLoss="false")) == [b"0"]

@@ -1,0 +1,203 @@
+"""Replicas that are lost, wiped, emptied or older than they were: never taken as empty or good."""
+
+import shutil
+
+import pytest
+from deltalake import DeltaTable
+
+from kafka_on_spark.errors import DuplicateBrokerRegistrationError
+from kafka_on_spark.metadata.broker import BrokerState
+from tests.cluster.disks import files_below, isr_of, partition_of, records, values_of
+
+VALUES = [b"a", b"b", b"c"]
+
+
+@pytest.fixture
+def cluster(disks):
+    """Three records on brokers 1 (leader), 2 and 3, in three batches."""
+    disks.cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
+    for value in VALUES:
+        disks.cluster.append("orders", records(value))
+    return disks.cluster
+
+
+def wipe(disks, broker_id):
+    disks.take_away(broker_id)
+    disks.root(broker_id).mkdir()
+
+
+def replicate_until_caught_up(cluster):
+    reports = []
+    for _ in range(4):
+        reports.append(cluster.replicate(is_sweep=not reports))
+        if reports[-1].is_caught_up and reports[-1].isr_changes == 0:
+            break
+    return reports
+
+
+def test_an_emptied_root_is_fenced_and_nothing_is_written_to_it(disks, cluster):
+    wipe(disks, 1)
+
+    report = cluster.run_controller()
+    cluster.append("orders", records(b"d"))
+    cluster.replicate(is_sweep=True)
+
+    assert report.fenced == (1,)
+    assert isr_of(cluster, "orders") == [2, 3]
+    assert list(disks.root(1).iterdir()) == []
+    assert values_of(cluster, "orders") == [*VALUES, b"d"]
+
+
+def test_a_root_that_was_emptied_is_welcome_when_its_disk_is_mounted_again(disks, cluster):
+    wipe(disks, 1)
+    cluster.run_controller()
+    cluster.append("orders", records(b"d"))
+    folder = disks.folder(1, "orders")
+    disks.root(1).rmdir()
+    disks.give_back(1)
+
+    report = cluster.run_controller()
+    replicated = cluster.replicate()
+
+    assert report.unfenced == (1,)
+    assert (replicated.copied_records, disks.folder(1, "orders")) == (1, folder)
+
+
+def test_another_disk_is_taken_by_registering_it_and_fetched_in_full_under_a_new_uuid(
+    disks, cluster
+):
+    before = partition_of(cluster, "orders")
+    wipe(disks, 1)
+    cluster.run_controller()
+    assert cluster.run_controller().unfenced == ()
+
+    cluster.register_broker(1, disks.root(1))
+    reports = replicate_until_caught_up(cluster)
+
+    after = partition_of(cluster, "orders")
+    assert cluster.image.brokers[1].broker_epoch == 1
+    assert cluster.image.brokers[1].state is BrokerState.ACTIVE
+    assert after.uuid_of(1) != before.uuid_of(1)
+    assert after.directory_of(1) not in (before.directory_of(1), None)
+    assert sum(report.copied_records for report in reports) == 3
+    assert isr_of(cluster, "orders") == [1, 2, 3]
+    assert disks.values_on(1, "orders") == VALUES
+
+
+def test_another_disk_for_a_broker_that_answers_is_refused(disks, cluster):
+    before = cluster.image.offset
+
+    with pytest.raises(DuplicateBrokerRegistrationError, match="only after it was fenced"):
+        cluster.register_broker(1, disks.base / "another")
+
+    assert cluster.image.offset == before
+
+
+@pytest.mark.parametrize("broker_id", [1, 3], ids=["leader", "follower"])
+def test_a_replica_whose_folder_is_gone_is_made_anew_under_another_uuid(disks, cluster, broker_id):
+    folder = disks.folder(broker_id, "orders")
+    shutil.rmtree(folder)
+
+    reports = replicate_until_caught_up(disks.open())
+
+    assert sum(report.copied_records for report in reports) == 3
+    assert disks.folder(broker_id, "orders") != folder
+    assert not folder.exists()
+    assert disks.values_on(broker_id, "orders") == VALUES
+    assert isr_of(cluster, "orders") == [1, 2, 3]
+    causes = [entry.cause or "" for entry in cluster.history("orders", 0)]
+    assert any(cause.startswith(f"broker {broker_id}: replica is bad: ") for cause in causes)
+
+
+@pytest.mark.parametrize("is_other_process", [False, True], ids=["same process", "another process"])
+@pytest.mark.parametrize("broker_id", [1, 3], ids=["leader", "follower"])
+def test_a_replica_that_was_set_back_in_time_is_found_and_fetched_anew(
+    disks, cluster, broker_id, is_other_process
+):
+    folder = disks.folder(broker_id, "orders")
+    copy = disks.leave_unreadable(folder)
+    cluster.append("orders", records(b"d"))
+    disks.restore(copy, folder)
+
+    reports = replicate_until_caught_up(disks.open() if is_other_process else cluster)
+
+    assert sum(report.copied_records for report in reports) == 4
+    assert disks.folder(broker_id, "orders") != folder
+    assert disks.values_on(broker_id, "orders") == [*VALUES, b"d"]
+    assert values_of(cluster, "orders") == [*VALUES, b"d"]
+    assert isr_of(cluster, "orders") == [1, 2, 3]
+
+
+@pytest.mark.parametrize("is_other_process", [False, True], ids=["same process", "another process"])
+@pytest.mark.parametrize("has_commit", [False, True], ids=["nothing after it", "a commit after it"])
+def test_a_replica_whose_newest_checkpoint_knows_commits_that_are_gone_is_fetched_anew(
+    disks, cluster, has_commit, is_other_process
+):
+    """The checkpoint, or the commit after it, was under way when its disk was set back."""
+    folder = disks.folder(3, "orders")
+    copy = disks.leave_unreadable(folder)
+    for value in (b"d", b"e"):
+        cluster.append("orders", records(value))
+        cluster.replicate(is_sweep=True)
+    DeltaTable(str(folder)).create_checkpoint()
+    log = folder / "_delta_log"
+    late = [*log.glob("*.checkpoint.parquet"), log / "_last_checkpoint"]
+    if has_commit:
+        cluster.append("orders", records(b"f"))
+        cluster.replicate(is_sweep=True)
+        late.append(max(log.glob("*.json")))
+    contents = {path: path.read_bytes() for path in late}
+    disks.restore(copy, folder)
+    for path, content in contents.items():
+        path.write_bytes(content)
+
+    replicate_until_caught_up(disks.open() if is_other_process else cluster)
+
+    assert disks.folder(3, "orders") != folder
+    assert isr_of(cluster, "orders") == [1, 2, 3]
+
+
+def test_an_append_to_a_leader_that_was_set_back_goes_on_with_another(disks, cluster):
+    folder = disks.folder(1, "orders")
+    copy = disks.leave_unreadable(folder)
+    cluster.append("orders", records(b"d"))
+    disks.restore(copy, folder)
+    other = disks.open()
+    other.replicate(is_sweep=True)
+
+    other.append("orders", records(b"e"))
+
+    assert values_of(other, "orders") == [*VALUES, b"d", b"e"]
+    assert DeltaTable(str(folder)).version() == DeltaTable(str(copy)).version()
+
+
+def test_readers_pass_over_a_replica_that_was_set_back(disks, cluster):
+    folder = disks.folder(1, "orders")
+    copy = disks.leave_unreadable(folder)
+    cluster.append("orders", records(b"d"))
+    disks.restore(copy, folder)
+
+    assert values_of(disks.open(), "orders") == [*VALUES, b"d"]
+
+
+def test_readers_pass_over_a_segment_that_was_damaged_or_deleted(disks, cluster):
+    damaged, deleted = sorted(disks.folder(1, "orders").glob("*.parquet"))[:2]
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 3] ^= 0xFF
+    damaged.write_bytes(content)
+    deleted.unlink()
+
+    assert values_of(disks.open(), "orders") == VALUES
+
+
+def test_a_deleted_topics_tables_stay_and_a_namesake_is_another_topic(disks, cluster):
+    folder = disks.folder(1, "orders")
+    before = files_below(folder)
+
+    cluster.delete_topic("orders")
+    cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
+    cluster.append("orders", records(b"new"))
+
+    assert values_of(cluster, "orders") == [b"new"]
+    assert files_below(folder) == before
+    assert disks.folder(1, "orders") != folder

@@ -1,0 +1,255 @@
+"""A bad leader that nobody appends to is found by rounds alone, whoever runs them."""
+
+import json
+import shutil
+import time
+
+import pytest
+
+from kafka_on_spark.service.replicate import sweep_progress
+from kafka_on_spark.service.what_if.dry_run import DryRunMetadata
+from kafka_on_spark.spark.wiring.dry_run_services import dry_run_round
+from kafka_on_spark.storage.metadata.sweep_hint import NAME
+from tests.cluster.disks import new_disks, partition_of
+from tests.fakes import FakeClock
+
+PARTITIONS = 12
+BAD = 5
+MINUTE_MS = 60_000
+ROUNDS_OF_AN_INTERVAL = 10
+
+
+@pytest.fixture
+def disks():
+    """A topic of twelve partitions with a record each, all looked at by a first round."""
+    with new_disks() as disks:
+        disks.clock = FakeClock()
+        cluster = with_clock(disks, disks.cluster)
+        cluster.create_topic(
+            "orders", replica_assignment={number: [1, 2, 3] for number in range(PARTITIONS)}
+        )
+        cluster.append("orders", [{"value": b"a", "partition": each} for each in range(PARTITIONS)])
+        assert cluster.replicate().slice_count == PARTITIONS
+        yield disks
+
+
+def with_clock(disks, cluster):
+    """Have a process's rounds take their time from the clock of the test."""
+    services = cluster._services
+    services.sweep._clock = services.pace._clock = services.clock = disks.clock
+    return cluster
+
+
+def newest_commit(folder):
+    return sorted(folder.glob("_delta_log/*.json"))[-1]
+
+
+def change_a_byte(folder):
+    commit = newest_commit(folder)
+    content = bytearray(commit.read_bytes())
+    content[content.index(b'"add"') + 1] ^= 1
+    commit.write_bytes(content)
+
+
+def change_newest(folder, change):
+    """Have one value of the newest commit's actions changed, the rest as it was."""
+    commit = newest_commit(folder)
+    actions = [json.loads(line) for line in commit.read_text().splitlines()]
+    for action in actions:
+        change(action)
+    commit.write_text("\n".join(json.dumps(action) for action in actions) + "\n")
+
+
+def lead_out_of_the_folder(action):
+    if "add" in action:
+        action["add"]["path"] = "../../../elsewhere.parquet"
+
+
+def move_by_one(action):
+    if "add" in action:
+        action["add"]["partitionValues"]["base_offset"] = "1"
+
+
+def fence_at_99(action):
+    if action.get("txn", {}).get("appId") == "leader-epoch":
+        action["txn"]["version"] = 99
+
+
+DAMAGE = {
+    "removed": shutil.rmtree,
+    "emptied": lambda folder: newest_commit(folder).write_bytes(b""),
+    "garbage": lambda folder: newest_commit(folder).write_bytes(b"{xx"),
+    "set back": lambda folder: newest_commit(folder).unlink(),
+    "a byte changed": change_a_byte,
+    "a path out of the folder": lambda folder: change_newest(folder, lead_out_of_the_folder),
+    "another offset": lambda folder: change_newest(folder, move_by_one),
+}
+
+
+def rounds_of_an_interval(disks, *, is_kept):
+    """Do a round a minute; in one process, or in one each, as a cron job does."""
+    reports = []
+    cluster = disks.cluster
+    for _ in range(ROUNDS_OF_AN_INTERVAL):
+        disks.clock.advance(MINUTE_MS)
+        if not is_kept:
+            cluster = with_clock(disks, disks.open())
+        reports.append(cluster.replicate())
+    return reports
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["a process that goes on", "cron jobs"])
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_bad_leader_is_found_within_the_interval_by_rounds_alone(disks, damage, is_kept):
+    epoch = partition_of(disks.cluster, "orders", BAD).leader_epoch
+    DAMAGE[damage](disks.folder(1, "orders", BAD))
+
+    reports = rounds_of_an_interval(disks, is_kept=is_kept)
+
+    cluster = disks.open()
+    assert sum(bool(report.failures) for report in reports) >= 1
+    assert all(report.slice_count < PARTITIONS for report in reports)
+    assert partition_of(cluster, "orders", BAD).leader_epoch > epoch
+    cluster.run_controller()
+    cluster.append("orders", [{"value": b"b", "partition": BAD}])
+    read = cluster.read("orders").to_pylist()
+    assert [row["value"] for row in read if row["partition"] == BAD] == [b"a", b"b"]
+
+
+def test_a_leader_with_a_fence_that_nobody_decided_is_set_aside_by_rounds_alone(disks):
+    """No verdict: whether it is lost or the metadata went back, one replica can't tell."""
+    folder = disks.folder(1, "orders", BAD)
+    change_newest(folder, fence_at_99)
+
+    for _ in range(3 * ROUNDS_OF_AN_INTERVAL):
+        disks.clock.advance(MINUTE_MS)
+        time.sleep(0.02)  # a session of 60 ms, by the clock of whoever counts errors
+        report = disks.cluster.replicate()
+        if partition_of(disks.cluster, "orders", BAD).leader != 1:
+            break
+        disks.cluster.run_controller()
+
+    partition = partition_of(disks.cluster, "orders", BAD)
+    assert partition.leader in (2, 3)
+    assert not report.is_caught_up
+    assert disks.folder(1, "orders", BAD) == folder
+
+
+@pytest.mark.parametrize("broker_id", [2, 3])
+def test_a_bad_follower_is_found_so_as_well(disks, broker_id):
+    folder = disks.folder(broker_id, "orders", BAD)
+    shutil.rmtree(folder)
+
+    rounds_of_an_interval(disks, is_kept=True)
+    disks.cluster.replicate()
+
+    assert disks.folder(broker_id, "orders", BAD) != folder
+    assert disks.values_on(broker_id, "orders", BAD) == [b"a"]
+
+
+def test_healthy_partitions_are_caught_up_and_slices_commit_nothing(disks):
+    offset = disks.cluster.image.offset
+
+    reports = rounds_of_an_interval(disks, is_kept=False)
+
+    assert all(report.is_caught_up for report in reports), reports
+    assert disks.open().image.offset == offset
+    assert {report.slice_count for report in reports} <= {1, 2}
+    assert {report.once_round_ms for report in reports} == {600_000}
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda hint: hint.unlink(), id="lost"),
+        pytest.param(lambda hint: hint.write_bytes(hint.read_bytes()[:40]), id="torn"),
+        pytest.param(lambda hint: set_time(hint, 10**15), id="from the future"),
+        pytest.param(lambda hint: set_time(hint, 1), id="older than the interval"),
+    ],
+)
+def test_without_a_hint_that_can_be_true_all_is_looked_at(disks, spoil):
+    spoil(disks.metadata_root / NAME)
+
+    report = with_clock(disks, disks.open()).replicate()
+
+    assert report.slice_count == PARTITIONS
+
+
+def set_time(hint, at_ms):
+    hint.write_text(json.dumps({**json.loads(hint.read_text()), "at_ms": at_ms}))
+
+
+def test_what_was_not_looked_at_is_never_said_to_be_caught_up(disks, monkeypatch):
+    """The hint is lost, and a round has time for five partitions at a fifth of a second each."""
+    monkeypatch.setattr(sweep_progress, "FIRST_INSPECTIONS", 2)
+    (disks.metadata_root / NAME).unlink()
+    cluster = with_clock(disks, disks.open())
+    cluster._services.runner.run = _slow(disks, cluster._services.runner.run)
+
+    first = cluster.replicate()
+    disks.clock.advance(MINUTE_MS)
+    second = cluster.replicate()
+
+    assert (first.slice_count, first.not_looked_at, first.is_caught_up) == (5, 7, False)
+    assert (second.slice_count, second.not_looked_at, second.is_caught_up) == (8, 0, True)
+
+
+def _slow(disks, run):
+    def slow(task, orders):
+        disks.clock.advance(200 * len(orders))
+        return run(task, orders)
+
+    return slow
+
+
+def test_a_partition_whose_root_is_away_is_not_caught_up_and_looked_at_again(disks):
+    disks.take_away(2)
+    disks.clock.advance(MINUTE_MS)
+    away = disks.cluster.replicate()
+    disks.give_back(2)
+    disks.clock.advance(10_000)  # more than replica.fetch.backoff.ms with its jitter
+
+    back = disks.cluster.replicate()
+
+    assert (away.slice_count, away.not_looked_at, away.is_caught_up) == (1, 1, False)
+    assert len(away.failures) == 1
+    assert (back.not_looked_at, back.is_caught_up) == (0, True)
+
+
+def test_a_round_over_some_topics_looks_at_theirs_and_keeps_nobody_elses_time(disks):
+    cluster = disks.cluster
+    cluster.create_topic("others", partitions=2, replication_factor=3)
+    cluster.append("others", [{"value": b"a", "partition": each} for each in range(2)])
+    disks.clock.advance(MINUTE_MS)
+
+    some = cluster.replicate("others")
+    hint = json.loads((disks.metadata_root / NAME).read_text())
+    all_ = cluster.replicate()
+
+    assert some.slice_count <= 2
+    assert hint["at_ms"] == disks.clock.now_ms() - MINUTE_MS
+    assert all_.slice_count == 1
+
+
+def test_a_dry_run_leaves_no_hint(disks):
+    hint = disks.metadata_root / NAME
+    before = hint.read_bytes()
+    disks.clock.advance(MINUTE_MS)
+
+    services = disks.cluster._services
+
+    dry_run_round(services, DryRunMetadata(services.metadata.catch_up(), services.clock)).run(
+        is_sweep=True
+    )
+
+    assert hint.read_bytes() == before
+
+
+def test_a_hint_that_can_not_be_written_keeps_no_round(disks):
+    hint = disks.metadata_root / NAME
+    hint.unlink()
+    hint.mkdir()
+
+    report = with_clock(disks, disks.open()).replicate()
+
+    assert report.is_caught_up

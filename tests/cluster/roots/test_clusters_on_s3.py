@@ -1,0 +1,220 @@
+"""Clusters on S3 without Spark: stores that fail at every kind of request, lose data, or know others."""
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from kafka_on_spark import Cluster, KafkaOnSparkError
+from kafka_on_spark.cli.application import app
+from kafka_on_spark.errors import InvalidRootError, KafkaStorageError, RootAccessDeniedError
+from kafka_on_spark.inspect.history import broker_events
+from kafka_on_spark.inspect.replicas import compare_replicas
+from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.spark.run.opening import replica_store
+from kafka_on_spark.storage.access.credentials import NAMES_VARIABLE
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
+from tests.storage.s3.faulty_s3 import Kind
+from tests.storage.s3.object_stores import SECRET, refuse_all, two_stores
+
+PATIENCE = 30
+"""Tries of an append; under a storm, one or two are needed."""
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("disk")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("AWS_CONFIG_FILE", str(folder / "profiles"))
+        environment.setenv("AWS_SHARED_CREDENTIALS_FILE", str(folder / "none"))
+        with two_stores(folder, folder / "profiles") as stores:
+            yield stores
+    replica_store.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def cluster(stores):
+    """Metadata on the local disk, one broker there, one on each store."""
+    with stores.create("shared", str(stores.folder / "shared" / "metadata")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(autouse=True)
+def _recovered(stores):
+    yield
+    stores.recover()
+
+
+def persistently(act):
+    """Have something done that may be told to have failed, or not to be known; return the answer."""
+    told = []
+    for _ in range(PATIENCE):
+        try:
+            return act()
+        except KafkaOnSparkError as error:
+            told.append(str(error))
+    raise AssertionError(told)
+
+
+def values_of(table):
+    return [int(each) for each in table.column("value").to_pylist()]
+
+
+# The kinds come in turn, at whatever request is the next one: reads, lists, puts and deletes.
+STORMS = [
+    (Kind.ERROR_BEFORE, Kind.ERROR_AFTER, Kind.BUSY, Kind.SLOW),
+    (Kind.DROP_AFTER, Kind.CONFLICT_AFTER, Kind.DROP_BEFORE),
+]
+
+
+@pytest.mark.parametrize("storm", STORMS, ids=["errors", "lost answers"])
+def test_nothing_is_lost_doubled_or_moved_while_the_stores_fail(stores, cluster, storm):
+    topic = f"storm-{STORMS.index(storm)}"
+    cluster.create_topic(topic, replica_assignment={0: [2, 3, 1]})
+    stores.south.order(Kind.HANG)
+    for store in (stores.north, stores.south):
+        store.storm, store.storm_every = storm, 11
+        store.struck.clear()
+
+    for number in range(5):
+        persistently(
+            lambda number=number: cluster.append(
+                topic, [("k", str(2 * number)), ("k", str(2 * number + 1))],
+                producer_id=topic, sequence=number, timeout_ms=20_000,
+            )
+        )  # fmt: skip
+    found = values_of(persistently(lambda: cluster.read(topic)))
+
+    assert found == list(range(10))
+    assert {*storm} <= {*stores.north.struck, *stores.south.struck}
+    stores.recover()
+    cluster.run_controller()
+    cluster.replicate()
+    assert values_of(cluster.read(topic)) == list(range(10))
+    assert {len(each.isr) for each in cluster.describe_topic(topic).partitions} == {3}
+
+
+def test_store_that_forgets_everything_is_away_and_not_empty(stores, cluster):
+    cluster.create_topic("emptied", replica_assignment={0: [3, 2, 1]})
+    cluster.append("emptied", [("k", "0")])
+    root = stores.roots("shared")[3]
+    south = RootFiles(root, StorageOptions(stores.options))
+    kept = south.read(f"{root}/meta.properties", 10**6)
+
+    south.delete(root)
+    cluster.run_controller()
+
+    assert cluster.image.brokers[3].state is BrokerState.FENCED
+    partition = cluster.describe_topic("emptied").partitions[0]
+    assert 3 not in partition.isr
+    assert partition.leader == 2
+    assert south.names(root) == []  # nothing is written where the disk is another one
+    cluster.append("emptied", [("k", "1")])
+    assert values_of(cluster.read("emptied")) == [0, 1]
+
+    # The name of the disk alone is not what was on it: the replica is lost, and fetched anew.
+    south.write(f"{root}/meta.properties", kept)
+    for _ in range(3):
+        cluster.run_controller()
+        cluster.replicate()
+
+    partition = cluster.describe_topic("emptied").partitions[0]
+    assert set(partition.isr) == {1, 2, 3}
+    assert values_of(cluster.read("emptied")) == [0, 1]
+
+
+def test_replica_moves_onto_a_store_and_tables_of_a_deleted_topic_leave_it(stores, cluster):
+    cluster.create_topic("moved", replica_assignment={0: [1]}, configs={"min.insync.replicas": "1"})
+    cluster.append("moved", [("k", str(number)) for number in range(20)])
+
+    cluster.reassign({("moved", 0): [3]})
+    for _ in range(6):
+        cluster.replicate()
+        cluster.run_controller()
+
+    partition = cluster.describe_topic("moved").partitions[0]
+    assert (partition.replicas, partition.leader, not cluster.reassignments()) == ((3,), 3, True)
+    assert values_of(cluster.read("moved")) == list(range(20))
+    root = stores.roots("shared")[3]
+    south = RootFiles(root, StorageOptions(stores.options))
+    assert [name for name in south.names(root) if name.startswith("moved-")]
+    cluster.delete_topic("moved")
+    removed = sum(cluster.run_controller().tables_removed for _ in range(3))
+    assert removed >= 1
+    assert not [name for name in south.names(root) if name.startswith("moved-")]
+
+
+def test_command_line_finds_the_names_in_the_environment(stores, monkeypatch):
+    root = stores.url(stores.south, "cli/metadata")
+    names = {name: each for name, each in stores.options.items() if "://" in name}
+    monkeypatch.setenv(NAMES_VARIABLE, " ".join(f"{name}={each}" for name, each in names.items()))
+
+    def answer(*arguments):
+        result = CliRunner().invoke(app, [*arguments, "--cluster", root, "--output", "json"])
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    with stores.create("cli", root) as cluster:
+        cluster.create_topic("orders", replication_factor=3)
+        cluster.append("orders", [("k", "0")])
+        assert broker_events(cluster.metadata_table) == []  # by a plain Delta reader
+        assert compare_replicas(cluster.image, "orders")[0].replica_count == 3
+
+    assert [
+        each["offset"] for each in answer("get-offsets", "--topic", "orders", "--time", "latest")
+    ] == [1]
+    assert answer("fsck")["findings"] == []
+    monkeypatch.delenv(NAMES_VARIABLE)
+    given = [f"--storage-option={name}={each}" for name, each in names.items()]
+    assert [
+        each["offset"]
+        for each in answer("get-offsets", "--topic", "orders", "--time", "latest", *given)
+    ] == [1]
+
+
+# fmt: off
+WRONG = [
+    pytest.param("profile:nobody", ["profile:nobody", "ProfileNotFound"], id="no profile"),
+    pytest.param("env:NOBODY",     ["env:NOBODY", "NOBODY_AWS_ACCESS_KEY_ID"], id="no variables"),
+    pytest.param("profile:south",  ["Forbidden"],                           id="another's"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("name, words", WRONG)
+def test_wrong_credentials_are_one_sentence_with_the_root_and_nothing_is_written(
+    stores, name, words
+):
+    named = {"credentials": name, "aws_endpoint_url": stores.north.endpoint}
+    options = stores.options | {"s3://kos-north": named}
+    root = stores.url(stores.north, "wrong/broker")
+
+    with pytest.raises(InvalidRootError) as refusal:
+        Cluster.create(stores.folder / "wrong", {1: root}, storage_options=options)
+
+    said = str(refusal.value)
+    assert "\n" not in said
+    assert not [word for word in [root, *words] if word not in said]
+    assert SECRET not in said
+    assert not (stores.folder / "wrong").exists()
+    with pytest.raises(KafkaStorageError, match="s3://kos-north"):
+        Cluster.open("s3://kos-north/x", storage_options=options)
+
+
+def test_refused_credentials_count_against_no_broker_and_are_told(stores, cluster):
+    cluster.create_topic("withdrawn", replica_assignment={0: [2, 1, 3]})
+    cluster.append("withdrawn", [("k", "0")])
+    before = cluster.history("withdrawn")
+    refuse_all(stores.north)
+
+    cluster.run_controller()
+    with pytest.raises(RootAccessDeniedError, match=re.escape(stores.roots("shared")[2])):
+        cluster.append("withdrawn", [("k", "1")])
+
+    stores.recover()
+    assert cluster.history("withdrawn") == before
+    assert cluster.image.eligible_brokers() == {1, 2, 3}
+    cluster.append("withdrawn", [("k", "2")])
+    assert values_of(cluster.read("withdrawn"))[0] == 0
+    assert values_of(cluster.read("withdrawn"))[-1] == 2

@@ -1,0 +1,335 @@
+"""Roots that hang instead of failing, files of any size, processes that were forked or refused.
+
+Each in a process of its own, which is ended if it hangs.
+"""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+SECONDS = 300
+
+PRELUDE = """
+import glob, os, sys, threading, time
+import deltalake
+from kafka_on_spark import Cluster
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.storage.calls import deadlines
+
+base = sys.argv[1]
+roots = {number: f"{base}/b{number}" for number in (1, 2, 3)}
+configs = {
+    "broker.session.timeout.ms": 1000, "delivery.timeout.ms": 120000, "min.insync.replicas": 2
+}
+cluster = Cluster.create(f"{base}/meta", roots, configs=configs)
+cluster.create_topic("orders", replica_assignment={0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
+def append(value, **more):
+    each = [{"value": value, "partition": number} for number in range(3)]
+    return cluster.append("orders", each, **more).record_count
+def leaders():
+    return [each.leader for each in cluster.describe_topic("orders").partitions]
+def folder(broker, partition):
+    [found] = glob.glob(f"{roots[broker]}/orders-*/{partition}-*")
+    return found
+def anew():
+    global cluster
+    cluster.close()
+    from kafka_on_spark.spark.run.opening import replica_store
+    replica_store.cache_clear()
+    cluster = Cluster.open(f"{base}/meta")
+def pipe(path):
+    if os.path.exists(path):
+        os.unlink(path)
+    os.mkfifo(path)
+append(b"a"); append(b"b")
+"""
+
+
+@pytest.fixture
+def base(tmp_path):
+    return tmp_path
+
+
+def told(base, script):
+    """Return what a script prints, line by line; it must end, and by itself."""
+    done = subprocess.run(
+        [sys.executable, "-c", PRELUDE + textwrap.dedent(script), str(base)],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_pipe_for_a_disks_name_is_a_dead_disk_and_another_dead_one_is_failed_over(base):
+    [line] = told(
+        base,
+        """
+        pipe(f"{roots[3]}/meta.properties")
+        os.rename(roots[2], f"{base}/away")
+        fenced = cluster.run_controller().fenced
+        print(sorted(fenced), leaders())
+        """,
+    )
+
+    assert line == "[2, 3] [1, 1, 1]"
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "_delta_log/{next}.json",
+        "_delta_log/_last_checkpoint",
+        "_delta_log/00000000000000000000.checkpoint.parquet",
+        "{segment}",
+    ],
+)
+def test_a_pipe_in_the_place_of_a_file_hangs_nobody(base, place):
+    lines = told(
+        base,
+        f"""
+        place = folder(1, 0)
+        count = len(glob.glob(f"{{place}}/_delta_log/*.json"))
+        segment = os.path.basename(sorted(glob.glob(f"{{place}}/*.parquet"))[0])
+        names = {{"next": f"{{count:020d}}", "segment": segment}}
+        pipe(f"{{place}}/" + {place!r}.format(**names))
+        anew()
+        print(cluster.read("orders").num_rows)
+        print(append(b"c"))
+        cluster.run_controller()
+        cluster.replicate(is_sweep=True)
+        cluster.fsck()
+        """,
+    )
+
+    assert lines == ["6", "3"]
+
+
+def test_a_root_that_hangs_is_left_behind_and_reads_and_appends_go_on(base):
+    lines = told(
+        base,
+        """
+        # As a dead hard mount: whoever looks below it does not come back.
+        for module, name in ((os, "open"), (os, "stat"), (os, "listdir"), (os, "scandir")):
+            whole = getattr(module, name)
+            def hang(path, *more, whole=whole, **named):
+                if isinstance(path, str) and path.startswith(roots[1]):
+                    threading.Event().wait()
+                return whole(path, *more, **named)
+            setattr(module, name, hang)
+        deadlines.SHORT_CALL_SECONDS = 0.5
+        print(cluster.read("orders").num_rows)
+        print(append(b"c"))
+        print(1 in leaders())
+        """,
+    )
+
+    assert lines == ["6", "3", "False"]
+
+
+def test_delta_rs_that_hangs_is_left_behind(base):
+    [line] = told(
+        base,
+        """
+        from kafka_on_spark.storage.delta import delta_handle
+        whole = delta_handle.DeltaTable
+        def hang(uri, **named):
+            if uri.startswith(roots[1]):
+                threading.Event().wait()
+            return whole(uri, **named)
+        delta_handle.DeltaTable = hang
+        deadlines.LONG_CALL_SECONDS = 0.5
+        anew()
+        print(cluster.read("orders").num_rows)
+        """,
+    )
+
+    assert line == "6"
+
+
+SIZE = 2**40
+
+
+@pytest.mark.parametrize(
+    "place", ["*.parquet", "_delta_log/*1.json", "_delta_log/_last_checkpoint"]
+)
+def test_a_file_of_a_terabyte_is_not_read(base, place):
+    """Sparse files take no room on a disk and all memory of who reads them."""
+    lines = told(
+        base,
+        f"""
+        import resource
+        for path in glob.glob(f"{{folder(1, 0)}}/{place}") or [folder(1, 0) + "/{place}"]:
+            with open(path, "ab") as file:
+                file.truncate({SIZE})
+        resource.setrlimit(resource.RLIMIT_AS, (12 << 30, 12 << 30))
+        anew()
+        print(cluster.read("orders").num_rows)
+        print(append(b"c"))
+        cluster.fsck()
+        """,
+    )
+
+    assert lines == ["6", "3"]
+
+
+def test_a_disks_name_of_a_terabyte_stops_no_controller(base):
+    [line] = told(
+        base,
+        f"""
+        os.truncate(f"{{roots[3]}}/meta.properties", {SIZE})
+        print(sorted(cluster.run_controller().fenced), 3 in leaders())
+        """,
+    )
+
+    assert line == "[3] False"
+
+
+def test_a_cluster_is_closed_in_a_forked_process_and_none_is_opened_there(base):
+    lines = told(
+        base,
+        """
+        def child(work):
+            sys.stdout.flush()
+            pid = os.fork()
+            if not pid:
+                try:
+                    print(work(), flush=True)
+                except KafkaOnSparkError as error:
+                    print(type(error).__name__, error, flush=True)
+                os._exit(0)
+            assert os.waitpid(pid, 0)[1] == 0
+        child(lambda: append(b"x"))
+        child(lambda: cluster.read("orders"))
+        child(lambda: Cluster.open(f"{base}/meta"))
+        child(lambda: cluster.close())
+        print(append(b"c"))
+        """,
+    )
+
+    assert lines[3:] == ["None", "3"]
+    for line in lines[:3]:
+        assert line.startswith("ClusterClosedError no cluster can be used in this process")
+        assert "forkserver" in line
+
+
+REFUSED = """
+def refused(path):
+    for place, _, names in os.walk(path):
+        os.chmod(place, 0o555)
+        for name in names:
+            os.chmod(f"{place}/{name}", 0o444)
+def become_nobody():
+    if os.geteuid() == 0:
+        os.setgid(65534)
+        os.setuid(65534)
+def open_to_all():
+    os.chmod(base, 0o777)
+    for place, _, names in os.walk(base):
+        os.chmod(place, 0o777)
+        for name in names:
+            os.chmod(f"{place}/{name}", 0o666)
+def say(work):
+    began = time.monotonic()
+    try:
+        print(work(), flush=True)
+    except KafkaOnSparkError as error:
+        print(type(error).__name__, time.monotonic() - began < 10, error, flush=True)
+open_to_all()
+append(b"warm", producer_id="p", sequence=0)
+"""
+
+
+@pytest.fixture
+def open_base():
+    """A folder that other users reach, too."""
+    from shutil import rmtree
+    from tempfile import mkdtemp
+
+    folder = mkdtemp()
+    yield folder
+    rmtree(folder)
+
+
+@pytest.mark.parametrize("place", ["meta", "b1"])
+def test_what_a_root_refuses_fails_at_once_and_says_that_nothing_was_appended(open_base, place):
+    script = f"""
+refused(f"{{base}}/{place}")
+become_nobody()
+say(lambda: cluster.append("orders", [{{"value": b"c", "partition": 0}}]))
+say(lambda: cluster.read("orders").num_rows)
+os._exit(0)
+"""
+    lines = told(open_base, REFUSED + script)
+
+    assert lines[0].startswith("RootAccessDeniedError True ")
+    assert "same sequence" not in lines[0]
+    assert lines[1] == "9"
+
+
+def test_a_cluster_is_not_made_where_nothing_can_be_written(open_base):
+    script = """
+os.mkdir(f"{base}/sealed", 0o555)
+become_nobody()
+say(lambda: Cluster.create(f"{base}/sealed", {1: f"{base}/new"}))
+say(lambda: Cluster.create(f"{base}/other", {1: f"{base}/sealed"}))
+os._exit(0)
+"""
+    lines = told(open_base, REFUSED + script)
+
+    assert [line.split()[:2] for line in lines] == [["InvalidRootError", "True"]] * 2
+    assert all("Permission denied" in line for line in lines)
+
+
+def test_a_metadata_root_that_goes_away_is_away_and_not_corrupt(base):
+    lines = told(
+        base,
+        """
+        from kafka_on_spark.storage.metadata import metadata_reading
+        # It goes when the newest commit was seen, and before its file is read.
+        whole = metadata_reading.decode_file
+        def away(content, path):
+            os.rename(f"{base}/meta", f"{base}/away")
+            return whole(None, path)
+        other = Cluster.open(f"{base}/meta")
+        append(b"c")
+        metadata_reading.decode_file = away
+        try:
+            other.read("orders")
+        except KafkaOnSparkError as error:
+            print(type(error).__name__, error)
+        """,
+    )
+
+    assert lines[0].startswith("KafkaStorageError")
+    assert "is away" in lines[0]
+
+
+def test_a_process_without_descriptors_says_that(base):
+    [line] = told(
+        base,
+        """
+        import resource
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")), 4096))
+        held = []
+        try:
+            while True:
+                held.append(os.open("/", os.O_RDONLY))
+        except OSError:
+            pass
+        try:
+            append(b"c", timeout_ms=500)
+        except KafkaOnSparkError as error:
+            said = f"{type(error).__name__} {error}"
+        for each in held:
+            os.close(each)
+        print(said)
+        """,
+    )
+
+    assert "Too many open files" in line
+    assert "ClusterClosed" not in line

@@ -1,0 +1,222 @@
+"""Rubbish in the place of each file of a small cluster, in turn: nothing else is taken down.
+
+What fails is a sentence of ours, about the replica or the log whose file it is. Other partitions
+are appended to, read, swept and checked as if nothing had happened.
+"""
+
+import random
+import shutil
+
+import pytest
+
+from kafka_on_spark.cluster.cluster import Cluster
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.metadata.records import Stamp
+from kafka_on_spark.metadata.snapshot import snapshot_records
+from kafka_on_spark.spark.run.opening import replica_store
+from kafka_on_spark.spark.wiring.fsck_services import check_cluster
+from kafka_on_spark.storage.delta import void_commits
+from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.roots.roots import StorageOptions
+from tests.cluster.disks import Disks, records, values_of
+from tests.cluster.folders import quick_folder
+
+SEED = 13
+TRIALS = 4
+"""Of each kind of file, with rubbish drawn for each."""
+
+VICTIMS = ("led", "followed")
+"""Topics with a replica on broker 1, whose files are damaged: its leader is that one, or not."""
+
+
+def halve(path, content):
+    path.write_bytes(content[: len(content) // 2])
+
+
+def double(path, content):
+    path.write_bytes(content * 2)
+
+
+def flip(path, content):
+    place = len(content) // 2
+    path.write_bytes(content[:place] + bytes([content[place] ^ 0x20]) + content[place + 1 :])
+
+
+def folder(path, content):
+    path.unlink()
+    path.mkdir()
+
+
+def link(path, content):
+    moved = path.with_name("moved")
+    path.rename(moved)
+    path.symlink_to(moved)
+
+
+def written(rubbish):
+    return lambda path, content: path.write_bytes(rubbish)
+
+
+DAMAGE = {
+    "empty": written(b""),
+    "half": halve,
+    "twice": double,
+    "a bit": flip,
+    "nested brackets": written(b"[" * 100_000),
+    "nested objects": written(b'{"add":' * 100_000),
+    "zeros": written(bytes(1000)),
+    "half a character": written(b'{"txn":{"appId":"\\ud800","version":1}}\n'),
+    "half a character in an add": written(
+        b'{"add":{"path":"\\udfff","partitionValues":{"base_offset":"\\ud800"},"size":1,'
+        b'"modificationTime":1,"dataChange":true}}\n'
+    ),
+    "a huge number": written(b'{"txn":{"appId":"log-end-offset","version":1' + b"0" * 5000 + b"}}"),
+    "no number": written(b'{"txn":{"appId":"log-end-offset","version":1e999}}'),
+    "null": written(b"null\n"),
+    "a list": written(b"[]\n"),
+    "an object": written(b"{}\n"),
+    "no text": written(b"\xff\xfe\x00\xd8"),
+    "noise": written(random.Random(SEED).randbytes(5000)),
+    "Parquet's name only": written(b"PAR1" + bytes(8) + b"PAR1"),
+    "a folder": folder,
+    "a link": link,
+    "nothing": lambda path, content: path.unlink(),
+}
+
+
+def kinds_of(base):
+    """Return the files that may be damaged, by what they are."""
+    kinds = {}
+    for path in sorted(base.rglob("*")):
+        if path.is_file():
+            kinds.setdefault(kind_of(path.relative_to(base)), []).append(path)
+    return kinds
+
+
+def kind_of(path):
+    place = "metadata" if path.parts[0] == "meta" else path.parts[0]
+    if path.name == "meta.properties":
+        return f"{place} identity"
+    if path.parent.name == "snapshots":
+        return "metadata snapshot"
+    if path.parent.name == "_delta_log":
+        kind = path.name.lstrip("0123456789.") if path.name[0].isdigit() else path.name
+        return f"{place} {kind}"
+    return f"{place} data"
+
+
+@pytest.fixture(scope="module")
+def life():
+    """A cluster with checkpoints and a snapshot, and a copy of it as it was."""
+    with quick_folder() as base:
+        disks = Disks(base / "now")
+        cluster = disks.create()
+        cluster.create_topic("led", replica_assignment={0: [1, 2]})
+        cluster.create_topic("followed", replica_assignment={0: [2, 1]})
+        cluster.create_topic("other", replica_assignment={0: [2, 3]})
+        for number in range(11):
+            for topic in (*VICTIMS, "other"):
+                cluster.append(topic, records(b"%d" % number))
+        image = cluster.image
+        log = DeltaMetadataLog(cluster.root, StorageOptions())
+        log.write_snapshot(snapshot_records(image), Stamp(time_ms=image.time_ms), image.offset)
+        cluster.append("led", records(b"after the snapshot"))
+        cluster.close()
+        shutil.copytree(disks.base, base / "before")
+        yield disks
+
+
+@pytest.fixture
+def restored(life, monkeypatch):
+    monkeypatch.setattr(void_commits, "RECHECK_SECONDS", 0.01)
+    shutil.rmtree(life.base)
+    shutil.copytree(life.base.with_name("before"), life.base)
+    replica_store.cache_clear()
+    return life
+
+
+OF_BROKER = ("identity", "json", "checkpoint.parquet", "_last_checkpoint", "data")
+OF_METADATA = (*OF_BROKER, "snapshot")
+
+
+def drawn(place, kinds):
+    random_of_place = random.Random(f"{SEED} {place}")
+    names = sorted(DAMAGE)
+    return [
+        pytest.param(f"{place} {kind}", which, name, id=f"{kind}-{name}")
+        for kind in kinds
+        for which, name in zip(
+            [random_of_place.random() for _ in range(TRIALS)],
+            random_of_place.sample(names, TRIALS),
+            strict=True,
+        )
+    ]
+
+
+def damage(disks, kind, which, name):
+    paths = kinds_of(disks.base)[kind]
+    path = paths[int(which * len(paths))]
+    DAMAGE[name](path, path.read_bytes())
+    return path
+
+
+def ours(act):
+    """Do what may fail, by an error of ours that is a sentence."""
+    try:
+        return act()
+    except KafkaOnSparkError as error:
+        return checked(error)
+
+
+def checked(error):
+    assert "\n" not in str(error)
+    assert len(str(error)) < 2000
+    return error
+
+
+@pytest.mark.parametrize("kind, which, name", drawn("broker-1", OF_BROKER))
+def test_rubbish_on_one_brokers_root_stops_no_other_partition(restored, kind, which, name):
+    damage(restored, kind, which, name)
+
+    with Cluster.open(restored.metadata_root) as cluster:
+        for topic in VICTIMS:
+            ours(lambda topic=topic: cluster.append(topic, records(b"new"), timeout_ms=300))
+            ours(lambda topic=topic: cluster.read(topic))
+        assert cluster.append("other", records(b"new")).record_count == 1
+        assert values_of(cluster, "other") == [*(b"%d" % each for each in range(11)), b"new"]
+        assert cluster.replicate(is_sweep=True).partition_count >= 0
+        cluster.run_controller()
+        for topic in VICTIMS:
+            ours(lambda topic=topic: cluster.read(topic))
+        assert cluster.append("other", records(b"last")).record_count == 1
+    report = check_cluster(str(restored.metadata_root))
+    assert not [
+        each
+        for each in report.findings
+        if each.place.partition is not None and each.place.partition.topic == "other"
+    ]
+
+
+@pytest.mark.parametrize("kind, which, name", drawn("metadata", OF_METADATA))
+def test_rubbish_on_the_metadata_root_is_said_or_does_no_harm(restored, kind, which, name):
+    damage(restored, kind, which, name)
+
+    opened = ours(lambda: Cluster.open(restored.metadata_root))
+    if isinstance(opened, Cluster):
+        with opened as cluster:
+            ours(lambda: cluster.append("other", records(b"new"), timeout_ms=300))
+            ours(lambda: cluster.read("other"))
+            ours(lambda: cluster.replicate(is_sweep=True))
+            ours(cluster.run_controller)
+            ours(cluster.history)
+    ours(lambda: check_cluster(str(restored.metadata_root)))
+
+
+def test_every_kind_of_file_is_damaged(life):
+    """So that none is forgotten when files come that are not there yet."""
+    found = set(kinds_of(life.base.with_name("before")))
+
+    expected = {f"metadata {kind}" for kind in OF_METADATA}
+    for number in (1, 2, 3):
+        expected |= {f"broker-{number} {kind}" for kind in OF_BROKER}
+    assert found == expected

@@ -1,0 +1,111 @@
+"""Tasks that kill what runs them, once and at a named point: imported by executors.
+
+Whose executor is killed goes on as what it is then: a process without anybody who takes its answer,
+while Spark runs its task again elsewhere.
+"""
+
+import fcntl
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from kafka_on_spark.spark.run.frames import _stage_task
+from kafka_on_spark.spark.run.tasks import fetch_task
+from kafka_on_spark.storage.replicas.segments import FileSegmentStore
+
+EXECUTOR, WORKER = "executor", "worker"
+
+
+def die_once(mark: str, whom: str) -> None:
+    """Kill -9 this task's executor, or this Python worker; the first caller's only."""
+    pid = os.getpid() if whom == WORKER else _executor_pid()
+    try:
+        with open(mark, "x", encoding="utf-8") as file:
+            file.write(str(pid))
+    except FileExistsError:
+        return
+    os.kill(pid, signal.SIGKILL)
+
+
+def die_and_tell(mark: str, deaths: int | None) -> None:
+    """Kill -9 this task's executor and then this worker, as if their machine stopped: the first
+    so many executors, or all. Which, they write down."""
+    pid = str(_executor_pid())
+    with open(mark, "a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        killed = file.read().split()
+        # Tasks that an executor does at once die together.
+        if pid not in killed:
+            if deaths is not None and len(killed) >= deaths:
+                return
+            file.write(f"{pid}\n")
+    for each in (int(pid), os.getpid()):
+        os.kill(each, signal.SIGKILL)
+
+
+def _executor_pid() -> int:
+    """Return the JVM above this worker and its daemon."""
+    pid = os.getpid()
+    while "CoarseGrainedExecutorBackend" not in _command_of(pid):
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+        assert pid > 1, "this task runs on no executor of its own"
+    return pid
+
+
+def _command_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+
+
+def rows_until_death(
+    batches: Iterator[pa.RecordBatch], *, mark: str, task: int, after: int
+) -> Iterator[pa.RecordBatch]:
+    """Pass rows on; one task loses its executor after some batches."""
+    context = TaskContext.get()
+    assert context is not None
+    for number, batch in enumerate(batches):
+        if context.partitionId() == task and number == after:
+            die_once(mark, EXECUTOR)
+        yield batch
+
+
+def stage_and_die(batches: Iterator[pa.RecordBatch], *, mark: str, **named):
+    """Stage a task's rows; the worker dies before it tells anybody."""
+    rows = list(_stage_task(batches, **named))
+    die_once(mark, WORKER)
+    yield from rows
+
+
+def fetch_and_die(order, *, options, mark: str, point: str):
+    """Fetch; the executor dies when files are copied, or when they are committed as well."""
+    if point == "copied":
+        with patch.object(FileSegmentStore, "copy", _copy_and_die(FileSegmentStore.copy, mark)):
+            return fetch_task(order, options)
+    result = fetch_task(order, options)
+    if result.copied_records:
+        die_once(mark, EXECUTOR)
+    return result
+
+
+def command_and_die(order, options, *, mark: str, point: str, deaths: int | None):
+    """Do a command; the executor dies before it is done, or after."""
+    if point == "before":
+        die_and_tell(mark, deaths)
+    result = fetch_task(order, options)
+    if point == "after":
+        die_and_tell(mark, deaths)
+    return result
+
+
+def _copy_and_die(copy, mark):
+    def copy_and_die(store, source, target, segments, names=None):
+        copy(store, source, target, segments, names)
+        if segments:
+            die_once(mark, EXECUTOR)
+
+    return copy_and_die

@@ -1,0 +1,365 @@
+"""What holds on executors that are processes of their own, some of which are killed.
+
+Run by test_local_cluster, in a process of its own: a Spark session of another master is none of
+the other tests'. By hand: `./spark-submit.sh pytest -n 0 --long tests/integration/executors/local_cluster_cases.py`.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from functools import partial
+from pathlib import Path
+from weakref import WeakSet
+
+import pyarrow as pa
+import pytest
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.spark.run import executors, frames
+from kafka_on_spark.spark.run.opening import replica_store
+from kafka_on_spark.spark.session import build_session
+from kafka_on_spark.spark.wiring import task_calls
+from kafka_on_spark.storage.access.storage_options import StorageOptions
+from kafka_on_spark.version import __version__
+from tests import jvms
+from tests.cluster.disks import isr_of, new_disks, partition_of, values_of
+from tests.integration.executors.executor_deaths import (
+    command_and_die,
+    fetch_and_die,
+    rows_until_death,
+    stage_and_die,
+)
+from tests.integration.format.frames import Batches, bytes_of, numbered, source, stream
+
+ROOT = Path(__file__).parents[3]
+PARTITIONS, TASKS, COUNT = 4, 4, 8_000
+BROKERS = [1, 2, 3]
+WAIT_S_MAX = 300  # nothing is timed here, and executors start slowly on a busy machine
+
+# Whichever Python the session has, on executors it is one that lacks what LACKS says.
+PYTHON = f"""\
+#!/usr/bin/env bash
+without=$(printf %s "$PYTHONPATH" | tr : '\\n' | grep -v '^{ROOT}/*$' | paste -sd:)
+case ${{ON_EXECUTOR:+$LACKS}} in
+  package) PYTHONPATH=$without exec {sys.executable} "$@" ;;
+  everything) PYTHONPATH=$without exec {sys.base_prefix}/bin/python3 "$@" ;;
+  version) PYTHONPATH={{folder}}:$PYTHONPATH exec {sys.executable} "$@" ;;
+  *) exec {sys.executable} "$@" ;;
+esac
+"""
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("python")
+    (folder / "kafka_on_spark").mkdir()
+    (folder / "kafka_on_spark" / "__init__.py").write_text('__version__ = "0.0.9"\n')
+    program = folder / "python"
+    program.write_text(PYTHON.replace("{folder}", str(folder)))
+    program.chmod(0o755)
+    return program
+
+
+@pytest.fixture(scope="module")
+def spark(python):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("PYSPARK_PYTHON", str(python))
+        session = build_session(
+            "local-cluster",
+            **{
+                "spark.master": "local-cluster[2,1,1024]",
+                "spark.driver.memory": "1g",
+                "spark.ui.enabled": False,
+                "spark.executor.extraJavaOptions": jvms.QUICK,
+                "spark.executorEnv.ON_EXECUTOR": "yes",
+                "spark.sql.execution.arrow.maxRecordsPerBatch": 100,
+            },
+        )
+        session.sparkContext.setLogLevel("OFF")
+        yield session
+        context = session.sparkContext
+        home = Path(context._jvm.System.getenv("SPARK_HOME"))
+        work = home / "work" / context.applicationId
+        session.stop()
+        shutil.rmtree(work, ignore_errors=True)
+
+
+@pytest.fixture
+def disks(spark):
+    with new_disks(configs={"delivery.timeout.ms": "120000"}) as disks:
+        cluster = Cluster.open(disks.metadata_root, spark=spark)
+        disks.opened.insert(0, cluster)
+        cluster.create_topic(
+            "orders",
+            partitions=PARTITIONS,
+            replication_factor=3,
+            configs={"min.insync.replicas": 2},
+        )
+        yield disks
+
+
+def check_all(disks, *appends):
+    """Check that what was appended stands once, in order, on equal replicas that are in sync."""
+    cluster = disks.cluster
+    table = cluster.read("orders")
+    of_key = defaultdict(list)
+    for row in table.select(["key", "value"]).to_pylist():
+        of_key[row["key"]].append(int(row["value"]))
+    expected = {
+        f"key-{key}".encode(): [n for append in appends for n in append if n % 7 == key]
+        for key in range(7)
+    }
+    assert dict(of_key) == expected
+    for number in range(PARTITIONS):
+        assert isr_of(cluster, "orders", number) == BROKERS
+        here = table["partition"].to_numpy() == number
+        values = table.filter(here)["value"].to_pylist()
+        assert [disks.values_on(each, "orders", number) for each in BROKERS] == [values] * 3
+        offsets = table.filter(here)["offset"].to_pylist()
+        assert offsets == list(range(len(offsets)))
+    assert cluster.fsck().findings == ()
+
+
+def died(mark):
+    """Return whether somebody was killed, who is gone."""
+    return not Path(f"/proc/{mark.read_text()}/exe").exists()
+
+
+def test_an_append_whose_executor_is_killed_stands_once(spark, disks, tmp_path):
+    mark = tmp_path / "mark"
+    frame = numbered(spark, COUNT, slices=TASKS)
+    dying = partial(rows_until_death, mark=str(mark), task=1, after=COUNT // TASKS // 200)
+
+    result = disks.cluster.append("orders", frame.mapInArrow(dying, frame.schema))
+
+    assert died(mark)
+    assert result.record_count == COUNT
+    disks.cluster.append("orders", frame, acks=1)  # on the executor that is left, or a new one
+    disks.cluster.replicate()
+    check_all(disks, range(COUNT), range(COUNT))
+
+
+def test_a_worker_that_is_killed_when_all_is_staged_stages_again(
+    spark, disks, tmp_path, monkeypatch
+):
+    mark = tmp_path / "mark"
+    monkeypatch.setattr(frames, "_stage_task", partial(stage_and_die, mark=str(mark)))
+
+    result = disks.cluster.append("orders", numbered(spark, COUNT, slices=TASKS))
+
+    assert died(mark)
+    assert result.record_count == COUNT
+    check_all(disks, range(COUNT))
+
+
+@pytest.mark.parametrize("point", ["copied", "committed"])
+def test_a_round_whose_executor_is_killed_copies_once(spark, disks, tmp_path, monkeypatch, point):
+    mark = tmp_path / "mark"
+    disks.cluster.append("orders", numbered(spark, COUNT, slices=TASKS), acks=1)
+    monkeypatch.setattr(
+        task_calls, "fetch_task", partial(fetch_and_die, mark=str(mark), point=point)
+    )
+
+    disks.cluster.replicate()
+
+    assert died(mark)
+    monkeypatch.undo()
+    disks.cluster.replicate()  # who was fenced off meanwhile is looked at once more
+    check_all(disks, range(COUNT))
+
+
+def fenced_at(disks, number):
+    """Return the leadership that the table of a partition's leader knows, without asking it."""
+    image, partition = disks.cluster.image, partition_of(disks.cluster, "orders", number)
+    key = PartitionKey(image.topic("orders").topic_id, number)
+    address = address_of(image, key, partition, partition.leader)
+    replica_store.cache_clear()
+    return replica_store(StorageOptions()).open(address).load().leader_epoch
+
+
+@pytest.mark.parametrize(
+    "point, deaths",
+    [
+        pytest.param("before", 1, id="before it is done", marks=pytest.mark.long),
+        pytest.param("after", 1, id="when it is done", marks=pytest.mark.long),
+        pytest.param("before", None, id="each time", marks=pytest.mark.long),
+    ],
+)
+def test_a_command_to_new_leaders_whose_executor_is_killed_harms_nothing(
+    spark, disks, tmp_path, monkeypatch, point, deaths
+):
+    """Spark sends a command again; where it gives up, the command is lost, and no more than that."""
+    cluster, frame = disks.cluster, numbered(spark, COUNT, slices=TASKS)
+    cluster.append("orders", frame)
+    of_one = [n for n in range(PARTITIONS) if partition_of(cluster, "orders", n).leader == 1]
+    before = {n: partition_of(cluster, "orders", n).leader_epoch for n in of_one}
+    assert of_one, "each of three brokers leads one of four partitions at least"
+    mark = tmp_path / "mark"
+    dying = partial(command_and_die, mark=str(mark), point=point, deaths=deaths)
+    monkeypatch.setattr(task_calls, "fetch_task", dying)
+
+    disks.take_away(1)
+    fenced = cluster.run_controller().fenced
+
+    killed = mark.read_text().split()
+    assert fenced == (1,)
+    assert len(killed) == deaths if deaths else len(killed) > 1
+    for number in of_one:
+        epoch = partition_of(cluster, "orders", number).leader_epoch
+        assert epoch > before[number]
+        assert fenced_at(disks, number) == (epoch if deaths else before[number])
+    monkeypatch.undo()
+    cluster.append("orders", frame)
+    disks.give_back(1)
+    cluster.run_controller()
+    cluster.replicate()
+    check_all(disks, range(COUNT), range(COUNT))
+
+
+@pytest.mark.long
+def test_a_view_of_a_thousand_partitions_is_scanned_there(spark, disks):
+    many = range(1_000)
+    disks.cluster.create_topic("many", partitions=len(many), replication_factor=1)
+    for hundreds in (0, 1):
+        values = pa.array([b"%d" % (hundreds * 1_000 + each) for each in many], pa.binary())
+        numbers = pa.array(many, pa.int32())
+        disks.cluster.append("many", pa.table({"value": values, "partition": numbers}))
+
+    view = disks.cluster.view(
+        "many", "many", start={n: 1 for n in many if n % 2} | {n: 0 for n in many if n % 2 == 0}
+    )
+    rows = spark.sql("SELECT partition, offset, value FROM many").collect()
+
+    expected = [
+        (n, offset, b"%d" % (offset * 1_000 + n))
+        for n in many
+        for offset in (0, 1)
+        if offset >= n % 2
+    ]
+    assert sorted((row.partition, row.offset, bytes_of(row.value)) for row in rows) == expected
+    assert view.where("partition = 7").count() == 1
+    assert len(view.where("partition = 8").inputFiles()) == 2
+
+
+@pytest.mark.long
+def test_the_lag_of_a_query_there_is_shown_by_consumer_groups(spark, disks, tmp_path):
+    batches = Batches()
+    grouped = {"startingOffsets": "earliest", "kafka.group.id": "readers"}
+    disks.cluster.append("orders", numbered(spark, COUNT, slices=TASKS))
+    query = batches.start(stream(spark, disks, "orders", **grouped), tmp_path / "checkpoint")
+    query.processAllAvailable()
+    deadline = time.monotonic() + WAIT_S_MAX
+    while sum(described(disks, "current_offset")) < COUNT:
+        # A query commits what it has read when it looks for more.
+        assert query.isActive, query.exception()
+        assert time.monotonic() < deadline
+        time.sleep(1)
+    assert sum(described(disks, "lag")) == 0
+
+    query.stop()
+    disks.cluster.append("orders", numbered(spark, 100))
+
+    assert sum(described(disks, "lag")) == 100
+    assert sum(described(disks, "log_end_offset")) == COUNT + 100
+    assert len(batches.seen) == COUNT
+
+
+def described(disks, column):
+    """Return a column of what the command line says of the group "readers"."""
+    command = [sys.executable, "-m", "kafka_on_spark.cli", "consumer-groups", "--describe"]
+    where = ["--cluster", str(disks.metadata_root), "--group", "readers", "--output", "json"]
+    done = subprocess.run([*command, *where], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode and "there is no consumer group" in done.stderr:
+        return []
+    assert done.returncode == 0, done.stderr
+    return [row[column] for row in json.loads(done.stdout)]
+
+
+@pytest.mark.long
+def test_queries_read_and_write_there(spark, disks, tmp_path):
+    frame, batches = numbered(spark, COUNT, slices=TASKS), Batches()
+    disks.cluster.create_topic("copies", partitions=2, replication_factor=3)
+    disks.cluster.append("orders", frame)
+
+    seen = batches.start(
+        stream(spark, disks, "orders", startingOffsets="earliest"),
+        tmp_path / "seen",
+        availableNow=True,
+    )
+    assert seen.awaitTermination(WAIT_S_MAX)
+    query = (
+        stream(spark, disks, "orders", startingOffsets="earliest")
+        .select("key", "value")
+        .writeStream.format("kafka_on_spark")
+        .option("cluster", disks.metadata_root)
+        .option("topic", "copies")
+        .option("checkpointLocation", str(tmp_path / "copied"))
+        .trigger(availableNow=True)
+        .start()
+    )
+
+    assert query.awaitTermination(WAIT_S_MAX)
+    committed = values_of(disks.cluster, "orders")
+    assert batches.seen == committed
+    copies = source(spark, disks, "copies").select("value").collect()
+    assert sorted(bytes_of(row.value) for row in copies) == sorted(committed)
+
+
+# fmt: off
+LACKING = [
+    pytest.param("package",    "has no kafka_on_spark",                              id="the package"),
+    pytest.param("everything", "has no kafka_on_spark",                              id="everything"),
+    pytest.param("version",    f"has kafka_on_spark 0.0.9, and the driver {__version__}", id="another version"),
+]
+# fmt: on
+
+
+@pytest.fixture
+def lacking(spark, monkeypatch):
+    """Have executors that were not asked yet, and lack something."""
+    monkeypatch.setattr(executors, "_checked", WeakSet())
+
+    def lack(what):
+        monkeypatch.setitem(spark.sparkContext.environment, "LACKS", what)
+
+    return lack
+
+
+@pytest.mark.parametrize("what, said", LACKING)
+def test_a_cluster_is_not_opened_on_executors_that_lack(spark, disks, lacking, what, said):
+    lacking(what)
+
+    with pytest.raises(InvalidRequestError) as refused:
+        Cluster.open(disks.metadata_root, spark=spark)
+
+    assert said in refused.value.message
+    assert "PYSPARK_PYTHON=./environment/bin/python" in refused.value.message
+
+
+def test_executors_without_such_a_program_are_said_in_one_sentence(
+    spark, disks, lacking, monkeypatch
+):
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "./environment/bin/python")
+
+    with pytest.raises(
+        InvalidRequestError, match=r"no program './environment/bin/python': install"
+    ):
+        Cluster.open(disks.metadata_root, spark=spark)
+
+
+def test_an_executor_that_comes_later_says_so_as_well(spark, disks, lacking):
+    lacking("package")
+
+    with pytest.raises(InvalidRequestError, match="has no kafka_on_spark"):
+        disks.cluster.append("orders", numbered(spark, 10))
+    with pytest.raises(InvalidRequestError, match="has no kafka_on_spark"):
+        disks.cluster.replicate(is_sweep=True)
+
+    lacking("")
+    assert disks.cluster.append("orders", numbered(spark, 10)).record_count == 10

@@ -1,0 +1,158 @@
+"""`Cluster.append` of a DataFrame, and clusters whose tasks run on Spark's executors."""
+
+import pytest
+from chispa import assert_df_equality
+
+from kafka_on_spark import Cluster
+from kafka_on_spark.errors import (
+    DuplicateSequenceError,
+    InvalidRecordError,
+    InvalidRequestError,
+    MessageTooLargeError,
+    UnknownTopicOrPartitionError,
+)
+from tests.bad_input.refusals import refused
+from tests.cluster.disks import isr_of, new_disks, values_of
+from tests.integration.format.frames import numbered, rows_in, source
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def disks():
+    with new_disks() as disks:
+        disks.cluster.create_topic(
+            "refuses", partitions=3, replication_factor=3, configs={"max.message.bytes": 1000}
+        )
+        yield disks
+
+
+@pytest.fixture(scope="module")
+def cluster(spark, disks):
+    """The cluster, with its tasks on Spark."""
+    with Cluster.open(disks.metadata_root, spark=spark) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic(cluster, request):
+    name = request.node.originalname
+    cluster.create_topic(name, partitions=3, replication_factor=3)
+    return name
+
+
+def test_a_frame_comes_back_as_it_was_in_each_keys_order(spark, disks, cluster, topic):
+    frame = numbered(spark, 300, slices=5)
+
+    result = cluster.append(topic, frame)
+
+    back = source(spark, disks, topic).selectExpr(
+        "cast(key as string) as key", "cast(value as string) as value"
+    )
+    assert_df_equality(back, frame, ignore_row_order=True, ignore_nullable=True)
+    assert result.record_count == 300
+    by_key = {}
+    for key, value, *_ in rows_in(cluster.read(topic)):
+        by_key.setdefault(key, []).append(int(value))
+    assert len(by_key) == 7
+    assert all(places == sorted(places) for places in by_key.values())
+
+
+def test_keys_of_a_frame_go_where_keys_of_a_list_go(spark, cluster, topic):
+    keys = [f"key-{n}" for n in range(40)]
+    frame = spark.createDataFrame([(key, "v") for key in keys], "key string, value string")
+
+    cluster.append(topic, frame)
+    cluster.append(topic, [(key, "w") for key in keys])
+
+    rows = rows_in(cluster.read(topic))
+    frames, lists = ({row[0]: row[2] for row in rows if row[1] == value} for value in (b"v", b"w"))
+    assert frames == lists
+    assert len(frames) == 40
+
+
+def test_every_column_of_a_frame_is_kept(spark, cluster, topic):
+    frame = spark.sql(
+        "select 'k' as key, cast(null as binary) as value, 2 as partition,"
+        " timestamp '2013-07-01 12:30:00.123456 UTC' as timestamp,"
+        " array(struct('h' as key, cast('1' as binary) as value)) as headers"
+    )
+
+    cluster.append(topic, frame)
+
+    (row,) = cluster.read(topic).to_pylist()
+    assert (row["key"], row["value"], row["partition"], row["offset"]) == (b"k", None, 2, 0)
+    assert row["timestamp"].isoformat() == "2013-07-01T12:30:00.123456+00:00"
+    assert row["headers"] == [{"key": "h", "value": b"1"}]
+
+
+def test_a_retry_of_a_frame_is_a_duplicate_however_it_is_split(spark, cluster, topic):
+    run = {"producer_id": "frames", "sequence": 0}
+    first = cluster.append(topic, numbered(spark, 90, slices=2), **run)
+
+    again = cluster.append(topic, numbered(spark, 90, slices=5), **run)
+    with pytest.raises(DuplicateSequenceError, match="a retry must bring the same records"):
+        cluster.append(topic, numbered(spark, 91), **run)
+
+    def bases(result):
+        return {number: each.base_offset for number, each in result.partitions.items()}
+
+    assert (again.is_duplicate, bases(again)) == (True, bases(first))
+    assert len(values_of(cluster, topic)) == 90
+
+
+def test_a_frame_without_rows_appends_nothing(spark, cluster, topic):
+    before = cluster.image.offset
+
+    result = cluster.append(topic, spark.createDataFrame([], "value string"))
+
+    assert (dict(result.partitions), cluster.image.offset) == ({}, before)
+
+
+def test_replication_probes_and_making_run_on_executors(spark, disks):
+    with new_disks() as lost:
+        on_spark = Cluster.open(lost.metadata_root, spark=spark)
+        lost.opened.append(on_spark)
+        on_spark.create_topic("orders", partitions=12, replication_factor=3)
+        on_spark.append("orders", numbered(spark, 60, keys=60))
+        lost.take_away(1)
+        assert on_spark.run_controller().fenced == (1,)
+        on_spark.append("orders", numbered(spark, 60, keys=60))
+        lost.give_back(1)
+        assert on_spark.run_controller().unfenced == (1,)
+
+        report = on_spark.replicate()
+
+        assert (report.copied_records, report.is_caught_up) == (60, True)
+        assert {tuple(isr_of(on_spark, "orders", number)) for number in range(12)} == {(1, 2, 3)}
+        assert on_spark.image.controller.controller_id is None
+
+
+LARGE = "repeat('v', 2000)"
+# fmt: off
+FRAMES = [
+    pytest.param("'v' as valeu",                              InvalidRequestError,  ["Required attribute 'value' not found", "given: valeu"],            id="no value"),
+    pytest.param("'v' as value, 1 as vlaue",                  InvalidRequestError,  ["unknown column 'vlaue'", "did you mean 'value'?"],                id="unknown column"),
+    pytest.param("5 as value",                                InvalidRequestError,  ["value attribute unsupported type int", "string or binary"],       id="value of numbers"),
+    pytest.param("'v' as value, 1.5 as key",                  InvalidRequestError,  ["key attribute unsupported type decimal(2,1)", "string or binary"], id="key of numbers"),
+    pytest.param("'v' as value, '1' as partition",            InvalidRequestError,  ["partition attribute unsupported type string", "must be a(n) int"], id="partition of texts"),
+    pytest.param("'v' as value, map('h', 'v') as headers",    InvalidRequestError,  ["headers attribute unsupported type map<string,string>"],          id="headers as a map"),
+    pytest.param("'v' as value, timestamp_ntz '2020-01-01' as timestamp", InvalidRequestError, ["timestamp attribute unsupported type timestamp_ntz"],  id="timestamp without a zone"),
+    pytest.param("'v' as value, 3 as partition",              InvalidRecordError,   ["3 is not in the range [0, 3)"],                                   id="partition out of range"),
+    pytest.param(f"{LARGE} as value",                         MessageTooLargeError, ["2000 bytes", "max.message.bytes=1000"],                           id="too large"),
+    pytest.param(f"'' as value, {LARGE} as key",              MessageTooLargeError, ["2000 bytes", "max.message.bytes=1000"],                           id="key too large"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("columns, error, words", FRAMES)
+def test_a_bad_frame_is_one_sentence_and_nothing_is_written(
+    spark, disks, cluster, columns, error, words
+):
+    with refused(cluster, disks.base, error, *words):
+        cluster.append("refuses", spark.sql(f"select {columns}"))
+
+
+def test_a_frame_for_a_topic_that_does_not_exist(spark, disks, cluster):
+    with refused(cluster, disks.base, UnknownTopicOrPartitionError, "'nobody'"):
+        cluster.append("nobody", spark.sql("select 'v' as value"))

@@ -1,0 +1,190 @@
+"""Bad options, columns and records through `format(…)`: the last line is the sentence."""
+
+import json
+
+import pytest
+from pyspark.errors import PySparkException
+
+from tests.bad_input.refusals import check_sentence, written
+from tests.cluster.disks import new_disks
+from tests.integration.format.frames import numbered, sentence_of, sink, source, stream
+
+pytestmark = pytest.mark.integration
+
+CANARY = "canary-Tq6mWz8P"
+
+
+@pytest.fixture(scope="module")
+def disks():
+    with new_disks() as disks:
+        disks.cluster.create_topic(
+            "orders", partitions=2, replication_factor=3, configs={"max.message.bytes": 1000}
+        )
+        disks.cluster.append("orders", [("k", "v")])
+        disks.cluster.create_topic("under", replica_assignment={0: [2, 3, 1]})
+        yield disks
+
+
+def check_refused(disks, call, *words):
+    """Check that `call` is refused in a sentence with `words`, and nothing is written."""
+    disks.cluster._services.finish_maintenance()
+    offset, before = disks.cluster.image.offset, written(disks.base)
+
+    with pytest.raises(PySparkException) as caught:
+        call()
+
+    check_sentence(sentence_of(caught.value), *words)
+    assert CANARY not in str(caught.value)
+    assert disks.cluster.image.offset == offset
+    assert written(disks.base) == before
+
+
+def at(**offsets):
+    return json.dumps({"orders": {name.removeprefix("p"): each for name, each in offsets.items()}})
+
+
+# What options may be is a table without Spark: tests/unit/query/options/test_source_options.py.
+# fmt: off
+READS = [
+    pytest.param({"cluster": "/no/such/folder"},                      ["no cluster at /no/such/folder", "check the path"],                   id="a cluster that isn't there"),
+    pytest.param({"subscribe": "order"},                              ["UnknownTopicOrPartitionError", "'order'"],                           id="unknown topic"),
+    pytest.param({"startingOffset": "earliest"},                      ["unknown option 'startingoffset'", "'startingOffsets'?"],             id="unknown option"),
+    pytest.param({"startingOffsets": "latest"},                       ["starting offset can't be latest for batch queries on Kafka"],        id="latest start"),
+    pytest.param({"startingOffsets": at(p0=0)},                       ["you must specify all TopicPartitions", "Assigned: ['orders-0', 'orders-1']"], id="a partition is missing"),
+    pytest.param({"startingOffsets": at(p0=0, p1=9)},                 ["RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET", "offset 9", "topic orders partition 1"], id="start after the end"),
+    pytest.param({"endingOffsets": at(p0=0, p1=9)},                   ["KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE", "orders-1"],          id="end behind what is committed"),
+    pytest.param({"startingTimestamp": "99999999999999"},             ["No offset matched from request of topic-partition orders-0 and timestamp 99999999999999."], id="nothing so young"),
+    pytest.param({"asOfMetadataOffset": "99999"},                     ["'asOfMetadataOffset' can't be 99999", "ends at"],                   id="a future"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("options, words", READS)
+def test_a_batch_that_cannot_be_read(spark, disks, options, words):
+    check_refused(disks, lambda: source(spark, disks, "orders", **options).count(), *words)
+
+
+def test_a_read_without_a_subscription(spark, disks):
+    reader = spark.read.format("kafka_on_spark").option("cluster", str(disks.metadata_root))
+
+    check_refused(disks, lambda: reader.load().count(), "must be specified", "subscribe")
+
+
+def test_a_schema_of_ones_own(spark, disks):
+    reader = spark.read.format("kafka_on_spark").schema("key string, value string")
+    reader = reader.option("cluster", str(disks.metadata_root)).option("subscribe", "orders")
+
+    check_refused(
+        disks,
+        lambda: reader.load().count(),
+        "has a fixed schema and cannot be set with a custom one",
+    )
+
+
+def test_a_stream_with_an_end_is_refused(spark, disks, tmp_path):
+    reader = spark.readStream.format("kafka_on_spark").option("endingOffsets", "latest")
+    frame = reader.option("cluster", str(disks.metadata_root)).option("subscribe", "orders").load()
+
+    def start():
+        query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path))
+        query.trigger(availableNow=True).start().awaitTermination(60)
+
+    check_refused(disks, start, "ending offset not valid in streaming queries")
+
+
+LARGE = "repeat('v', 2000)"
+# fmt: off
+WRITES = [
+    pytest.param("'v' as valeu",                      {},                       ["Required attribute 'value' not found", "given: valeu"],           id="no value"),
+    pytest.param("'v' as value, 'k' as kye",          {},                       ["unknown column 'kye'", "did you mean 'key'?"],                   id="unknown column"),
+    pytest.param("5 as value",                        {},                       ["value attribute unsupported type int", "string or binary"],      id="wrong type"),
+    pytest.param("'v' as value",                      {"topic": "order"},       ["UnknownTopicOrPartitionError", "'order'"],                       id="unknown topic"),
+    pytest.param("'v' as value",                      {"topics": "orders"},     ["unknown option 'topics'", "did you mean 'topic'?"],              id="unknown option"),
+    pytest.param("'v' as value",                      {"acks": "most"},         ["acks can't be 'most'", "'all', 1 or 0"],                         id="acks"),
+    pytest.param("'v' as value",                      {"producer_id": "p"},     ["needs a sequence from 0 on"],                                    id="no sequence"),
+    pytest.param("'v' as value",                      {"producer_id": "p", "sequence": "x"}, ["'sequence' can't be 'x'", "a whole number"],        id="a text for a sequence"),
+    pytest.param("'v' as value",                      {"cluster": "/no/such/folder"}, ["no cluster at /no/such/folder", "check the path"],         id="a cluster that isn't there"),
+    pytest.param("'v' as value, 2 as partition",      {},                       ["2 is not in the range [0, 2)"],                                  id="partition out of range"),
+    pytest.param("'v' as value, map('a', binary('b')) as headers", {},          ["headers attribute unsupported type map<string,binary>. headers must be a(n) array<struct<key:string,value:binary>>"], id="headers"),
+    pytest.param("'v' as value, 5L as partition",     {},                       ["partition attribute unsupported type bigint. partition must be a(n) int"], id="partition"),
+    pytest.param("'v' as value",                      {"kafka.key.serializer": "x"}, ["Kafka option 'key.serializer' is not supported as keys are serialized with ByteArraySerializer."], id="serializer"),
+    pytest.param("'v' as value",                      {"topic": None},          ["topic option required when no 'topic' attribute is present"],    id="no topic"),
+    pytest.param("'v' as value, 5 as topic",          {"topic": None},          ["topic attribute unsupported type int. topic must be a(n) string"], id="a topic that is none"),
+    pytest.param("'v' as value, string(null) as topic", {"topic": None},        ["[KAFKA_NULL_TOPIC_IN_DATA] The Kafka message data sent to the producer contains a null topic. Use the `topic` option for setting a default topic."], id="null topic"),
+    pytest.param("'v' as value, 'order' as topic",    {"topic": None},          ["UnknownTopicOrPartitionError", "'order'"],                       id="a row's unknown topic"),
+    pytest.param(f"{LARGE} as value",                 {},                       ["2000 bytes", "max.message.bytes=1000"],                          id="too large"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("columns, options, words", WRITES)
+def test_a_batch_that_cannot_be_written(spark, disks, columns, options, words):
+    given = {"topic": "orders", **options}
+    writer = sink(spark.sql(f"select {columns}"), disks, **given)  # None: without the option
+
+    check_refused(disks, writer.save, *words)
+
+
+def test_a_log_is_not_overwritten(spark, disks):
+    writer = sink(numbered(spark, 1), disks, "orders").mode("overwrite")
+
+    check_refused(
+        disks,
+        writer.save,
+        "save mode overwrite is not allowed",
+        'the one save mode is .mode("append")',
+    )
+
+
+@pytest.mark.parametrize("mode", ["errorifexists", "ignore"])
+def test_what_spark_refuses_of_a_python_sink(spark, disks, mode):
+    before = written(disks.base)
+
+    with pytest.raises(PySparkException, match='Please use either the "Append" or "Overwrite"'):
+        sink(numbered(spark, 1), disks, "orders").mode(mode).save()
+
+    assert written(disks.base) == before
+
+
+def test_output_mode_update_is_refused_by_spark(spark, disks, tmp_path):
+    frame = stream(spark, disks, "orders", startingOffsets="earliest")
+    writer = frame.select("key", "value").writeStream.format("kafka_on_spark").outputMode("update")
+    writer = writer.option("cluster", str(disks.metadata_root)).option("topic", "orders")
+
+    with pytest.raises(PySparkException, match="does not support Update mode"):
+        writer.option("checkpointLocation", str(tmp_path)).start().awaitTermination(120)
+
+
+def test_too_few_replicas_in_sync(spark, disks):
+    disks.cluster.alter_topic_configs("under", {"min.insync.replicas": 3})
+    disks.cluster.append("under", [("k", "v")])
+    disks.take_away(1)
+    disks.cluster.run_controller()
+
+    try:
+        check_refused(
+            disks,
+            sink(numbered(spark, 1), disks, "under").save,
+            "partition under-0 has 2 replicas in sync",
+            "acks=all needs 3 (min.insync.replicas)",
+        )
+    finally:
+        disks.give_back(1)
+        disks.cluster.run_controller()
+        disks.cluster.replicate()
+
+
+def test_a_secret_of_the_storage_options_is_shown_nowhere(spark, disks, capfd):
+    secret = {"storage.aws_secret_access_key": CANARY, "storage.aws_session_token": CANARY}
+    frame = source(spark, disks, "orders", **secret)
+    sink(numbered(spark, 3), disks, "orders", **secret).save()
+
+    assert frame.count() > 3
+    frame.explain("extended")
+    check_refused(disks, lambda: source(spark, disks, "none", **secret).count(), "'none'")
+    refused = sink(spark.sql("select 5 as value"), disks, "orders", **secret)
+    check_refused(disks, refused.save, "unsupported type int")
+    output = capfd.readouterr()
+    assert CANARY not in output.out + output.err
+    files = [path for path in disks.base.rglob("*") if path.is_file()]
+    assert [path for path in files if CANARY.encode() in path.read_bytes()] == []

@@ -1,0 +1,190 @@
+"""`spark.read.format("kafka_on_spark")`: rows as they were appended, bounded as asked."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from chispa import assert_df_equality
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from kafka_on_spark.storage.staging.records import Record
+from tests.cluster.disks import isr_of, new_disks
+from tests.integration.format.frames import rows_in, rows_of, source
+
+pytestmark = pytest.mark.integration
+
+MOMENT = datetime(2013, 7, 1, 12, 30, 0, 123456, tzinfo=UTC)
+KAFKA = [
+    StructField("key", BinaryType()),
+    StructField("value", BinaryType()),
+    StructField("topic", StringType()),
+    StructField("partition", IntegerType()),
+    StructField("offset", LongType()),
+    StructField("timestamp", TimestampType()),
+    StructField("timestampType", IntegerType()),
+]
+HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+SEGMENT_BYTES = 1024 * 1024
+
+
+@pytest.fixture(scope="module")
+def disks():
+    with new_disks() as disks:
+        fill(disks.cluster)
+        yield disks
+
+
+def fill(cluster):
+    """Two topics: `orders` of three appends to two partitions, `large` of several segments."""
+    cluster.create_topic("orders", partitions=2, replication_factor=3)
+    for number in range(3):
+        cluster.append(
+            "orders",
+            [
+                Record(b"k", b"%d" % number, headers=[("h", b"1"), ("h", None)], partition=0),
+                Record(None, None, timestamp=MOMENT, partition=1),
+                Record(b"", b"", partition=1),
+            ],
+        )
+    cluster.create_topic(
+        "large", configs={"segment.bytes": SEGMENT_BYTES, "message.timestamp.type": "LogAppendTime"}
+    )
+    for number in range(2):
+        cluster.append("large", [(None, bytes([number, n]) * 60_000) for n in range(20)])
+
+
+def test_the_rows_are_those_of_sparks_kafka_source(spark, disks):
+    frame = source(spark, disks, "orders")
+
+    assert frame.schema == StructType(KAFKA)
+    assert rows_of(frame) == rows_in(disks.cluster.read("orders"))
+    assert {(row.topic, row.timestampType) for row in frame.collect()} == {("orders", 0)}
+
+
+def test_headers_are_there_when_asked_for_and_null_where_a_record_has_none(spark, disks):
+    frame = source(spark, disks, "orders", includeHeaders=True)
+
+    assert frame.schema == StructType([*KAFKA, StructField("headers", ArrayType(HEADER))])
+    headers = {bytes(row.value or b"-"): row.headers for row in frame.collect()}
+    assert [tuple(header) for header in headers[b"1"]] == [("h", bytearray(b"1")), ("h", None)]
+    assert headers[b"-"] is headers[b"-"] is None
+
+
+def test_timestamps_are_the_records_or_the_commits(spark, disks):
+    micros = "cast(unix_micros(timestamp) as long) as micros"
+    given = source(spark, disks, "orders").where("value is null").selectExpr(micros).distinct()
+    at_commit = source(spark, disks, "large").selectExpr(micros, "timestampType").distinct()
+
+    assert [row.micros for row in given.collect()] == [int(MOMENT.timestamp()) * 10**6 + 123456]
+    stamps = disks.cluster.read("large").column("timestamp").unique().to_pylist()
+    seconds = sorted(row.micros / 10**6 for row in at_commit.collect())
+    assert seconds == pytest.approx(sorted(stamp.timestamp() for stamp in stamps), abs=1e-5)
+    assert {row.timestampType for row in at_commit.collect()} == {1}
+
+
+def test_offsets_go_on_over_batches_and_segments(spark, disks):
+    rows = source(spark, disks, "large").selectExpr("offset", "hex(left(value, 2)) as head")
+
+    found = sorted((row.offset, row.head) for row in rows.collect())
+    assert found == [(20 * a + n, f"{a:02X}{n:02X}") for a in range(2) for n in range(20)]
+    folder = disks.folder(disks.cluster.describe_topic("large").partitions[0].leader, "large")
+    assert len(list(folder.glob("*.parquet"))) >= 2
+
+
+# fmt: off
+RANGES = [
+    pytest.param({},                                                              {0: (0, 3), 1: (0, 6)}, id="everything"),
+    pytest.param({"startingOffsets": "earliest", "endingOffsets": "latest"},      {0: (0, 3), 1: (0, 6)}, id="the same in words"),
+    pytest.param({"startingOffsets": {"0": 1, "1": 5}},                           {0: (1, 3), 1: (5, 6)}, id="from offsets"),
+    pytest.param({"endingOffsets": {"0": 2, "1": 0}},                             {0: (0, 2), 1: (0, 0)}, id="to offsets"),
+    pytest.param({"startingOffsets": {"0": -2, "1": 2}, "endingOffsets": {"0": -1, "1": 4}},
+                                                                                  {0: (0, 3), 1: (2, 4)}, id="-2 and -1"),
+    pytest.param({"startingOffsets": {"0": 3, "1": 6}},                           {0: (3, 3), 1: (6, 6)}, id="nothing left"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("options, ranges", RANGES)
+def test_a_batch_has_the_range_that_was_asked_for(spark, disks, options, ranges):
+    given = {
+        name: each if isinstance(each, str) else json.dumps({"orders": each})
+        for name, each in options.items()
+    }
+
+    rows = rows_of(source(spark, disks, "orders", **given))
+
+    assert [row[2:] for row in rows] == [
+        (partition, offset) for partition, span in ranges.items() for offset in range(*span)
+    ]
+
+
+def test_several_topics_are_read_as_one(spark, disks):
+    frame = source(spark, disks, " large , orders ")
+
+    counts = {row.topic: row["count"] for row in frame.groupBy("topic").count().collect()}
+    assert counts == {"large": 40, "orders": 9}
+
+
+def test_option_names_may_have_any_case(spark, disks):
+    frame = source(spark, disks, "orders", STARTINGOFFSETS="earliest", includeheaders="true")
+
+    assert frame.count() == 9
+    assert frame.columns[-1] == "headers"
+
+
+def test_a_topic_without_records_is_an_empty_frame(spark, disks):
+    disks.cluster.create_topic("empty", partitions=3)
+
+    assert_df_equality(source(spark, disks, "empty"), spark.createDataFrame([], StructType(KAFKA)))
+
+
+def test_filters_and_columns_are_sparks(spark, disks):
+    frame = source(spark, disks, "orders")
+
+    counted = frame.where("partition = 0 and offset >= 1").selectExpr("cast(value as string) as v")
+    assert_df_equality(
+        counted, spark.createDataFrame([("1",), ("2",)], "v string"), ignore_row_order=True
+    )
+
+
+def test_only_committed_records_are_read(spark, disks):
+    disks.cluster.create_topic("waiting", replication_factor=3)
+    disks.cluster.append("waiting", [("k", "v")], acks=1)
+    assert source(spark, disks, "waiting").count() == 0
+
+    disks.cluster.replicate()
+
+    assert source(spark, disks, "waiting").count() == 1
+
+
+def test_another_replica_serves_a_batch_before_the_controller_has_noticed_a_loss(spark):
+    with new_disks() as disks:
+        disks.cluster.create_topic("orders", replica_assignment={0: [1, 2, 3], 1: [2, 3, 1]})
+        disks.cluster.append("orders", [(str(n), str(n)) for n in range(20)])
+        before = rows_in(disks.cluster.read("orders"))
+        frame = source(spark, disks, "orders")
+        disks.take_away(1)
+
+        assert rows_of(frame) == before
+        assert rows_of(source(spark, disks, "orders")) == before
+        assert isr_of(disks.cluster, "orders") == [1, 2, 3]
+
+
+def test_a_rack_is_read_from_first(spark):
+    with new_disks(racks={1: "a", 2: "b", 3: "c"}) as disks:
+        disks.cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
+        disks.cluster.append("orders", [("k", "v")])
+        disks.take_away(1, 3)
+
+        rows = rows_of(source(spark, disks, "orders", **{"client.rack": "b"}))
+
+        assert rows == [(b"k", b"v", 0, 0)]

@@ -1,0 +1,208 @@
+"""Options of the source where Spark has a part in them: tasks, triggers, restarts, progress."""
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+import kafka_on_spark
+from kafka_on_spark.query.offsets.group_offsets import describe_group
+from kafka_on_spark.storage.staging.records import Record
+from tests.cluster.disks import new_disks
+from tests.integration.format.frames import Batches, sentence_of
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def disks():
+    with new_disks() as disks:
+        yield disks
+
+
+def given(reader, disks, **options):
+    """Return what a reader loads of the cluster; options by their own names."""
+    reader = reader.format("kafka_on_spark").option("cluster", str(disks.metadata_root))
+    for name, value in options.items():
+        reader = reader.option(name.replace("__", "."), str(value))
+    return reader.load()
+
+
+def appended(cluster, topic, count, *, partition=0, second=0):
+    """Append records a second apart; their values are their places."""
+    cluster.append(
+        topic,
+        [
+            Record(
+                None,
+                b"%d" % number,
+                timestamp=datetime.fromtimestamp(second + number, UTC),
+                partition=partition,
+            )
+            for number in range(count)
+        ],
+    )
+
+
+def places(frame):
+    """Return topic, partition and offset of each row."""
+    return sorted(
+        (row.topic, row.partition, row.offset)
+        for row in frame.select("topic", "partition", "offset").collect()
+    )
+
+
+def test_batches_of_partitions_patterns_times_and_the_past(spark, disks):
+    cluster = disks.cluster
+    for name in ("flights", "flights-2013", "weather"):
+        cluster.create_topic(name, partitions=2, replication_factor=2)
+    appended(cluster, "flights", 6, second=100)
+    appended(cluster, "flights", 2, partition=1, second=104)
+    moment = cluster.image.offset
+    appended(cluster, "flights-2013", 1)
+    first = [("flights", 0, n) for n in range(6)] + [("flights", 1, n) for n in range(2)]
+
+    assigned = given(spark.read, disks, assign='{"flights":[1]}')
+    matched = given(spark.read, disks, subscribePattern=r"flights.*")
+    timed = given(
+        spark.read, disks, subscribe="flights", startingTimestamp=103_001, endingTimestamp=105_000
+    )
+    past = given(spark.read, disks, subscribePattern=".*", asOfMetadataOffset=moment)
+
+    assert places(assigned) == first[6:]
+    assert places(matched) == [*first, ("flights-2013", 0, 0)]
+    # Partition 1 begins at 104 s: both its records; the end of a partition without a record as
+    # young would be its latest.
+    assert places(timed) == [("flights", 0, 4), ("flights", 1, 0)]
+    assert places(past) == first
+
+
+def test_ranges_become_tasks_as_asked_for(spark, disks):
+    disks.cluster.create_topic("t", partitions=2, replication_factor=1)
+    appended(disks.cluster, "t", 9)
+    appended(disks.cluster, "t", 1, partition=1)
+
+    wide = given(spark.read, disks, subscribe="t", minPartitions=4)
+    small = given(spark.read, disks, subscribe="t", maxRecordsPerPartition=3)
+
+    assert wide.rdd.getNumPartitions() == 4
+    assert small.rdd.getNumPartitions() == 4
+    assert places(small) == [("t", 0, n) for n in range(9)] + [("t", 1, 0)]
+
+
+def test_a_stream_finds_topics_and_partitions_later_in_batches_of_a_limit(spark, disks, tmp_path):
+    batches, cluster = Batches(), disks.cluster
+    cluster.create_topic("a1", replication_factor=1)
+    frame = given(
+        spark.readStream,
+        disks,
+        subscribePattern="a.",
+        startingOffsets="earliest",
+        maxOffsetsPerTrigger=4,
+    )
+    appended(cluster, "a1", 6)
+    batches.run(frame, tmp_path)
+    assert [len(values) for values in batches.values] == [4, 2]
+
+    cluster.create_topic("a2", replication_factor=1)
+    cluster.add_partitions("a1", to=2)
+    appended(cluster, "a2", 1)
+    appended(cluster, "a1", 2, partition=1)
+    batches.run(frame, tmp_path)
+
+    assert sorted(batches.values[-1]) == [b"0", b"0", b"1"]
+    assert len(batches.seen) == 9
+
+
+def test_a_groups_offsets_are_committed_and_its_next_query_starts_from_them(spark, disks, tmp_path):
+    batches, cluster = Batches(), disks.cluster
+    cluster.create_topic("t", replication_factor=1)
+    options = {"subscribe": "t", "startingOffsets": "group", "kafka__group__id": "g"}
+    query = batches.start(given(spark.readStream, disks, **options), tmp_path / "1")
+    query.processAllAvailable()
+    appended(cluster, "t", 3)
+    query.processAllAvailable()
+    wait_for(lambda: [each.offset for each in describe_group(cluster.image, "g")] == [3])
+    query.stop()
+    appended(cluster, "t", 2, second=10)
+    assert [each.lag for each in describe_group(cluster.image, "g")] == [2]
+
+    batches.run(given(spark.readStream, disks, **options), tmp_path / "2")
+
+    assert batches.seen == [b"0", b"1", b"2", b"0", b"1"]
+    assert [each.lag for each in describe_group(cluster.image, "g")] == [0]
+
+
+def wait_for(is_done):
+    """Wait for what another process does, which must come."""
+    deadline = time.monotonic() + 60
+    while not is_done():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.05)
+
+
+def test_lag_stands_in_a_querys_progress_and_is_told_to_a_listener(spark, disks, tmp_path):
+    seen = []
+    listener = kafka_on_spark.LagListener(lambda progress, figures: seen.append(figures))
+    disks.cluster.create_topic("t", partitions=2, replication_factor=1)
+    appended(disks.cluster, "t", 8)
+    options = {"subscribe": "t", "startingOffsets": "earliest", "maxOffsetsPerTrigger": 2}
+    spark.streams.addListener(listener)
+    try:
+        query = Batches().start(
+            given(spark.readStream, disks, **options), tmp_path, availableNow=True
+        )
+        assert query.awaitTermination(60)
+        last = len(query.recentProgress)
+        wait_for(lambda: len(seen) >= last)
+    finally:
+        spark.streams.removeListener(listener)
+
+    lags = [kafka_on_spark.lag(each)["maxOffsetsBehindLatest"] for each in query.recentProgress]
+    assert lags == ["6", "4", "2", "0"]
+    assert [each["maxOffsetsBehindLatest"] for each in seen] == lags
+    assert kafka_on_spark.lag(query.lastProgress)["avgOffsetsBehindLatest"] == "0.0"
+
+
+def test_a_batch_waits_for_its_least_number_of_records(spark, disks, tmp_path):
+    batches = Batches()
+    disks.cluster.create_topic("t", replication_factor=1)
+    options = {"startingOffsets": "earliest", "minOffsetsPerTrigger": 3, "maxTriggerDelay": "1h"}
+    appended(disks.cluster, "t", 1)
+    query = batches.start(given(spark.readStream, disks, subscribe="t", **options), tmp_path)
+    wait_for(lambda: len(batches.seen) == 1)  # the first never waits
+    appended(disks.cluster, "t", 2)
+    time.sleep(1)
+    appended(disks.cluster, "t", 1)
+    wait_for(lambda: len(batches.seen) == 4)
+    query.stop()
+
+    assert [len(values) for values in batches.values] == [1, 3]
+
+
+def test_an_unclean_election_ends_a_query_or_is_noted_and_read_over(spark, disks, tmp_path):
+    batches, cluster = Batches(), disks.cluster
+    cluster.create_topic("t", replica_assignment={0: [1, 2]}, configs={"min.insync.replicas": 1})
+    options = {"subscribe": "t", "startingOffsets": "earliest"}
+    appended(cluster, "t", 2)
+    disks.take_away(2)
+    cluster.run_controller()
+    appended(cluster, "t", 2, second=10)
+    batches.run(given(spark.readStream, disks, **options), tmp_path)
+    disks.take_away(1)
+    disks.give_back(2)
+    cluster.run_controller()
+    cluster.elect_leaders("unclean", [("t", 0)])
+    cluster.append("t", [("new", "record") for _ in range(3)])
+
+    with pytest.raises(StreamingQueryException) as caught:
+        batches.run(given(spark.readStream, disks, **options), tmp_path)
+    batches.run(given(spark.readStream, disks, **options, failOnDataLoss="false"), tmp_path)
+
+    assert sentence_of(caught.value).startswith(
+        "LogTruncatedError: KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED: Partition t-0 offset was"
+        " changed from 4 to 5: it was led by a replica that lacked committed records"
+    )
+    # Offsets 2 and 3 are other records now: the new ones are read, and not skipped over.
+    assert batches.seen == [b"0", b"1", b"0", b"1", b"record", b"record", b"record"]

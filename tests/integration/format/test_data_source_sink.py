@@ -1,0 +1,211 @@
+"""Writes of `format("kafka_on_spark")`: appended in order, and exactly once."""
+
+import pytest
+from chispa import assert_df_equality
+from pyspark.errors import StreamingQueryException
+
+from tests.cluster.disks import new_disks, records, values_of
+from tests.integration.format.frames import numbered, rows_in, sentence_of, sink, source, stream
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def disks():
+    with new_disks() as disks:
+        yield disks
+
+
+@pytest.fixture
+def new_topic(disks, request):
+    """Makes a topic named after the test, and more."""
+
+    def make(suffix="", **arguments):
+        name = f"{request.node.originalname}{suffix}"
+        disks.cluster.create_topic(name, **{"replication_factor": 3, **arguments})
+        return name
+
+    return make
+
+
+@pytest.fixture
+def checkpoint(disks, request):
+    return disks.base / "checkpoints" / request.node.originalname
+
+
+def run(frame, disks, topic, checkpoint, **options):
+    """Run a query into a topic over what is there now, to its end."""
+    writer = frame.writeStream.format("kafka_on_spark").trigger(availableNow=True)
+    options = {
+        "cluster": disks.metadata_root,
+        "topic": topic,
+        "checkpointLocation": checkpoint,
+        **options,
+    }
+    for name, value in options.items():
+        if value is not None:
+            writer = writer.option(name, str(value))
+    assert writer.start().awaitTermination(240)
+
+
+def test_a_frame_is_appended_and_read_back(spark, disks, new_topic):
+    topic = new_topic(partitions=3)
+    frame = numbered(spark, 200)
+
+    sink(frame, disks, topic).save()
+
+    back = source(spark, disks, topic).selectExpr(
+        "cast(key as string) as key", "cast(value as string) as value"
+    )
+    assert_df_equality(back, frame, ignore_row_order=True, ignore_nullable=True)
+
+
+def test_the_rows_of_one_topic_are_written_to_another_as_they_are(spark, disks, new_topic):
+    topic, copy = new_topic(partitions=2), new_topic("-copy", partitions=2)
+    given = [{"key": b"%d" % n, "value": None if n % 3 else b"v", "headers": {"h": b"%d" % n}} for n in range(9)]  # fmt: skip
+    disks.cluster.append(topic, given)
+
+    sink(source(spark, disks, topic, includeHeaders=True), disks, copy).save()
+
+    names = ["key", "value", "partition", "offset", "timestamp", "headers"]
+    assert disks.cluster.read(copy).select(names) == disks.cluster.read(topic).select(names)
+
+
+def test_a_batch_write_of_a_producer_is_appended_once(spark, disks, new_topic):
+    topic = new_topic(partitions=3)
+    for _ in range(2):
+        sink(numbered(spark, 50), disks, topic, producer_id="batch", sequence=3).save()
+
+    assert len(values_of(disks.cluster, topic)) == 50
+
+
+def test_a_stream_is_appended_exactly_once_when_its_last_batch_is_run_again(
+    spark, disks, new_topic, checkpoint
+):
+    topic, copy = new_topic(partitions=2), new_topic("-copy", partitions=3)
+    frame = stream(spark, disks, topic, startingOffsets="earliest")
+    given = [(b"%d" % (n % 5), b"%d" % n) for n in range(40)]
+    disks.cluster.append(topic, given)
+    run(frame, disks, copy, checkpoint)
+    first = rows_in(disks.cluster.read(copy))
+    commits = sorted(file for file in (checkpoint / "commits").glob("[0-9]*"))
+    commits[-1].unlink()
+    (checkpoint / "commits" / f".{commits[-1].name}.crc").unlink(missing_ok=True)
+
+    run(frame, disks, copy, checkpoint)
+    assert rows_in(disks.cluster.read(copy)) == first
+    disks.cluster.append(topic, records(b"more"))
+    run(frame, disks, copy, checkpoint)
+
+    values = values_of(disks.cluster, copy)
+    assert sorted(values) == sorted([*(value for _, value in given), b"more"])
+    for key in {key for key, _ in given}:
+        of_key = [row[1] for row in rows_in(disks.cluster.read(copy)) if row[0] == key]
+        assert of_key == [value for each, value in given if each == key]
+
+
+def test_each_row_of_a_stream_goes_to_its_topic_once(spark, disks, new_topic, checkpoint):
+    topic, one, two = new_topic(), new_topic("-one", partitions=2), new_topic("-two")
+    frame = stream(spark, disks, topic, startingOffsets="earliest")
+    named = f"if(value like '%1', '{one}', '{two}') as topic"
+    frame = frame.selectExpr("key", "value", named, "array(struct('h' as key, value)) as headers")
+    disks.cluster.append(topic, records(*(b"%d" % n for n in range(30))))
+
+    run(frame, disks, None, checkpoint)
+    for file in (checkpoint / "commits").iterdir():
+        file.unlink()
+    run(frame, disks, None, checkpoint)
+    disks.cluster.append(topic, records(b"31", b"32"))
+    run(frame, disks, None, checkpoint)
+
+    ones = [b"1", b"11", b"21", b"31"]
+    assert values_of(disks.cluster, one) == ones
+    assert values_of(disks.cluster, two) == [
+        value for n in (*range(30), 32) if (value := b"%d" % n) not in ones
+    ]
+    headers = disks.cluster.read(one).column("headers").to_pylist()
+    assert headers == [[{"key": "h", "value": each}] for each in ones]
+
+
+def test_the_older_of_two_queries_with_a_transactional_id_is_fenced(
+    spark, disks, new_topic, checkpoint
+):
+    topic, copy = new_topic(), new_topic("-copy")
+    frame = stream(spark, disks, topic, startingOffsets="earliest").select("key", "value")
+    options = {
+        "cluster": disks.metadata_root, "topic": copy, "checkpointLocation": checkpoint / "older",
+        "kafka.transactional.id": "etl",
+    }  # fmt: skip
+    writer = frame.writeStream.format("kafka_on_spark")
+    for name, value in options.items():
+        writer = writer.option(name, str(value))
+    disks.cluster.append(topic, records(b"a"))
+    older = writer.start()
+    try:
+        older.processAllAvailable()
+        run(frame, disks, copy, checkpoint / "newer", **{"kafka.transactional.id": "etl"})
+        disks.cluster.append(topic, records(b"b"))
+
+        with pytest.raises(StreamingQueryException) as caught:
+            older.awaitTermination(240)
+    finally:
+        older.stop()
+
+    assert "ProducerFencedError: transactional id 'etl' was taken over" in str(caught.value)
+    assert values_of(disks.cluster, copy) == [b"a", b"a"]
+
+
+def test_a_batch_without_records_is_no_append(spark, disks, new_topic, checkpoint):
+    topic, copy = new_topic(), new_topic("-copy")
+    disks.cluster.append(topic, records(b"a"))
+    frame = stream(spark, disks, topic, startingOffsets="earliest").where("value = 'none'")
+
+    run(frame, disks, copy, checkpoint)
+    sink(spark.createDataFrame([], "key string, value string"), disks, copy).save()
+
+    assert values_of(disks.cluster, copy) == []
+
+
+def test_for_each_batch_with_its_number_as_sequence_is_exactly_once(
+    spark, disks, new_topic, checkpoint
+):
+    topic, copy = new_topic(), new_topic("-copy", partitions=2)
+    disks.cluster.append(topic, records(b"a", b"b"))
+    results = []
+
+    def append(frame, number):
+        rows = frame.select("key", "value")
+        results.append(disks.cluster.append(copy, rows, producer_id="my-query", sequence=number))
+
+    def start():
+        frame = stream(spark, disks, topic, startingOffsets="earliest")
+        writer = frame.writeStream.foreachBatch(append)
+        writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+        assert writer.start().awaitTermination(240)
+
+    start()
+    for file in (checkpoint / "commits").iterdir():
+        file.unlink()
+    start()
+
+    assert [result.is_duplicate for result in results] == [False, True]
+    assert sorted(values_of(disks.cluster, copy)) == [b"a", b"b"]
+
+
+def test_output_mode_complete_is_refused(spark, disks, new_topic, checkpoint):
+    topic, copy = new_topic(), new_topic("-copy")
+    disks.cluster.append(topic, records(b"a"))
+    counted = stream(spark, disks, topic, startingOffsets="earliest").groupBy("key").count()
+    writer = counted.selectExpr("key", "cast(count as string) as value").writeStream
+    writer = writer.outputMode("complete").format("kafka_on_spark").trigger(availableNow=True)
+
+    with pytest.raises(StreamingQueryException) as caught:
+        writer.option("cluster", str(disks.metadata_root)).option("topic", copy).option(
+            "checkpointLocation", str(checkpoint)
+        ).start().awaitTermination(240)
+
+    assert sentence_of(caught.value) == (
+        "InvalidRequestError: output mode complete is not allowed: a log is only appended to; use"
+        " mode append"
+    )
+    assert values_of(disks.cluster, copy) == []

@@ -1,0 +1,215 @@
+"""`spark.readStream.format("kafka_on_spark")`: every committed record once, whatever happens."""
+
+import json
+import time
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from tests.cluster.disks import new_disks, records
+from tests.integration.format.frames import Batches, sentence_of, stream
+
+pytestmark = pytest.mark.integration
+
+EARLIEST = {"startingOffsets": "earliest"}
+
+
+@pytest.fixture
+def disks():
+    with new_disks() as disks:
+        disks.cluster.create_topic(
+            "orders", replica_assignment={0: [1, 2, 3]}, configs={"min.insync.replicas": 2}
+        )
+        yield disks
+
+
+@pytest.fixture
+def checkpoint(disks):
+    return disks.base / "checkpoint"
+
+
+def offsets_logged(checkpoint):
+    """Return the offsets of a query's batches, by number."""
+    files = sorted((checkpoint / "offsets").glob("[0-9]*"), key=lambda file: int(file.name))
+    return [json.loads(file.read_text().splitlines()[-1]) for file in files]
+
+
+def test_each_record_is_seen_once_over_a_failover_and_over_a_restart(spark, disks, checkpoint):
+    batches = Batches()
+    frame = stream(spark, disks, "orders", **EARLIEST)
+    disks.cluster.append("orders", records(b"before"))
+    query = batches.start(frame, checkpoint)
+    query.processAllAvailable()
+    disks.take_away(1)
+    disks.cluster.run_controller()
+    disks.cluster.append("orders", records(b"while away", b"too"))
+    query.processAllAvailable()
+    disks.give_back(1)
+    disks.cluster.run_controller()
+    disks.cluster.replicate()
+    query.stop()
+    disks.cluster.elect_leaders("preferred")
+    disks.cluster.append("orders", records(b"while stopped"))
+
+    batches.run(stream(spark, disks, "orders", **EARLIEST), checkpoint)
+
+    assert batches.seen == [b"before", b"while away", b"too", b"while stopped"]
+    assert batches.numbers == [0, 1, 2]
+
+
+def test_a_new_query_starts_at_the_latest_and_has_no_batch_without_news(spark, disks, checkpoint):
+    batches = Batches()
+    disks.cluster.append("orders", records(b"old"))
+    query = batches.start(stream(spark, disks, "orders"), checkpoint)
+    query.processAllAvailable()
+    disks.cluster.append("orders", records(b"new"))
+    query.processAllAvailable()
+    progress = query.lastProgress
+    # The metadata moves on, the query's topic does not.
+    disks.cluster.create_topic("others")
+    disks.cluster.append("others", records(b"other"))
+    time.sleep(1)
+    query.stop()
+
+    assert batches.values == [[], [b"new"]]  # the first says where it starts, as Kafka's does
+    assert [each["orders"] for each in offsets_logged(checkpoint)][-1] == {"0": 2}
+    assert len(offsets_logged(checkpoint)) == progress.batchId + 1
+    assert json.loads(progress.sources[0].endOffset)["orders"] == {"0": 2}
+
+
+def test_available_now_ends_and_goes_on_at_the_next_run(spark, disks, checkpoint):
+    batches = Batches()
+    frame = stream(spark, disks, "orders", **EARLIEST)
+
+    batches.run(frame, checkpoint)
+    disks.cluster.append("orders", records(b"a", b"b"))
+    batches.run(frame, checkpoint)
+    disks.cluster.append("orders", records(b"not committed"), acks=1)
+    batches.run(frame, checkpoint)
+
+    assert batches.values == [[], [b"a", b"b"]]
+
+
+def test_a_batch_that_was_not_committed_is_the_same_when_it_is_run_again(spark, disks, checkpoint):
+    batches = Batches()
+    frame = stream(spark, disks, "orders", **EARLIEST)
+    disks.cluster.append("orders", records(b"a"))
+    batches.run(frame, checkpoint)
+    disks.cluster.append("orders", records(b"b"))
+    for file in (checkpoint / "commits").iterdir():
+        file.unlink()
+
+    batches.run(frame, checkpoint)
+
+    assert batches.values == [[b"a"], [b"a"], [b"b"]]
+    assert batches.numbers == [0, 0, 1]
+
+
+@pytest.mark.parametrize("count", [0, 2], ids=["empty", "as long"])
+def test_a_topic_that_was_created_again_fails_a_query_or_is_read_from_its_start(
+    spark, disks, checkpoint, count
+):
+    batches = Batches()
+    disks.cluster.append("orders", records(b"a", b"b"))
+    batches.run(stream(spark, disks, "orders", **EARLIEST), checkpoint)
+    disks.cluster.delete_topic("orders")
+    disks.cluster.create_topic("orders", replication_factor=3)
+    new = [b"new %d" % number for number in range(count)]
+    disks.cluster.append("orders", records(*new))
+
+    with pytest.raises(StreamingQueryException) as caught:
+        batches.run(stream(spark, disks, "orders", **EARLIEST), checkpoint)
+    batches.run(stream(spark, disks, "orders", failOnDataLoss=False), checkpoint)
+
+    assert sentence_of(caught.value) == (
+        "InconsistentTopicIdError: KAFKA_DATA_LOSS: topic 'orders' was deleted and created again"
+        " since the query's last batch: start with a new checkpoint, or set failOnDataLoss to false"
+    )
+    assert batches.seen == [b"a", b"b", *new]
+
+
+def test_a_topic_that_is_gone_ends_a_query_or_is_passed_over(spark, disks, checkpoint):
+    batches = Batches()
+    disks.cluster.create_topic("gone", replication_factor=3)
+    disks.cluster.append("gone", records(b"a"))
+    batches.run(stream(spark, disks, "gone,orders", **EARLIEST), checkpoint)
+    disks.cluster.delete_topic("gone")
+    disks.cluster.append("orders", records(b"b"))
+
+    with pytest.raises(StreamingQueryException) as caught:
+        batches.run(stream(spark, disks, "gone,orders"), checkpoint)
+    batches.run(stream(spark, disks, "gone,orders", failOnDataLoss=False), checkpoint)
+
+    assert sentence_of(caught.value) == (
+        "UnknownTopicOrPartitionError: KAFKA_DATA_LOSS.PARTITIONS_DELETED: Partitions gone-0 have"
+        " been deleted; set failOnDataLoss to false to go on without them"
+    )
+    assert batches.seen == [b"a", b"b"]
+
+
+def test_the_offsets_of_another_cluster_are_refused(spark, disks, checkpoint):
+    disks.cluster.append("orders", records(b"a"))
+    Batches().run(stream(spark, disks, "orders", **EARLIEST), checkpoint)
+
+    with new_disks() as others:
+        others.cluster.create_topic("orders")
+        with pytest.raises(StreamingQueryException) as caught:
+            Batches().run(stream(spark, others, "orders"), checkpoint)
+
+    assert sentence_of(caught.value).endswith("start with a new checkpoint")
+
+
+def take_metadata_away(disks):
+    disks.metadata_root.rename(disks.base / "away-metadata")
+
+
+def give_metadata_back(disks):
+    (disks.base / "away-metadata").rename(disks.metadata_root)
+
+
+def check_waits(query):
+    """Check that a query still runs when it has met a metadata root that is away."""
+    assert not query.awaitTermination(4)
+    assert query.exception() is None
+
+
+def test_a_stream_waits_for_its_metadata_root_while_it_runs_and_when_it_starts(
+    spark, disks, checkpoint
+):
+    batches, new = Batches(), Batches()
+    frame = stream(spark, disks, "orders", **EARLIEST)
+    disks.cluster.append("orders", records(b"before"))
+    query = batches.start(frame, checkpoint)
+    query.processAllAvailable()
+
+    take_metadata_away(disks)
+    check_waits(query)
+    give_metadata_back(disks)
+    disks.cluster.append("orders", records(b"while it ran"))
+    query.processAllAvailable()
+    query.stop()
+
+    disks.cluster.append("orders", records(b"while stopped"))
+    take_metadata_away(disks)
+    disks.metadata_root.mkdir()  # a disk that is not mounted
+    known = batches.start(frame, checkpoint)
+    check_waits(known)
+    disks.metadata_root.rmdir()
+    first = new.start(stream(spark, disks, "orders", **EARLIEST), disks.base / "new")
+    check_waits(first)
+    give_metadata_back(disks)
+    for each in (known, first):
+        each.processAllAvailable()
+        each.stop()
+
+    assert batches.seen == new.seen == [b"before", b"while it ran", b"while stopped"]
+
+
+def test_a_stream_of_a_folder_without_a_cluster_is_refused_at_once(spark, disks, checkpoint):
+    (disks.base / "empty").mkdir()
+    frame = stream(spark, disks, "orders", cluster=disks.base / "empty")
+
+    with pytest.raises(StreamingQueryException) as caught:
+        Batches().start(frame, checkpoint).awaitTermination(60)
+
+    assert "there is no cluster at" in sentence_of(caught.value)

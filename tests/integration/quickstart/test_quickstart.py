@@ -1,0 +1,82 @@
+"""The quickstart's command: what it refuses, in one sentence; and that its records are the same.
+
+Its whole way is gone in test_quickstart_kill.py, and without a kill by .ci/run.
+"""
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from jobs import quickstart
+from jobs.quickstart_run.checks import check_records
+from jobs.quickstart_run.flights import flight_count, flight_records, read_flights
+
+pytestmark = pytest.mark.integration
+
+
+# fmt: off
+BAD_OPTIONS = [
+    pytest.param(["--rows", "0"],       "--rows: '0' is not allowed: give a whole number from 2 to 336776", id="no rows"),
+    pytest.param(["--rows", "many"],    "--rows: 'many' is not allowed",                                    id="no number"),
+    pytest.param(["--rows", "336777"],  "--rows: '336777' is not allowed",                                  id="more rows than there are"),
+    pytest.param(["--brokers", "2"],    "--brokers: '2' is not allowed: give a whole number from 3",        id="too few brokers"),
+    pytest.param(["--partitions", "0"], "--partitions: '0' is not allowed",                                 id="no partitions"),
+    pytest.param(["--root", "s3://"],   "--root: 's3://' is not a root: give a folder, or a URL",           id="no bucket"),
+    pytest.param(["--root", "folder"],  "--root: 'folder' is a folder: name it with --dir",                 id="root that is a folder"),
+    pytest.param(["--row-count", "5"],  "unrecognized arguments: --row-count 5",                            id="unknown option"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("arguments,sentence", BAD_OPTIONS)
+def test_bad_option_is_one_sentence_and_exit_code_1(capsys, arguments, sentence):
+    with pytest.raises(SystemExit) as ended:
+        quickstart.main(arguments)
+
+    said = capsys.readouterr().err
+    assert ended.value.code == 1
+    assert sentence in said
+    assert len(said.splitlines()) == 1
+
+
+def test_folder_of_something_else_is_one_sentence_and_exit_code_1(capsys, tmp_path):
+    (tmp_path / "letter.txt").write_text("dear")
+
+    assert quickstart.main(["--dir", str(tmp_path)]) == 1
+
+    said = capsys.readouterr().out.strip()
+    assert "holds something else: name a new or an empty folder" in said
+    assert len(said.splitlines()) == 1
+
+
+def records_in(spark: SparkSession, zone: str, rows: range):
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        return flight_records(spark, rows).toArrow()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+
+
+def test_records_are_the_same_in_every_time_zone(spark):
+    rows = range(3000, 3100)
+
+    assert records_in(spark, "Asia/Tokyo", rows) == records_in(spark, "America/New_York", rows)
+
+
+def test_records_stand_in_the_order_of_the_file_across_its_middle(spark):
+    half = flight_count() // 2
+    rows = range(half - 50, half + 50)
+
+    records = records_in(spark, "UTC", rows)
+
+    flights = read_flights(flight_count()).slice(rows.start, len(rows))
+    in_one_partition = (
+        records.cast(
+            pa.schema([("key", "binary"), ("value", "binary"), records.field("timestamp")])
+        )
+        .append_column("partition", [[0] * len(rows)])
+        .append_column("offset", [list(range(len(rows)))])
+    )
+    assert check_records(flights, in_one_partition) == []
+    assert records.column("key").to_pylist() == flights.column("tailnum").to_pylist()

@@ -1,0 +1,311 @@
+"""Checks every invariant after every effect, and what clients were told after each answer.
+
+The observer of the disks; what clients were told is judged in history.py. It holds no rule of its
+own about tables: those are in invariants.py and registers.py.
+"""
+
+from collections import Counter
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr
+from kafka_on_spark.ids import LOST, PartitionKey
+from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.records import (
+    HighWatermarkRecord,
+    MetadataBatch,
+    PartitionChangeRecord,
+    PartitionRecord,
+)
+from tests.simulation.checks import invariants, registers
+from tests.simulation.checks.controllers import check_controllers
+from tests.simulation.checks.history import History
+from tests.simulation.checks.ledger import NOBODY_HAS, Ledger, Log, records_of, require
+from tests.simulation.checks.verdicts import (
+    note_created_again,
+    removed_is_not_waited_for,
+    sound_is_not_lost,
+    taken_back_is_whole,
+)
+from tests.simulation.world.cleaning import removed_is_nobodys, replica_at
+from tests.simulation.world.disks import Disks, Root, Table
+
+if TYPE_CHECKING:
+    from tests.simulation.checks.passes import Passes
+
+
+class Checker(History):
+    """The observer of one simulation."""
+
+    def __init__(self, disks: Disks, seen: Counter[str]) -> None:
+        super().__init__(Ledger(disks, seen=seen), seen)
+        self.passes: Passes | None = None
+
+    def on_commit(self, root: Root, table: Table, before: ReplicaState, change: LogChange) -> None:
+        """Check one commit to a replica's table."""
+        after = table.state
+        identity = table.identity
+        key = PartitionKey(identity.topic_id, identity.partition)
+        self._count_commit(key, before, after, change)
+        if after.log_end_offset < before.log_end_offset:
+            table.verified = min(table.verified, after.log_end_offset)
+        invariants.appends_by_the_leader(self.ledger, key, table, change)
+        if table.is_suspect:
+            self._forget(key, table)
+            return
+        invariants.dense_offsets(key, before, after)
+        invariants.fenced_commits(key, before, change)
+        invariants.epochs_never_fall(self.ledger, key, after, change)
+        invariants.log_matching(self.ledger, key, before, change)
+        invariants.chains_tell_logs_apart(self.ledger, key, before, change)
+        invariants.truncation_floor(self.ledger, key, table, before, after)
+        invariants.integrity(self.ledger, key, root, table, change)
+        partition = self.ledger.image.partition(key)
+        if partition is not None and self._counts(partition, table):
+            invariants.committed_prefix(self.ledger, key, partition)
+            invariants.leader_completeness(self.ledger, key, partition)
+            invariants.replicas_behind_the_log_start(self.ledger, key, partition)
+
+    def _forget(self, key: PartitionKey, table: Table) -> None:
+        """Let what a disk has lost be written again under the same epoch and offset."""
+        lost, table.forgotten = table.forgotten, []
+        for batch in chain.from_iterable(state.batches for state in lost):
+            for offset in range(batch.base_offset, batch.end_offset):
+                self.ledger.log(key).forgotten.add((batch.leader_epoch, offset))
+
+    def _counts(self, partition: PartitionRegistration, table: Table) -> bool:
+        identity = table.identity
+        return (
+            identity.broker_id in partition.isr
+            and partition.uuid_of(identity.broker_id) == identity.replica_uuid
+        )
+
+    def _count_commit(
+        self, key: PartitionKey, before: ReplicaState, after: ReplicaState, change: LogChange
+    ) -> None:
+        self._seen[f"commit: {change.operation}"] += 1
+        if change.operation == "adopt" and after.log_end_offset < before.log_end_offset:
+            self._seen["truncation"] += 1
+            self._seen["records truncated"] += before.log_end_offset - after.log_end_offset
+        partition = self.ledger.image.partition(key)
+        if change.operation == "append" and partition is not None:
+            if is_under_min_isr(self.ledger.image, key.topic_id, partition):
+                self._seen["append while the high watermark is frozen"] += 1
+            if change.adds[0].leader_epoch < partition.leader_epoch:
+                self._seen["append by a deposed leader"] += 1
+
+    def on_remove(self, place: str) -> None:
+        """Check one removal of a replica's folder."""
+        removed_is_nobodys(self.ledger, place)
+        removed_is_not_waited_for(self.ledger, *replica_at(place))
+        self._seen["table removed"] += 1
+
+    def on_metadata(
+        self, before: MetadataImage, after: MetadataImage, batch: MetadataBatch
+    ) -> None:
+        """Check one commit to the metadata log."""
+        check_controllers(before, batch, self._seen)
+        if self.passes is not None:
+            self.passes.on_metadata(before, after, batch)
+        changes: Counter[PartitionKey] = Counter()
+        for record in batch.records:
+            if isinstance(record, PartitionChangeRecord):
+                changes[record.key] += 1
+            elif isinstance(record, PartitionRecord | HighWatermarkRecord):
+                changes[record.key] += 0
+        for key, count in changes.items():
+            old, new = before.partition(key), after.partition(key)
+            if new is not None:
+                self._check_register(key, old, new, count, before, after)
+
+    def _check_register(
+        self,
+        key: PartitionKey,
+        old: PartitionRegistration | None,
+        new: PartitionRegistration,
+        changes: int,
+        before: MetadataImage,
+        after: MetadataImage,
+    ) -> None:
+        ledger = self.ledger
+        registers.membership(key, new, after)
+        registers.one_leader_per_epoch(ledger, key, new)
+        if old is None:
+            return
+        registers.epochs_of_the_register(key, old, new, changes)
+        registers.high_watermark_never_falls(key, old, new)
+        registers.high_watermark_bounds(ledger, key, old, new, before)
+        registers.retention(key, old, new)
+        sound_is_not_lost(ledger, key, old, new)
+        taken_back_is_whole(ledger, key, old, new)
+        note_created_again(ledger, key, old, new)
+        if new.unclean_generation > old.unclean_generation:
+            self._restart(key, old, new)
+        elif new.high_watermark > old.high_watermark:
+            self._extend(key, old, new)
+            invariants.chain_at_the_mark(ledger, key, new)
+        invariants.committed_prefix(ledger, key, new)
+        invariants.leader_completeness(ledger, key, new)
+        invariants.replicas_behind_the_log_start(ledger, key, new)
+        self._count_change(old, new, after)
+
+    def _count_change(
+        self, old: PartitionRegistration, new: PartitionRegistration, after: MetadataImage
+    ) -> None:
+        seen = self._seen
+        if new.leader_epoch > old.leader_epoch and new.leader is not None:
+            seen["election"] += 1
+            if new.leader not in old.isr:
+                seen["election outside the ISR"] += 1
+            is_raised = new.leader == old.leader and new.replicas == old.replicas
+            seen["leader epoch raised where logs part"] += is_raised
+        if new.leader is None and old.leader is not None:
+            seen["offline partition"] += 1
+        seen["ISR shrink"] += len(old.isr - new.isr) > 0
+        seen["ISR expand"] += len(new.isr - old.isr) > 0
+        lost = [each == LOST for each in new.directories].count(True)
+        seen["replica lost"] += lost > [each == LOST for each in old.directories].count(True)
+        for place, uuid in enumerate(new.replica_uuids):
+            seen["replica created again"] += uuid != old.replica_uuids[place]
+        for broker_id in sorted(new.isr - old.isr):
+            seen["resync"] += new.uuid_of(broker_id).startswith("renewed")
+            seen["wiped root handled"] += after.brokers[broker_id].broker_epoch > 0
+        seen["unclean generation"] += new.unclean_generation > old.unclean_generation
+
+    def _vouched(self, key: PartitionKey, new: PartitionRegistration) -> ReplicaState | None:
+        """Return a log whose chain is the registered one, of a replica that is known complete."""
+        complete = sorted(new.isr | new.elr)
+        tables = [self.ledger.disks.replica_table(new, key, each) for each in complete]
+        states = [table.state for table in tables if table is not None]
+        mark, digest = new.high_watermark, new.high_watermark_chain
+        return next((state for state in states if state.chain_at(mark) == digest), None)
+
+    def _extend(
+        self, key: PartitionKey, old: PartitionRegistration, new: PartitionRegistration
+    ) -> None:
+        """Take what the high watermark has passed as committed, for ever (I12, H2, H3)."""
+        log = self.ledger.log(key)
+        source = self._source(key, new) or self._vouched(key, new)
+        if source is None:
+            # All disks of the ISR have lost commits since they were counted.
+            is_allowed = may_lose_records(self.ledger.image, key)
+            require(is_allowed, "I1 committed prefix", f"{key.partition}: no live member")
+            log.committed += [NOBODY_HAS] * (new.high_watermark - len(log.committed))
+            return
+        records = records_of(source, old.high_watermark, new.high_watermark)
+        require(
+            len(records) == new.high_watermark - old.high_watermark,
+            "I1 committed prefix",
+            f"{key.partition}: nobody has the records up to HW {new.high_watermark}",
+        )
+        for offset, record in enumerate(records, old.high_watermark):
+            invariants.stable_content(log, key, offset, record)
+            self._commit_value(log, key, offset, record[0], new.log_start_offset)
+        log.committed[old.high_watermark :] = records
+        self._check_sequences(log, key, source, old, new)
+
+    def _source(self, key: PartitionKey, partition: PartitionRegistration) -> ReplicaState | None:
+        members = [partition.leader, *sorted(partition.isr)]
+        tables = [
+            table
+            for each in members
+            if each is not None
+            and (table := self.ledger.live_table(key, partition, each)) is not None
+        ]
+        longest = max(tables, key=lambda table: table.state.log_end_offset, default=None)
+        return None if longest is None else longest.state
+
+    def _commit_value(
+        self, log: Log, key: PartitionKey, offset: int, value: int, log_start: int
+    ) -> None:
+        known = log.offset_of.setdefault(value, offset)
+        if known < log_start and value not in self.ledger.idempotent:
+            # Without a producer an append is known by its files, and those were deleted.
+            self._seen["appended again after its records were deleted"] += 1
+            known = log.offset_of[value] = offset
+        require(known == offset, "H3 one offset a value", f"{value} at {known} and {offset}")
+        home = self.ledger.home_of.setdefault(value, key.partition)
+        require(
+            home == key.partition,
+            "H3 one offset a value",
+            f"{value} is committed in partitions {home} and {key.partition}",
+        )
+        require(value in self.ledger.invoked, "H4 aborted read", f"{value}: nobody appended it")
+        require(
+            value not in self.ledger.failed,
+            "H4 aborted read",
+            f"{value} is committed at {offset} of {key.partition}; its append was refused",
+        )
+
+    def _check_sequences(
+        self,
+        log: Log,
+        key: PartitionKey,
+        source: ReplicaState,
+        old: PartitionRegistration,
+        new: PartitionRegistration,
+    ) -> None:
+        for batch in source.batches_between(old.high_watermark, new.high_watermark):
+            stamp = batch.producer
+            if stamp is None:
+                continue
+            last = log.sequences.get(stamp.producer_id, -1)
+            require(
+                stamp.sequence > last,
+                "I11 idempotence" if stamp.sequence == last else "H6 producer order",
+                f"{key.partition}: {stamp.producer_id} has {stamp.sequence} after {last}",
+            )
+            log.sequences[stamp.producer_id] = stamp.sequence
+
+    def _restart(
+        self, key: PartitionKey, old: PartitionRegistration, new: PartitionRegistration
+    ) -> None:
+        """Begin again after an unclean election: what the new leader has is committed.
+
+        Also if its disk has lost commits: what it has left is what there is. If it has gone
+        since it was looked at, nobody has, and nobody can read, what it had.
+        """
+        require(new.leader is not None, "I1 committed prefix", "an unclean election without leader")
+        assert new.leader is not None
+        log, mark = self.ledger.log(key), new.high_watermark
+        table = self.ledger.disks.replica_table(new, key, new.leader)
+        found = log.committed[:mark]
+        if table is not None:
+            table.is_suspect = False
+        if table is not None and table.state.log_end_offset >= mark:
+            start = table.state.log_start_offset
+            found = found[:start] + records_of(table.state, start, mark)
+        log.sequences = {}
+        if table is not None and not new.begins_empty:
+            log.sequences = _sequences(table.state, mark)
+        log.committed = found + [NOBODY_HAS] * (mark - len(found))
+        self._seen["records lost by unclean elections"] += mark < old.high_watermark
+        # Of deleted records only the producers' counters know, which the new leader may lack.
+        first = new.log_start_offset
+        if table is not None:
+            first = max(first, table.state.log_start_offset)
+        kept_values = {value: at for at, (value, _) in enumerate(log.committed) if at >= first}
+        for value in log.offset_of.keys() - kept_values.keys():
+            self.ledger.home_of.pop(value, None)
+        log.offset_of = kept_values
+        kept = {at: value for at, value in log.acked.items() if log.offset_of.get(value) == at}
+        self._seen["acked records lost by unclean elections"] += len(log.acked) - len(kept)
+        log.acked, log.last_acked = kept, max(kept, default=-1)
+        log.high_watermark_read = min(log.high_watermark_read, mark)
+        log.unclean_generation = new.unclean_generation
+        for each in self.ledger.disks.roots.values():
+            for other in each.tables.values():
+                other.verified = 0
+
+
+def may_lose_records(image: MetadataImage, key: PartitionKey) -> bool:
+    """Return whether more disks may lose data at once than the topic can do without."""
+    return image.settings(key.topic_id).boolean("unclean.leader.election.enable")
+
+
+def _sequences(state: ReplicaState, mark: int) -> dict[str, int]:
+    """Return the last sequence of each producer that a log has below `mark`."""
+    stamps = [each.producer for each in state.batches if each.end_offset <= mark]
+    return {each.producer_id: each.sequence for each in stamps if each is not None}

@@ -1,0 +1,109 @@
+"""What clients were told, judged right after each answer (H1, H2, H4, H5, H7-H9)."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from kafka_on_spark.ids import Offset, PartitionKey
+from tests.simulation.checks.ledger import NOBODY_HAS, Ledger, Log, Moment, require
+
+
+class History:
+    """The judge of the clients' history."""
+
+    def __init__(self, ledger: Ledger, seen: Counter[str]) -> None:
+        self.ledger = ledger
+        self._seen = seen
+
+    def position(self, key: PartitionKey) -> Moment:
+        """Return what is known of now: what is invoked later must see it."""
+        log = self.ledger.log(key)
+        return Moment(log.high_watermark_read, log.last_acked, log.unclean_generation)
+
+    def _is_over(self, log: Log, generation: int) -> bool:
+        """Return whether an unclean election has come between: nothing binds any more."""
+        is_over = log.unclean_generation != generation
+        self._seen["answer from before an unclean election"] += is_over
+        return is_over
+
+    def on_ack(
+        self,
+        key: PartitionKey,
+        base_offset: Offset,
+        values: Sequence[int],
+        *,
+        begun: Moment,
+        is_duplicate: bool,
+    ) -> None:
+        """Judge an acknowledgement: the records are committed, there, and in real time's order."""
+        log = self.ledger.log(key)
+        if self._is_over(log, begun.generation):
+            return
+        for offset, value in enumerate(values, base_offset):
+            told = f"{key.partition}: {value} acked at {offset}"
+            if _is_committed(log, offset, value, "H1 acked is committed", told):
+                log.acked[offset] = value
+        require(
+            is_duplicate or base_offset > begun.acked,
+            "H7 real time order",
+            f"{key.partition}: acked at {base_offset}, begun after {begun.acked} was acked",
+        )
+        log.last_acked = max(log.last_acked, base_offset + len(values) - 1)
+
+    def on_refused(self, values: Sequence[int]) -> None:
+        """Take note of an append that says it did nothing (H4)."""
+        self.ledger.failed.update(values)
+        for key, log in self.ledger.logs.items():
+            for value in values:
+                require(
+                    value not in log.offset_of,
+                    "H4 aborted read",
+                    f"{value} was refused, and is committed in {key.partition}",
+                )
+
+    def on_end(
+        self, key: PartitionKey, high_watermark: int, *, begun: Moment, generation: int
+    ) -> None:
+        """Judge an end that a reader was told of `generation`; `begun`: before it asked."""
+        log = self.ledger.log(key)
+        if generation > begun.generation or self._is_over(log, generation):
+            return
+        require(
+            high_watermark > begun.acked,
+            "H8 reads see what was acked",
+            f"{key.partition}: ends at {high_watermark}, {begun.acked} was acked before",
+        )
+        require(
+            high_watermark >= begun.high_watermark,
+            "H9 the end never falls",
+            f"{key.partition}: {high_watermark} after {begun.high_watermark}",
+        )
+        log.high_watermark_read = max(log.high_watermark_read, high_watermark)
+
+    def on_read(
+        self,
+        key: PartitionKey,
+        start: int,
+        records: Sequence[tuple[int, int]],
+        *,
+        generation: int,
+    ) -> None:
+        """Judge records that a reader got from `start` on, as (offset, value) (H2, H5, I12).
+
+        `generation`: of the image that it read by.
+        """
+        log = self.ledger.log(key)
+        if self._is_over(log, generation):
+            return
+        for expected, (offset, value) in enumerate(records, start):
+            require(offset == expected, "H5 no skip, no step back", f"{offset}, not {expected}")
+            told = f"{key.partition}: read {value} at {offset}"
+            _is_committed(log, offset, value, "H2 one value an offset", told)
+
+
+def _is_committed(log: Log, offset: int, value: int, invariant: str, told: str) -> bool:
+    """Require that `value` is what is committed at `offset`; False where that is not known."""
+    committed = log.committed[offset][0] if offset < len(log.committed) else None
+    if committed == NOBODY_HAS[0]:
+        return False
+    require(committed == value, invariant, f"{told}, committed there is {committed}")
+    return True

@@ -1,0 +1,325 @@
+"""What must hold of the tables after every effect (docs/architecture.md).
+
+One function an invariant, called with the effect that may break it: between effects nothing
+changes, so this is the same as checking everything after every step, and fast. A table whose
+disk has lost commits is suspect: what it holds is nobody's fault, and it must not count.
+"""
+
+from dataclasses import replace
+
+from kafka_on_spark.ids import BrokerId, PartitionKey
+from kafka_on_spark.log.state import LogChange, ReplicaState
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from tests.simulation.checks.ledger import Ledger, Log, records_of, require
+from tests.simulation.faults.forging import FORGED
+from tests.simulation.world.disks import Root, Table, values_of
+
+
+def committed_prefix(ledger: Ledger, key: PartitionKey, partition: PartitionRegistration) -> None:
+    """I1: every live member of the ISR has all that is committed, and all have the same."""
+    log = ledger.log(key)
+    for broker_id in sorted(partition.isr):
+        table = ledger.live_table(key, partition, broker_id)
+        if table is not None:
+            _has_committed(ledger, log, key, partition, table, "I1 committed prefix")
+
+
+def _has_committed(
+    ledger: Ledger,
+    log: Log,
+    key: PartitionKey,
+    partition: PartitionRegistration,
+    table: Table,
+    invariant: str,
+) -> None:
+    state, mark = table.state, partition.high_watermark
+    broker_id = table.identity.broker_id
+    if partition.begins_empty and state.log_end_offset < partition.log_start_offset:
+        return  # elected with nothing: it moves to the log start when it begins to lead
+    require(
+        state.log_end_offset >= mark,
+        invariant,
+        f"{key.partition} on {broker_id} ends at {state.log_end_offset}, below {mark}",
+    )
+    start = max(table.verified, state.log_start_offset)
+    if start < mark:
+        found = records_of(state, start, mark)
+        log.learn(start, found)
+        require(
+            found == log.committed[start:mark],
+            invariant,
+            f"{key.partition} on {broker_id} has {found} from {start} on,"
+            f" committed is {log.committed[start:mark]}",
+        )
+        table.verified = mark
+
+
+def leader_completeness(
+    ledger: Ledger, key: PartitionKey, partition: PartitionRegistration
+) -> None:
+    """I2: a leader that has begun has every acknowledged record at its offset."""
+    if partition.leader is None:
+        return
+    table = ledger.live_table(key, partition, partition.leader)
+    if table is None or not table.state.is_fenced_at(partition.leader_epoch):
+        return
+    log = ledger.log(key)
+    _has_committed(ledger, log, key, partition, table, "I2 leader completeness")
+    require(
+        log.last_acked < partition.high_watermark,
+        "I2 leader completeness",
+        f"{key.partition}: {log.last_acked} was acked, the HW is {partition.high_watermark}",
+    )
+
+
+def no_acked_record_lost(ledger: Ledger) -> None:
+    """I3: some assigned replica holds each acknowledged record, with its bytes."""
+    for key, partition in ledger.image.partitions():
+        log = ledger.log(key)
+        wanted = {o: v for o, v in log.acked.items() if o >= partition.log_start_offset}
+        for broker_id in partition.replicas:
+            table = ledger.disks.replica_table(partition, key, broker_id)
+            if table is not None and wanted:
+                for offset, value in _readable(ledger, table).items():
+                    if wanted.get(offset) == value:
+                        del wanted[offset]
+        require(not wanted, "I3 no acked record lost", f"{key.partition}: {wanted}")
+
+
+def _readable(ledger: Ledger, table: Table) -> dict[int, int]:
+    identity = table.identity
+    root = ledger.disks.root_of(identity.broker_id)
+    place = f"{identity.topic_id}/{identity.partition}-{identity.replica_uuid}"
+    files = {} if table.is_emptied else root.files.get(place, {})
+    found = {}
+    for batch in table.state.batches:
+        if all(files.get(each.path) == each.digest for each in batch.segments):
+            found |= {batch.base_offset + at: value for at, value in enumerate(values_of(batch))}
+    return found
+
+
+def log_matching(
+    ledger: Ledger, key: PartitionKey, before: ReplicaState, change: LogChange
+) -> None:
+    """I4: the same epoch at the same offset is the same record, after the same prefix."""
+    log = ledger.log(key)
+    kept = before.apply(change).batches
+    place = len(kept) - len(change.adds)
+    previous = kept[place - 1].leader_epoch if place > 0 else None
+    for batch in change.adds:
+        for at, value in enumerate(values_of(batch)):
+            position = (batch.leader_epoch, batch.base_offset + at)
+            known = log.written.setdefault(position, (value, previous))
+            same_prefix = previous is None or known[1] is None or known[1] == previous
+            is_same = known[0] == value and same_prefix
+            require(
+                is_same or position in log.forgotten,
+                "I4 log matching",
+                f"{key.partition} at epoch, offset {position}: {known} and {(value, previous)}",
+            )
+            previous = batch.leader_epoch
+
+
+def epochs_never_fall(
+    ledger: Ledger, key: PartitionKey, after: ReplicaState, change: LogChange
+) -> None:
+    """I5: epochs do not fall in a log, nor pass its fence, nor does that pass the image's."""
+    epochs = [batch.leader_epoch for batch in after.batches[-len(change.adds) - 1 :]]
+    require(epochs == sorted(epochs), "I5 epochs never fall", f"{key.partition}: {epochs}")
+    if after.leader_epoch is not None:
+        last = epochs[-1] if epochs else 0
+        require(last <= after.leader_epoch, "I5 epochs never fall", f"{last} above the fence")
+        partition = ledger.image.partition(key)
+        if partition is not None:
+            require(
+                after.leader_epoch <= partition.leader_epoch,
+                "I5 epochs never fall",
+                f"fence {after.leader_epoch} above the image's {partition.leader_epoch}",
+            )
+
+
+def appends_by_the_leader(
+    ledger: Ledger, key: PartitionKey, table: Table, change: LogChange
+) -> None:
+    """I6: records of an epoch enter through its leader only."""
+    for batch in change.adds if change.operation == "append" else ():
+        leader = ledger.log(key).leaders.get(batch.leader_epoch)
+        require(
+            leader == table.identity.broker_id,
+            "I6 one leader per epoch",
+            f"{key.partition}: broker {table.identity.broker_id} appends in epoch"
+            f" {batch.leader_epoch} of {leader}",
+        )
+
+
+def chain_at_the_mark(ledger: Ledger, key: PartitionKey, partition: PartitionRegistration) -> None:
+    """I23: a replica that is counted has the registered chain digest at the high watermark."""
+    mark = partition.high_watermark
+    for broker_id in sorted(partition.isr):
+        table = ledger.live_table(key, partition, broker_id)
+        if table is None or not table.state.log_start_offset <= mark <= table.state.log_end_offset:
+            continue
+        require(
+            table.state.chain_at(mark) == partition.high_watermark_chain,
+            "I23 chain",
+            f"{key.partition} on {broker_id} has {table.state.chain_at(mark)} at {mark},"
+            f" registered is {partition.high_watermark_chain}",
+        )
+
+
+def chains_tell_logs_apart(
+    ledger: Ledger, key: PartitionKey, before: ReplicaState, change: LogChange
+) -> None:
+    """I23: the same digest is the same batch behind the same digest, and nobody copies what
+    nobody has appended."""
+    log, digest = ledger.log(key), before.apply(replace(change, adds=())).chain_digest
+    for batch in change.adds:
+        made = (digest, int(batch.base_offset), tuple(each.uuid for each in batch.segments))
+        known = log.chains.setdefault(batch.chain_digest, made)
+        require(
+            known == made,
+            "I23 chain",
+            f"{key.partition}: one digest for {known} and {batch}",
+        )
+        digest = batch.chain_digest
+        forged = [value for value in values_of(batch) if value >= FORGED]
+        require(not forged, "I23 chain", f"{key.partition}: copied {forged}, which is forged")
+
+
+def dense_offsets(key: PartitionKey, before: ReplicaState, after: ReplicaState) -> None:
+    """I10: a log has each offset once, and each commit continues the one before."""
+    name = "I10 dense offsets"
+    require(after.version == before.version + 1, name, "a version was skipped")
+    expected = after.batches[0].base_offset if after.batches else after.log_start_offset
+    first = max(0, len(after.batches) - 3)  # what was there before was checked when it came
+    if first:
+        expected = after.batches[first].base_offset
+    for batch in after.batches[first:]:
+        in_segments = sum(each.record_count for each in batch.segments)
+        counts = {in_segments, batch.record_count, len(values_of(batch))}
+        is_dense = batch.base_offset == expected and len(counts) == 1
+        require(is_dense, name, f"{key.partition}: {batch.base_offset}, not {expected}: {counts}")
+        expected = batch.end_offset
+    is_end = expected == after.log_end_offset and after.log_start_offset <= expected
+    require(is_end, name, f"{key.partition}: ends at {after.log_end_offset}, not {expected}")
+
+
+def stable_content(log: Log, key: PartitionKey, offset: int, record: tuple[int, int]) -> None:
+    """I12: what was committed at an offset is that for ever."""
+    known = log.committed[offset] if offset < len(log.committed) else record
+    require(
+        known == record,
+        "I12 stable content",
+        f"{key.partition}: {known} was committed at {offset}, now it is {record}",
+    )
+
+
+def fenced_commits(key: PartitionKey, before: ReplicaState, change: LogChange) -> None:
+    """I13: the fence never falls, and records come under exactly the fence that stands."""
+    name = "I13 fence"
+    fence = before.leader_epoch
+    if fence is not None:
+        is_kept = change.leader_epoch is not None and change.leader_epoch >= fence
+        require(is_kept, name, f"{key.partition}: {fence} became {change.leader_epoch}")
+    if change.adds:
+        newest = change.adds[-1].leader_epoch
+        is_below = fence is not None and newest <= fence
+        require(is_below, name, f"{key.partition}: epoch {newest} under fence {fence}")
+    if change.operation == "append":
+        require(
+            change.adds[0].leader_epoch == fence,
+            name,
+            f"{key.partition}: append of epoch {change.adds[0].leader_epoch} under fence {fence}",
+        )
+
+
+def truncation_floor(
+    ledger: Ledger, key: PartitionKey, table: Table, before: ReplicaState, after: ReplicaState
+) -> None:
+    """I14: no commit takes a committed record out of a live replica, or a member of the ISR below
+    the high watermark.
+
+    A late task of a leadership in between may take one from a replica on which nothing rests: its
+    fence can't know of the newer leadership (found by search). So may one that follows a leader
+    whose disk was changed since: planned before the high watermark rose, it can't know of that.
+    """
+    partition = ledger.image.partition(key)
+    broker_id = table.identity.broker_id
+    if partition is None or after.log_end_offset >= before.log_end_offset:
+        return
+    if broker_id not in partition.replicas:
+        return
+    if partition.uuid_of(broker_id) != table.identity.replica_uuid:
+        return
+    is_late = (after.leader_epoch or 0) < partition.leader_epoch
+    if is_late and partition.unclean_generation > 0:
+        # Such an election takes what it has looked at, and fences nobody before: a leader that is
+        # cut meanwhile fails its proof, and the next election says what is lost.
+        table.is_suspect = table.is_suspect or broker_id in partition.isr
+        return
+    if broker_id in partition.isr:
+        require(
+            after.log_end_offset >= partition.high_watermark,
+            "I14 truncation floor",
+            f"{key.partition} on {broker_id}: cut to {after.log_end_offset}",
+        )
+    is_changed = _is_suspect(ledger, key, partition, partition.leader)
+    if (is_late or is_changed) and broker_id not in partition.isr | partition.elr:
+        return
+    start = max(after.log_end_offset, partition.log_start_offset, before.log_start_offset)
+    end = min(before.log_end_offset, partition.high_watermark)
+    if start < end:
+        lost = records_of(before, start, end)
+        kept = ledger.log(key).committed[start:end]
+        is_same = [each for each, own in zip(kept, lost, strict=False) if each == own]
+        # What follows the point of divergence is not the committed record even if it looks alike:
+        # only a run of them from `start` on was shared, in the very batch that was committed. A
+        # producer that repeats itself to a leader that was set back makes another one.
+        batch = next(each for each in before.batches if each.end_offset > start)
+        is_shared = ledger.log(key).leads_to(batch.chain_digest, partition.high_watermark_chain)
+        require(
+            not (is_same and lost[0] == kept[0] and is_shared),
+            "I14 truncation floor",
+            f"{key.partition} on {broker_id}: committed {is_same} from {start} on was cut",
+        )
+
+
+def _is_suspect(
+    ledger: Ledger, key: PartitionKey, partition: PartitionRegistration, leader: BrokerId | None
+) -> bool:
+    table = None if leader is None else ledger.disks.replica_table(partition, key, leader)
+    return table is not None and table.is_suspect
+
+
+def integrity(
+    ledger: Ledger, key: PartitionKey, root: Root, table: Table, change: LogChange
+) -> None:
+    """I15: a commit names files that are there and are what their names say, unless this very
+    disk has damaged them."""
+    identity = table.identity
+    place = f"{identity.topic_id}/{identity.partition}-{identity.replica_uuid}"
+    files = root.files.get(place, {})
+    for batch in change.adds:
+        for segment in batch.segments:
+            is_whole = files.get(segment.path) == segment.digest
+            is_planted = (place, segment.path) in root.rotten
+            require(
+                is_whole or is_planted,
+                "I15 integrity",
+                f"{key.partition} on {identity.broker_id}: {segment.path} is"
+                f" {files.get(segment.path)!r}",
+            )
+
+
+def replicas_behind_the_log_start(
+    ledger: Ledger, key: PartitionKey, partition: PartitionRegistration
+) -> None:
+    """I16: no member of the ISR has dropped what is above the log start."""
+    for broker_id in sorted(partition.isr):
+        table = ledger.live_table(key, partition, broker_id)
+        if table is not None:
+            require(
+                table.state.log_start_offset <= partition.log_start_offset,
+                "I16 retention",
+                f"{key.partition} on {broker_id} begins at {table.state.log_start_offset}",
+            )

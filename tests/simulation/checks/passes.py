@@ -1,0 +1,250 @@
+"""What must hold of small passes, which appends make where nobody controls the cluster (S1-S9).
+
+A process knows little; here is kept what was true: which process could reach which root, and since when. A
+small pass must have had its reasons in that, and must harm nobody else.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kafka_on_spark.controller.commands.small_pass import SESSIONS_UNDISPUTED, SMALL_PASS
+from kafka_on_spark.errors import KafkaOnSparkError, RootAccessDeniedError
+from kafka_on_spark.ids import KEEP, BrokerId, PartitionKey
+from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.metadata.records import (
+    BrokerChangeRecord,
+    ControllerRecord,
+    MetadataBatch,
+    PartitionChangeRecord,
+)
+from tests.simulation.checks.ledger import PATH_IS_NO_CLUSTER, Ledger, require
+from tests.simulation.plan import Plan
+from tests.simulation.programs.clients import TOPIC, split
+from tests.simulation.world.scheduler import Node
+
+if TYPE_CHECKING:
+    from tests.simulation.checks.checker import Checker
+    from tests.simulation.programs.clients import Values
+    from tests.simulation.world.adapters import World
+    from tests.simulation.world.processes import Driver
+
+SLACK_MS = 1500
+"""What an append takes besides waiting, in virtual time: each of its calls takes 2 ms."""
+
+
+class Passes:
+    """The judge of small passes."""
+
+    def __init__(
+        self, plan: Plan, world: "World", ledger: Ledger, nodes: Callable[[], Sequence[Node]]
+    ) -> None:
+        self._plan = plan
+        self._world = world
+        self._ledger = ledger
+        self._nodes = nodes
+        self._reached: dict[tuple[str, BrokerId], list[list[float]]] = {}
+        self._reaching: set[tuple[str, BrokerId]] = set()
+        self._lease_at_ms = 0.0
+        self._decided_ms = 0.0
+        self._raised: list[tuple[float, str, set[BrokerId]]] = []
+        self._taken_out: dict[tuple[PartitionKey, BrokerId], bool] = {}
+        self._put_back: dict[tuple[PartitionKey, BrokerId], tuple[float, str]] = {}
+
+    @property
+    def _now_ms(self) -> float:
+        return self._world.scheduler.now_ms
+
+    def sample(self) -> None:
+        """Note which process reaches which root now."""
+        if not self._plan.is_uncontrolled:
+            return
+        for node in self._nodes():
+            if not node.name.startswith(("client", "survivor")):
+                continue
+            for root in self._world.disks.roots.values():
+                pair = (node.name, root.broker_id)
+                if not self._reaches(node, root):
+                    self._reaching.discard(pair)
+                elif pair in self._reaching:
+                    self._reached[pair][-1][1] = self._now_ms
+                else:
+                    self._reaching.add(pair)
+                    self._reached.setdefault(pair, []).append([self._now_ms, self._now_ms])
+
+    def _reaches(self, node: Node, root: Any) -> bool:
+        broker = self._ledger.image.brokers.get(root.broker_id)
+        is_well = root.can_read and root.can_write and not root.is_full and not root.failing_calls
+        is_same = broker is not None and broker.directory_id == root.directory_id
+        # A process that is refused reaches the root: the root is well, and the process is told so.
+        cut = node.cut_off.get(root.url)
+        return bool(is_well and is_same and cut in (None, RootAccessDeniedError))
+
+    def on_metadata(
+        self, before: MetadataImage, after: MetadataImage, batch: MetadataBatch
+    ) -> None:
+        """Check one commit to the metadata log, and take note of it."""
+        task = self._world.scheduler.current
+        author = "nobody" if task is None else task.node.name
+        is_its_own = task is None or task.node.made == self._world.disks.made
+        require(
+            is_its_own, PATH_IS_NO_CLUSTER, f"{author} commits to a cluster that was made since"
+        )
+        first = batch.records[0]
+        is_small = isinstance(first, ControllerRecord) and first.cause == SMALL_PASS
+        if (
+            is_small
+            and self._plan.is_uncontrolled
+            and task is not None
+            and author.startswith(("client", "survivor"))
+        ):
+            self._decided_ms = task.stood_ms  # a process that is frozen after that can't know
+            self._check(before, after, batch, task.node)
+        if after.controller != before.controller:
+            self._lease_at_ms = self._now_ms
+        for key, new in after.partitions():
+            old = before.partition(key)
+            if old is not None and old is not new:
+                self._note_change(key, old, new, author, is_small=is_small)
+
+    def _note_change(
+        self,
+        key: PartitionKey,
+        old: PartitionRegistration,
+        new: PartitionRegistration,
+        author: str,
+        *,
+        is_small: bool,
+    ) -> None:
+        if new.high_watermark > old.high_watermark and new.leader is not None:
+            self._raised.append((self._now_ms, author, {new.leader} & new.isr))
+        for broker_id in old.isr - new.isr:
+            self._taken_out[key, broker_id] = is_small
+        for broker_id in new.isr - old.isr:
+            if self._taken_out.get((key, broker_id)):
+                self._put_back[key, broker_id] = (self._now_ms, author)
+
+    def _check(
+        self, before: MetadataImage, after: MetadataImage, batch: MetadataBatch, node: Node
+    ) -> None:
+        self._world.seen["small pass"] += 1
+        self._world.seen["small pass by a process that was cut off"] += bool(node.cut_off)
+        held = before.controller
+        if held is not None and held.controller_id is not None:
+            lease_ms = before.settings().integer("controller.lease.ms")
+            unseen_ms = self._decided_ms - self._lease_at_ms
+            require(unseen_ms >= lease_ms, "S1 no small pass under a live lease", f"{held}")
+            self._world.seen["small pass after a dead controller"] += 1
+        for record in batch.records[1:-1]:
+            if isinstance(record, BrokerChangeRecord):
+                self._check_return(before, after, record, node)
+                continue
+            is_change = isinstance(record, PartitionChangeRecord)
+            require(is_change, "S2 a small pass changes partitions only", f"{record}")
+            assert isinstance(record, PartitionChangeRecord)
+            is_clean = record.change.unclean_generation is KEEP
+            require(is_clean, "S2 a small pass changes partitions only", f"{record}")
+            key = record.key
+            is_waited_for = (key.topic_id, key.partition) in node.waits_for
+            require(is_waited_for, "S3 only what is waited for is decided", f"{record}")
+            self._check_change(before, after, key, node)
+
+    def _check_return(
+        self,
+        before: MetadataImage,
+        after: MetadataImage,
+        record: BrokerChangeRecord,
+        node: Node,
+    ) -> None:
+        """Check that a broker is fenced no more only to lead what nobody led: it answers then."""
+        self._world.seen["small pass with a fenced broker"] += 1
+        broker_id, is_back = record.broker_id, record.broker_state is BrokerState.ACTIVE
+        was_fenced = before.brokers[broker_id].state is BrokerState.FENCED
+        leads = any(
+            new is not None and new.leader == broker_id and old.leader is None
+            for key, old in before.partitions()
+            if old is not (new := after.partition(key))
+        )
+        require(is_back and was_fenced and leads, "S9 a returning broker leads", f"{record}")
+        self._check_answers([broker_id], node, f"{record}")
+
+    def _check_change(
+        self, before: MetadataImage, after: MetadataImage, key: PartitionKey, node: Node
+    ) -> None:
+        old, new = before.partition(key), after.partition(key)
+        assert old is not None, "it was decided on"
+        assert new is not None, "it is still there"
+        name = f"{key.partition} by {node.name}: {sorted(old.isr)} to {sorted(new.isr)}"
+        is_enough = new.isr == old.isr or len(new.isr) >= min(self._plan.min_isr, len(new.replicas))
+        require(is_enough, "S4 the ISR keeps its minimum", name)
+        require(new.leader is not None, "S4 the ISR keeps its minimum", f"nobody leads {name}")
+        for broker_id in old.isr - new.isr:
+            self._check_silent(key, broker_id, node)
+        self._check_answers(new.isr, node, name)
+
+    def _check_answers(self, broker_ids: Iterable[BrokerId], node: Node, name: str) -> None:
+        recently = self._decided_ms - self._plan.session_ms / 2
+        for broker_id in broker_ids:
+            spans = self._reached.get((node.name, broker_id), [])
+            answers = bool(spans) and spans[-1][1] >= recently
+            require(answers, "S5 remaining brokers answer", f"{broker_id} of {name}")
+
+    def _check_silent(self, key: PartitionKey, broker_id: BrokerId, node: Node) -> None:
+        """Check that a broker may count as silent for the process that took its replica out."""
+        now_ms, session_ms = self._decided_ms, self._plan.session_ms
+        begin_ms = now_ms - session_ms
+        spans = self._reached.get((node.name, broker_id), [])
+        reached_ms = sum(max(0.0, min(end, now_ms) - max(start, begin_ms)) for start, end in spans)
+        require(
+            reached_ms <= session_ms * 2 / 3,
+            "S6 silent over all of its session",
+            f"{broker_id} was reached for {reached_ms} of {session_ms} ms by {node.name}",
+        )
+        heard = [each for each in self._raised if each[0] > begin_ms and broker_id in each[2]]
+        require(not heard, "S7 no other process has heard of it", f"{broker_id}: {heard}")
+        at_ms, author = self._put_back.get((key, broker_id), (float("-inf"), node.name))
+        is_disputed = author != node.name and now_ms - at_ms < SESSIONS_UNDISPUTED * session_ms
+        require(not is_disputed, "S8 no pass takes out again what another put back", f"{broker_id}")
+
+
+def append_without_a_disk(
+    driver: "Driver", checker: "Checker", values: "Values", plan: Plan
+) -> None:
+    """L6: with nobody about and one disk gone, an append is answered by the session and a little
+    more. It is tried where what is left of the ISR is enough."""
+    # No process takes out again what others have put back lately.
+    driver.clock.sleep_ms((SESSIONS_UNDISPUTED + 1) * plan.session_ms)
+    image = driver.metadata.catch_up()
+    partitions = image.topic(TOPIC).partitions
+    numbers = [
+        number
+        for number, partition in partitions.items()
+        if partition.leader is not None
+        and len(partition.isr) > plan.min_isr
+        and all(partition.is_created(each) and image.is_eligible(each) for each in partition.isr)
+    ]
+    if not numbers:
+        return
+    leader = partitions[numbers[0]].leader
+    assert leader is not None
+    root = driver.world.disks.root_of(leader)
+    root.can_read = root.can_write = False
+    taken = values.take(1)
+    while numbers[0] not in split([taken], len(partitions)):
+        taken = values.take(1)
+    checker.ledger.invoked.update(taken)
+    driver.node.waits_for = {(image.topic_ids[TOPIC], numbers[0])}
+    limit_ms = plan.session_ms + SLACK_MS
+    if image.controller is not None and image.controller.controller_id is not None:
+        limit_ms += image.settings().integer("controller.lease.ms")
+    began_ms = driver.clock.monotonic_ms()
+    ordered = driver.appends.plan(TOPIC)
+    try:
+        driver.appends.append_staged(ordered, driver.stage(ordered.order, {numbers[0]: [taken]}))
+    except KafkaOnSparkError as error:
+        require(False, "L6 an append goes on without a disk", f"{numbers[0]}: {error}")
+    took_ms = driver.clock.monotonic_ms() - began_ms
+    said = f"{numbers[0]}: {took_ms} ms, {limit_ms} at most"
+    require(took_ms <= limit_ms, "L6 an append goes on without a disk", said)
+    driver.world.seen["append without a disk"] += 1

@@ -1,0 +1,136 @@
+"""After the faults: a bounded healing, then what must be true of a cluster that is well again.
+
+Run in a process of the cluster, with the production's own commands: what an operator would do.
+"""
+
+from kafka_on_spark.controller.commands.commands import REGISTER_BROKER
+from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.ids import DirectoryId, PartitionKey
+from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.query.reads.read_order import plan_reads
+from tests.simulation.checks import invariants
+from tests.simulation.checks.checker import Checker
+from tests.simulation.checks.ledger import records_of, require
+from tests.simulation.programs.clients import TOPIC, read_all
+from tests.simulation.world.cleaning import left_over, nothing_is_left
+from tests.simulation.world.processes import Driver
+
+CLOCKS_WRONG_MS_MAX = 10 * 3_600_000
+"""More than a node's clock is ahead of the healer's: skew and jumps."""
+
+ROUNDS_MAX = 12
+"""Passes of a controller, each with a sweep, until all replicas are in sync."""
+
+
+def heal_and_read_back(driver: Driver, checker: Checker) -> None:
+    """Heal, then check L1-L5 and read everything back."""
+    for _ in range(ROUNDS_MAX):
+        try:
+            _replace_disks(driver)
+            driver.controller_loop().run(None)
+            driver.replication_round().run(is_sweep=True)
+        except KafkaOnSparkError as error:
+            driver.world.seen[f"error while healing: {type(error).__name__}"] += 1
+        if is_well(checker):
+            break
+        driver.clock.sleep_ms(1000)
+    everything_is_in_sync(checker)
+    _clean(driver, checker)
+    invariants.no_acked_record_lost(checker.ledger)
+    read_back(driver, checker)
+
+
+def _replace_disks(driver: Driver) -> None:
+    """Register what stands where a disk was wiped."""
+    image = driver.metadata.catch_up()
+    for broker in image.brokers.values():
+        root = driver.world.disks.roots[broker.root]
+        if root.directory_id == broker.directory_id or broker.state is not BrokerState.FENCED:
+            continue
+        if root.directory_id is None:
+            root.directory_id = DirectoryId(f"healed{broker.broker_id}e{broker.broker_epoch}")
+        driver.command(
+            REGISTER_BROKER,
+            broker_id=broker.broker_id,
+            root=broker.root,
+            rack=None,
+            directory_id=root.directory_id,
+        )
+
+
+def _clean(driver: Driver, checker: Checker) -> None:
+    """Have unassigned replicas removed, once the clocks of all committers have passed."""
+    driver.clock.sleep_ms(CLOCKS_WRONG_MS_MAX)
+    for _ in range(ROUNDS_MAX):
+        if not left_over(checker.ledger):
+            break
+        try:
+            driver.controller_loop().run(None)
+        except KafkaOnSparkError as error:
+            driver.world.seen[f"error while healing: {type(error).__name__}"] += 1
+    nothing_is_left(checker.ledger)
+
+
+def is_well(checker: Checker) -> bool:
+    """Return whether every partition has a leader, all replicas in sync and all committed."""
+    ledger = checker.ledger
+    for key, partition in ledger.image.partitions():
+        if partition.leader is None or partition.isr != frozenset(partition.replicas):
+            return False
+        table = ledger.disks.replica_table(partition, key, partition.leader)
+        if table is None:
+            # Nothing was ever appended to it.
+            if any(partition.directories):
+                return False
+        elif table.state.log_end_offset != partition.high_watermark:
+            return False
+    return True
+
+
+def everything_is_in_sync(checker: Checker) -> None:
+    """L2, L3, L5: leaders, ISRs and logs are whole, damaged disks included."""
+    ledger = checker.ledger
+    for key, partition in ledger.image.partitions():
+        name = f"{key.partition}: {partition}"
+        require(partition.leader is not None, "L5 a leader exists", name)
+        everyone = frozenset(partition.replicas)
+        require(partition.isr == everyone, "L3 the ISR returns to all replicas", name)
+        log = ledger.log(key)
+        for broker_id in partition.replicas:
+            table = ledger.disks.replica_table(partition, key, broker_id)
+            if table is None:
+                require(not any(partition.directories), "L2 every record reaches all", name)
+                continue
+            start, mark = table.state.log_start_offset, partition.high_watermark
+            found = records_of(table.state, start, mark)
+            require(
+                table.state.log_end_offset == mark and found == log.committed[start:],
+                "L2 every record reaches all",
+                f"{name}: broker {broker_id} has {found} up to {table.state.log_end_offset},"
+                f" committed is {log.committed[start:]}",
+            )
+
+
+def read_back(driver: Driver, checker: Checker) -> None:
+    """Read all that is committed; every acknowledged record must be there, once, in order."""
+    image = driver.metadata.catch_up()
+    read: dict[int, list[tuple[int, int]]] = {}
+    for order in plan_reads(image, TOPIC):
+        records = read_all(driver, order)
+        partition = image.topics[order.key.topic_id].partitions[order.key.partition]
+        checker.on_read(
+            order.key, order.start_offset, records, generation=partition.unclean_generation
+        )
+        read[order.key.partition] = records
+    for number, partition in image.topic(TOPIC).partitions.items():
+        key = PartitionKey(image.topic_ids[TOPIC], number)
+        found = dict(read.get(key.partition, []))
+        log = checker.ledger.log(key)
+        missing = {
+            offset: value
+            for offset, value in log.acked.items()
+            if offset >= partition.log_start_offset and found.get(offset) != value
+        }
+        require(not missing, "H1 acked is read back", f"{key.partition}: {missing}")
+        whole = len(found) == partition.high_watermark - partition.log_start_offset
+        require(whole, "H5 no skip, no step back", f"{key.partition}: {len(found)} records")

@@ -1,0 +1,83 @@
+"""Rules of the chain, switched off one at a time: the simulation must see each."""
+
+from typing import Any
+
+from kafka_on_spark.controller.partitions import high_watermark
+from kafka_on_spark.controller.verdicts import conclusion
+from kafka_on_spark.errors import ReplicaLostError
+from kafka_on_spark.log import operations, state
+from kafka_on_spark.log.follower import truncation
+from kafka_on_spark.service.replica import replica_operations
+from kafka_on_spark.service.replicate.fetching import fetch as fetching
+from tests.simulation.mutants.protocol_mutants import Mutant
+
+
+def _any_end(follower: Any, leader: Any) -> bool:
+    return bool(leader.log_start_offset <= follower.log_end_offset <= leader.log_end_offset)
+
+
+def _believed(before: Any, topic_id: Any, partition: Any, batches: Any) -> Any:
+    digest = before
+    for batch in batches:
+        digest = batch.chain_digest
+    return digest
+
+
+def _the_follower_is_bad(self: Any, follower: Any) -> Any:
+    error = ReplicaLostError("the replica has another log than its leader")
+    return fetching.FollowerRefused(error)
+
+
+def _outside_the_isr_it_is_bad(self: Any, follower: Any) -> Any:
+    if self._order.follower.broker_id in self._order.partition.isr:
+        return _DIVERGED(self, follower)
+    return _the_follower_is_bad(self, follower)
+
+
+_DIVERGED = fetching._Fetcher._diverged
+
+
+def _by_epochs(follower: Any, leader: Any, end_offset: int) -> int:
+    return end_offset
+
+
+def _by_epoch_alone(partition: Any, **log: Any) -> bool:
+    known = log | {"chain_at_high_watermark": partition.high_watermark_chain}
+    return high_watermark.has_all_committed(partition, **known)
+
+
+def _nothing(*arguments: Any, **named: Any) -> None:
+    return None
+
+
+FORGING_MUTANTS = [
+    Mutant(
+        "a log end counts only where the chain digest there is the leader's",
+        ((fetching, "ends_alike", _any_end), (truncation, "shared_border", _by_epochs)),
+    ),
+    Mutant(
+        "a chain digest is computed, and not believed",
+        ((state, "check_chain", _believed), (operations, "check_chain", _believed)),
+    ),
+    Mutant(
+        "of two logs that part above what is committed none is guessed to be the wrong one",
+        ((fetching._Fetcher, "_diverged", _the_follower_is_bad),),
+    ),
+    Mutant(
+        "nor where one of them is eligible, and not in sync",
+        ((fetching._Fetcher, "_diverged", _outside_the_isr_it_is_bad),),
+        seed=300,
+    ),
+    Mutant(
+        "a follower is cut where the chains part, not the epochs alone",
+        ((truncation, "shared_border", _by_epochs),),
+    ),
+    Mutant(
+        "a proof of all that is committed includes the registered chain digest",
+        ((replica_operations, "has_all_committed", _by_epoch_alone),),
+    ),
+    Mutant(
+        "where two logs part the leader epoch is raised",
+        ((conclusion, "raise_epoch", _nothing),),
+    ),
+]

@@ -1,0 +1,389 @@
+"""Violations to plant, one effect or answer each that no correct protocol would bring about.
+
+A function is given a stage on which 10 and 11 are committed; its name and first line say what it
+breaks. `PLANTED` says which invariant must see it.
+"""
+
+from dataclasses import replace
+
+from kafka_on_spark.metadata.records import PartitionRecord
+from tests.simulation.checks import invariants
+from tests.simulation.checks.ledger import Moment
+from tests.simulation.faults import healing
+from tests.simulation.mutants.stage import KEY
+from tests.simulation.mutants.verdict_plants import (
+    lost_table_removed_before_it_is_replaced,
+    sound_member_called_lost,
+    taken_back_without_files,
+)
+from tests.simulation.world.cleaning import nothing_is_left
+from tests.simulation.world.disks import folder
+
+
+def short_member(stage):
+    """2 lacks what the high watermark passes."""
+    for broker_id in (1, 3):
+        operation = "append" if broker_id == 1 else "append_fetched"
+        stage.add(broker_id, stage.batch(12, 2), operation)
+    stage.high_watermark(3)
+
+
+def other_record_in_sync(stage):
+    """3 has another record below the high watermark, under another epoch's name."""
+    stage.change(leader=2)
+    for broker_id in (1, 2, 3):
+        stage.adopt(broker_id, 1)
+    stage.add(2, stage.batch(12, 2, epoch=1), "append")
+    stage.add(1, stage.batch(12, 2, epoch=1))
+    stage.add(3, stage.batch(13, 2, epoch=0))
+    stage.high_watermark(3, epoch=1)
+
+
+def incomplete_joiner(stage):
+    """3 joins the ISR, and lacks what was committed without it."""
+    stage.change(isr=frozenset({1, 2}))
+    for broker_id in (1, 2):
+        operation = "append" if broker_id == 1 else "append_fetched"
+        stage.add(broker_id, stage.batch(12, 2), operation)
+    stage.high_watermark(3)
+    stage.change(isr=frozenset({1, 2, 3}))
+
+
+def acked_above_the_high_watermark(stage):
+    """A record counts as acked that nothing has committed."""
+    stage.log.last_acked = 5
+    stage.change(leader=1)
+    stage.adopt(1, 1)
+
+
+def every_copy_is_gone(stage):
+    """All disks lose what was acked."""
+    stage.checker.on_ack(KEY, 0, [10, 11], begun=Moment(acked=-1), is_duplicate=False)
+    for broker_id in (1, 2, 3):
+        stage.disks.root_of(broker_id).files.clear()
+    invariants.no_acked_record_lost(stage.checker.ledger)
+
+
+def same_place_other_record(stage):
+    """3 has another record than 2 at the same epoch and offset."""
+    stage.add(2, stage.batch(12, 2))
+    stage.add(3, stage.batch(13, 2))
+
+
+def same_record_other_prefix(stage):
+    """3 has the same record as 2 after a prefix that ends in another epoch."""
+    stage.change(leader=2)
+    for broker_id in (2, 3):
+        stage.adopt(broker_id, 1)
+    stage.add(2, stage.batch(12, 2, epoch=0))
+    stage.add(2, stage.batch(14, 3, epoch=1))
+    stage.add(3, stage.batch(13, 2, epoch=1))
+    stage.add(3, stage.batch(14, 3, epoch=1))
+
+
+def epoch_falls(stage):
+    """A record of epoch 0 follows one of epoch 1."""
+    stage.change(leader=2)
+    stage.adopt(2, 1)
+    stage.add(2, stage.batch(12, 2, epoch=1), "append")
+    stage.add(2, stage.batch(13, 3, epoch=0))
+
+
+def fence_above_the_image(stage):
+    """A table adopts a leadership that nobody decided."""
+    stage.adopt(2, 7)
+
+
+def two_leaders(stage):
+    """The same epoch is given to another leader."""
+    other = replace(stage.partition, leader=2)
+    stage.metadata(
+        PartitionRecord(topic="orders", topic_id=KEY.topic_id, partition=0, registration=other)
+    )
+
+
+def append_by_a_follower(stage):
+    """2 takes an append in 1's epoch."""
+    stage.add(2, stage.batch(12, 2), "append")
+
+
+def register_jumps(stage):
+    """The partition epoch grows without a change."""
+    other = replace(stage.partition, partition_epoch=5)
+    stage.metadata(
+        PartitionRecord(topic="orders", topic_id=KEY.topic_id, partition=0, registration=other)
+    )
+
+
+def leader_without_an_epoch(stage):
+    """Another leader, and the epoch stays."""
+    stage.log.leaders.clear()
+    other = replace(stage.partition, leader=2)
+    stage.metadata(
+        PartitionRecord(topic="orders", topic_id=KEY.topic_id, partition=0, registration=other)
+    )
+
+
+def high_watermark_falls(stage):
+    """The high watermark goes back, and no unclean election says so."""
+    stage.change(high_watermark=1, high_watermark_epoch=0)
+
+
+def high_watermark_above_the_leader(stage):
+    """The high watermark passes the leader's end."""
+    stage.high_watermark(3)
+
+
+def high_watermark_below_min_isr(stage):
+    """The high watermark moves while one member is in sync, and two are asked for."""
+    stage.add(1, stage.batch(12, 2), "append")
+    stage.change(isr=frozenset({1}))
+    stage.high_watermark(3)
+
+
+def wrong_high_watermark_epoch(stage):
+    """The epoch beside the high watermark is not the record's."""
+    for broker_id in (1, 2, 3):
+        stage.add(broker_id, stage.batch(12, 2), "append" if broker_id == 1 else "append_fetched")
+    stage.high_watermark(3, epoch=4)
+
+
+def gap(stage):
+    """A batch begins behind the end."""
+    stage.add(2, stage.batch(12, 4))
+
+
+def end_without_records(stage):
+    """The log end moves, and no record comes with it."""
+    stage.commit(2, "append_fetched", log_end_offset=3)
+
+
+def committed_again(stage):
+    """An offset that was committed is committed again, with another record."""
+    stage.log.committed.append((99, 0))
+    stage.committed(12)
+
+
+def sequence_twice(stage):
+    """A producer's sequence is committed twice."""
+    for offset, value in ((2, 12), (3, 13)):
+        batch = stage.batch(value, offset, sequence=4)
+        for broker_id in (1, 2, 3):
+            stage.add(broker_id, batch, "append" if broker_id == 1 else "append_fetched")
+        stage.high_watermark(offset + 1)
+
+
+def sequence_falls(stage):
+    """A producer's appends are committed in another order than sent."""
+    for offset, value in ((2, 12), (3, 13)):
+        batch = stage.batch(value, offset, sequence=9 - offset)
+        for broker_id in (1, 2, 3):
+            stage.add(broker_id, batch, "append" if broker_id == 1 else "append_fetched")
+        stage.high_watermark(offset + 1)
+
+
+def fence_falls(stage):
+    """A table goes back to an older leadership."""
+    stage.change(leader=2)
+    stage.adopt(2, 1)
+    stage.adopt(2, 0)
+
+
+def append_before_the_fence(stage):
+    """A leader takes an append before it has fenced its table."""
+    stage.change(leader=2)
+    stage.add(2, stage.batch(12, 2, epoch=1), "append")
+
+
+def cut_below_the_high_watermark(stage):
+    """A member of the ISR is cut below what is committed."""
+    stage.change(leader=1)
+    stage.adopt(2, 1, cut=1)
+
+
+def committed_record_cut_outside_the_isr(stage):
+    """A follower loses a committed record that it shares."""
+    stage.change(isr=frozenset({1, 2}), leader=1)
+    stage.adopt(3, 1, cut=1)
+
+
+def missing_file(stage):
+    """A commit names a file that is not there."""
+    batch = stage.table(2).state.chained(stage.batch(12, 2))
+    stage.checker.ledger.invoked.add(12)
+    stage.commit(2, "append_fetched", adds=(batch,), log_end_offset=3)
+
+
+def damaged_file(stage):
+    """A commit names a file that is not what its name says."""
+    batch = stage.table(2).state.chained(stage.batch(12, 2))
+    stage.put(2, batch)
+    for files in stage.disks.root_of(2).files.values():
+        files[batch.segments[0].path] = "99"
+    stage.commit(2, "append_fetched", adds=(batch,), log_end_offset=3)
+
+
+def log_start_falls(stage):
+    """The log start goes back."""
+    stage.high_watermark(2, log_start=2)
+    other = replace(stage.partition, log_start_offset=0)
+    stage.metadata(
+        PartitionRecord(topic="orders", topic_id=KEY.topic_id, partition=0, registration=other)
+    )
+
+
+def replica_ahead_of_the_log_start(stage):
+    """A member of the ISR drops what nobody allowed it to."""
+    stage.commit(2, "advance_log_start", log_start_offset=1, drop_below=1)
+
+
+def two_replicas_on_one_root(stage):
+    """Two brokers of a partition are the same disk."""
+    brokers = dict(stage.disks.image.brokers)
+    brokers[2] = replace(brokers[2], root="disk://1")
+    stage.disks.image = replace(stage.disks.image, brokers=brokers)
+    stage.change(isr=frozenset({1, 3}))
+
+
+def acked_and_not_there(stage):
+    """A client is told of a record at an offset that holds another."""
+    stage.checker.on_ack(KEY, 1, [10], begun=Moment(acked=-1), is_duplicate=False)
+
+
+def acked_and_not_committed(stage):
+    """A client is told of a record that is not committed."""
+    stage.checker.on_ack(KEY, 2, [12], begun=Moment(acked=-1), is_duplicate=False)
+
+
+def read_of_another_value(stage):
+    """A reader gets another value than was committed."""
+    stage.checker.on_read(KEY, 0, [(0, 10), (1, 99)], generation=0)
+
+
+def value_twice(stage):
+    """The same record is committed at two offsets."""
+    stage.committed(11)
+
+
+def refused_and_committed(stage):
+    """A record is committed whose append said that it was not written."""
+    stage.checker.on_refused([12])
+    stage.committed(12)
+
+
+def committed_and_refused(stage):
+    """The same, the other way round."""
+    stage.checker.on_refused([11])
+
+
+def phantom(stage):
+    """A record is committed that nobody appended."""
+    for broker_id in (1, 2, 3):
+        stage.add(broker_id, stage.batch(12, 2), "append" if broker_id == 1 else "append_fetched")
+    stage.checker.ledger.invoked.clear()
+    stage.high_watermark(3)
+
+
+def skipping_read(stage):
+    """A reader is not given a record that lies between two others."""
+    stage.committed(12)
+    stage.checker.on_read(KEY, 0, [(0, 10), (2, 12)], generation=0)
+
+
+def against_real_time(stage):
+    """An append is put before one that was acked when it began."""
+    stage.checker.on_ack(KEY, 0, [10], begun=Moment(acked=1), is_duplicate=False)
+
+
+def acked_and_not_visible(stage):
+    """A reader that asks after an ack is told of an older end."""
+    stage.checker.on_end(KEY, 1, begun=Moment(0, 1), generation=0)
+
+
+def end_goes_back(stage):
+    """A reader is told of an older end than another was."""
+    stage.checker.on_end(KEY, 1, begun=Moment(2, -1), generation=0)
+
+
+def follower_without_all(stage):
+    """In the end one replica lacks a record."""
+    stage.committed(12)
+    del stage.table(3).states[-1]
+    healing.everything_is_in_sync(stage.checker)
+
+
+def isr_of_two(stage):
+    """In the end one replica is not in sync."""
+    stage.change(isr=frozenset({1, 2}))
+    healing.everything_is_in_sync(stage.checker)
+
+
+def no_leader(stage):
+    """In the end nobody leads."""
+    stage.change(leader=None)
+    healing.everything_is_in_sync(stage.checker)
+
+
+def assigned_and_removed(stage):
+    """A folder is removed that a replica of the partition lives in."""
+    stage.disks.remove(stage.disks.root_of(3), folder(stage.address(3)))
+
+
+def unassigned_and_left(stage):
+    """In the end a table stands on a disk that was taken from its replica."""
+    stage.change(replica_uuids=("uuid1", "uuid2", "another"))
+    nothing_is_left(stage.checker.ledger)
+
+
+PLANTED = [
+    ("I1 committed prefix", short_member),
+    ("I1 committed prefix", incomplete_joiner),
+    ("I2 leader completeness", acked_above_the_high_watermark),
+    ("I3 no acked record lost", every_copy_is_gone),
+    ("I4 log matching", same_place_other_record),
+    ("I4 log matching", same_record_other_prefix),
+    ("I5 epochs never fall", epoch_falls),
+    ("I5 epochs never fall", fence_above_the_image),
+    ("I6 one leader per epoch", two_leaders),
+    ("I6 one leader per epoch", append_by_a_follower),
+    ("I7 epochs of the register", register_jumps),
+    ("I7 epochs of the register", leader_without_an_epoch),
+    ("I8 high watermark never falls", high_watermark_falls),
+    ("I9 high watermark bounds", high_watermark_above_the_leader),
+    ("I9 high watermark bounds", high_watermark_below_min_isr),
+    ("I9 high watermark bounds", wrong_high_watermark_epoch),
+    ("I10 dense offsets", gap),
+    ("I10 dense offsets", end_without_records),
+    ("I11 idempotence", sequence_twice),
+    ("I23 chain", other_record_in_sync),
+    ("I12 stable content", committed_again),
+    ("I13 fence", fence_falls),
+    ("I13 fence", append_before_the_fence),
+    ("I14 truncation floor", cut_below_the_high_watermark),
+    ("I14 truncation floor", committed_record_cut_outside_the_isr),
+    ("I15 integrity", missing_file),
+    ("I15 integrity", damaged_file),
+    ("I16 retention", log_start_falls),
+    ("I16 retention", replica_ahead_of_the_log_start),
+    ("I17 membership", two_replicas_on_one_root),
+    ("H1 acked is committed", acked_and_not_there),
+    ("H1 acked is committed", acked_and_not_committed),
+    ("H2 one value an offset", read_of_another_value),
+    ("H3 one offset a value", value_twice),
+    ("H4 aborted read", refused_and_committed),
+    ("H4 aborted read", committed_and_refused),
+    ("H4 aborted read", phantom),
+    ("H5 no skip, no step back", skipping_read),
+    ("H6 producer order", sequence_falls),
+    ("H7 real time order", against_real_time),
+    ("H8 reads see what was acked", acked_and_not_visible),
+    ("H9 the end never falls", end_goes_back),
+    ("L2 every record reaches all", follower_without_all),
+    ("L3 the ISR returns to all replicas", isr_of_two),
+    ("L5 a leader exists", no_leader),
+    ("I18 removed replicas are unassigned", assigned_and_removed),
+    ("L7 unassigned replicas are removed", unassigned_and_left),
+    ("I22 verdicts", sound_member_called_lost),
+    ("I22 verdicts", taken_back_without_files),
+    ("I22 verdicts", lost_table_removed_before_it_is_replaced),
+]

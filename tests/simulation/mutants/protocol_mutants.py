@@ -1,0 +1,191 @@
+"""Rules of the protocol, switched off one at a time by patches that the simulation must see.
+
+A checker that sees nothing would pass all of them.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+from unittest.mock import patch
+
+from kafka_on_spark.controller.commands import lease
+from kafka_on_spark.controller.pace import sweep
+from kafka_on_spark.controller.partitions import high_watermark, isr
+from kafka_on_spark.controller.partitions.unassigned_replicas import _Uuids
+from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
+from kafka_on_spark.ids import KEEP, Offset
+from kafka_on_spark.log import operations, producer_state
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.service.append import acknowledging, appender
+from kafka_on_spark.service.control import removing_replicas
+from kafka_on_spark.service.replicate import inspecting_lost, replication_round
+from kafka_on_spark.service.replicate.fetching import fetch as fetching
+from kafka_on_spark.service.replicate.fetching import fetch_reports
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A rule that is switched off.
+
+    Attributes:
+        rule: What holds no more, in words.
+        patches: What is replaced: its owner, its name, and what stands there instead.
+        seed: Where the search for a plan that shows it begins: some need a rare sequence of events.
+    """
+
+    rule: str
+    patches: tuple[tuple[Any, str, Any], ...]
+    seed: int = 0
+
+    @contextmanager
+    def alive(self) -> Iterator[None]:
+        """Have the rule switched off."""
+        with ExitStack() as stack:
+            for owner, name, instead in self.patches:
+                stack.enter_context(patch.object(owner, name, instead))
+            yield
+
+
+def _nothing(*arguments: Any, **named: Any) -> None:
+    return None
+
+
+def _no(*arguments: Any, **named: Any) -> bool:
+    return False
+
+
+def _yes(*arguments: Any, **named: Any) -> bool:
+    return True
+
+
+def _none(*arguments: Any, **named: Any) -> int:
+    return 0
+
+
+def _is_anything_stored(error: Exception) -> bool:
+    return isinstance(error, ReplicaLostError | CorruptLogError | KafkaStorageError)
+
+
+def _is_one_of_now(image: Any, incarnation: Any) -> bool:
+    partition = image.partition(incarnation.key)
+    return partition is not None and incarnation.replica_uuid in partition.replica_uuids
+
+
+def _all_long_ago(batches: Any, wanted: Any) -> dict[Any, int]:
+    return dict.fromkeys(wanted, 0)
+
+
+def _committed_by_offset(partition: Any, seen: Any, batch: Any, leader: Any) -> bool:
+    return batch is None or bool(partition.high_watermark >= batch.end_offset)
+
+
+def _cut_to(choose: Callable[[Any, Any], int]) -> Callable[..., Any]:
+    """Return an `_adopt` that cuts where `choose` says, at the batch that begins there or before."""
+
+    def adopt(self: Any, follower: Any, leader: Any) -> Any:
+        if follower.is_fenced_at(self._epoch):
+            return follower
+        wanted = min(choose(self, follower), follower.log_end_offset)
+        place = follower.batch_index_at(wanted)
+        cut = wanted if place is None else follower.batches[place].base_offset
+        change = operations.adopt(
+            follower,
+            leader_epoch=self._epoch,
+            truncate_to=Offset(max(cut, follower.log_start_offset)),
+            floor=Offset(0),
+        )
+        return self._commit(follower, change)
+
+    return adopt
+
+
+def _epoch_stays(self: Any, change: Any) -> tuple[int, int]:
+    return self.leader_epoch, self.partition_epoch + 1
+
+
+def _partition_epoch_stays(self: Any, change: Any) -> tuple[int, int]:
+    return self.leader_epoch + (change.leader is not KEEP), self.partition_epoch
+
+
+class _NeverError(Exception):
+    """No error is of this kind."""
+
+
+MUTANTS = [
+    Mutant(
+        "an append is acknowledged by its chain digest, not by its offset",
+        ((acknowledging, "is_acknowledged", _committed_by_offset),),
+    ),
+    Mutant(
+        "a follower cuts where it parts from its leader, not at an old high watermark",
+        ((fetching._Fetcher, "_adopt", _cut_to(lambda self, log: 0)),),
+    ),
+    Mutant(
+        "a follower cuts at all",
+        ((fetching._Fetcher, "_adopt", _cut_to(lambda self, log: log.log_end_offset)),),
+    ),
+    Mutant(
+        "a retry is searched in the very log that is committed to",
+        ((operations, "find_append", _nothing),),
+    ),
+    Mutant(
+        "files that stand in the log are not added again",
+        ((producer_state, "_find_files", _nothing),),
+    ),
+    Mutant(
+        "below the minimum of replicas in sync nothing is committed",
+        ((high_watermark, "is_under_min_isr", _no),),
+    ),
+    Mutant(
+        "each leadership has an epoch of its own",
+        ((PartitionRegistration, "epochs_after", _epoch_stays),),
+    ),
+    Mutant(
+        "each change of a register has a partition epoch of its own",
+        ((PartitionRegistration, "epochs_after", _partition_epoch_stays),),
+    ),
+    Mutant(
+        "a controller that sees a higher epoch than its own stops",
+        ((lease, "check_controls", _nothing),),
+    ),
+    Mutant(
+        "a commit that was left behind may land: it is never called not written",
+        ((appender, "CommitOutcomeUnknownError", _NeverError),),
+    ),
+    Mutant(
+        "what was not inspected is never reported as caught up",
+        ((sweep.NotInspected, "count", _none),),
+    ),
+    Mutant(
+        "a fetch is an inspection only where it has read the tables of all replicas",
+        ((replication_round, "covers_all", _yes),),
+    ),
+    Mutant(
+        "a replica is lost only when a second inspection finds it bad again",
+        ((isr, "is_verdict", attrgetter("is_bad")),),
+    ),
+    Mutant(
+        "an error of the system or the store is no verdict",
+        ((fetch_reports, "is_evidence", _is_anything_stored),),
+    ),
+    Mutant(
+        "a lost replica's table stays until its new incarnation is in sync",
+        (
+            (removing_replicas, "is_assigned", _is_one_of_now),
+            (_Uuids, "all", property(lambda self: frozenset(self.replicas))),
+        ),
+    ),
+    Mutant(
+        "a replica is taken back only with all of its files",
+        ((inspecting_lost, "check_files", _nothing),),
+    ),
+    Mutant(
+        "a table is removed only once its replica was taken away",
+        (
+            (removing_replicas, "is_assigned", _no),
+            (removing_replicas, "times_unassigned", _all_long_ago),
+        ),
+    ),
+]

@@ -1,0 +1,95 @@
+"""Rules of small passes, switched off one at a time: the simulation must see each."""
+
+from dataclasses import replace
+from typing import Any
+
+from kafka_on_spark.controller.brokers import silence
+from kafka_on_spark.controller.brokers.silence import Silence
+from kafka_on_spark.controller.commands import small_pass
+from kafka_on_spark.controller.commands.small_pass import SmallPass
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.service.append.waiting import append_watch, put_back
+from kafka_on_spark.service.append.waiting.append_watch import AppendWatch
+from kafka_on_spark.service.control.term import LeaseWatch
+from kafka_on_spark.service.probing import probes
+from kafka_on_spark.service.probing.probes import ProbeResult
+from tests.simulation.mutants.protocol_mutants import Mutant
+
+
+def _over(self: Any, image: Any) -> bool:
+    self.seen = image.controller
+    return True
+
+
+def _for_all(image: Any, facts: Any) -> Any:
+    return small_pass.small_pass(image, replace(facts, waits=dict(image.partitions())))
+
+
+def _any_broker_answers(image: Any, facts: Any) -> Any:
+    return small_pass.small_pass(image, replace(facts, answering=frozenset(image.brokers)))
+
+
+def _never(image: Any, facts: Any) -> Any:
+    return ControllerResult([], SmallPass())
+
+
+def _by_count(self: Any, session_ms: int) -> bool:
+    return bool(self.count >= silence.PROBES_MIN)
+
+
+def _however_late(self: Any, facts: Any, known_ms: int, image: Any) -> Any:
+    return small_pass.small_pass(image, facts)
+
+
+def _none(*arguments: Any, **named: Any) -> int:
+    return 0
+
+
+def _not_heard(*arguments: Any, **named: Any) -> None:
+    return None
+
+
+def _not_put_back(*arguments: Any, **named: Any) -> bool:
+    return False
+
+
+def _in_a_row(before: Any, probe: Any, error: str, session_ms: int) -> Silence:
+    since_ms = probe.ended_ms if before is None else before.since_ms
+    return Silence(since_ms, probe.ended_ms, 1 if before is None else before.count + 1, error)
+
+
+def _denies_nothing(self: Any) -> bool:
+    return False
+
+
+UNCONTROLLED_MUTANTS = [
+    Mutant("under a live lease nothing is decided", ((LeaseWatch, "is_over", _over),)),
+    Mutant("only what is waited for is decided", ((append_watch, "small_pass", _for_all),)),
+    Mutant("the ISR keeps its minimum", ((small_pass, "min_isr", _none),)),
+    Mutant("remaining brokers answer", ((append_watch, "small_pass", _any_broker_answers),)),
+    Mutant("the session must be over", ((Silence, "is_over", _by_count),)),
+    Mutant(
+        "what was known long ago counts no more", ((AppendWatch, "_pass_in_time", _however_late),)
+    ),
+    Mutant(
+        "a broker that others hear is not silent",
+        ((append_watch, "heard_of", _not_heard), (small_pass, "heard_of", _not_heard)),
+    ),
+    Mutant(
+        "whom another has put back is not taken out again",
+        ((put_back, "put_back_by_others", _not_put_back),),
+    ),
+    Mutant("an append goes on without a disk", ((append_watch, "small_pass", _never),)),
+]
+
+SOLE_MUTANTS = [
+    Mutant(
+        "a process that was frozen begins again",
+        ((probes, "after_failure", _in_a_row),),
+    ),
+    Mutant(
+        "its own missing permission counts for nothing",
+        ((ProbeResult, "is_denied", property(_denies_nothing)),),
+    ),
+]
+"""Rules that show where nobody else brings news."""

@@ -1,0 +1,352 @@
+"""The programs that run in a simulated cluster: what each process does until it is told to end.
+
+Each waits a moment after an error and goes on, as a job that is started again does. What a
+client was told goes to the checker at once.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_on_spark.errors import (
+    ClusterNotFoundError,
+    CommitOutcomeUnknownError,
+    InconsistentClusterError,
+    KafkaOnSparkError,
+    NotEnoughReplicasAfterAppendError,
+    NotEnoughReplicasError,
+    ProducerFencedError,
+    RequestTimedOutError,
+)
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.query.reads.read_order import plan_reads
+from kafka_on_spark.service.read.reading import read_pieces
+from tests.simulation.checks.checker import Checker
+from tests.simulation.checks.ledger import PATH_IS_NO_CLUSTER, Moment, require
+from tests.simulation.world.adapters import World
+from tests.simulation.world.disks import values_in
+from tests.simulation.world.processes import Driver
+from tests.simulation.world.scheduler import KilledError, Violation
+
+TOPIC = "orders"
+PARTITIONS_MAX = 3
+"""Up to which the topic grows."""
+
+TRIES_MAX = 50
+"""Errors of one run of a producer before it is started again."""
+
+
+@dataclass(slots=True)
+class Stop:
+    """Whether programs are to end after what they are at."""
+
+    is_on: bool = False
+
+
+class Program:
+    """A loop of one process."""
+
+    def __init__(self, driver: Driver, checker: Checker, stop: Stop) -> None:
+        self.driver = driver
+        self.checker = checker
+        self.rng = driver.node.rng
+        self.seen = driver.world.seen
+        self._stop = stop
+
+    def run(self) -> None:
+        """Work until told to stop."""
+        while not self._stop.is_on:
+            try:
+                self.once()
+            except ClusterNotFoundError as error:
+                self.seen["another cluster noticed"] += 1
+                raise KilledError from error  # the next process opens that one
+            except InconsistentClusterError as error:
+                raise Violation("a table is ahead of the metadata", str(error)) from error
+            except KafkaOnSparkError as error:
+                self.seen[f"error: {type(error).__name__}"] += 1
+                self.failed()
+            self.driver.clock.sleep_ms(self.pause_ms())
+
+    def pause_ms(self) -> float:
+        """Return how long to wait between two things."""
+        return 5 + self.rng.random() * 200
+
+    def once(self) -> None:
+        """Do one thing."""
+        raise NotImplementedError
+
+    def failed(self) -> None:
+        """Do what follows an error."""
+
+
+class Replicator(Program):
+    """Does rounds of replication, now and then as a job of cron does them."""
+
+    def once(self) -> None:
+        if self.rng.random() < 0.3:
+            self.driver.begin_sweep()
+        image = self.driver.metadata.catch_up()
+        round_ = RoundSeen(self.driver.world, image)
+        report = self.driver.replication_round().run(is_sweep=self.rng.random() < 0.1)
+        self.seen["records copied"] += report.copied_records
+        self.seen["slice inspected"] += report.slice_count > 0
+        self.seen["round without all inspected"] += report.not_looked_at > 0
+        if report.is_caught_up:
+            round_.check()
+        self.driver.metadata.maintain()
+
+
+class RoundSeen:
+    """What a round may say, by when replicas were really looked at."""
+
+    def __init__(self, world: World, image: MetadataImage) -> None:
+        self._world = world
+        self._began_ms = world.scheduler.now_ms
+        self._before = image
+        for key, partition in image.partitions():
+            for broker_id in filter(partition.is_created, partition.replicas):
+                world.looked_at_ms.setdefault((key, broker_id), self._began_ms)
+
+    def check(self) -> None:
+        """I24: what is reported as caught up was inspected within the interval.
+
+        What was not there when the round began or is gone now, or where nothing was ever appended
+        (its leader's table is not made), is of no concern; nor are clocks that say different times,
+        by which nobody can tell.
+        """
+        if not self._world.are_clocks_right:
+            return
+        interval_ms = self._before.settings().integer("replica.sweep.interval.ms")
+        for key, partition in self._before.partitions():
+            now = self._world.disks.image.partition(key)  # the driver may have slept since
+            if now is None or now.replica_uuids != partition.replica_uuids:
+                continue
+            if partition.leader is None or not partition.is_created(partition.leader):
+                continue
+            for broker_id in partition.replicas:
+                if not partition.is_created(broker_id):
+                    continue
+                looked_at_ms = self._world.looked_at_ms[key, broker_id]
+                require(
+                    looked_at_ms >= self._began_ms - interval_ms,
+                    "I24 inspected in time",
+                    f"{key.partition} on {broker_id} was inspected at {looked_at_ms}, the round"
+                    f" began at {self._began_ms}, the interval is {interval_ms}",
+                )
+        self._world.seen["caught up, and all inspected"] += 1
+
+
+class Controller(Program):
+    """Takes the controllership again and again."""
+
+    def once(self) -> None:
+        duration_ms = self.rng.choice([None, 2_000, 8_000])
+        self.driver.controller_loop().run(duration_ms)
+
+    def failed(self) -> None:
+        self.seen["controllership ended by an error"] += 1
+
+
+class Reader(Program):
+    """Reads everything that is committed, now and then, or what is new."""
+
+    def __init__(self, driver: Driver, checker: Checker, stop: Stop) -> None:
+        super().__init__(driver, checker, stop)
+        self._positions: dict[PartitionKey, tuple[int, int]] = {}
+
+    def once(self) -> None:
+        metadata, checker = self.driver.metadata, self.checker
+        begun = {key: checker.position(key) for key in checker.ledger.logs}
+        image = metadata.catch_up()
+        if TOPIC not in image.topic_ids:
+            return
+        for key, partition in image.partitions():
+            checker.on_end(
+                key,
+                partition.high_watermark,
+                begun=begun.get(key, Moment()),
+                generation=partition.unclean_generation,
+            )
+        is_full = self.rng.random() < 0.3
+        start = {}
+        for number, partition in image.topic(TOPIC).partitions.items():
+            key = PartitionKey(image.topic_ids[TOPIC], number)
+            position = 0 if is_full else self._position(key, partition)
+            start[key.partition] = max(position, partition.log_start_offset)
+        for order in plan_reads(image, TOPIC, start):
+            records = read_all(self.driver, order)
+            topic = image.topics[order.key.topic_id]
+            generation = topic.partitions[order.key.partition].unclean_generation
+            checker.on_read(order.key, order.start_offset, records, generation=generation)
+            self.seen["records read"] += len(records)
+            self._positions[order.key] = (generation, order.end_offset)
+        self.driver.second_inspections.inspect_due()
+
+    def _position(self, key: PartitionKey, partition: PartitionRegistration) -> int:
+        """Return where to go on: after an unclean election, not above what is left."""
+        generation, position = self._positions.get(key, (0, 0))
+        if generation == partition.unclean_generation:
+            return position
+        self.seen["reader told of an unclean election"] += 1
+        return min(position, partition.high_watermark)
+
+
+def read_all(driver: Driver, order: Any) -> list[tuple[int, int]]:
+    """Return (offset, value) of the range's records."""
+    asked = []
+
+    def read(piece: Any, position: int) -> list[tuple[int, int]]:
+        asked.append(piece.address.broker_id)
+        driver.worker.segments.read(piece.address, piece.segment)
+        rows = enumerate(values_in(piece.segment), piece.base_offset)
+        return [row for row in rows if position <= row[0] < order.end_offset]
+
+    note = driver.second_inspections.record_unread
+    records = list(read_pieces(order, driver.worker.replicas, read, note))
+    driver.world.seen["another replica served a reader"] += len(set(asked)) > 1
+    return records
+
+
+@dataclass(slots=True)
+class Values:
+    """Unique values, for ever."""
+
+    next: int = 0
+
+    def take(self, count: int) -> list[int]:
+        """Return so many new ones."""
+        self.next += count
+        return list(range(self.next - count, self.next))
+
+
+Parts = dict[int, list[list[int]]]
+"""Values of each segment, by partition."""
+
+
+def split(segments: list[list[int]], count: int) -> Parts:
+    """Return the values' places in `count` partitions: what a hash of keys decides."""
+    parts: Parts = {}
+    for values in segments:
+        number = values[0] // 3 % count
+        parts.setdefault(number, []).append(values)
+    return parts
+
+
+@dataclass(slots=True)
+class Producing:
+    """What a client appends, which outlives its process: a replayable source, say.
+
+    Attributes:
+        producer_id: None: a client without a producer, which never retries.
+        inputs: By sequence; a client that appends a sequence again appends the same.
+        done: Sequences below it are acknowledged, as the client's checkpoint says.
+    """
+
+    producer_id: str | None
+    inputs: dict[int, list[list[int]]]
+    done: int = 0
+
+
+class Appending(Program):
+    """Appends; with a producer, it retries under the same sequence until it is told."""
+
+    def __init__(
+        self, driver: Driver, checker: Checker, stop: Stop, values: Values, state: Producing
+    ) -> None:
+        super().__init__(driver, checker, stop)
+        self._values = values
+        self._state = state
+        self._sequence = state.done
+        self._inputs = {} if state.producer_id is None else state.inputs
+        self._tries = 0
+
+    def once(self) -> None:
+        state = self._state
+        image = self.driver.metadata.catch_up()
+        segments = self._inputs.get(self._sequence)
+        is_retry = segments is not None
+        if segments is None:
+            segments = self._inputs[self._sequence] = self._new_segments()
+        acks = "all" if state.producer_id else self.rng.choice(["all", "all", "1", "1", "0"])
+        try:
+            self._append(image, segments, acks, is_retry)
+        except KafkaOnSparkError as error:
+            self._refused(error, segments)
+            raise
+        self._next()
+
+    def _next(self) -> None:
+        self._sequence += 1
+        self._state.done = max(self._state.done, self._sequence)
+
+    def _new_segments(self) -> list[list[int]]:
+        segments = [
+            self._values.take(1 + self.rng.randrange(2))
+            for _ in range(self.rng.choice([1, 1, 1, 2, 4]))
+        ]
+        self.checker.ledger.invoked.update(_flat(segments))
+        if self._state.producer_id is not None:
+            self.checker.ledger.idempotent.update(_flat(segments))
+        return segments
+
+    def _append(
+        self, image: MetadataImage, segments: list[list[int]], acks: str, is_retry: bool
+    ) -> None:
+        topic_id = image.topic(TOPIC).topic_id
+        keys = [PartitionKey(topic_id, number) for number in range(PARTITIONS_MAX)]
+        begun = {key.partition: self.checker.position(key) for key in keys}
+        with_producer = self._state.producer_id is not None
+        # To know how it is split, all partitions of an expanded topic are asked.
+        self.driver.node.waits_for = {(topic_id, number) for number in range(PARTITIONS_MAX)}
+        plan = self.driver.appends.plan(
+            TOPIC,
+            acks=acks,
+            producer_id=self._state.producer_id,
+            sequence=self._sequence if with_producer else None,
+        )
+        parts = split(segments, len(plan.order.targets))
+        self.driver.node.waits_for = {(topic_id, number) for number in parts}
+        result = self.driver.appends.append_staged(plan, self.driver.stage(plan.order, parts))
+        self.seen[f"append acks={acks}"] += 1
+        newest = len(self.driver.metadata.image.topic(TOPIC).partitions)
+        self.seen["append split as before the topic grew"] += newest > len(plan.order.targets)
+        if acks != "all":
+            return
+        is_there = self.driver.node.made == self.driver.world.disks.made
+        require(is_there, PATH_IS_NO_CLUSTER, "acknowledged in a cluster that is gone")
+        for number in parts:
+            found = result.partitions[number]
+            self.seen["dedup hit"] += found.is_duplicate
+            if found.base_offset is not None:
+                self.checker.on_ack(
+                    PartitionKey(topic_id, number),
+                    found.base_offset,
+                    [value for segment in parts[number] for value in segment],
+                    begun=begun[number],
+                    is_duplicate=found.is_duplicate or is_retry,
+                )
+
+    def _refused(self, error: KafkaOnSparkError, segments: list[list[int]]) -> None:
+        unknown = (CommitOutcomeUnknownError, NotEnoughReplicasAfterAppendError)
+        self.seen["append unknown"] += isinstance(error, (RequestTimedOutError, *unknown))
+        if self._state.producer_id is None:
+            if isinstance(error, NotEnoughReplicasError) and len(segments) == 1:
+                self.checker.on_refused(_flat(segments))
+                self.seen["append refused"] += 1
+            self._next()
+        elif isinstance(error, ProducerFencedError):
+            self.seen["producer fenced"] += 1
+            raise KilledError  # this run must stop; the other one goes on
+
+    def failed(self) -> None:
+        """An acknowledged run of the same producer may be ahead."""
+        if self._state.producer_id is not None:
+            self._tries += 1
+            if self._tries > TRIES_MAX:
+                raise KilledError
+
+
+def _flat(segments: list[list[int]]) -> list[int]:
+    return [value for segment in segments for value in segment]

@@ -1,0 +1,64 @@
+"""A cluster that is deleted and created again at its path: a process that has the old one open notices
+it, and changes nothing in the new one."""
+
+from collections import Counter
+
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.metadata.records import MetadataBatch
+from tests.simulation.checks.ledger import PATH_IS_NO_CLUSTER
+from tests.simulation.mutants.protocol_mutants import Mutant
+from tests.simulation.plan import remade
+from tests.simulation.simulation import simulate
+from tests.simulation.test_simulation import failure_text
+from tests.simulation.world.adapters import SimulatedMetadataLog
+
+SEEDS = 30
+MUTANT_SEEDS_MAX = 20
+
+SOMETIMES = (
+    "another cluster noticed",
+    "append acks=all",
+    "fault: torn",
+    "fault: freeze",
+    "fault: make again",
+)
+
+
+def _is_not_asked(self: SimulatedMetadataLog) -> bool:
+    return False
+
+
+def _never_back(
+    self: SimulatedMetadataLog, *, from_offset: Offset, to_offset: Offset | None = None
+) -> list[MetadataBatch]:
+    """Wait for a log that is shorter than what was seen of it."""
+    if from_offset > self._world.disks.image.offset:
+        self._world.scheduler.call("metadata read")
+        return []
+    return READ(self, from_offset=from_offset, to_offset=to_offset)
+
+
+READ = SimulatedMetadataLog.read
+PATH_ALONE = Mutant(
+    "a metadata log is that of the root's identity, not of its path",
+    (
+        (SimulatedMetadataLog, "is_replaced", _is_not_asked),
+        (SimulatedMetadataLog, "read", _never_back),
+    ),
+)
+
+
+def test_a_process_with_an_open_cluster_changes_nothing_in_another_at_its_path():
+    met: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        outcome = simulate(remade(seed))
+        met.update(outcome.seen)
+        assert outcome.violation is None, failure_text(outcome)
+
+    assert [name for name in SOMETIMES if not met[name]] == []
+
+
+def test_a_missing_rule_is_seen():
+    with PATH_ALONE.alive():
+        violations = (simulate(remade(seed)).violation for seed in range(MUTANT_SEEDS_MAX))
+        assert PATH_IS_NO_CLUSTER in violations

@@ -1,0 +1,396 @@
+"""The ports of one simulated process: each call stands before the scheduler, then takes effect.
+
+They answer as the adapters of storage/ do, Delta's outcomes included: a commit whose reply is
+lost is resolved where it can be, and unknown where it can't; a handle never goes back to a
+version older than the one it has seen.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from kafka_on_spark.controller.pace.sweep import SweepPosition
+from kafka_on_spark.errors import (
+    ClusterNotFoundError,
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    CorruptLogError,
+    InconsistentClusterError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    ReplicaLostError,
+)
+from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
+from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.log.state import LogChange, ReplicaState, check_log
+from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from kafka_on_spark.ports import ReplicaAddress
+from tests.simulation.world.disks import Disks, Root, Table, folder
+from tests.simulation.world.scheduler import Node, Scheduler
+
+LEFT_BEHIND: type[KafkaOnSparkError] = CommitOutcomeUnknownError
+"""What is said of a commit that nobody waited for any longer: it may land."""
+
+FAILED = ("failed", "hung")
+"""What a look can meet, and then has seen nothing."""
+
+SETTLE_TRIES: int = 6
+"""Looks for one's own commit before its outcome is called unknown."""
+
+
+@dataclass(slots=True)
+class World:
+    """What all processes share.
+
+    Attributes:
+        pending: Puts under way that nobody waits for: they land later, or find their place
+            taken.
+        seen: How often what happened (the "sometimes" counters).
+        looked_at_ms: When the newest look at a replica that was read began, or before the first
+            one, when a round found it made.
+        are_clocks_right: All wall clocks say the same.
+        mistaken: Replicas that a look was mistaken about: no second one is, nor is one stale.
+        stale: Replicas of which a look did not show the newest: no look is mistaken about them, since
+            a stale look and a mistaken one are two wrong ones, and two looks are what a verdict asks.
+    """
+
+    scheduler: Scheduler
+    disks: Disks
+    pending: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
+    seen: Counter[str] = field(default_factory=Counter)
+    looked_at_ms: dict[tuple[PartitionKey, BrokerId], float] = field(default_factory=dict)
+    are_clocks_right: bool = True
+    mistaken: set[str] = field(default_factory=set)
+    stale: set[str] = field(default_factory=set)
+
+    def later(self, steps: int, put: Callable[[], None]) -> None:
+        """Have `put` land after so many steps of the simulation."""
+        self.pending.append((self.scheduler.calls + steps, put))
+
+    def land(self, *, is_all: bool = False) -> None:
+        """Let the puts land that are due."""
+        due = [each for each in self.pending if is_all or each[0] <= self.scheduler.calls]
+        if due:
+            self.pending = [each for each in self.pending if each not in due]
+            for _, put in due:
+                put()
+
+
+def _commit(world: World, node: Node, fault: str | None, put: Callable[[], bool]) -> None:
+    """Do a conditional put that meets `fault`; return if it is certainly ours.
+
+    Raises:
+        CommitConflictError, CommitOutcomeUnknownError: as of `storage/delta/conditional_commit.py`.
+    """
+    if fault in ("lost", "delayed", "hung"):
+
+        def land() -> None:
+            landed = put()
+            world.seen["delayed put landed" if landed else "delayed put found its place taken"] += 1
+
+        if fault == "delayed" or (fault == "hung" and node.rng.random() < 0.5):
+            world.later(1 + node.rng.randrange(300), land)
+        kind = CommitOutcomeUnknownError if fault != "hung" else LEFT_BEHIND
+        raise kind("the store failed while committing")
+    is_ours = put()
+    if fault == "unsaid":  # the effect is there, the answer is not, and can't be looked for
+        raise CommitOutcomeUnknownError("the store failed while committing")
+    if fault == "resolved":  # the first answer was lost; its own id, or another's, is found
+        world.scheduler.call("resolve")
+        world.seen[
+            "unknown resolved as committed" if is_ours else "unknown resolved as conflict"
+        ] += 1
+    if not is_ours:
+        world.seen["conflict"] += 1
+        if node.was_frozen:
+            world.seen["zombie lost its commit"] += 1
+        raise CommitConflictError("version is taken")
+
+
+class SimulatedReplicaLog:
+    """A ReplicaLog; a handle that one process keeps."""
+
+    def __init__(
+        self, world: World, node: Node, address: ReplicaAddress, *, is_checked: bool = False
+    ) -> None:
+        self._world = world
+        self._node = node
+        self._address = address
+        self._is_checked = is_checked
+        self._seen_version = -1
+        self._was_stale = False
+
+    def load(self) -> ReplicaState:
+        root = self._world.disks.roots[self._address.root]
+        fault = self._world.scheduler.call("load", root)
+        if fault in FAILED:
+            raise KafkaStorageError("EIO")
+        root.check_reads()
+        if fault == "mistaken":
+            self._be_mistaken()
+        if self._is_checked:
+            root.check_directory(self._address)
+        table = self._table(root)
+        if table.is_emptied:
+            raise CorruptLogError("a commit is gone or empty")
+        state = table.state
+        # A listing may miss what is new, but not for ever: the next look shows it.
+        is_stale = fault == "stale" and folder(self._address) not in self._world.mistaken
+        if is_stale and not self._was_stale:
+            state = self._older(table)
+        self._was_stale = state is not table.state
+        if state.version < self._seen_version:
+            raise ReplicaLostError("the table is gone or went back")
+        self._seen_version = state.version
+        check_log(state)
+        return state
+
+    def _be_mistaken(self) -> None:
+        """Say of a table that it is wrong, which it is not: once, of any replica."""
+        place = folder(self._address)
+        if place not in self._world.mistaken | self._world.stale:
+            self._world.mistaken.add(place)
+            self._world.seen["mistaken inspection"] += 1
+            raise CorruptLogError("a commit is gone, it seems")
+
+    def _older(self, table: Table) -> ReplicaState:
+        """Return a version that this handle has not passed yet: a stale listing."""
+        newest = table.state.version
+        oldest = max(self._seen_version, newest - 3, 0)
+        if oldest < newest:
+            self._world.seen["stale inspection"] += 1
+            self._world.stale.add(folder(self._address))
+        return table.states[self._node.rng.randint(min(oldest, newest), newest)]
+
+    def _table(self, root: Root) -> Table:
+        table = root.tables.get(folder(self._address))
+        if table is None:
+            root.check_directory(self._address)  # lost only if its disk is there
+            raise ReplicaLostError("there is no table")
+        if table.identity != self._address.identity:
+            raise ReplicaLostError("the table is another replica's")
+        return table
+
+    def commit(self, state: ReplicaState, change: LogChange) -> ReplicaState:
+        root = self._world.disks.roots[self._address.root]
+        fault = self._world.scheduler.call("commit", root)
+        if fault == "refused":
+            raise CommitConflictError("not seen before the commit")
+        if not (root.can_read and root.can_write) or root.is_full:
+            raise CommitOutcomeUnknownError("the store failed while committing")
+        version = state.version + 1
+
+        def put() -> bool:
+            if not root.can_write or root.directory_id != self._address.directory_id:
+                return False
+            return self._world.disks.commit(self._address, version, change)
+
+        if fault == "torn":  # the power went between the file's name and its bytes
+            self._world.disks.commit_nothing(self._address, version)
+        if fault == "torn" or self._world.disks.table(self._address) is None:
+            raise CommitOutcomeUnknownError("the store failed while committing")
+        _commit(self._world, self._node, fault, put)
+        after = state.apply(change)
+        self._seen_version = after.version
+        return after
+
+    def maintain(self) -> None:
+        """Nothing is due in memory."""
+
+
+class SimulatedReplicaStore:
+    """A ReplicaStore of one process, with its kept handles."""
+
+    def __init__(self, world: World, node: Node) -> None:
+        self._world = world
+        self._node = node
+        self._open: dict[ReplicaAddress, SimulatedReplicaLog] = {}
+
+    def open(self, address: ReplicaAddress) -> SimulatedReplicaLog:
+        log = self._open.get(address)
+        if log is None:
+            log = self._open[address] = SimulatedReplicaLog(self._world, self._node, address)
+        return log
+
+    def open_uncached(self, address: ReplicaAddress) -> SimulatedReplicaLog:
+        log = SimulatedReplicaLog(self._world, self._node, address, is_checked=True)
+        self._open[address] = log
+        return log
+
+    def create(self, address: ReplicaAddress, *, leader_epoch: LeaderEpoch | None = None) -> None:
+        root = self._world.disks.roots[address.root]
+        fault = self._world.scheduler.call("make", root)
+        root.check_reads()
+        root.check_writes()
+        root.check_directory(address)
+        made = root.tables.setdefault(folder(address), Table(address.identity, leader_epoch))
+        if folder(address) in root.lost:
+            # A task that was planned before the loss: the table stands for the lost one.
+            made.is_suspect, made.forgotten = True, [root.lost[folder(address)]]
+            self._world.seen["lost table made by a late task"] += 1
+        if fault in ("lost", "unsaid", "delayed", "refused", "hung"):
+            raise KafkaStorageError("can't make a table")
+        if made.identity != address.identity:
+            raise ReplicaLostError("the table is another replica's")
+
+
+class SimulatedSegmentStore:
+    """A SegmentStore of one process."""
+
+    def __init__(self, world: World, node: Node) -> None:
+        self._world = world
+        self._node = node
+
+    def put(self, address: ReplicaAddress, segment: Segment) -> None:
+        """Write a new segment, as a staging task does."""
+        root = self._world.disks.roots[address.root]
+        fault = self._world.scheduler.call("put", root)
+        root.check_writes()
+        root.check_directory(address)
+        if fault in FAILED:
+            raise KafkaStorageError("EIO")
+        root.files.setdefault(folder(address), {})[segment.path] = segment.digest
+
+    def copy(
+        self,
+        source: ReplicaAddress,
+        target: ReplicaAddress,
+        segments: Sequence[Segment],
+        names: Sequence[str] | None = None,
+    ) -> None:
+        origin, root = (self._world.disks.roots[each.root] for each in (source, target))
+        for segment, name in zip(segments, names or [e.path for e in segments], strict=True):
+            fault = self._world.scheduler.call("copy", root)
+            root.check_reads()
+            root.check_directory(target)
+            present = root.files.setdefault(folder(target), {})
+            if len(present.get(name, "")) == len(segment.digest):
+                continue
+            origin.check_reads()
+            content = origin.files.get(folder(source), {}).get(segment.path)
+            if content != segment.digest:
+                self._world.seen["damaged source refused"] += 1
+                raise CorruptLogError("a segment is missing or not what its name says")
+            root.check_writes()
+            if fault in FAILED:
+                raise KafkaStorageError("EIO")
+            present[name] = content
+
+    def check(self, address: ReplicaAddress, segment: Segment) -> None:
+        """Check a segment's bytes."""
+        self.read(address, segment)
+
+    def read(self, address: ReplicaAddress, segment: Segment) -> str:
+        """Return a segment's bytes, verified."""
+        root = self._world.disks.roots[address.root]
+        fault = self._world.scheduler.call("read", root)
+        if fault in FAILED:
+            raise KafkaStorageError("the root does not answer")
+        root.check_reads()
+        content = root.files.get(folder(address), {}).get(segment.path)
+        if content != segment.digest:
+            self._world.seen["damage found by a reader"] += 1
+            raise CorruptLogError("a segment is missing or damaged")
+        return content
+
+
+class SimulatedMetadataLog:
+    """A MetadataLog of one process: of the cluster that stood at the path when it was opened."""
+
+    def __init__(self, world: World, node: Node) -> None:
+        self._world = world
+        self._node = node
+        node.made = world.disks.made
+
+    def read(self, *, from_offset: Offset, to_offset: Offset | None = None) -> list[MetadataBatch]:
+        fault = self._world.scheduler.call("metadata read")
+        disks = self._world.disks
+        self._check_answers(fault)
+        if from_offset > disks.image.offset:
+            raise InconsistentClusterError("the metadata log went back")
+        place = bisect_left(disks.batches, from_offset, key=lambda batch: batch.base_offset)
+        batches = disks.batches[place:]
+        return [each for each in batches if to_offset is None or each.end_offset <= to_offset]
+
+    def append(
+        self, records: Sequence[Record], stamp: Stamp, *, expected_offset: Offset
+    ) -> MetadataBatch:
+        assert records, "an empty batch would be a version without a decision"
+        fault = self._world.scheduler.call("metadata append")
+        self._check_answers(None)
+        disks = self._world.disks
+        made: list[MetadataBatch] = []
+
+        def put() -> bool:
+            if self.is_replaced():
+                return False
+            batch = disks.append_metadata(records, stamp, expected_offset)
+            made.extend([] if batch is None else [batch])
+            return batch is not None
+
+        if fault == "refused":
+            raise KafkaStorageError("the metadata root does not answer")
+        _commit(self._world, self._node, fault, put)
+        return made[0]
+
+    def _check_answers(self, fault: str | None) -> None:
+        if self._world.disks.is_metadata_away or fault in FAILED:
+            raise KafkaStorageError("the metadata root does not answer")
+        if self.is_replaced():
+            raise ClusterNotFoundError("another cluster was made at this path: open it anew")
+
+    def is_replaced(self) -> bool:
+        """Return whether another cluster stands at the path: its table is another one."""
+        return self._node.made != self._world.disks.made
+
+    def maintain(self) -> None:
+        """Nothing is due in memory."""
+
+    def offset_at(self, time_ms: int) -> Offset:
+        self._check_answers(self._world.scheduler.call("metadata read"))
+        disks = self._world.disks
+        later = (each.base_offset for each in disks.batches if each.stamp.time_ms > time_ms)
+        return next(later, disks.image.offset)
+
+    def check_writable(self) -> None:
+        """A reader may write here."""
+
+    def newest_snapshot(self, *, to_offset: Offset | None = None) -> MetadataBatch | None:
+        self._check_answers(self._world.scheduler.call("metadata read"))
+        snapshots = [
+            each
+            for each in self._world.disks.snapshots
+            if to_offset is None or each.end_offset <= to_offset
+        ]
+        return max(snapshots, key=lambda each: each.end_offset, default=None)
+
+    def write_snapshot(self, records: Sequence[Record], stamp: Stamp, end_offset: Offset) -> None:
+        self._check_answers(self._world.scheduler.call("metadata append"))
+        base_offset = Offset(end_offset - len(records))
+        batch = MetadataBatch(base_offset=base_offset, stamp=stamp, records=tuple(records))
+        self._world.disks.snapshots.append(batch)
+        self._world.seen["snapshot written"] += 1
+
+
+class SimulatedSweepHints:
+    """SweepHints on the metadata root, which may be away, lose one, or keep the one before."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def read(self, cluster_id: str) -> SweepPosition | None:
+        fault = self._world.scheduler.call("hint read")
+        if self._world.disks.is_metadata_away or fault in FAILED:
+            raise KafkaStorageError("the metadata root does not answer")
+        if fault == "lost":
+            self._world.seen["hint of the sweep lost"] += 1
+            self._world.disks.sweep_hint = None
+        return self._world.disks.sweep_hint
+
+    def write(self, cluster_id: str, position: SweepPosition) -> None:
+        fault = self._world.scheduler.call("hint write")
+        if self._world.disks.is_metadata_away or fault in FAILED:
+            raise KafkaStorageError("the metadata root does not answer")
+        if fault != "lost":
+            self._world.disks.sweep_hint = position

@@ -1,0 +1,102 @@
+"""Stop and delete in a simulated cluster: what lists the folders on a disk, and removes one.
+
+Source: storage/replicas/replica_folders.py.
+"""
+
+from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError
+from kafka_on_spark.ids import BrokerId, DirectoryId, PartitionKey, ReplicaUuid, TopicId
+from kafka_on_spark.log.addresses import FoundTable
+from kafka_on_spark.service.control.removing_replicas import ListOrder, ListResult, RemoveOrder
+from tests.simulation.checks.ledger import Ledger, require
+from tests.simulation.world.adapters import FAILED, World
+from tests.simulation.world.disks import Root
+
+
+def replica_at(place: str) -> tuple[PartitionKey, ReplicaUuid]:
+    """Return which replica a folder is of, by its name."""
+    topic_id, name = place.split("/")
+    number, _, uuid = name.partition("-")
+    return PartitionKey(TopicId(topic_id), int(number)), ReplicaUuid(uuid)
+
+
+def list_folders(world: World, order: ListOrder) -> ListResult:
+    """Say which folders stand on one root."""
+    root = world.disks.roots[order.root]
+    fault = world.scheduler.call("list", root)
+    try:
+        _check(root, order.directory_id, fault)
+        root.check_reads()
+    except KafkaOnSparkError as error:
+        return ListResult(broker_id=order.broker_id, error=error.message)
+    found = [_found(order.broker_id, root, place) for place in {**root.tables, **root.files}]
+    wanted = order.topic_ids
+    tables = tuple(each for each in found if wanted is None or each.topic_id in wanted)
+    return ListResult(broker_id=order.broker_id, tables=tables)
+
+
+def _found(broker_id: BrokerId, root: Root, place: str) -> FoundTable:
+    key, uuid = replica_at(place)
+    return FoundTable(
+        broker_id=broker_id,
+        path=f"{root.url}/{place}",
+        topic_id=key.topic_id,
+        partition=key.partition,
+        replica_uuid=uuid,
+    )
+
+
+def remove_folder(world: World, order: RemoveOrder) -> str | None:
+    """Remove one folder; return why it could not be, or None."""
+    root = world.disks.roots[order.root]
+    fault = world.scheduler.call("remove", root)
+    try:
+        _check(root, order.directory_id, fault)
+        root.check_writes()
+    except KafkaOnSparkError as error:
+        return error.message
+    world.disks.remove(root, order.table.path.removeprefix(f"{root.url}/"))
+    return None
+
+
+def _check(root: Root, directory_id: DirectoryId, fault: str | None) -> None:
+    if fault in FAILED:
+        raise KafkaStorageError("EIO")
+    if root.directory_id != directory_id:
+        raise KafkaStorageError("the root is not the disk it was")
+
+
+def _is_assigned(ledger: Ledger, place: str) -> bool:
+    key, uuid = replica_at(place)
+    partition = ledger.image.partition(key)
+    return partition is not None and uuid in partition.replica_uuids
+
+
+def _is_former(ledger: Ledger, place: str) -> bool:
+    key, uuid = replica_at(place)
+    partition = ledger.image.partition(key)
+    return partition is not None and uuid in partition.former_uuids
+
+
+def removed_is_nobodys(ledger: Ledger, place: str) -> None:
+    """I18, I19: a table is removed only after the commit that takes its replica away."""
+    require(
+        not _is_assigned(ledger, place),
+        "I18 removed replicas are unassigned",
+        f"{place} is assigned",
+    )
+
+
+def left_over(ledger: Ledger) -> list[str]:
+    """Return the folders on disks of unassigned replicas."""
+    return [
+        f"{root.url}/{place}"
+        for root in ledger.disks.roots.values()
+        for place in {**root.tables, **root.files}
+        if not _is_assigned(ledger, place) and not _is_former(ledger, place)
+    ]
+
+
+def nothing_is_left(ledger: Ledger) -> None:
+    """In the end no disk of the cluster holds an unassigned replica."""
+    left = left_over(ledger)
+    require(not left, "L7 unassigned replicas are removed", f"{left} are unassigned")

@@ -1,0 +1,234 @@
+"""What stands on the disks: tables, files and the metadata log, with no process's view of them.
+
+Every change goes through here and is told to the observer at once, so that the invariants are
+checked after each effect, whichever process waits for its reply. A segment's content is its digest,
+and both are its values, so that a copy can be verified, a bit can rot and a record can be
+recognised without any encoding.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from kafka_on_spark.controller.pace.sweep import SweepPosition
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
+from kafka_on_spark.log.batch import Batch, Segment
+from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
+from kafka_on_spark.ports import ReplicaAddress
+
+
+def values_in(segment: Segment) -> tuple[int, ...]:
+    """Return the values of a segment's records, in order."""
+    return tuple(int(value) for value in segment.digest.split("_"))
+
+
+def values_of(batch: Batch) -> tuple[int, ...]:
+    """Return the values of a batch's records, in offset order."""
+    return tuple(value for segment in batch.segments for value in values_in(segment))
+
+
+def folder(address: ReplicaAddress) -> str:
+    """Return a replica's folder under its root."""
+    return f"{address.key.topic_id}/{address.key.partition}-{address.replica_uuid}"
+
+
+class Table:
+    """One replica's Delta table: every version's state.
+
+    Attributes:
+        identity: Which replica it is.
+        states: By version.
+        is_suspect: Its disk lost commits: what is in it is nobody's fault.
+        is_emptied: Its last commit file has no bytes.
+        verified: Up to where its log is known to be what was committed.
+        forgotten: What its disk had there and lost, each time, until the checker knows.
+    """
+
+    def __init__(self, identity: ReplicaIdentity, leader_epoch: LeaderEpoch | None = None) -> None:
+        self.identity = identity
+        self.states = [ReplicaState(identity=identity, leader_epoch=leader_epoch)]
+        self.is_suspect = False
+        self.is_emptied = False
+        self.verified = 0
+        self.forgotten: list[ReplicaState] = []
+
+    @property
+    def state(self) -> ReplicaState:
+        """The newest."""
+        return self.states[-1]
+
+
+@dataclass(slots=True)
+class Root:
+    """One broker's disk.
+
+    Attributes:
+        directory_id: Which disk it is; None: it was wiped, identity and all.
+        can_read, can_write: It answers; neither: it was renamed away or is unmounted.
+        is_full: Nothing new fits.
+        failing_calls: So many of the next calls fail (a burst of 503, one EIO).
+        rotten: Files whose bytes are not what they were, by folder and path.
+        damaged: Folders in which a file was damaged once. It may have been put right, or removed by
+            retention, since somebody looked at it.
+        lost: What stood in folders that this disk has lost, or that were removed: a late task may
+            make a table there again.
+        whole: Folders that had all of their files when the disk was wiped: a process that read before may
+            still say so.
+    """
+
+    broker_id: BrokerId
+    url: str
+    directory_id: DirectoryId | None
+    can_read: bool = True
+    can_write: bool = True
+    is_full: bool = False
+    failing_calls: int = 0
+    tables: dict[str, Table] = field(default_factory=dict)
+    files: dict[str, dict[str, str]] = field(default_factory=dict)
+    rotten: set[tuple[str, str]] = field(default_factory=set)
+    damaged: set[str] = field(default_factory=set)
+    lost: dict[str, ReplicaState] = field(default_factory=dict)
+    whole: set[str] = field(default_factory=set)
+
+    def check_reads(self) -> None:
+        """Refuse if the root does not answer reads."""
+        if not self.can_read:
+            raise KafkaStorageError("the root does not answer")
+        self._check_burst()
+
+    def check_writes(self) -> None:
+        """Refuse if the root takes no new bytes."""
+        if not self.can_write:
+            raise KafkaStorageError("the root takes no writes")
+        if self.is_full:
+            raise KafkaStorageError("no space left on the root")
+        self._check_burst()
+
+    def _check_burst(self) -> None:
+        if self.failing_calls:
+            self.failing_calls -= 1
+            raise KafkaStorageError("503 Slow Down")
+
+    def check_directory(self, address: ReplicaAddress) -> None:
+        """Refuse if it is another disk than `address` names."""
+        if self.directory_id != address.directory_id:
+            raise KafkaStorageError("the root is not the disk it was")
+
+    def is_whole(self, place: str) -> bool:
+        """Return whether the table in a folder is there with all of its files."""
+        table = self.tables.get(place)
+        if table is None or table.is_emptied:
+            return False
+        files = self.files.get(place, {})
+        return all(
+            files.get(segment.path) == segment.digest
+            for batch in table.state.batches
+            for segment in batch.segments
+        )
+
+
+def empty_commit(state: ReplicaState) -> ReplicaState:
+    """Return what a table is after a commit without actions."""
+    return replace(state, version=state.version + 1)
+
+
+class Observer(Protocol):
+    """Is told of every effect, right after it."""
+
+    def on_commit(
+        self, root: Root, table: Table, before: ReplicaState, change: LogChange
+    ) -> None: ...
+
+    def on_remove(self, place: str) -> None: ...
+
+    def on_metadata(
+        self, before: MetadataImage, after: MetadataImage, batch: MetadataBatch
+    ) -> None: ...
+
+
+class Disks:
+    """The roots of a cluster and its metadata log."""
+
+    def __init__(self) -> None:
+        self.roots: dict[str, Root] = {}
+        self.batches: list[MetadataBatch] = []
+        self.image = MetadataImage()
+        self.snapshots: list[MetadataBatch] = []
+        self.observer: Observer | None = None
+        self.is_metadata_away = False
+        self.sweep_hint: SweepPosition | None = None
+        self.made = 0
+
+    def add(self, broker_id: int) -> Root:
+        """Put a new disk where `broker_id`'s root is."""
+        url = f"disk://{broker_id}"
+        root = Root(BrokerId(broker_id), url, DirectoryId(f"dir{broker_id}"))
+        self.roots[url] = root
+        return root
+
+    def make_again(self) -> None:
+        """Delete the cluster: what is made at its paths then stands on other disks."""
+        self.made += 1
+        self.image, self.batches, self.snapshots = MetadataImage(), [], []
+        self.sweep_hint = None
+        for root in self.roots.values():
+            root.directory_id = DirectoryId(f"made{self.made}dir{root.broker_id}")
+            contents = (root.files, root.rotten, root.damaged, root.lost, root.whole)
+            for content in (root.tables, *contents):
+                content.clear()
+
+    def root_of(self, broker_id: int) -> Root:
+        """Return a broker's root."""
+        return self.roots[f"disk://{broker_id}"]
+
+    def table(self, address: ReplicaAddress) -> Table | None:
+        """Return the table at `address`, if it is there."""
+        return self.roots[address.root].tables.get(folder(address))
+
+    def commit(self, address: ReplicaAddress, version: int, change: LogChange) -> bool:
+        """Put a commit at `version` if that is the next one; return whether it is."""
+        table = self.table(address)
+        if table is None or table.state.version + 1 != version:
+            return False
+        before = table.state
+        table.states.append(before.apply(change))
+        if self.observer is not None:
+            self.observer.on_commit(self.roots[address.root], table, before, change)
+        return True
+
+    def commit_nothing(self, address: ReplicaAddress, version: int) -> None:
+        """Put an empty commit at `version` if that is the next one: a version without actions."""
+        table = self.table(address)
+        if table is not None and table.state.version + 1 == version:
+            table.states.append(empty_commit(table.state))
+
+    def remove(self, root: Root, place: str) -> None:
+        """Remove a replica's folder, if it is there."""
+        table, files = root.tables.pop(place, None), root.files.pop(place, None)
+        if table is not None:
+            root.lost[place] = table.state
+        if self.observer is not None and (table is not None or files is not None):
+            self.observer.on_remove(place)
+
+    def append_metadata(
+        self, records: Sequence[Record], stamp: Stamp, expected_offset: Offset
+    ) -> MetadataBatch | None:
+        """Append to the metadata log if it ends at `expected_offset`; return the batch."""
+        if self.image.offset != expected_offset:
+            return None
+        batch = MetadataBatch(base_offset=expected_offset, stamp=stamp, records=tuple(records))
+        before = self.image
+        self.image = before.replay(batch)
+        self.batches.append(batch)
+        if self.observer is not None:
+            self.observer.on_metadata(before, self.image, batch)
+        return batch
+
+    def replica_table(self, partition: Any, key: Any, broker_id: BrokerId) -> Table | None:
+        """Return the table of an assigned replica under its uuid of now, on its disk of now."""
+        root = self.root_of(broker_id)
+        uuid = partition.uuid_of(broker_id)
+        return root.tables.get(f"{key.topic_id}/{key.partition}-{uuid}")

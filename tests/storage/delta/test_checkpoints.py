@@ -1,0 +1,180 @@
+"""Checkpoints come after the answer, cost no writer a commit, and move no reader's view."""
+
+import logging
+import os
+import time
+
+import pytest
+from deltalake import DeltaTable
+
+from kafka_on_spark.errors import CommitConflictError
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.metadata.records import ConfigRecord, Stamp
+from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
+from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from tests.storage.tables import (
+    OPTIONS,
+    commit,
+    commit_file,
+    commit_times,
+    names_in_log,
+    opened,
+)
+
+STAMP = Stamp(time_ms=1)
+
+
+def checkpoints(uri):
+    return [int(name[:20]) for name in names_in_log(uri) if "checkpoint.parquet" in name]
+
+
+def record(value):
+    return ConfigRecord(topic_id=None, config_name="x", config_value=value)
+
+
+def test_commits_make_no_checkpoint_list_no_log_and_delete_nothing(log, uri):
+    two_months_ago = time.time() - 60 * 86_400
+    for version in (0, 1):
+        os.utime(commit_file(uri, version), (two_months_ago, two_months_ago))
+
+    commit_times(log, 25)
+
+    assert names_in_log(uri) == [f"{version:020d}.json" for version in range(27)]
+
+
+def test_old_commits_stay_when_a_checkpoint_is_written(log, uri):
+    commit_times(log, 12)
+    two_months_ago = time.time() - 60 * 86_400
+    for version in range(13):
+        os.utime(commit_file(uri, version), (two_months_ago, two_months_ago))
+
+    log.checkpoint_if_due()
+
+    assert checkpoints(uri) == [13]
+    assert all(commit_file(uri, version).exists() for version in range(14))
+
+
+def test_a_checkpoint_is_written_every_ten_commits(log, uri):
+    for _ in range(44):
+        commit(log, log.version)
+        log.checkpoint_if_due()
+
+    assert checkpoints(uri) == [10, 20, 30, 40]
+
+
+def test_of_two_committers_one_writes_the_checkpoint_and_both_reopen(log, uri):
+    other = opened(uri)
+    commit_times(log, 10)
+    other.refresh()
+    log.checkpoint_if_due()
+    commit_times(log, 1)
+    other.refresh()
+    before = other.handle
+
+    other.checkpoint_if_due()
+
+    assert len(checkpoints(uri)) == 1
+    assert other.handle is not before
+    commit(other, other.version)
+
+
+def test_new_handle_does_not_make_again_what_is_there(log, uri):
+    commit_times(log, 10)
+    log.checkpoint_if_due()
+    other = opened(uri)
+    commit(other, 11)
+
+    other.checkpoint_if_due()
+
+    assert checkpoints(uri) == [11]
+
+
+def test_checkpoint_of_a_table_that_was_not_opened_is_nobodys_business(uri):
+    DeltaLog(uri, OPTIONS).checkpoint_if_due()
+
+    assert not os.path.exists(uri)
+
+
+def test_the_handle_is_reopened_after_a_checkpoint(log):
+    before = log.handle
+    commit_times(log, 10)
+    log.checkpoint_if_due()
+
+    assert log.handle is not before
+    assert log.refresh() == 11
+    commit(log, 11)
+
+
+@pytest.mark.parametrize("failure", [OSError("disk full"), RuntimeError("odd"), ValueError()])
+@pytest.mark.parametrize("place", ["create_checkpoint", "update_incremental", "__init__"])
+def test_checkpoint_that_fails_fails_nothing(log, monkeypatch, caplog, failure, place):
+    commit_times(log, 9)
+
+    def fail(*args, **kwargs):
+        raise failure
+
+    monkeypatch.setattr(DeltaTable, place, fail)
+    with caplog.at_level(logging.WARNING):
+        log.checkpoint_if_due()
+    monkeypatch.undo()
+
+    assert "no checkpoint" in caplog.text
+    assert log.refresh() == 10
+    commit(log, 10)
+
+
+def test_checkpoint_does_not_move_the_version_that_decisions_are_made_on(log, uri):
+    commit_times(log, 9)
+    rival = opened(uri)
+    commit(rival, 10)
+
+    log.checkpoint_if_due()
+
+    assert log.version == 10
+    assert not log.is_still_at(log.version)
+    with pytest.raises(CommitConflictError):
+        commit(log, 10)
+    assert log.refresh() == 11
+
+
+def test_counters_of_a_handle_come_from_no_newer_checkpoint(log, uri):
+    commit_times(log, 9)
+    log.refresh()
+    rival = opened(uri)
+    commit(rival, 10, newer=1)
+    rival.checkpoint_if_due()
+
+    assert log.counters() == {"count": 10}
+    log.refresh()
+    assert log.counters() == {"count": 11, "newer": 1}
+
+
+def test_metadata_log_never_takes_offsets_that_maintenance_has_seen_taken(tmp_path):
+    """The handle was at the rival's version, the end offset still its own: two at one offset."""
+    root = str(tmp_path / "metadata")
+    mine = create_metadata_log(root, OPTIONS, "a-cluster")
+    for place in range(12):
+        mine.append([record(str(place))], STAMP, expected_offset=Offset(place))
+    rival = DeltaMetadataLog(root, OPTIONS)
+    rival.append([record("rival")], STAMP, expected_offset=Offset(12))
+
+    mine.maintain()
+
+    with pytest.raises(CommitConflictError):
+        mine.append([record("mine")], STAMP, expected_offset=Offset(12))
+    assert [each.records[0].config_value for each in mine.read(from_offset=Offset(12))] == ["rival"]
+    mine.append([record("mine")], STAMP, expected_offset=Offset(13))
+    assert [each.base_offset for each in rival.read(from_offset=Offset(0))] == list(range(14))
+
+
+def test_metadata_log_shows_others_records_after_maintenance(tmp_path):
+    root = str(tmp_path / "metadata")
+    mine = create_metadata_log(root, OPTIONS, "a-cluster")
+    for place in range(10):
+        mine.append([record(str(place))], STAMP, expected_offset=Offset(place))
+    DeltaMetadataLog(root, OPTIONS).append([record("rival")], STAMP, expected_offset=Offset(10))
+
+    mine.maintain()
+
+    assert len(mine.read(from_offset=Offset(10))) == 1

@@ -1,0 +1,294 @@
+"""Logs that a crash, a restore or a hand has damaged: it is said aloud, or shows as a lower end.
+
+A replica whose log end is below the high watermark is bad (service/replicas), so a table that went
+back is told from one that is behind; what is tested here is that the end does not lie.
+"""
+
+import json
+from types import SimpleNamespace
+
+import pytest
+from deltalake import DeltaTable
+
+from kafka_on_spark.audit.history import TableDamage
+from kafka_on_spark.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    CorruptLogError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    ReplicaLostError,
+)
+from kafka_on_spark.storage.delta import void_commits
+from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.delta.table_history import table_steps
+from kafka_on_spark.storage.roots.roots import RootFiles
+from tests.storage.damages import LAST, empty, halve, remove, up_to_last, zero
+from tests.storage.panics import PanicException
+from tests.storage.tables import (
+    OPTIONS,
+    commit,
+    commit_file,
+    commit_times,
+    names_in_log,
+    opened,
+)
+
+
+@pytest.fixture
+def log(log):
+    return up_to_last(log)
+
+
+@pytest.mark.parametrize(
+    "damage, version",
+    [
+        pytest.param(zero, LAST, id="last commit zeroed"),
+        pytest.param(halve, LAST, id="last commit half-written"),
+        pytest.param(zero, 3, id="commit zeroed"),
+        pytest.param(halve, 3, id="commit half-written"),
+        pytest.param(remove, 3, id="commit removed"),
+        pytest.param(halve, 0, id="first commit half-written"),
+        pytest.param(remove, 0, id="first commit removed"),
+    ],
+)
+def test_damaged_log_can_not_be_opened(log, uri, damage, version):
+    damage(commit_file(uri, version))
+
+    with pytest.raises((CorruptLogError, ReplicaLostError)):
+        opened(uri)
+
+
+@pytest.mark.parametrize("damage", [empty, remove])
+def test_an_open_handle_notices_that_the_last_commit_is_gone(log, uri, damage):
+    damage(commit_file(uri, LAST))
+
+    with pytest.raises(ReplicaLostError):
+        log.refresh()
+    with pytest.raises(KafkaOnSparkError):
+        log.refresh()
+
+
+@pytest.mark.parametrize("damage", [empty, remove])
+def test_commit_on_top_of_a_commit_that_is_gone_is_not_acknowledged(log, uri, impatient, damage):
+    damage(commit_file(uri, LAST))
+
+    with pytest.raises(CommitConflictError):
+        commit(log, LAST)
+
+    assert not commit_file(uri, LAST + 1).exists()
+
+
+def test_table_restored_from_an_older_copy_ends_earlier(log, uri):
+    """E10: nothing in the table tells. LEO < high watermark does, and directory and uuid."""
+    commit_file(uri, LAST).unlink()
+
+    assert opened(uri).counters_of("count") == [LAST - 1]
+
+
+def test_process_that_saw_more_is_not_content_with_an_older_copy(log, uri):
+    away = commit_file(uri, LAST).with_suffix(".away")
+    commit_file(uri, LAST).rename(away)
+
+    for _ in range(2):
+        with pytest.raises(ReplicaLostError):
+            log.refresh()
+    away.rename(commit_file(uri, LAST))
+
+    assert log.refresh() == LAST
+
+
+def test_process_that_has_committed_more_finds_an_older_copy_lost_and_not_damaged(log, uri):
+    """Its handle stays where it was before its commit, and can't be brought up."""
+    commit(log, LAST)
+    for version in (LAST - 1, LAST, LAST + 1):
+        commit_file(uri, version).unlink()
+
+    for _ in range(2):
+        with pytest.raises(ReplicaLostError):
+            log.refresh()
+
+
+@pytest.fixture
+def checks(monkeypatch):
+    """Let no time pass between two checks of a commit without bytes; return what happens then."""
+    happens = []
+
+    def pause(seconds):
+        assert seconds == void_commits.RECHECK_SECONDS
+        for act in happens:
+            act()
+        checks.append(seconds)
+
+    checks = []
+    monkeypatch.setattr(void_commits, "time", SimpleNamespace(sleep=pause))
+    return happens, checks
+
+
+@pytest.mark.parametrize("version, count", [(LAST, LAST - 1), (3, LAST)])
+def test_a_commit_without_bytes_is_a_version_without_actions(log, uri, checks, version, count):
+    """A power cut keeps a file's name and not its bytes. What was lost shows as a lower end."""
+    empty(commit_file(uri, version))
+
+    after = opened(uri)
+
+    assert (after.version, *after.counters_of("count")) == (LAST, count)
+    assert not commit_file(uri, version).read_bytes()
+
+
+def test_a_commit_without_bytes_is_checked_twice_and_no_more(log, uri, checks):
+    _, pauses = checks
+    empty(commit_file(uri, LAST))
+    after = opened(uri)
+    assert len(pauses) == 1
+
+    after.refresh()
+    commit(after, LAST)
+    after.refresh()
+
+    assert len(pauses) == 1
+    assert opened(uri).counters_of("count") == [LAST + 1]
+
+
+def test_a_commit_that_has_its_bytes_at_the_second_check_was_being_written(log, uri, checks):
+    happens, _ = checks
+    content = commit_file(uri, LAST).read_bytes()
+    empty(commit_file(uri, LAST))
+    happens.append(lambda: commit_file(uri, LAST).write_bytes(content))
+
+    with pytest.raises(KafkaStorageError, match="try again"):
+        opened(uri)
+
+    assert opened(uri).counters_of("count") == [LAST]
+
+
+def test_the_next_commit_after_one_without_bytes_is_the_version_after_it(
+    log, uri, impatient, checks
+):
+    empty(commit_file(uri, LAST + 1))
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        commit(log, LAST)  # the empty one has no writer to name
+    assert log.refresh() == LAST + 1
+    commit(log, LAST + 1)
+
+    assert not commit_file(uri, LAST + 1).read_bytes()
+    assert opened(uri).counters_of("count") == [LAST + 2]
+
+
+def test_a_first_commit_without_bytes_makes_no_table(uri, log, checks):
+    empty(commit_file(uri, 0))
+
+    with pytest.raises((CorruptLogError, ReplicaLostError)):
+        opened(uri)
+
+
+def test_log_that_is_a_file_is_said_aloud(log, uri):
+    folder = commit_file(uri, 0).parent
+    folder.rename(f"{folder}-away")
+    folder.write_bytes(b"")
+
+    with pytest.raises(KafkaOnSparkError):
+        DeltaLog(uri, OPTIONS).refresh()
+    with pytest.raises(KafkaOnSparkError):
+        log.refresh()
+
+
+def test_counters_need_every_commit_since_the_checkpoint(log, uri):
+    commit_times(log, 6)
+    log.checkpoint_if_due()
+    commit_times(log, 2)
+    log.refresh()
+    assert log.counters() == {"count": LAST + 8}
+    remove(commit_file(uri, LAST + 7))
+
+    with pytest.raises(CorruptLogError):
+        log.counters()
+
+
+def test_damage_deletes_nothing(log, uri):
+    halve(commit_file(uri, 3))
+    before = names_in_log(uri)
+
+    with pytest.raises(CorruptLogError):
+        opened(uri)
+
+    assert names_in_log(uri) == before
+
+
+def use(log):
+    log.refresh()
+    log.counters_of("count", "another")
+    log.active_files()
+
+
+@pytest.mark.parametrize("error", [PanicException("index out of bounds"), TypeError("odd")])
+@pytest.mark.parametrize("name", ["update_incremental", "transaction_version", "get_add_actions"])
+def test_a_panic_of_delta_rs_is_the_tables_failure_and_ends_no_process(
+    log, monkeypatch, name, error
+):
+    commit(log, log.version)
+
+    def panic(*args, **named):
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DeltaTable, name, panic)
+        with pytest.raises(KafkaStorageError):
+            use(log)
+
+    assert log.refresh() == LAST + 1
+    assert log.counters_of("count") == [LAST + 1]
+
+
+def test_a_process_that_is_to_end_ends(log, monkeypatch):
+    def stop(*args, **named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", stop)
+
+    with pytest.raises(KeyboardInterrupt):
+        commit(log, log.version)
+
+
+def test_a_table_that_was_given_another_protocol_is_not_read(log, uri):
+    """What another engine has switched on may mean that rows are gone which are still in files."""
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    action = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}}
+    commit_file(uri, LAST + 1).write_text(json.dumps(action) + "\n")
+
+    for _ in range(2):
+        with pytest.raises(CorruptLogError, match="protocol"):
+            log.refresh()
+    with pytest.raises(CorruptLogError, match="protocol"):
+        opened(uri)
+    [damage] = [
+        step
+        for step in table_steps(RootFiles(uri, OPTIONS), uri, has_all_checkpoints=False)
+        if isinstance(step, TableDamage)
+    ]
+    assert "protocol" in damage.sentence
+
+
+def repeat_counter(uri, version):
+    """Have a commit set its counter again, to something else."""
+    path = commit_file(uri, version)
+    again = {"txn": {"appId": "count", "version": version + 100}}
+    path.write_text(path.read_text().rstrip("\n") + "\n" + json.dumps(again))
+
+
+def test_a_commit_that_sets_a_counter_twice_is_damage(log, uri):
+    """delta-rs takes the first, other readers the last."""
+    commit_times(log, 1)
+    repeat_counter(uri, log.version)
+
+    with pytest.raises(CorruptLogError, match="sets a counter twice"):
+        opened(uri).counters_of("count")
+    with pytest.raises(CorruptLogError, match="sets a counter twice"):
+        opened(uri).counters()
+    [damage] = [
+        each
+        for each in table_steps(RootFiles(uri, OPTIONS), uri, has_all_checkpoints=True)
+        if isinstance(each, TableDamage)
+    ]
+    assert "it sets the counter 'count' twice" in damage.sentence

@@ -1,0 +1,230 @@
+"""Checkpoints and hints that can't be read, or must not be: they are passed over, never believed."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from deltalake.exceptions import DeltaError
+
+from kafka_on_spark.audit.history import TableDamage
+from kafka_on_spark.errors import CorruptLogError, ReplicaLostError
+from kafka_on_spark.storage.delta import delta_files, delta_handle, unreadable_checkpoints
+from kafka_on_spark.storage.delta.table_history import table_steps
+from kafka_on_spark.storage.roots import parquet_files
+from kafka_on_spark.storage.roots.roots import RootFiles
+from tests.storage.damages import LAST, empty, halve, remove, up_to_last, with_checkpoint, zero
+from tests.storage.tables import (
+    OPTIONS,
+    commit_file,
+    commit_times,
+    names_in_log,
+    opened,
+)
+
+
+@pytest.fixture
+def log(log):
+    return up_to_last(log)
+
+
+def refuse_renames(monkeypatch):
+    """Make this a process that may only read."""
+
+    def refuse(*paths):
+        raise PermissionError(1, "no")
+
+    monkeypatch.setattr(unreadable_checkpoints.os, "rename", refuse)
+
+
+@pytest.mark.parametrize("damage", [empty, zero, halve, remove])
+def test_half_a_history_is_never_taken_for_the_whole(log, uri, damage):
+    """A checkpoint that can't be read, and no way back before it."""
+    commit_times(log, 7)
+    log.checkpoint_if_due()
+    commit_times(log, 2)
+    damage(next((Path(uri) / "_delta_log").glob("*.checkpoint.parquet")))
+    for version in range(3, LAST + 3):
+        commit_file(uri, version).unlink()
+
+    for _ in range(2):
+        with pytest.raises((CorruptLogError, ReplicaLostError)):
+            opened(uri)
+
+
+def test_a_checkpoint_that_can_not_be_read_keeps_its_bytes_under_another_name(log, uri):
+    path = with_checkpoint(log)
+    zero(path)
+    content = path.read_bytes()
+
+    opened(uri)
+
+    assert not path.exists()
+    assert Path(f"{path}.unreadable").read_bytes() == content
+
+
+def test_a_process_that_may_not_rename_says_that_a_checkpoint_can_not_be_read(
+    log, uri, monkeypatch
+):
+    path = with_checkpoint(log)
+    halve(path)
+    refuse_renames(monkeypatch)
+
+    with pytest.raises(CorruptLogError):
+        opened(uri)
+
+    assert path.exists()
+
+
+def test_a_checkpoint_that_delta_rs_could_not_read_just_now_stays(log, uri, monkeypatch):
+    def fail(*args, **named):
+        raise DeltaError("a moment's failure")
+
+    commit_times(log, 7)
+    log.checkpoint_if_due()
+    before = names_in_log(uri)
+    monkeypatch.setattr(delta_handle, "DeltaTable", fail)
+
+    with pytest.raises(CorruptLogError):
+        opened(uri)
+
+    assert names_in_log(uri) == before
+
+
+@pytest.mark.parametrize("damage", [empty, remove, zero, halve])
+@pytest.mark.parametrize("hint", [None, empty, remove, zero])
+def test_a_checkpoint_that_can_not_be_read_is_passed_over(log, uri, damage, hint):
+    """Whatever the hint says: a power cut may keep either, or both, or none of them."""
+    commit_times(log, 7)
+    log.checkpoint_if_due()
+    made = log.version
+    damage(commit_file(uri, 0).with_name(f"{made:020d}.checkpoint.parquet"))
+    if hint is not None:
+        hint(commit_file(uri, 0).with_name("_last_checkpoint"))
+
+    after = opened(uri)
+    assert (after.version, *after.counters_of("count")) == (made, made)
+    assert after.counters() == {"count": made}
+    commit_times(after, 10)
+    after.checkpoint_if_due()
+
+    assert opened(uri).counters_of("count") == [made + 10]
+
+
+@pytest.mark.parametrize("damage", [empty, remove, zero, halve])
+def test_an_older_checkpoint_serves_where_the_newest_can_not_be_read(log, uri, damage):
+    commit_times(log, 7)
+    log.checkpoint_if_due()
+    commit_times(log, 10)
+    log.checkpoint_if_due()
+    damage(commit_file(uri, 0).with_name(f"{log.version:020d}.checkpoint.parquet"))
+    for version in range(LAST + 1):
+        commit_file(uri, version).unlink()
+
+    assert opened(uri).counters_of("count") == [log.version]
+
+
+def test_nested_brackets_in_the_hint_do_no_harm(log, uri):
+    commit_times(log, 7)
+    log.checkpoint_if_due()
+    commit_file(uri, 0).with_name("_last_checkpoint").write_bytes(b"[" * 100_000)
+
+    after = opened(uri)
+    commit_times(after, 10)
+    after.checkpoint_if_due()
+
+    assert opened(uri).counters_of("count") == [after.version]
+
+
+# fmt: off
+STRANGE = [
+    "zzz.checkpoint.parquet", "._00000000000000000010.checkpoint.parquet", "00.checkpoint.parquet",
+    "0000000000000000001\u0661.checkpoint.parquet", "copy of 00000000000000000003.json",
+    "99999999999999999999.json", "99999999999999999999.checkpoint.parquet",
+    "._00000000000000000005.json", "00000000000000000005.json.bak", "00000000000000000005.crc",
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("name", STRANGE)
+@pytest.mark.parametrize("content", [b"", b"nonsense"])
+def test_a_name_that_is_none_of_a_logs_is_passed_over(log, uri, name, content):
+    commit_times(log, 7)
+    log.checkpoint_if_due()
+    commit_file(uri, 0).with_name(name).write_bytes(content)
+
+    after = opened(uri)
+    commit_times(after, 10)
+    after.checkpoint_if_due()
+
+    assert after.counters() == {"count": after.version}
+    steps = list(table_steps(RootFiles(uri, OPTIONS), uri, has_all_checkpoints=True))
+    assert not [each for each in steps if isinstance(each, TableDamage)]
+    assert opened(uri).counters_of("count") == [after.version]
+
+
+@pytest.mark.parametrize("damage", [empty, remove, halve, zero])
+def test_damaged_hint_at_the_checkpoint_does_no_harm(log, uri, damage):
+    commit_times(log, 7)
+    log.checkpoint_if_due()
+    damage(commit_file(uri, 0).with_name("_last_checkpoint"))
+
+    assert opened(uri).counters_of("count") == [log.version]
+
+
+def test_an_open_handle_whose_checkpoint_is_gone_is_reopened(log, uri):
+    """A root restored from a copy may have all commits, and lack the checkpoint written after it."""
+    commit_times(log, 7)
+    log.checkpoint_if_due()
+    log.refresh()
+    for name in ("_last_checkpoint", f"{log.version:020d}.checkpoint.parquet"):
+        commit_file(uri, 0).with_name(name).unlink()
+
+    with pytest.raises(CorruptLogError):
+        log.counters_of("count", "another")
+    log.refresh()
+
+    assert log.counters_of("count") == [log.version]
+
+
+def claim_rows(path, monkeypatch):
+    """Lower the limit, so that a checkpoint has more rows than allowed."""
+    monkeypatch.setattr(parquet_files, "ROWS_MAX", pq.ParquetFile(path).metadata.num_rows - 1)
+
+
+def claim_bytes(path, monkeypatch):
+    monkeypatch.setattr(parquet_files, "UNCOMPRESSED_BYTES_MAX", 100)
+
+
+@pytest.mark.parametrize("bomb", [claim_rows, claim_bytes])
+def test_a_checkpoint_that_says_too_much_is_passed_over_before_delta_rs_reads_it(
+    log, uri, monkeypatch, bomb
+):
+    path = with_checkpoint(log)
+    bomb(path, monkeypatch)
+
+    after = opened(uri)
+
+    assert after.counters_of("count") == [log.version]
+    assert not path.exists()
+    assert Path(f"{path}.unreadable").exists()
+
+
+def test_a_checkpoint_that_says_too_much_and_keeps_its_name_is_not_read(log, uri, monkeypatch):
+    path = with_checkpoint(log)
+    claim_bytes(path, monkeypatch)
+    refuse_renames(monkeypatch)
+
+    with pytest.raises(CorruptLogError, match="claims more rows or bytes than it can have"):
+        opened(uri)
+
+
+def test_a_checkpoint_of_a_store_is_not_read_where_it_is_larger_than_one_can_be(
+    log, uri, monkeypatch
+):
+    commit_times(log, 7)
+    log.checkpoint_if_due()
+    monkeypatch.setattr(unreadable_checkpoints, "is_local", lambda url: False)
+    monkeypatch.setattr(delta_files, "CHECKPOINT_BYTES_MAX", 100)
+
+    with pytest.raises(CorruptLogError):
+        opened(uri)

@@ -1,0 +1,372 @@
+"""The conditional commit: three outcomes, and each caller learns the true one."""
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from kafka_on_spark.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    CorruptLogError,
+    KafkaStorageError,
+    ReplicaLostError,
+)
+from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.roots.roots import RootFiles
+from tests.storage.panics import PanicException
+from tests.storage.tables import (
+    OPTIONS,
+    commit,
+    commit_file,
+    commit_times,
+    create,
+    names_in_log,
+    opened,
+    write_ids,
+)
+
+PUT = DeltaTable.create_write_transaction
+FAILURES = [
+    CommitFailedError("Failed to commit transaction: 0"),
+    DeltaError("checkpoint"),
+    OSError("Generic S3 error"),
+    ValueError("odd"),
+    RuntimeError("Table lock poisoned"),
+    PanicException("index out of bounds"),
+]
+
+
+@pytest.fixture(params=FAILURES, ids=lambda failure: type(failure).__name__)
+def failure(request):
+    return request.param
+
+
+def on_put(monkeypatch, put):
+    """Have `put` called in the place of delta-rs, with what delta-rs is called with."""
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", put)
+
+
+def test_commit_takes_exactly_the_next_version(log, uri):
+    commit(log, 1, offset=7)
+
+    assert log.version == 2
+    assert opened(uri).version == 2
+    assert opened(uri).counters_of("offset") == [7]
+
+
+def test_counters_of_the_newest_commit_are_read_from_it_alone(log, uri, monkeypatch):
+    commit(log, 1, offset=7)
+    reader = opened(uri)
+
+    def refused(table, name):
+        raise AssertionError(f"delta-rs was asked for {name}")
+
+    monkeypatch.setattr(DeltaTable, "transaction_version", refused)
+
+    assert reader.counters_of("count", "offset") == [2, 7]
+
+
+def test_counters_that_the_newest_commit_lacks_are_found_before_it(log, uri):
+    commit(log, 1, offset=7)
+    commit(log, 2)
+
+    assert opened(uri).counters_of("offset", "count", "never") == [7, 3, None]
+
+
+def test_counters_of_a_commit_without_bytes_are_those_before_it(log, uri):
+    commit(log, 1, offset=7)
+    commit_file(uri, 3).write_bytes(b"")
+
+    assert opened(uri).counters_of("count", "offset") == [2, 7]
+
+
+def test_commits_follow_each_other_without_a_refresh(log, uri):
+    commit_times(log, 5)
+
+    assert log.version == 6
+    assert len(set(write_ids(uri))) == 7
+
+
+def test_stale_handle_conflicts_and_leaves_no_trace(log, uri):
+    stale = opened(uri)
+    commit(log, 1)
+    before = write_ids(uri)
+
+    with pytest.raises(CommitConflictError):
+        commit(stale, 1)
+
+    assert write_ids(uri) == before
+    assert not [name for name in names_in_log(uri) if not name.endswith(".json")]
+
+
+def test_handle_left_behind_by_a_commit_of_its_own_conflicts_too(log, uri):
+    commit(log, 1)
+    rival = opened(uri)
+    commit(rival, 2)
+
+    with pytest.raises(CommitConflictError):
+        commit(log, 2)
+
+    assert log.refresh() == 3
+
+
+@pytest.mark.parametrize("at_version", [0, 2, 5])
+def test_commit_decided_on_another_version_than_was_read_conflicts(log, at_version):
+    with pytest.raises(CommitConflictError):
+        commit(log, at_version)
+
+    assert log.refresh() == 1
+
+
+def test_commit_that_landed_before_the_exception_is_committed(log, uri, monkeypatch, failure):
+    def put_then_fail(*args, **kwargs):
+        PUT(*args, **kwargs)
+        raise failure
+
+    on_put(monkeypatch, put_then_fail)
+
+    commit(log, 1)
+
+    assert log.version == log.refresh() == 2
+
+
+def test_commit_that_failed_once_is_settled_by_committing_the_same_again(
+    log, uri, monkeypatch, failure
+):
+    tries = []
+
+    def fail_once(*args, **kwargs):
+        tries.append(kwargs["commit_properties"].custom_metadata["writeId"])
+        if len(tries) == 1:
+            raise failure
+        PUT(*args, **kwargs)
+
+    on_put(monkeypatch, fail_once)
+
+    commit(log, 1)
+
+    assert len(tries) == 2
+    assert write_ids(uri)[2:] == [tries[0]] == [tries[1]]
+
+
+def test_commit_that_lands_while_it_is_tried_again_is_committed_once(log, uri, monkeypatch):
+    tries = []
+
+    def land_late(*args, **kwargs):
+        tries.append(kwargs)
+        if len(tries) == 1:
+            raise OSError("operation timed out")
+        PUT(*args, **kwargs)  # the first try's request, which was still under way
+        PUT(*args, **kwargs)
+
+    on_put(monkeypatch, land_late)
+
+    commit(log, 1)
+
+    assert len(write_ids(uri)) == 3
+
+
+def test_commit_that_stands_nowhere_is_unknown_not_a_conflict(log, monkeypatch, impatient, failure):
+    def fail(*args, **kwargs):
+        raise failure
+
+    on_put(monkeypatch, fail)
+
+    with pytest.raises(CommitOutcomeUnknownError) as outcome:
+        commit(log, 1)
+
+    assert outcome.value.context == {"version": 2}
+    assert log.version == log.refresh() == 1
+
+
+def test_commit_whose_version_a_rival_took_is_a_conflict(log, uri, monkeypatch, failure):
+    def lose_the_race(*args, **kwargs):
+        on_put(monkeypatch, PUT)
+        commit(opened(uri), 1)
+        raise failure
+
+    on_put(monkeypatch, lose_the_race)
+
+    with pytest.raises(CommitConflictError):
+        commit(log, 1)
+
+    assert len(write_ids(uri)) == 3
+
+
+def test_commit_of_another_engine_at_the_version_is_a_conflict(log, uri, monkeypatch):
+    def lose_the_race(*args, **kwargs):
+        commit_file(uri, 2).write_text('{"commitInfo":{"engineInfo":"Apache-Spark"}}\n')
+        raise CommitFailedError
+
+    on_put(monkeypatch, lose_the_race)
+
+    with pytest.raises(CommitConflictError):
+        commit(log, 1)
+
+
+@pytest.mark.parametrize("found", ["", "\0" * 300, '{"commitInfo":{"wri', "5"])
+def test_file_at_the_version_that_is_no_commit_leaves_it_unknown(log, uri, impatient, found):
+    commit_file(uri, 2).write_text(found)
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        commit(log, 1)
+
+
+def test_commit_that_can_not_be_read_back_is_unknown(log, monkeypatch, impatient):
+    def put_and_lose_the_root(*args, **kwargs):
+        PUT(*args, **kwargs)
+        monkeypatch.setattr(RootFiles, "read", no_answer)
+        raise OSError("operation timed out")
+
+    def no_answer(*args):
+        raise KafkaStorageError("can't read")
+
+    on_put(monkeypatch, put_and_lose_the_root)
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        commit(log, 1)
+    monkeypatch.undo()
+
+    assert log.refresh() == 2
+
+
+def test_answer_to_a_commit_does_not_wait_for_anything_that_may_fail_after_it(
+    log, uri, monkeypatch
+):
+    def no_answer(*args):
+        raise OSError("no answer")
+
+    monkeypatch.setattr(DeltaTable, "update_incremental", no_answer)
+    monkeypatch.setattr(DeltaTable, "__init__", no_answer)
+
+    commit(log, 1)
+
+    monkeypatch.undo()
+    assert log.refresh() == 2
+
+
+def test_creating_twice_is_a_conflict(log, uri):
+    with pytest.raises(CommitConflictError):
+        create(uri)
+
+    assert len(write_ids(uri)) == 2
+
+
+def test_creation_that_landed_before_the_exception_is_committed(uri, monkeypatch, failure):
+    made = DeltaTable.create
+
+    def create_then_fail(*args, **kwargs):
+        made(*args, **kwargs)
+        raise failure
+
+    monkeypatch.setattr(DeltaTable, "create", create_then_fail)
+
+    create(uri)
+
+    assert opened(uri).version == 0
+
+
+def test_of_racing_creations_one_wins(root):
+    start = threading.Barrier(4)
+
+    def run(uri):
+        start.wait()
+        try:
+            create(uri)
+        except CommitConflictError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as racers:
+        for place in range(5):
+            uri = str(root / str(place))
+            assert sum(racers.map(run, [uri] * 4)) == 1
+            assert len(write_ids(uri)) == 1
+
+
+def test_refresh_finds_what_others_committed(log, uri):
+    commit_times(opened(uri), 3)
+
+    assert not log.is_still_at(log.version)
+    assert log.refresh() == 4
+    assert log.is_still_at(log.version)
+    assert log.counters_of("count") == [4]
+
+
+def test_refresh_of_an_unchanged_table_does_not_ask_delta(log, monkeypatch):
+    log.refresh()
+    monkeypatch.setattr(DeltaTable, "update_incremental", None)
+
+    assert log.refresh() == 1
+
+
+@pytest.mark.parametrize("is_emptied", [True, False])
+def test_vanished_root_is_lost_for_open_and_new_handles(log, uri, root, is_emptied):
+    log.refresh()
+    root.rename(f"{root}-away")
+    if is_emptied:
+        root.mkdir()
+
+    for each in (log, DeltaLog(uri, OPTIONS)):
+        for _ in range(2):
+            with pytest.raises(ReplicaLostError):
+                each.refresh()
+
+
+def test_unmounted_and_mounted_root_goes_on(log, root):
+    root.rename(f"{root}-away")
+    with pytest.raises(ReplicaLostError):
+        log.refresh()
+    (root.parent / "root-away").rename(root)
+
+    assert log.refresh() == 1
+    commit(log, 1)
+
+
+@pytest.mark.parametrize("is_refused_before", [True, False])
+def test_commit_on_a_root_that_was_taken_away_makes_no_folder(
+    log, root, impatient, is_refused_before
+):
+    if is_refused_before:
+        commit(log, 1)  # after it the handle has to be brought up first
+    root.rename(f"{root}-away")
+
+    with pytest.raises(CommitConflictError):
+        commit(log, log.version)
+
+    assert not root.exists()
+
+
+def test_commit_that_lands_under_an_empty_mount_point_is_not_acknowledged(
+    log, uri, root, monkeypatch
+):
+    def lose_the_disk(*args, **kwargs):
+        PUT(*args, **kwargs)
+        mine = commit_file(uri, 2).read_bytes()
+        root.rename(f"{root}-away")
+        commit_file(uri, 2).parent.mkdir(parents=True)  # as a put of delta-rs creates them
+        commit_file(uri, 2).write_bytes(mine)
+
+    on_put(monkeypatch, lose_the_disk)
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        commit(log, 1)
+    with pytest.raises((ReplicaLostError, CorruptLogError)):
+        log.refresh()
+
+
+@pytest.mark.parametrize("name", ["a b", "a#b?c", "é", "a+b=c&d"])
+def test_path_of_a_commit_is_where_delta_puts_it(root, name):
+    uri = str(root / name)
+    create(uri)
+    log = opened(uri)
+
+    commit_times(log, 3)
+
+    assert os.listdir(root) == [name]
+    assert commit_file(uri, 3).exists()
+    assert log.refresh() == 3

@@ -1,0 +1,66 @@
+"""``kill -9`` at random moments: no commit that was acknowledged is lost."""
+
+import multiprocessing
+import random
+import time
+
+import pytest
+
+from tests.storage.committers import commit_for_ever
+from tests.storage.tables import commit, create, opened, write_ids
+
+KILLS = 50
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """Return where processes come from that have imported delta-rs and not used it.
+
+    A fork of a process that used it panics, and a new interpreter takes a
+    second.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.storage.committers"])
+    return context
+
+
+def commit_until_killed(processes, uri, run_seconds):
+    """Return what a process said before it was killed: versions and write ids."""
+    ours, theirs = processes.Pipe(duplex=False)
+    process = processes.Process(target=commit_for_ever, args=(uri, theirs))
+    process.start()
+    theirs.close()
+    said = []
+    with ours:
+        assert ours.recv() == "ready"
+        time.sleep(run_seconds)
+        process.kill()
+        process.join()
+        try:
+            while True:
+                said.append(ours.recv())
+        except EOFError:
+            pass
+    process.close()
+    return said
+
+
+def test_no_acknowledged_commit_is_lost_to_a_kill(uri, processes):
+    dice = random.Random(1)
+    create(uri)
+
+    acknowledged = {}
+    for _ in range(KILLS):
+        for version, write_id in commit_until_killed(processes, uri, dice.random() * 0.25):
+            assert version not in acknowledged
+            acknowledged[version] = write_id
+
+    in_log = dict(enumerate(write_ids(uri)))
+    assert acknowledged.items() <= in_log.items()
+    assert len(set(in_log.values())) == len(in_log)
+    # What was committed and not acknowledged was under way when its process was killed.
+    assert 0 <= len(in_log) - 1 - len(acknowledged) <= KILLS
+    assert len(acknowledged) > KILLS
+    log = opened(uri)
+    assert [log.version] == log.counters_of("count") == [len(in_log) - 1]
+    commit(log, log.version)

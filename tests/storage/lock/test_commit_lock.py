@@ -1,0 +1,116 @@
+"""The commit lock: one process at a time holds it where there are locks, and none waits for long."""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from kafka_on_spark.ports import NO_LOCK
+from kafka_on_spark.storage.lock import commit_lock
+from kafka_on_spark.storage.lock.commit_lock import acquire_commit_lock
+
+
+def _die_with_the_lock(folder, holds_it):
+    with acquire_commit_lock(folder) as lock:
+        holds_it.put(lock.needs_refresh)
+        holds_it.close()
+        holds_it.join_thread()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_the_second_waits_until_the_first_releases_the_lock(tmp_path):
+    done = []
+
+    def second():
+        with acquire_commit_lock(str(tmp_path)) as second_lock:
+            done.append(("second", second_lock.needs_refresh))
+
+    with acquire_commit_lock(str(tmp_path)) as lock:
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join(0.05)
+        done.append(("first", lock.needs_refresh))
+    thread.join()
+
+    assert done == [("first", True), ("second", True)]
+
+
+def test_no_process_waits_for_ever_for_a_frozen_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(commit_lock, "WAIT_S", 0.01)
+
+    with acquire_commit_lock(str(tmp_path)) as first, acquire_commit_lock(str(tmp_path)) as second:
+        assert (first.needs_refresh, second) == (True, NO_LOCK)
+
+
+def test_a_process_waits_once_for_a_frozen_one_and_again_once_the_lock_was_free(
+    tmp_path, monkeypatch
+):
+    """Otherwise each commit of the others would be late while one process is frozen."""
+    monkeypatch.setattr(commit_lock, "WAIT_S", 0.01)
+    waits = []
+    wait = commit_lock._wait
+
+    def note(descriptor, mine):
+        waits.append(descriptor)
+        return wait(descriptor, mine)
+
+    monkeypatch.setattr(commit_lock, "_wait", note)
+
+    with acquire_commit_lock(str(tmp_path)):
+        for _ in range(3):
+            with acquire_commit_lock(str(tmp_path)) as lock:
+                assert lock is NO_LOCK
+        assert len(waits) == 1
+    for _ in range(2):
+        with acquire_commit_lock(str(tmp_path)) as lock:
+            assert lock.needs_refresh
+    with acquire_commit_lock(str(tmp_path)), acquire_commit_lock(str(tmp_path)):
+        assert len(waits) == 2
+
+
+def test_a_process_waits_while_others_write_but_not_for_ever(tmp_path, monkeypatch):
+    """Eight processes on a loaded machine wait longer than one commit takes."""
+    monkeypatch.setattr(commit_lock, "WAIT_S", 0.2)
+    monkeypatch.setattr(commit_lock, "WAITS_MAX", 4)
+    start = time.monotonic()
+    written = iter(range(10**6))
+
+    def write_and_pause(seconds):
+        (tmp_path / str(next(written))).touch()
+        pause(seconds)
+
+    pause = time.sleep
+    monkeypatch.setattr(commit_lock.time, "sleep", write_and_pause)
+    with acquire_commit_lock(str(tmp_path)), acquire_commit_lock(str(tmp_path)) as lock:
+        assert lock is NO_LOCK
+
+    assert time.monotonic() - start >= 4 * 0.2
+
+
+def test_the_lock_of_a_killed_process_is_free(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    holds_it = context.Queue()
+    process = context.Process(target=_die_with_the_lock, args=(str(tmp_path), holds_it))
+    process.start()
+    assert holds_it.get(timeout=60)
+    process.join(60)
+
+    with acquire_commit_lock(str(tmp_path)) as lock:
+        assert lock.needs_refresh
+    assert process.exitcode == -9
+
+
+@pytest.mark.parametrize("uri", ["s3://bucket/metadata", "/no/such/folder"])
+def test_a_process_goes_on_without_a_lock_where_there_are_none(uri):
+    with acquire_commit_lock(uri) as lock:
+        assert lock is NO_LOCK
+
+
+def test_the_lock_leaves_no_file_behind(tmp_path):
+    with acquire_commit_lock(str(tmp_path)):
+        pass
+
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,183 @@
+"""Small files of the metadata log are merged: rows, order and decisions stay as they were."""
+
+from itertools import accumulate
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from kafka_on_spark.errors import CommitConflictError
+from kafka_on_spark.metadata.records import ClusterRecord, ProducerRecord, Stamp
+from kafka_on_spark.storage.metadata import metadata_log, metadata_merge
+from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
+from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.metadata.metadata_merge import files_to_merge
+from kafka_on_spark.storage.metadata.metadata_placement import LogFile
+from kafka_on_spark.storage.roots.roots import StorageOptions
+
+
+@pytest.fixture
+def log(tmp_path, monkeypatch):
+    monkeypatch.setattr(metadata_merge, "MERGED_FILES_MIN", 8)
+    monkeypatch.setattr(metadata_merge, "MERGED_BELOW_RECORDS", (8, 64))
+    monkeypatch.setattr(metadata_log, "MERGE_INTERVAL", 4)
+    return create_metadata_log(str(tmp_path), StorageOptions(), "cluster")
+
+
+def records(number):
+    """One record, or three, of a decision."""
+    count = 3 if number % 3 == 0 else 1
+    return [
+        ClusterRecord(cluster_id="cluster", cause=f"decision {number}"),
+        *(ProducerRecord(producer_id=f"p{each}", producer_epoch=number) for each in range(count)),
+    ]
+
+
+def append(log, count, *, first=0, end=0):
+    for number in range(first, first + count):
+        # All at one moment: nothing but the files says where a decision ends.
+        end = log.append(records(number), Stamp(time_ms=7), expected_offset=end).end_offset
+        log.maintain()
+    return end
+
+
+def test_merged_log_reads_as_before(log, tmp_path):
+    unmerged = create_metadata_log(str(tmp_path / "other"), StorageOptions(), "cluster")
+    end = 0
+    for number in range(30):
+        batch = unmerged.append(records(number), Stamp(time_ms=7), expected_offset=end)
+        end = batch.end_offset
+    append(log, 30)
+
+    assert DeltaTable(log.uri).to_pyarrow_table().num_rows == end
+    assert len(DeltaTable(log.uri).file_uris()) < 16
+    assert log.read(from_offset=0) == unmerged.read(from_offset=0)
+
+
+def test_reading_may_begin_inside_a_merged_file(log):
+    append(log, 24)
+    batches = log.read(from_offset=0)
+
+    for place, batch in enumerate(batches):
+        assert log.read(from_offset=batch.base_offset) == batches[place:]
+
+
+def test_append_that_was_decided_before_a_merge_is_not_lost(log, tmp_path):
+    other = DeltaMetadataLog(str(tmp_path), StorageOptions())
+    end = append(log, 7)
+    assert len(other.read(from_offset=0)) == 7
+
+    append(log, 1, first=7, end=end)  # merges, a version without an offset
+    end = log.read(from_offset=0)[-1].end_offset
+    with pytest.raises(CommitConflictError):
+        other.append(records(8), Stamp(time_ms=7), expected_offset=end - 1)
+    batch = other.append(records(8), Stamp(time_ms=7), expected_offset=end)
+
+    assert log.read(from_offset=end) == [batch]
+
+
+def test_large_commits_stay_as_they_are(log):
+    end = 0
+    for number in range(16):
+        batch = log.append(producers(64), Stamp(time_ms=7), expected_offset=end)
+        end = append(log, 1, first=number, end=batch.end_offset)
+
+    assert sizes(log).count(64) == 16
+    assert sum(sizes(log)) == log.read(from_offset=0)[-1].end_offset
+
+
+def producers(count):
+    return [ProducerRecord(producer_id=f"p{each}", producer_epoch=0) for each in range(count)]
+
+
+def sizes(log):
+    return pa.table(DeltaTable(log.uri).get_add_actions(flatten=True))["num_records"].to_pylist()
+
+
+def test_few_files_stay_however_long_the_log_grows(log):
+    end = append(log, 120)
+    before = len(sizes(log))
+    append(log, 120, first=120, end=end)
+
+    assert before < 30
+    assert len(sizes(log)) < 36
+
+
+def test_jobs_of_few_commits_merge_in_the_end(log, tmp_path):
+    end = 0
+    for number in range(40):
+        job = DeltaMetadataLog(str(tmp_path), StorageOptions())
+        assert not number or job.read(from_offset=0)[-1].end_offset == end
+        end = append(job, 1, first=number, end=end)
+
+    assert len(sizes(log)) < 20
+
+
+def test_merge_that_loses_against_an_append_is_put_again(log, tmp_path, monkeypatch):
+    end = append(log, 7)
+    other = DeltaMetadataLog(str(tmp_path), StorageOptions())
+    other.read(from_offset=0)
+    write_merged = metadata_log.write_merged
+
+    def write_beside_an_append(files, uri, merged):
+        other.append(records(99), Stamp(time_ms=7), expected_offset=end + 4)
+        return write_merged(files, uri, merged)
+
+    monkeypatch.setattr(metadata_log, "write_merged", write_beside_an_append)
+    batch = log.append(producers(4), Stamp(time_ms=7), expected_offset=end)
+    log.maintain()
+
+    assert len(sizes(log)) == 2
+    assert log.read(from_offset=batch.base_offset)[0] == batch
+    assert log.read(from_offset=0)[-1].records == tuple(records(99))
+
+
+def test_files_that_another_process_merged_are_not_merged_again(log, tmp_path, monkeypatch):
+    end = append(log, 7)
+    other = DeltaMetadataLog(str(tmp_path), StorageOptions())
+    write_merged = metadata_log.write_merged
+
+    def write_after_another(files, uri, merged):
+        monkeypatch.setattr(metadata_log, "write_merged", write_merged)
+        other._merge()
+        return write_merged(files, uri, merged)
+
+    monkeypatch.setattr(metadata_log, "write_merged", write_after_another)
+    log.append(producers(4), Stamp(time_ms=7), expected_offset=end)
+    log.maintain()
+
+    assert len(sizes(log)) == 1
+    assert [each.base_offset for each in log.read(from_offset=end)] == [end]
+
+
+def file(base_offset, size):
+    path = f"{base_offset:020d}-{0:032x}.parquet"
+    return LogFile(base_offset, size, path=path, size_bytes=1, time_ms=0)
+
+
+def log_files(*counts):
+    """Files of so many records each, side by side."""
+    ends = list(accumulate(counts, initial=0))
+    return [file(*each) for each in zip(ends, counts, strict=False)]
+
+
+@pytest.mark.parametrize(
+    "counts, merged",
+    [
+        ([], slice(0)),
+        ([1] * 31, slice(0)),
+        ([1] * 32, slice(32)),
+        ([1] * 20 + [40] + [1] * 32, slice(21, 53)),
+        ([1] * 20 + [40] + [1] * 20, slice(0)),
+        ([40] * 31 + [1] * 31, slice(0)),
+        ([40] * 32 + [1] * 31, slice(63)),
+        ([40] * 20 + [1] + [40] * 12, slice(33)),
+        ([1024] * 64, slice(0)),
+        ([1024, *[40] * 32, 1024], slice(1, 33)),
+    ],
+    ids=str,
+)
+def test_files_of_a_size_that_lie_side_by_side_become_one(counts, merged):
+    files = log_files(*counts)
+
+    assert files_to_merge(files) == files[merged]

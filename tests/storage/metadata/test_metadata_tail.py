@@ -1,0 +1,260 @@
+"""Following the metadata log by its newest commits: the same batches, flushed, and no listing."""
+
+import errno
+import json
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+
+import pytest
+
+from kafka_on_spark.errors import (
+    CommitConflictError,
+    CorruptLogError,
+    InconsistentClusterError,
+    KafkaStorageError,
+)
+from kafka_on_spark.metadata.records import ProducerRecord, Stamp
+from kafka_on_spark.storage.delta.delta_files import commit_path
+from kafka_on_spark.storage.delta.delta_handle import TableHandle
+from kafka_on_spark.storage.metadata import metadata_merge
+from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
+from kafka_on_spark.storage.metadata.metadata_log import TAIL_COMMITS_MAX, DeltaMetadataLog
+from kafka_on_spark.storage.roots import roots
+from kafka_on_spark.storage.roots.roots import StorageOptions
+
+OPTIONS = StorageOptions()
+SEEN = 3
+
+
+@pytest.fixture
+def log(tmp_path):
+    log = create_metadata_log(str(tmp_path), OPTIONS, "cluster")
+    append(log, 0, SEEN)
+    return log
+
+
+@pytest.fixture
+def follower(log, tmp_path):
+    """Another process's log, which has read what there is."""
+    follower = DeltaMetadataLog(str(tmp_path), OPTIONS)
+    assert len(follower.read(from_offset=0)) == SEEN
+    return follower
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Note how often delta-rs is asked for the newest version."""
+    noted = []
+    update = TableHandle.update
+
+    def note(handle):
+        noted.append(handle._uri)
+        return update(handle)
+
+    monkeypatch.setattr(TableHandle, "update", note)
+    return noted
+
+
+def append(log, end, count):
+    for number in range(count):
+        records = [ProducerRecord(producer_id=f"p{end}", producer_epoch=number)]
+        end = log.append(records, Stamp(time_ms=7), expected_offset=end).end_offset
+    return end
+
+
+def test_few_commits_of_others_are_read_without_asking_delta_rs(log, follower, asked):
+    append(log, SEEN, 4)
+    asked.clear()
+
+    found = follower.read(from_offset=SEEN)
+
+    assert asked == []
+    assert [each.base_offset for each in found] == [3, 4, 5, 6]
+    assert found == log.read(from_offset=SEEN)
+    assert follower.read(from_offset=7) == []
+
+
+def test_many_commits_are_read_as_the_table_has_them(log, follower, asked):
+    append(log, SEEN, TAIL_COMMITS_MAX + 1)
+    asked.clear()
+
+    assert len(follower.read(from_offset=SEEN)) == TAIL_COMMITS_MAX + 1
+    assert asked == [follower.uri]
+
+
+def test_a_follower_of_the_tail_appends_after_what_it_read(log, follower):
+    append(log, SEEN, 2)
+    follower.read(from_offset=SEEN)
+
+    assert append(follower, 5, 1) == 6
+    assert [each.base_offset for each in log.read(from_offset=SEEN)] == [3, 4, 5]
+
+
+def test_a_follower_of_the_tail_conflicts_with_what_it_has_not_read(log, follower):
+    append(log, SEEN, 1)
+    follower.read(from_offset=SEEN)
+    append(log, 4, 1)
+
+    with pytest.raises(CommitConflictError):
+        append(follower, 4, 1)
+
+
+@pytest.mark.parametrize("followed", [0, 1], ids=["handle at the newest", "handle behind"])
+def test_the_loser_of_a_race_reads_the_winners_commits_and_nothing_more(
+    log, follower, asked, followed
+):
+    append(log, SEEN, followed)
+    follower.read(from_offset=SEEN)
+    append(log, SEEN + followed, 2)
+    with pytest.raises(CommitConflictError):
+        append(follower, SEEN + followed, 1)
+    asked.clear()
+
+    found = follower.read(from_offset=SEEN + followed)
+
+    assert asked == []
+    assert found == log.read(from_offset=SEEN + followed)
+    assert len(found) == 2
+    assert follower.read(from_offset=SEEN + followed + 2) == []
+    assert append(follower, SEEN + followed + 2, 1) == SEEN + followed + 3
+
+
+def test_log_that_went_back_behind_a_conflict_is_told(log, follower):
+    append(log, SEEN, 1)
+    follower.read(from_offset=SEEN)
+    end = append(log, SEEN + 1, 2)
+    with pytest.raises(CommitConflictError):
+        append(follower, SEEN + 1, 1)
+    os.unlink(commit_path(log.uri, end))
+
+    with pytest.raises(InconsistentClusterError):
+        follower.read(from_offset=SEEN + 1)
+
+
+def test_merge_brings_no_batch_again(log, follower, asked, monkeypatch):
+    monkeypatch.setattr(metadata_merge, "MERGED_FILES_MIN", 4)
+    append(log, SEEN, 2)
+    log._merge()
+    append(log, 5, 1)
+    asked.clear()
+
+    assert [each.base_offset for each in follower.read(from_offset=SEEN)] == [3, 4, 5]
+    assert asked == []
+    assert append(follower, 6, 1) == 7
+
+
+def test_what_was_followed_is_flushed_before_it_counts(log, follower, monkeypatch):
+    append(log, SEEN, 2)
+    flushed = []
+    fsync = os.fsync
+
+    def note(descriptor):
+        flushed.append(os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}")))
+        fsync(descriptor)
+
+    monkeypatch.setattr(roots.os, "fsync", note)
+    follower.read(from_offset=SEEN)
+
+    assert flushed == [f"{4:020d}.json", f"{5:020d}.json", "_delta_log"]
+
+
+def test_what_could_not_be_flushed_is_never_counted_even_if_a_later_flush_succeeds(
+    log, follower, monkeypatch
+):
+    append(log, SEEN, 1)
+
+    def fail(descriptor):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(roots.os, "fsync", fail)
+        with pytest.raises(KafkaStorageError, match="can't flush"):
+            follower.read(from_offset=SEEN)
+
+    with pytest.raises(CorruptLogError, match="is not durable"):
+        follower.read(from_offset=SEEN)
+
+
+def _empty(path):
+    path.write_bytes(b"")
+
+
+def _cut(path):
+    path.write_bytes(path.read_bytes()[:40])
+
+
+def _without_end(path):
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(line for line in lines if "log-end-offset" not in line))
+
+
+def _of_an_end_that_is_not(path):
+    path.write_text(path.read_text().replace('"version":4', '"version":9'))
+
+
+def _naming_a_file_elsewhere(path):
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for line in lines:
+        if "add" in line:
+            line["add"]["path"] = f"../{line['add']['path']}"
+    path.write_text("\n".join(map(json.dumps, lines)))
+
+
+@pytest.mark.parametrize(
+    "damage", [_empty, _cut, _without_end, _of_an_end_that_is_not, _naming_a_file_elsewhere]
+)
+def test_commit_that_does_not_say_it_plainly_is_for_delta_rs_to_judge(
+    log, follower, asked, tmp_path, damage
+):
+    append(log, SEEN, 1)
+    damage(tmp_path / commit_path(log.uri, SEEN + 1))
+    asked.clear()
+
+    try:
+        found = follower.read(from_offset=SEEN)
+    except (CorruptLogError, InconsistentClusterError, KafkaStorageError):
+        found = None
+
+    assert set(asked) == {follower.uri}  # once more where it says that the log is damaged
+    # What delta-rs takes for sound is read as it always was.
+    assert found is None or [each.base_offset for each in found] in ([], [SEEN])
+
+
+def test_commits_beneath_the_mount_of_a_disk_that_is_away_are_no_sequel(log, follower, tmp_path):
+    append(log, SEEN, 1)
+    other = tmp_path.with_name("away")
+    tmp_path.rename(other)
+    for path in other.glob("*/*.parquet"):
+        put_below(other, tmp_path, path)
+    put_below(other, tmp_path, Path(commit_path(str(other / Path(log.uri).name), SEEN + 1)))
+
+    with pytest.raises(KafkaStorageError, match="away"):
+        follower.read(from_offset=SEEN)
+
+    shutil.rmtree(tmp_path)
+    other.rename(tmp_path)
+    assert [each.base_offset for each in follower.read(from_offset=SEEN)] == [SEEN]
+
+
+def put_below(disk, mount, path):
+    there = mount / path.relative_to(disk)
+    there.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(path, there)
+
+
+def test_a_process_that_knows_the_logs_end_does_not_wait_for_its_table(log, follower):
+    end = append(log, SEEN, 1)
+    with ThreadPoolExecutor(1) as another, log._delta.lock:
+        assert another.submit(log.read, from_offset=end).result(timeout=30) == []
+        append(follower_of(log), end, 1)
+        late = another.submit(log.read, from_offset=end)
+        assert wait([late], timeout=0.2).not_done
+    assert len(late.result()) == 1
+
+
+def follower_of(log):
+    other = DeltaMetadataLog(log.root, OPTIONS)
+    other.read(from_offset=0)
+    return other

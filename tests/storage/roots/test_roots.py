@@ -1,0 +1,357 @@
+"""Roots: their names, their identity, what is refused about them, and the secrets they need."""
+
+import errno
+import logging
+import os
+import pickle
+import traceback
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from kafka_on_spark.errors import (
+    CommitOutcomeUnknownError,
+    DuplicateBrokerRegistrationError,
+    InconsistentClusterIdError,
+    InvalidRootError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+)
+from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.storage.identity.root_identity import (
+    META_PROPERTIES,
+    RootIdentity,
+    check_directory,
+    prepare_root,
+    probe_root,
+    read_identity,
+)
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, normalize
+from tests.storage.tables import OPTIONS, commit, create, opened
+
+CANARY = "canary-Tr8mPq3nZd"
+SECRETS = {"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": CANARY, "AWS_REGION": "us-east-1"}
+
+
+def prepare(root, cluster_id="a-cluster", broker_id=1):
+    return prepare_root(str(root), cluster_id, BrokerId(broker_id), OPTIONS)
+
+
+def test_a_tilde_is_a_home(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+
+    assert normalize("~") == "/home/me"
+    assert normalize("~/a") == normalize(Path("~/a")) == "/home/me/a"
+    assert normalize("~root/a") == os.path.expanduser("~root/a")
+    assert normalize("/data/~a") == "/data/~a"
+    with pytest.raises(InvalidRootError, match="no home folder is known for ~nobody-of-this-name"):
+        normalize("~nobody-of-this-name/a")
+
+
+# fmt: off
+@pytest.mark.parametrize("given, stored", [
+    ("/data/a",                 "/data/a"),
+    ("/data/a/",                "/data/a"),
+    ("/data/./b/../a",          "/data/a"),
+    (Path("/data/a"),           "/data/a"),
+    ("file:///data/a",          "/data/a"),
+    ("file:/data/a/",           "/data/a"),
+    ("file:///data/a%20b",      "/data/a b"),
+    ("s3://bucket/a/",          "s3://bucket/a"),
+    ("s3a://bucket",            "s3a://bucket"),
+    ("gs://bucket/a",           "gs://bucket/a"),
+    ("abfss://box@account.dfs.core.windows.net/a", "abfss://box@account.dfs.core.windows.net/a"),
+])
+def test_root_is_stored_in_one_form(given, stored):
+    assert normalize(given) == stored
+    assert normalize(stored) == stored
+
+
+def test_relative_root_is_a_folder_here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    assert normalize("data") == f"{tmp_path}/data"
+
+
+@pytest.mark.parametrize("given", [
+    "", "/", "memory://a", "ftp://a/b", "http://a/b", "s3:/bucket", "s3://", "data:a", "/a%20b",
+    "s3://user:password@bucket/a", "s3://bucket/a?sig=password", "s3://bucket/a#password",
+])
+def test_what_can_not_be_a_root_is_refused_in_one_sentence(given):
+    with pytest.raises(InvalidRootError) as refusal:
+        normalize(given)
+
+    assert "\n" not in refusal.value.message
+    assert "password" not in refusal.value.message
+
+
+UNSAFE = [
+    ("AWS_S3_ALLOW_UNSAFE_RENAME", "true"),
+    ("AWS_S3_ALLOW_UNSAFE_RENAME", "1"),
+    ("AWS_S3_ALLOW_UNSAFE_RENAME", "Yes"),
+    ("aws_s3_allow_unsafe_rename", "ON"),
+    ("MOUNT_ALLOW_UNSAFE_RENAME",  "true"),
+    ("allow_unsafe_rename",        "y"),
+    ("AWS_S3_LOCKING_PROVIDER",    "dynamodb"),
+    ("aws_conditional_put",        "disabled"),
+    ("AWS_CONDITIONAL_PUT",        "dynamo:table"),
+]
+
+
+@pytest.mark.parametrize("name, value", UNSAFE)
+def test_setting_that_switches_conditional_puts_off_is_refused(monkeypatch, name, value):
+    for options in ({name: value}, {"s3://bucket": {name: value}}):
+        with pytest.raises(InvalidRootError, match=name):
+            StorageOptions(options)
+    before = StorageOptions()
+    monkeypatch.setenv(name, value)
+
+    with pytest.raises(InvalidRootError, match=name):
+        StorageOptions()
+    # An executor's environment is another than the driver's.
+    with pytest.raises(InvalidRootError, match=name):
+        pickle.loads(pickle.dumps(before))
+
+
+@pytest.mark.parametrize("name, value", [
+    ("AWS_S3_ALLOW_UNSAFE_RENAME", "false"),
+    ("AWS_S3_ALLOW_UNSAFE_RENAME", ""),
+    ("aws_conditional_put",        "etag"),
+    ("AWS_REGION",                 "true"),
+])
+def test_setting_that_leaves_conditional_puts_on_is_taken(monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+
+    assert StorageOptions({name: value}).for_url("s3://bucket") == {name: value}
+
+
+def test_longest_prefix_decides_whose_credentials_a_url_gets():
+    options = StorageOptions({"s3://a": {"x": 1}, "s3://a/b": {"x": 2}, "gs://": {"x": 3}})
+
+    assert options.for_url("s3://a/c") == {"x": "1"}
+    assert options.for_url("s3://a/b/c") == options.for_url("s3://a/b") == {"x": "2"}
+    assert options.for_url("gs://anything") == {"x": "3"}
+    # Another bucket, whose name begins alike, must not get them.
+    assert options.for_url("s3://ab") == {}
+    assert options.for_url("/data") == {}
+# fmt: on
+
+
+def test_options_survive_pickling_and_compare_by_value():
+    options = StorageOptions(SECRETS)
+
+    assert pickle.loads(pickle.dumps(options)) == options
+    assert hash(pickle.loads(pickle.dumps(options))) == hash(options)
+    assert options != StorageOptions()
+
+
+def test_secret_is_in_no_repr():
+    for options in (StorageOptions(SECRETS), StorageOptions({"s3://a": SECRETS})):
+        for shown in (options, RootFiles("s3://a", options), [options]):
+            assert CANARY not in f"{shown} {shown!r}"
+
+
+@pytest.mark.parametrize("kind", [OSError, ValueError, RuntimeError])
+def test_secret_that_a_library_tells_is_not_passed_on(
+    log, uri, monkeypatch, caplog, impatient, kind
+):
+    def tell(*args, **kwargs):
+        raise kind(f"SignatureDoesNotMatch: {CANARY}")
+
+    caplog.set_level(logging.DEBUG, logger="kafka_on_spark")
+    knowing = opened(uri, StorageOptions(SECRETS))
+    for place in ("create_write_transaction", "create_checkpoint", "get_add_actions"):
+        monkeypatch.setattr(DeltaTable, place, tell)
+
+    with pytest.raises(CommitOutcomeUnknownError) as unknown:
+        commit(knowing, 1)
+    with pytest.raises(KafkaOnSparkError) as failed:
+        knowing.active_files()
+    knowing.version = 10
+    knowing.checkpoint_if_due()
+
+    for error in (unknown, failed):
+        text = "".join(traceback.format_exception(error.value))
+        assert "[hidden]" in text
+        assert CANARY not in text
+    assert "[hidden]" in caplog.text
+    assert CANARY not in caplog.text
+
+
+def test_secret_is_in_no_file(root):
+    options = StorageOptions(SECRETS)
+    prepare_root(str(root), "a-cluster", BrokerId(1), options)
+    create(f"{root}/table", options)
+    log = opened(f"{root}/table", options)
+    for version in range(11):
+        commit(log, version)
+    log.checkpoint_if_due()
+
+    files = [path for path in root.rglob("*") if path.is_file()]
+
+    assert len(files) > 12
+    assert not [path for path in files if CANARY.encode() in path.read_bytes()]
+
+
+def test_new_root_gets_an_identity_and_nothing_else(root):
+    identity = prepare(root / "new")
+
+    assert read_identity(str(root / "new"), OPTIONS) == identity
+    assert (identity.cluster_id, identity.broker_id) == ("a-cluster", 1)
+    assert [path.name for path in (root / "new").iterdir()] == [META_PROPERTIES]
+    assert RootIdentity("a-cluster", BrokerId(1), identity.directory_id) == identity
+
+
+def test_preparing_again_changes_nothing(root):
+    assert prepare(root) == prepare(root)
+
+
+def test_every_disk_has_another_identity(root):
+    assert prepare(root / "1").directory_id != prepare(root / "2").directory_id
+
+
+@pytest.mark.parametrize(
+    "others, error",
+    [
+        ({"cluster_id": "other"}, InconsistentClusterIdError),
+        ({"broker_id": 2}, DuplicateBrokerRegistrationError),
+    ],
+)
+def test_root_of_another_owner_is_refused_and_left_alone(root, others, error):
+    prepare(root, **others)
+    before = (root / META_PROPERTIES).read_bytes()
+
+    with pytest.raises(error, match="of its own"):
+        prepare(root)
+
+    assert (root / META_PROPERTIES).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"broker.id=x\ncluster.id=a\ndirectory.id=b", b"\xff\xfe", b"version=1"]
+)
+def test_root_whose_identity_is_garbage_is_refused_and_left_alone(root, content):
+    (root / META_PROPERTIES).write_bytes(content)
+
+    with pytest.raises(InvalidRootError, match="not a broker's"):
+        prepare(root)
+
+    assert (root / META_PROPERTIES).read_bytes() == content
+
+
+def make_file(root):
+    (root / "place").write_text("a file")
+    return root / "place"
+
+
+def make_below_file(root):
+    return make_file(root) / "below"
+
+
+def make_link_to_identity(root):
+    (root / "place").mkdir()
+    (root / "place" / META_PROPERTIES).symlink_to("/etc/hostname")
+    return root / "place"
+
+
+def make_folder_for_identity(root):
+    (root / "place" / META_PROPERTIES).mkdir(parents=True)
+    return root / "place"
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        make_file,
+        make_below_file,
+        make_link_to_identity,
+        make_folder_for_identity,
+        lambda _: "/proc/kafka",
+    ],
+)
+def test_place_that_can_not_be_a_root_is_refused_in_one_sentence(root, place):
+    given = str(place(root))
+
+    with pytest.raises(InvalidRootError) as refusal:
+        prepare(given)
+
+    assert given in refusal.value.message
+    assert "\n" not in refusal.value.message
+
+
+def test_probe_of_a_healthy_root_leaves_nothing_behind(root):
+    identity = prepare(root)
+
+    probe_root(str(root), identity.directory_id, OPTIONS)
+
+    assert [path.name for path in root.iterdir()] == [META_PROPERTIES]
+
+
+@pytest.mark.parametrize("check", [probe_root, check_directory])
+@pytest.mark.parametrize("what", ["away", "emptied", "foreign"])
+def test_root_that_is_another_disk_or_none_is_away_and_not_created_again(root, what, check):
+    identity = prepare(root)
+    root.rename(f"{root}-away")
+    if what == "emptied":
+        root.mkdir()
+    if what == "foreign":
+        prepare(root)
+
+    with pytest.raises(KafkaStorageError, match="not the disk it was"):
+        check(str(root), identity.directory_id, OPTIONS)
+
+    assert root.exists() == (what != "away")
+
+
+def test_probe_of_a_root_that_takes_no_writes_says_so(root, monkeypatch):
+    identity = prepare(root)
+
+    def read_only(*args):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(os, "rename", read_only)
+
+    with pytest.raises(KafkaStorageError, match="Read-only"):
+        probe_root(str(root), identity.directory_id, OPTIONS)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_disk_that_goes_before_the_files_have_their_names_is_absent(root, monkeypatch, count):
+    root.mkdir(exist_ok=True)
+    rename = os.rename
+
+    def rename_where_the_disk_has_gone(*names):
+        if root.exists():
+            rename(root, f"{root}-away")
+        rename(*names)
+
+    monkeypatch.setattr(os, "rename", rename_where_the_disk_has_gone)
+
+    with pytest.raises(KafkaStorageError, match="can't write"):
+        RootFiles(str(root), OPTIONS).write_all(
+            [(f"{root}/{number}", [b"content"]) for number in range(count)]
+        )
+
+
+def test_link_is_never_followed(root):
+    (root / "secret").write_bytes(b"elsewhere")
+    (root / "link").symlink_to(root / "secret")
+
+    with pytest.raises(KafkaStorageError):
+        RootFiles(str(root), OPTIONS).read(f"{root}/link", 100)
+
+
+def test_bytes_of_any_kind_are_written_whole(root):
+    files = RootFiles(str(root), OPTIONS)
+    for content in (
+        b"",
+        b"bytes",
+        pa.py_buffer(b"arrow"),
+        memoryview(b"view"),
+        bytearray(5_000_000),
+    ):
+        files.write(f"{root}/file", content)
+
+        assert files.read(f"{root}/file", 2**23) == bytes(content)

@@ -1,0 +1,134 @@
+"""What killed processes leave unfinished is removed when it is a day old, and nothing else."""
+
+import os
+import time
+from uuid import uuid4
+
+import pytest
+
+from kafka_on_spark.storage.identity.metadata_root import TABLE_PREFIX
+from kafka_on_spark.storage.lock.queued_files import FOLDER
+from kafka_on_spark.storage.temporaries import (
+    AGE_SECONDS_MIN,
+    clean_broker_root,
+    clean_metadata_root,
+)
+from tests.cluster.disks import new_disks, records
+from tests.storage.tables import OPTIONS
+
+
+def put(path, age_seconds=AGE_SECONDS_MIN + 60):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"half")
+    then = time.time() - age_seconds
+    os.utime(path, (then, then))
+    return path
+
+
+def names():
+    """Return names of files that were never finished: ours, those of delta-rs, and of probes."""
+    version = uuid4().int % 10**9
+    return [
+        f"_{uuid4().hex}.tmp",
+        f"{version:020d}.json#1",
+        f"{version:020d}.checkpoint.parquet#2",
+        f"_last_checkpoint#{version}",
+        f"_probe-{uuid4().hex}",
+    ]
+
+
+OTHERS = ["notes.txt", "_mine.tmp", f"{7:020d}.json", "0-ab-cd.parquet", "meta.properties", "_last"]
+
+
+def test_old_unfinished_files_are_removed_and_others_stay(tmp_path):
+    table = tmp_path / "t-1" / "0-2"
+    places = (tmp_path, table, table / "_delta_log")
+    for place in places:
+        old = [put(place / name) for name in names()]
+        young = [put(place / name, age_seconds=AGE_SECONDS_MIN - 60) for name in names()]
+        others = [put(place / name) for name in OTHERS]
+
+        assert clean_broker_root(str(tmp_path), [str(table)], OPTIONS) == len(old)
+
+        assert not any(path.exists() for path in old)
+        assert all(path.exists() for path in (*young, *others))
+
+
+def test_an_old_table_of_a_test_of_the_root_is_removed(tmp_path):
+    old, young = (tmp_path / f"_race-{uuid4().hex}" for _ in range(2))
+    for table in (old, young):
+        put(table / "_delta_log" / f"{0:020d}.json")
+    then = time.time() - 2 * AGE_SECONDS_MIN
+    os.utime(old, (then, then))
+
+    assert clean_broker_root(str(tmp_path), [], OPTIONS) == 1
+
+    assert not old.exists()
+    assert young.exists()
+
+
+def test_a_folder_and_a_link_of_such_a_name_stay(tmp_path):
+    target = put(tmp_path / "target")
+    link, folder = (tmp_path / f"_{uuid4().hex}.tmp" for _ in range(2))
+    link.symlink_to(target)
+    folder.mkdir()
+    then = time.time() - 2 * AGE_SECONDS_MIN
+    os.utime(folder, (then, then))
+
+    assert clean_broker_root(str(tmp_path), [str(tmp_path / "gone")], OPTIONS) == 0
+
+    assert link.is_symlink()
+    assert folder.is_dir()
+
+
+@pytest.mark.parametrize("suffix", ["", ".tmp"])
+def test_notes_of_those_that_died_before_they_had_written_them_are_removed(tmp_path, suffix):
+    table = tmp_path / "table"
+    note = put(table / FOLDER / f"{uuid4().hex}{suffix}")
+    snapshot = put(tmp_path / "snapshots" / f"_{uuid4().hex}.tmp")
+
+    assert clean_metadata_root(str(tmp_path), str(table)) == 2
+
+    assert not note.exists()
+    assert not snapshot.exists()
+
+
+def metadata_table(root, *names, age_seconds=2 * AGE_SECONDS_MIN):
+    """Create a metadata table with these names in its log."""
+    table = root / f"{TABLE_PREFIX}{uuid4().hex}"
+    for name in names:
+        put(table / "_delta_log" / name)
+    then = time.time() - age_seconds
+    os.utime(table, (then, then))
+    return table
+
+
+def test_the_empty_metadata_tables_of_creations_that_were_cut_off_are_removed(tmp_path):
+    first, second = f"{0:020d}.json", f"{1:020d}.json"
+    own, left = (metadata_table(tmp_path, first) for _ in range(2))
+    young = metadata_table(tmp_path, first, age_seconds=60)
+    written, bare = metadata_table(tmp_path, first, second), metadata_table(tmp_path, second)
+    with_file = metadata_table(tmp_path, first)
+    put(with_file / "0-records.parquet")
+    os.utime(with_file, (0, 0))
+
+    assert clean_metadata_root(str(tmp_path), str(own)) == 1
+
+    assert not left.exists()
+    assert all(each.exists() for each in (own, young, written, bare, with_file))
+
+
+def test_a_controller_cleans_the_roots_of_brokers_and_the_metadata_root():
+    with new_disks(brokers=1) as disks:
+        disks.cluster.create_topic("t", replication_factor=1)
+        left = [
+            put(disks.folder(1, "t") / f"_{uuid4().hex}.tmp"),
+            put(disks.root(1) / f"_probe-{uuid4().hex}"),
+            put(disks.metadata_root / "snapshots" / f"_{uuid4().hex}.tmp"),
+        ]
+        with disks.open() as cluster:
+            cluster.run_controller()
+            for _ in range(10):
+                cluster.append("t", records(b"a"))
+
+        assert not any(path.exists() for path in left)

@@ -1,0 +1,224 @@
+"""An S3 server on the loopback interface that fails on request.
+
+moto checks ``If-None-Match`` and writes in two steps, so two racing puts can both win; here all
+requests that change something take one lock, which makes it the atomic store that delta-rs relies
+on.
+"""
+
+import io
+import logging
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import make_server
+
+BUCKET = "kafka-on-spark"
+HANG_SECONDS = 1.6
+TIMEOUT = "1s"
+"""The clients' timeout: shorter than a hanging answer takes."""
+
+CANARY = "canary-Zq7wLk2vXs"
+"""The secret key; it must be found nowhere."""
+
+logging.getLogger("werkzeug").setLevel(logging.WARNING)
+
+
+class Kind(Enum):
+    """What goes wrong with a request."""
+
+    ERROR_BEFORE = "500, not processed"
+    ERROR_AFTER = "processed, then 500"
+    CONFLICT_BEFORE = "409, not processed"
+    CONFLICT_AFTER = "processed, then 409"
+    BUSY = "503, not processed"
+    DENIED = "403, not processed"
+    HANG = "processed, the answer comes after the client's timeout"
+    LATE = "processed only after the client's timeout"
+    DROP_BEFORE = "connection dropped, not processed"
+    DROP_AFTER = "processed, then the connection dropped"
+    SLOW = "processed and answered within the client's timeout"
+
+
+_STATUS = {
+    Kind.ERROR_BEFORE: "500 Internal Server Error",
+    Kind.ERROR_AFTER: "500 Internal Server Error",
+    Kind.CONFLICT_BEFORE: "409 Conflict",
+    Kind.CONFLICT_AFTER: "409 Conflict",
+    Kind.BUSY: "503 Slow Down",
+    Kind.DENIED: "403 Forbidden",
+}
+_UNPROCESSED = (Kind.ERROR_BEFORE, Kind.CONFLICT_BEFORE, Kind.BUSY, Kind.DENIED, Kind.DROP_BEFORE)
+
+
+@dataclass
+class Fault:
+    """A fault: the next `count` requests of `method` whose path ends with `suffix` fail."""
+
+    kind: Kind
+    method: str = "PUT"
+    suffix: str = ".json"
+    count: int = 1
+
+
+@dataclass
+class FaultyS3:
+    """The server, as a WSGI application.
+
+    Attributes:
+        endpoint: Its URL.
+        faults: Orders that are still open.
+        struck: The faults that were met, in order.
+        requests: Method and path of each request, in order.
+        before_put: What to do once, before the next commit is put.
+        is_conditional: Whether ``If-None-Match`` is looked at.
+        is_atomic: Whether looking and writing are one step.
+        bucket: The one that is made at first.
+        key_id: Whom it knows: everybody else is denied.
+        storm: Kinds that strike in turn, one in each `storm_every` requests.
+    """
+
+    endpoint: str = ""
+    faults: list[Fault] = field(default_factory=list)
+    struck: list[Kind] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    before_put: Callable[[], Any] | None = None
+    is_conditional: bool = True
+    is_atomic: bool = True
+    bucket: str = BUCKET
+    key_id: str = "test"
+    storm: tuple[Kind, ...] = ()
+    storm_every: int = 7
+    _put: set[str] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _app: Any = field(default_factory=lambda: DomainDispatcherApplication(create_backend_app))
+
+    def order(self, kind: Kind, **which: Any) -> None:
+        """Have the next matching request fail."""
+        self.faults.append(Fault(kind, **which))
+
+    def recover(self) -> None:
+        """Have nothing fail any more."""
+        self.faults.clear()
+        self.storm = ()
+
+    def options(self, **others: str) -> dict[str, str]:
+        """Return the storage options of a client that gives up soon."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_ACCESS_KEY_ID": self.key_id,
+            "AWS_SECRET_ACCESS_KEY": CANARY,
+            "AWS_REGION": "us-east-1",
+            "timeout": TIMEOUT,
+            "connect_timeout": TIMEOUT,
+            "max_retries": "1",
+            **others,
+        }
+
+    def _take(self, environ: dict[str, Any]) -> Kind | None:
+        with self._lock:
+            self.requests.append(f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}")
+            if not self._knows(environ):
+                return Kind.DENIED
+            if self.storm and len(self.requests) % self.storm_every == 0:
+                self.struck.append(self.storm[len(self.struck) % len(self.storm)])
+                return self.struck[-1]
+            for fault in self.faults:
+                if environ["REQUEST_METHOD"] == fault.method and (
+                    environ["PATH_INFO"].endswith(fault.suffix)
+                ):
+                    fault.count -= 1
+                    if fault.count == 0:
+                        self.faults.remove(fault)
+                    self.struck.append(fault.kind)
+                    return fault.kind
+        return None
+
+    def _knows(self, environ: dict[str, Any]) -> bool:
+        return f"Credential={self.key_id}/" in environ.get("HTTP_AUTHORIZATION", "")
+
+    def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        kind = self._take(environ)
+        if self.before_put and environ["REQUEST_METHOD"] == "PUT":
+            act, self.before_put = self.before_put, None
+            act()
+        if kind is Kind.LATE:
+            # The body has to be read before the client hangs up.
+            size = int(environ.get("CONTENT_LENGTH") or 0)
+            environ["wsgi.input"] = io.BytesIO(environ["wsgi.input"].read(size))
+            time.sleep(HANG_SECONDS)
+        if kind is Kind.SLOW:
+            time.sleep(0.3)
+        answer = _Answer()
+        body = b"" if kind in _UNPROCESSED else self._process(environ, answer)
+        if kind is Kind.HANG:
+            time.sleep(HANG_SECONDS)
+        if kind in (Kind.DROP_BEFORE, Kind.DROP_AFTER):
+            environ["werkzeug.socket"].shutdown(2)
+            start("200 OK", [])
+            return [b""]
+        if kind in _STATUS:
+            start(_STATUS[kind], [("Content-Length", "0")])
+            return [b""]
+        start(*answer.parts)
+        return [body]
+
+    def _process(self, environ: dict[str, Any], answer: "_Answer") -> bytes:
+        if not self.is_conditional:
+            environ.pop("HTTP_IF_NONE_MATCH", None)
+        if not self.is_atomic and "HTTP_IF_NONE_MATCH" in environ:
+            if environ["PATH_INFO"] in self._put:
+                answer("412 Precondition Failed", [("Content-Type", "application/xml")])
+                return b"<Error><Code>PreconditionFailed</Code></Error>"
+            time.sleep(0.05)
+            self._put.add(environ["PATH_INFO"])
+            del environ["HTTP_IF_NONE_MATCH"]
+        if environ["REQUEST_METHOD"] in ("GET", "HEAD"):
+            return b"".join(self._app(environ, answer))
+        with self._lock:
+            return b"".join(self._app(environ, answer))
+
+
+class _Answer:
+    """Takes what the application would have sent first."""
+
+    parts: tuple[Any, ...] = ()
+
+    def __call__(self, *parts: Any) -> None:
+        self.parts = parts
+
+
+@contextmanager
+def faulty_s3(bucket: str = BUCKET, key_id: str = "test") -> Iterator[FaultyS3]:
+    """Run a server with one bucket, on a free port, for clients with the key."""
+    store = FaultyS3(bucket=bucket, key_id=key_id)
+    server = make_server("127.0.0.1", 0, store, threaded=True)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    store.endpoint = f"http://127.0.0.1:{server.server_port}"
+    try:
+        _make_bucket(store)
+        yield store
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _make_bucket(store: FaultyS3) -> None:
+    request = urllib.request.Request(
+        f"{store.endpoint}/{store.bucket}",
+        method="PUT",
+        headers={
+            "Authorization": f"AWS4-HMAC-SHA256 Credential={store.key_id}/20130101/us-east-1/s3/"
+            "aws4_request, SignedHeaders=host, Signature=0"
+        },
+    )
+    urllib.request.urlopen(request).close()

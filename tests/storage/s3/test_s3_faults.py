@@ -1,0 +1,256 @@
+"""A commit on S3 whose store fails: it never gets a wrong answer."""
+
+import logging
+import time
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+
+import pytest
+
+from kafka_on_spark.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+)
+from kafka_on_spark.storage.delta import conditional_commit
+from kafka_on_spark.storage.delta.delta_files import commit_path, write_id_of
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
+from tests.storage.committers import note_write_ids
+from tests.storage.s3.faulty_s3 import BUCKET, CANARY, HANG_SECONDS, Kind, faulty_s3
+from tests.storage.tables import commit, create, opened
+
+FOR_EVER = -1
+NUMBERS = count()
+
+
+@pytest.fixture(scope="module")
+def store():
+    with faulty_s3() as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def options(store):
+    return StorageOptions(store.options())
+
+
+@pytest.fixture(autouse=True)
+def _fast_and_discreet(store, monkeypatch, caplog):
+    monkeypatch.setattr(conditional_commit, "RESOLVE_SECONDS", 0.4)
+    caplog.set_level(logging.DEBUG, logger="kafka_on_spark")
+    yield
+    store.recover()
+    store.struck.clear()
+    assert CANARY not in caplog.text
+
+
+@pytest.fixture
+def uri(store):
+    return f"s3://{BUCKET}/broker/{next(NUMBERS)}"
+
+
+@pytest.fixture
+def log(uri, options):
+    """Return an open table at version 1."""
+    create(uri, options)
+    log = opened(uri, options)
+    commit(log, 0)
+    log.refresh()
+    return log
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """Record the write ids of the commits that are begun."""
+    monkeypatch.setattr(
+        conditional_commit, "commit_properties", conditional_commit.commit_properties
+    )  # so that it is put back
+    return note_write_ids()
+
+
+def outcome(act):
+    """Return the kind of error that `act` raises, or None; no text of it holds the secret."""
+    told = None
+    try:
+        act()
+    except KafkaOnSparkError as error:
+        told = error
+    assert CANARY not in "".join(traceback.format_exception(told))
+    assert CANARY not in repr(told)
+    return None if told is None else type(told)
+
+
+def id_at(uri, version, options):
+    content = RootFiles(uri, options).read(commit_path(uri, version), 10**6)
+    return None if content is None else write_id_of(content)
+
+
+def test_commits_follow_each_other(log, uri, options):
+    for version in range(1, 5):
+        commit(log, version)
+        log.checkpoint_if_due()
+
+    assert opened(uri, options).counters_of("count") == [5]
+
+
+@pytest.mark.parametrize("kind", list(Kind), ids=lambda kind: kind.name)
+def test_a_commit_succeeds_through_one_failure_of_any_kind(log, uri, options, store, written, kind):
+    store.order(kind)
+
+    commit(log, 1)
+
+    assert store.struck == [kind]
+    assert id_at(uri, 2, options) == written[0]
+    if kind is Kind.LATE:
+        time.sleep(HANG_SECONDS)
+        assert id_at(uri, 2, options) == written[0]
+    # An answer that was lost must not lead to the same commit at the next version.
+    assert id_at(uri, 3, options) is None
+    assert log.refresh() == 2
+
+
+@pytest.mark.parametrize("kind", list(Kind), ids=lambda kind: kind.name)
+def test_commit_that_a_rival_overtakes_conflicts_whatever_fails(
+    log, uri, options, store, written, kind
+):
+    rival = opened(uri, options)
+    # Between the check for newer versions and the put.
+    store.before_put = lambda: commit(rival, 1)
+    store.order(kind)
+
+    with pytest.raises(CommitConflictError):
+        commit(log, 1)
+
+    assert store.struck == [kind]
+    assert id_at(uri, 2, options) == written[1]
+    if kind is Kind.LATE:
+        time.sleep(HANG_SECONDS)
+        assert id_at(uri, 2, options) == written[1]
+    assert id_at(uri, 3, options) is None
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [Kind.ERROR_BEFORE, Kind.CONFLICT_BEFORE, Kind.DENIED, Kind.DROP_BEFORE],
+    ids=lambda kind: kind.name,
+)
+def test_a_commit_that_never_lands_is_unknown_and_may_succeed_later(log, uri, options, store, kind):
+    store.order(kind, count=FOR_EVER)
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        commit(log, 1)
+
+    store.recover()
+    assert id_at(uri, 2, options) is None
+    assert log.refresh() == 1
+    commit(log, 1)
+
+
+@pytest.mark.parametrize(
+    "kind", [Kind.ERROR_AFTER, Kind.CONFLICT_AFTER, Kind.DROP_AFTER], ids=lambda kind: kind.name
+)
+def test_commit_whose_answers_are_all_lost_is_read_back(log, uri, options, store, written, kind):
+    store.order(kind, count=FOR_EVER)
+
+    commit(log, 1)
+
+    assert id_at(uri, 2, options) == written[0]
+
+
+def test_commit_that_landed_and_can_not_be_read_back_is_unknown(log, store):
+    store.order(Kind.DROP_AFTER)
+    for method in ("GET", "HEAD"):
+        store.order(Kind.DENIED, method=method, count=FOR_EVER)
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        commit(log, 1)
+
+    store.recover()
+    assert log.refresh() == 2
+
+
+def test_commit_that_lands_after_one_was_told_unknown_is_found(
+    log, uri, options, store, written, monkeypatch
+):
+    monkeypatch.setattr(conditional_commit, "RESOLVE_SECONDS", 0.0)
+    store.order(Kind.LATE)
+    store.order(Kind.DENIED, count=FOR_EVER)
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        commit(log, 1)
+    assert id_at(uri, 2, options) is None
+    store.recover()
+    time.sleep(HANG_SECONDS)
+
+    assert id_at(uri, 2, options) == written[0]
+    assert log.refresh() == 2
+
+
+@pytest.mark.parametrize("kind", list(Kind), ids=lambda kind: kind.name)
+def test_table_is_created_once_through_one_failure_of_any_kind(uri, options, store, kind):
+    store.order(kind)
+
+    create(uri, options)
+
+    assert store.struck == [kind]
+    assert opened(uri, options).version == 0
+
+
+def test_of_racing_writers_one_wins_each_version(log, uri, options):
+    def run(_):
+        mine, won = opened(uri, options), []
+        while len(won) < 5:
+            version = mine.refresh()
+            try:
+                commit(mine, version)
+                won.append(version + 1)
+            except CommitConflictError:
+                continue
+        return won
+
+    with ThreadPoolExecutor(3) as racers:
+        won = [version for each in racers.map(run, range(3)) for version in each]
+
+    assert sorted(won) == list(range(2, 17))
+
+
+@pytest.mark.parametrize(
+    "kind", [Kind.ERROR_BEFORE, Kind.DENIED, Kind.DROP_BEFORE], ids=lambda kind: kind.name
+)
+@pytest.mark.parametrize("suffix", [BUCKET, ".json", "_last_checkpoint"])
+def test_store_that_does_not_answer_is_no_damage_and_no_loss(
+    log, uri, options, store, kind, suffix
+):
+    """A replica is given up for damage or loss; a moment without an answer must be neither."""
+    for method in ("GET", "HEAD"):
+        store.order(kind, method=method, suffix=suffix, count=FOR_EVER)
+
+    told = outcome(log.refresh), outcome(lambda: opened(uri, options))
+
+    assert all(each is None or issubclass(each, KafkaStorageError) for each in told)
+    assert told[1] is not None
+    store.recover()
+    assert log.refresh() == 1
+
+
+def test_server_that_is_gone_is_told_in_one_sentence(uri):
+    with faulty_s3() as gone:
+        options = StorageOptions(gone.options(max_retries="0"))
+        create(uri, options)
+        log = opened(uri, options)
+
+    files = RootFiles(uri, options)
+    path = f"{uri}/file"
+    assert outcome(lambda: commit(log, 0)) is CommitOutcomeUnknownError
+    assert outcome(log.refresh) is KafkaStorageError
+    assert outcome(lambda: opened(uri, options)) is KafkaStorageError
+    for act in (
+        lambda: files.read(path, 100),
+        lambda: files.write(path, b""),
+        lambda: files.write_if_absent(path, b""),
+        lambda: files.size(path),
+        lambda: files.names(uri),
+    ):
+        assert outcome(act) is KafkaStorageError

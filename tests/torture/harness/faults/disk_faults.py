@@ -1,0 +1,334 @@
+"""What befalls the brokers' disks: one disk at a time, in an order of one seed.
+
+Data are lost or forged only where every replica of every partition is whole again. Where an intact
+disk only gives errors for moments, all must be whole, too: then no replica may be found bad. And
+where nobody controls: then each partition has enough replicas without the disk that goes.
+"""
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from kafka_on_spark import Cluster, KafkaOnSparkError
+from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.metadata.broker import BrokerState
+from tests.torture.harness.checks.anomalies import Anomaly
+from tests.torture.harness.checks.verdicts import false_verdicts, verdicts
+from tests.torture.harness.checks.wholeness import (
+    acknowledged_since,
+    open_again,
+    wait_until,
+    what_is_missing,
+)
+from tests.torture.harness.faults.disks import Disks
+from tests.torture.harness.faults.files import Undo, forbid, newest, put_pipe, put_pipe_ahead
+from tests.torture.harness.faults.forging import FORGERIES, Place, places_on
+from tests.torture.harness.folder import BROKERS, controller_pid
+from tests.torture.harness.history import NEMESIS, HistoryWriter
+from tests.torture.harness.processes import APPENDING, CONTROLLING, Processes
+
+MOMENTS: Final = ("away for moments", "file forbidden for moments")
+PIPES: Final = ("pipe for meta.properties", "pipe for a segment", "pipe for the next commit")
+NOBODY_CONTROLS: Final = "away, nobody controls"
+DISK_FAULTS: Final = (
+    "away",
+    "two away",
+    "read-only",
+    "full",
+    "wiped",
+    "emptied",
+    "rolled back",
+    *MOMENTS,
+    *PIPES,
+    *FORGERIES,
+    NOBODY_CONTROLS,
+)
+NEEDS_WHOLE: Final = frozenset(
+    {"wiped", "emptied", "rolled back", *MOMENTS, *FORGERIES, NOBODY_CONTROLS}
+)
+HOLD_S: Final = (2.0, 9.0)
+PIPE_S: Final = (2.0, 6.0)
+PAUSE_S: Final = (0.5, 4.0)
+MOMENT_S: Final = (0.005, 0.3)
+BETWEEN_MOMENTS_S: Final = (0.02, 0.4)
+MOMENTS_RANGE: Final = (4, 10)
+SECOND_LOOK_S: Final = 3.0
+"""A process that takes an error for a verdict has inspected a second time by then."""
+FORGE_S_MAX: Final = 40.0
+WHOLE_S_MAX: Final = 120.0
+ANSWERED_S_MAX: Final = 60.0
+LEASE_S_MAX: Final = 30.0
+
+
+def dealt(kinds: Sequence[str], rng: random.Random) -> Iterator[str]:
+    """Yield kinds without end, each once before any comes again, in an order of its own."""
+    while True:
+        yield from rng.sample(kinds, len(kinds))
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One fault.
+
+    Attributes:
+        kind: Of DISK_FAULTS.
+        broker_id: Whose disk.
+        hold_s: How long, where that is free.
+        rng: For what else is free.
+    """
+
+    kind: str
+    broker_id: int
+    hold_s: float
+    rng: random.Random
+
+
+class DiskFaults:
+    """Does the faults of disks of one run."""
+
+    def __init__(
+        self, disks: Disks, cluster: Cluster, processes: Processes, over: threading.Event
+    ) -> None:
+        """`over`: set when faults are to end."""
+        self.done: Counter[str] = Counter()
+        self.anomalies: list[Anomaly] = []
+        self.answered_s: list[float] = []
+        self._disks = disks
+        self._cluster = cluster
+        self._processes = processes
+        self._over = over
+        self._may_lose = True
+        self._how: dict[str, Callable[[Hit], bool]] = {
+            "two away": self._take_two_away,
+            "wiped": self._wipe,
+            "rolled back": self._roll_back,
+            **dict.fromkeys(MOMENTS, self._fail_for_moments),
+            **dict.fromkeys(PIPES, self._hang),
+            **dict.fromkeys(FORGERIES, self._forge),
+            NOBODY_CONTROLS: self._leave_alone,
+        }
+
+    def torment(self, rng: random.Random, writer: HistoryWriter) -> None:
+        """Do one after the other until they are to end; what was done is undone then."""
+        kinds = [kind for kind in DISK_FAULTS if kind not in self._disks.why_not]
+        for kind in dealt(kinds, rng):
+            if self._over.wait(rng.uniform(*PAUSE_S)):
+                return
+            hold_s = rng.uniform(*(PIPE_S if kind in PIPES else HOLD_S))
+            hit = Hit(kind, rng.choice(BROKERS), hold_s, random.Random(rng.random()))
+            if kind in NEEDS_WHOLE and not self._wait_until_whole():
+                continue
+            writer.note(NEMESIS, fault=kind, broker=hit.broker_id, hold_s=hit.hold_s)
+            is_done = self._how.get(kind, self._hold)(hit)
+            self.done[kind] += is_done
+            writer.note(NEMESIS, healed=kind, broker=hit.broker_id, is_done=is_done)
+
+    # Whole disks
+
+    def _hold(self, hit: Hit) -> bool:
+        faults = {
+            "away": self._disks.take_away,
+            "read-only": self._disks.set_read_only,
+            "full": self._disks.fill,
+            "emptied": self._disks.empty,
+        }
+        undo = faults[hit.kind](hit.broker_id)
+        self._over.wait(hit.hold_s)
+        undo()
+        return True
+
+    def _roll_back(self, hit: Hit) -> bool:
+        copy = self._disks.copy(hit.broker_id)
+        self._over.wait(hit.hold_s)
+        self._disks.roll_back(hit.broker_id, copy)
+        return True
+
+    def _wipe(self, hit: Hit) -> bool:
+        undo = self._disks.wipe(hit.broker_id)
+        self._over.wait(hit.hold_s)
+        self._wait_until_fenced(hit.broker_id)
+        undo()
+        self._register(hit.broker_id)
+        return True
+
+    def _take_two_away(self, hit: Hit) -> bool:
+        """Leave one broker: appends must be refused, and nothing may be lost by it."""
+        away = [each for each in BROKERS if each != hit.broker_id]
+        undo = [self._disks.take_away(each) for each in away]
+        self._over.wait(hit.hold_s)
+        for each in undo:
+            each()
+        return True
+
+    def _wait_until_fenced(self, broker_id: int) -> None:
+        """Wait until the controller has noticed: before, another disk is not taken."""
+
+        def is_fenced() -> bool:
+            broker = self._cluster.image.brokers[BrokerId(broker_id)]
+            return broker.state is BrokerState.FENCED
+
+        if not wait_until(is_fenced, WHOLE_S_MAX):
+            self._fail(f"broker {broker_id}", "its root was wiped, and it is not fenced")
+
+    def _register(self, broker_id: int) -> None:
+        """Give a broker its new disk, as an operator would."""
+        deadline = time.monotonic() + WHOLE_S_MAX
+        while True:
+            try:
+                self._cluster.register_broker(broker_id, self._disks.folder.root(broker_id))
+                return
+            except KafkaOnSparkError as error:
+                if time.monotonic() > deadline:
+                    self._fail(f"broker {broker_id}", f"its new disk is not taken: {error}")
+                    return
+            time.sleep(0.5)
+
+    # Errors that pass, and what hangs
+
+    def _fail_for_moments(self, hit: Hit) -> bool:
+        """Have an intact disk fail for moments: nothing on it may be found bad."""
+        before = verdicts(self._cluster)
+        for _ in range(hit.rng.randint(*MOMENTS_RANGE)):
+            undo = self._fail_once(hit)
+            if undo is None:
+                return False
+            self._over.wait(hit.rng.uniform(*MOMENT_S))
+            undo()
+            self._over.wait(hit.rng.uniform(*BETWEEN_MOMENTS_S))
+        self._over.wait(SECOND_LOOK_S)
+        self._wait_until_whole()
+        self.anomalies += false_verdicts(before, verdicts(self._cluster))
+        return True
+
+    def _fail_once(self, hit: Hit) -> Undo | None:
+        if hit.kind == "away for moments":
+            return self._disks.take_away(hit.broker_id)
+        for place in self._places(hit):
+            pattern = hit.rng.choice(("*.parquet", "_delta_log/*.checkpoint.parquet"))
+            file = newest(place.folder, pattern) or newest(place.folder, "*.parquet")
+            with suppress(FileNotFoundError):  # merged or cleaned meanwhile
+                if file is not None:
+                    return forbid(file)
+        return None
+
+    def _hang(self, hit: Hit) -> bool:
+        undo = self._put_pipe(hit)
+        if undo is None:
+            return False
+        self._over.wait(hit.hold_s)
+        undo()
+        return True
+
+    def _put_pipe(self, hit: Hit) -> Undo | None:
+        root = self._disks.folder.root(hit.broker_id)
+        if hit.kind == "pipe for meta.properties":
+            return put_pipe(root / "meta.properties", root)
+        for place in self._places(hit):
+            if hit.kind == "pipe for the next commit":
+                undo = put_pipe_ahead(place.folder / "_delta_log", root)
+            else:
+                file = newest(place.folder, "*.parquet")
+                undo = None if file is None else put_pipe(file, root)
+            if undo is not None:
+                return undo
+        return None
+
+    def _places(self, hit: Hit) -> list[Place]:
+        places = list(places_on(self._cluster.image, hit.broker_id))
+        return hit.rng.sample(places, len(places))
+
+    # Forgeries
+
+    def _forge(self, hit: Hit) -> bool:
+        """Forge a replica: a newly opened cluster must find it bad, and it must be created again."""
+        forged: list[Place] = []
+
+        def try_all() -> bool:
+            for place in self._places(hit):
+                with suppress(KafkaOnSparkError, FileNotFoundError):  # it is merged or cleaned
+                    if FORGERIES[hit.kind](place):
+                        forged.append(place)
+                        return True
+            return self._over.is_set()
+
+        wait_until(try_all, FORGE_S_MAX)
+        for place in forged:
+            self._wait_until_remade(hit.kind, place)
+        return bool(forged)
+
+    def _wait_until_remade(self, kind: str, place: Place) -> None:
+        deadline = time.monotonic() + WHOLE_S_MAX
+        while place.is_in(self._cluster.image):
+            if time.monotonic() > deadline:
+                self._may_lose = False
+                name = f"{place.topic}/{place.key.partition}"
+                sentence = f"{kind} on broker {place.broker_id}, and it is not created again"
+                self._fail(name, f"{sentence}: {place.folder}")
+                return
+            # What happens meanwhile may fail it.
+            with suppress(KafkaOnSparkError):
+                open_again(self._disks.folder.metadata_root, place.topic, place.key.partition)
+
+    # Without a controller
+
+    def _leave_alone(self, hit: Hit) -> bool:
+        """Take a disk away while nobody controls: appends must be answered all the same."""
+        folder = self._disks.folder
+        folder.nobody_controls.touch()
+        self._processes.hold_down(CONTROLLING)
+        try:
+            if not wait_until(self._does_nobody_control, LEASE_S_MAX):
+                return False
+            undo = self._disks.take_away(hit.broker_id)
+            try:
+                begun_ns = time.monotonic_ns()
+                self._wait_until_answered(begun_ns)
+                self._over.wait(hit.hold_s - (time.monotonic_ns() - begun_ns) / 1e9)
+            finally:
+                undo()
+        finally:
+            folder.nobody_controls.unlink()
+            self._processes.let_up(CONTROLLING)
+        return True
+
+    def _does_nobody_control(self) -> bool:
+        deciding = {controller_pid(self._cluster.image), *self._disks.folder.controlling_pids()}
+        return self._over.is_set() or not deciding & {each.pid for each in self._processes.find()}
+
+    def _wait_until_answered(self, begun_ns: int) -> None:
+        """Wait until each partition has got an append that was begun without the disk."""
+        missing: list[str] = []
+
+        def look() -> bool:
+            times = acknowledged_since(self._disks.folder.history, APPENDING, begun_ns)
+            missing[:] = [key for key, at_ns in times.items() if at_ns is None]
+            if not missing:
+                self.answered_s.append(max(at_ns or 0 for at_ns in times.values()) / 1e9)
+            return not missing or self._over.is_set()
+
+        if not wait_until(look, ANSWERED_S_MAX):
+            sentence = f"nobody controls, and no append was answered in {ANSWERED_S_MAX:.0f} s"
+            self._fail(", ".join(missing), sentence)
+
+    # All
+
+    def _wait_until_whole(self) -> bool:
+        """Wait until all replicas have all that is committed; then data may be lost again."""
+        missing: list[str] = []
+
+        def is_whole() -> bool:
+            missing[:] = what_is_missing(self._cluster)
+            return not missing or self._over.is_set()
+
+        if self._may_lose and not wait_until(is_whole, WHOLE_S_MAX):
+            self._may_lose = False
+            self._fail("", f"not whole after {WHOLE_S_MAX:.0f} s: {missing[0]}")
+        return self._may_lose and not self._over.is_set()
+
+    def _fail(self, key: str, sentence: str) -> None:
+        self.anomalies.append(Anomaly("stuck", key, sentence))

@@ -1,0 +1,241 @@
+"""One replica's bytes changed behind the cluster's back, as by a failing disk, or by a person
+with write access who knows how the chain is computed.
+
+Only what lies above the newest checkpoint is changed: of what lies below it nobody reads the
+commits but `fsck`. Only what is committed is changed: a leader's own word is all that there is
+about a batch above the high watermark.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_on_spark.ids import BrokerId, ChainDigest, PartitionKey
+from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.batch import Batch, Segment, segment_name
+from kafka_on_spark.log.chain import batch_digests
+from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.ports import ReplicaAddress
+from kafka_on_spark.storage.delta.delta_files import checkpoint_version, commit_path
+from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
+from kafka_on_spark.storage.replicas.segments import RECORD_SCHEMA, new_segment
+from kafka_on_spark.storage.roots.roots import StorageOptions
+
+ROOM: Final = 4
+"""How far the newest checkpoint may be behind: somebody shall look before the next one comes."""
+
+Actions = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A replica, as the image names it when it is hit."""
+
+    topic: str
+    key: PartitionKey
+    broker_id: BrokerId
+    partition: PartitionRegistration
+    address: ReplicaAddress
+
+    @property
+    def folder(self) -> Path:
+        """Where its table is."""
+        topic = f"{self.topic}-{self.key.topic_id}"
+        return Path(self.address.root) / topic / f"{self.key.partition}-{self.address.replica_uuid}"
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether it leads."""
+        return self.partition.leader == self.broker_id
+
+    def is_in(self, image: MetadataImage) -> bool:
+        """Return whether it is still the partition's, and not lost."""
+        partition = image.partition(self.key)
+        if partition is None or not partition.is_created(self.broker_id):
+            return False
+        return partition.uuid_of(self.broker_id) == self.address.replica_uuid
+
+    def load(self) -> ReplicaState:
+        """Return what it holds."""
+        return DeltaReplicaLog(self.address, StorageOptions(None)).load()
+
+
+def places_on(image: MetadataImage, broker_id: int) -> Iterator[Place]:
+    """Yield the replicas that a broker has."""
+    for key, partition in image.partitions():
+        if broker_id in partition.replicas and partition.is_created(BrokerId(broker_id)):
+            address = address_of(image, key, partition, BrokerId(broker_id))
+            yield Place(image.name_of(key).topic, key, BrokerId(broker_id), partition, address)
+
+
+def change_segment(place: Place) -> bool:
+    """Change a byte of a leader's newest committed segment; return whether that could be done.
+
+    Of a follower's bytes nobody asks before it leads, or is verified.
+    """
+    batches = _committed(place, place.load())
+    if not place.is_leader or not batches:
+        return False
+    file = place.folder / batches[-1].segments[-1].path
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    _put(file, bytes(content))
+    return True
+
+
+def change_commit(place: Place) -> bool:
+    """Change a digit of the digest in the newest commit of committed records."""
+    found = _newest_commit(place, place.load())
+    if found is None:
+        return False
+    path, actions, _ = found
+    values = _add_of(actions)["partitionValues"]
+    digest = values["chain_digest"]
+    values["chain_digest"] = ("1" if digest[0] == "0" else "0") + digest[1:]
+    _put(path, _text(actions))
+    return True
+
+
+def forge(place: Place) -> bool:
+    """Write other records in the place of a committed batch, and append one batch in the name of
+    the newest leadership, so that the chain computes."""
+    state = place.load()
+    found = _newest_commit(place, state)
+    if found is None:
+        return False
+    path, actions, number = found
+    batch = state.batches[number]
+    before = state.batches[number - 1].chain_digest if number else state.chain_before
+    segment, content = _forged(place, batch)
+    digest = _digest(place, before, replace(batch, segments=(segment,)))
+    add = _add_of(actions)
+    add["path"], add["size"] = segment.path, segment.size_bytes
+    add["partitionValues"]["chain_digest"] = digest
+    after = []
+    if number == len(state.batches) - 1:
+        after = _appended(place, state, batch, add, digest)
+    (place.folder / segment.path).write_bytes(content)
+    _put(path, _text(actions))
+    if after:
+        following = Path(commit_path(str(place.folder), state.version + 1))
+        _put_if_absent(following, _text(after))
+    return True
+
+
+FORGERIES: Final[dict[str, Callable[[Place], bool]]] = {
+    "byte of a segment changed": change_segment,
+    "byte of a commit changed": change_commit,
+    "batches forged": forge,
+}
+
+
+def _committed(place: Place, state: ReplicaState) -> list[Batch]:
+    high_watermark = place.partition.high_watermark
+    return [each for each in state.batches if each.end_offset <= high_watermark]
+
+
+def _newest_commit(place: Place, state: ReplicaState) -> tuple[Path, Actions, int] | None:
+    """Return the newest commit that adds one committed batch of one segment, above the newest
+    checkpoint: its path, its actions, and which of the batches it is."""
+    log = place.folder / "_delta_log"
+    versions = [checkpoint_version(each.name) for each in log.iterdir()]
+    checkpoint = max((each for each in versions if each is not None), default=-1)
+    if state.version - checkpoint > ROOM:
+        return None
+    ends = {int(each.end_offset): at for at, each in enumerate(_committed(place, state))}
+    for version in range(state.version, max(checkpoint, 0), -1):
+        path = Path(commit_path(str(place.folder), version))
+        actions = [json.loads(line) for line in path.read_text().splitlines()]
+        adds = [each["add"] for each in actions if "add" in each]
+        number = ends.get(int(adds[0]["partitionValues"]["end_offset"])) if len(adds) == 1 else None
+        if number is not None and len(state.batches[number].segments) == 1:
+            return path, actions, number
+    return None
+
+
+def _add_of(actions: Actions) -> dict[str, Any]:
+    add: dict[str, Any] = next(each["add"] for each in actions if "add" in each)
+    return add
+
+
+def _forged(place: Place, batch: Batch) -> tuple[Segment, bytes]:
+    """Return other records under a batch's identity: as many, of the same times."""
+    [segment] = batch.segments
+    rows = pq.read_table(place.folder / segment.path).select(RECORD_SCHEMA.names)
+    values = pa.array([f"forged:{at}".encode() for at in range(rows.num_rows)], pa.binary())
+    place_of_values = RECORD_SCHEMA.get_field_index("value")
+    made, content = new_segment(
+        rows.set_column(place_of_values, RECORD_SCHEMA.field("value"), values), batch.leader_epoch
+    )
+    path = f"{segment.epoch_in_name}-{segment.uuid}-{made.digest}.parquet"
+    return replace(made, path=path), content.to_pybytes()
+
+
+def _appended(
+    place: Place, state: ReplicaState, batch: Batch, add: dict[str, Any], before: ChainDigest
+) -> Actions:
+    """Return the commit of one more batch: the forged one once more, under another name."""
+    end, count = int(state.log_end_offset), batch.record_count
+    epoch = place.partition.leader_epoch
+    segment, content = _forged(place, batch)
+    path = segment_name(epoch, uuid4().hex, segment.digest)
+    (place.folder / path).write_bytes(content)
+    segment = replace(segment, path=path)
+    other = replace(
+        batch,
+        base_offset=state.log_end_offset,
+        leader_epoch=epoch,
+        segments=(segment,),
+        producer=None,
+    )
+    digest = _digest(place, before, other)
+    values = add["partitionValues"] | {
+        "base_offset": str(end),
+        "batch_base_offset": str(end),
+        "end_offset": str(end + count),
+        "leader_epoch": str(epoch),
+        "producer_id": None,
+        "producer_epoch": None,
+        "sequence": None,
+        "payload_digest": None,
+        "chain_digest": digest,
+    }
+    added = add | {"path": segment.path, "size": segment.size_bytes, "partitionValues": values}
+    info = {"writeId": uuid4().hex, "op": "append"}
+    counter = {"appId": "log-end-offset", "version": end + count}
+    return [{"commitInfo": info}, {"add": added}, {"txn": counter}]
+
+
+def _digest(place: Place, before: ChainDigest, batch: Batch) -> ChainDigest:
+    return batch_digests(before, place.key.topic_id, place.key.partition, batch)[-1]
+
+
+def _text(actions: Actions) -> bytes:
+    return "".join(json.dumps(each) + "\n" for each in actions).encode()
+
+
+def _put(file: Path, content: bytes) -> None:
+    """Put other bytes in a file's place, in one step; its folder must be there."""
+    temporary = file.with_name(f"_{uuid4().hex}.tmp")
+    temporary.write_bytes(content)
+    temporary.rename(file)
+
+
+def _put_if_absent(file: Path, content: bytes) -> None:
+    temporary = file.with_name(f"_{uuid4().hex}.tmp")
+    temporary.write_bytes(content)
+    try:
+        os.link(temporary, file)
+    except FileExistsError:
+        pass  # a true commit was first: what was rewritten lies below it
+    finally:
+        temporary.unlink()

@@ -1,0 +1,328 @@
+"""Registration, failure and return of a broker, for it and all its partitions."""
+
+from itertools import product
+
+import pytest
+
+from kafka_on_spark.controller.brokers.broker_changes import (
+    fence_broker,
+    register_broker,
+    unfence_broker,
+)
+from kafka_on_spark.controller.moves.preferred_leaders import elect_preferred, imbalance_percentages
+from kafka_on_spark.controller.partitions.partition_change import (
+    change_of_isr,
+    change_record,
+    lost_change,
+)
+from kafka_on_spark.controller.partitions.recovery import elect_where_none
+from kafka_on_spark.controller.result import ControllerResult
+from kafka_on_spark.errors import DuplicateBrokerRegistrationError
+from kafka_on_spark.ids import KEEP, LOST, BrokerId, DirectoryId, PartitionKey
+from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.metadata.records import (
+    BrokerChangeRecord,
+    BrokerRecord,
+    MetadataBatch,
+    PartitionChangeRecord,
+    Stamp,
+)
+from tests.builders import TOPIC_ID, brokers, disk, image_of, partition, subsets
+
+MIN_2 = {"min.insync.replicas": "2"}
+
+
+def replay(image, result):
+    """Return the image after the decision was committed."""
+    if not result.records:
+        return image
+    batch = MetadataBatch(
+        base_offset=image.offset, stamp=Stamp(time_ms=1), records=tuple(result.records)
+    )
+    return image.replay(batch)
+
+
+def partitions(image):
+    return image.topics[TOPIC_ID].partitions
+
+
+def short(registration):
+    """Return ISR, ELR and leader as text, for a row of a table."""
+    words = (" ".join(map(str, sorted(each))) for each in (registration.isr, registration.elr))
+    isr, elr = words
+    return isr, elr, registration.leader
+
+
+# fmt: off
+FENCED = [  # partition before                                   min, draining    isr, elr, leader after broker 1 fails
+    pytest.param(partition("1 2 3"),                              "1", "",        ("2 3", "", 2),       id="leader-fails-next-in-order-leads"),
+    pytest.param(partition("2 1 3"),                              "1", "",        ("2 3", "", 2),       id="follower-fails-leader-stays"),
+    pytest.param(partition("1 3 2", isr="1 2"),                   "1", "",        ("2", "", 2),         id="out-of-sync-is-passed-over"),
+    pytest.param(partition("2 3 1", isr="2 3"),                   "1", "",        ("2 3", "", 2),       id="was-not-in-sync"),
+    # The last member stays in the ISR: nobody else has its records.
+    pytest.param(partition("1 2 3", isr="1"),                     "1", "",        ("1", "", None),      id="last-member-stays-offline"),
+    pytest.param(partition("1"),                                  "1", "",        ("1", "", None),      id="only-replica"),
+    # Below the minimum the high watermark stands still, so who leaves stays eligible (KIP-966).
+    pytest.param(partition("1 2 3", isr="1 2"),                   "2", "",        ("2", "1", 2),        id="joins-the-elr-below-the-minimum"),
+    pytest.param(partition("1 2 3"),                              "2", "",        ("2 3", "", 2),       id="not-at-the-minimum"),
+    pytest.param(partition("1 2", isr="1 2"),                     "3", "",        ("2", "1", 2),        id="minimum-is-at-most-the-replicas"),
+    pytest.param(partition("2 1 3", isr="2 1", elr="3"),          "3", "",        ("2", "1 3", 2),      id="elr-grows"),
+    pytest.param(partition("1 2 3", isr="1", elr="3"),            "2", "",        ("3", "1", 3),        id="elr-leads-in-the-same-commit-where-the-last-member-fails"),
+    # A draining broker stays in sync and takes no leadership.
+    pytest.param(partition("1 2 3"),                              "1", "2",       ("2 3", "", 3),       id="draining-is-passed-over"),
+    pytest.param(partition("1 2"),                                "1", "2",       ("2", "", None),      id="only-draining-is-left"),
+    pytest.param(partition("1 2 3", isr="1 2", elr="3"),          "3", "2",       ("3", "1 2", 3),      id="elr-leads-where-only-draining-is-left"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("before, minimum, draining, expected", FENCED)
+def test_failure_of_a_broker(before, minimum, draining, expected):
+    image = image_of(before, draining=draining, configs={"min.insync.replicas": minimum})
+
+    result = fence_broker(image, BrokerId(1), "probe failed")
+    after = replay(image, result)
+
+    assert short(partitions(after)[0]) == expected
+    assert after.brokers[1].state is BrokerState.FENCED
+    assert result.response == ([PartitionKey(TOPIC_ID, 0)] if before.leader == 1 else [])
+
+
+def test_who_leaves_the_isr_is_not_elected_though_it_is_eligible():
+    before = partition("1 2")
+
+    change = change_of_isr(
+        before,
+        frozenset({BrokerId(2)}),
+        leader=None,
+        min_isr=2,
+        eligible=frozenset({BrokerId(1)}),
+    )
+
+    assert short(before.merge(change)) == ("2", "1", None)
+
+
+def test_failover_of_all_partitions_is_one_list_of_records_with_their_cause():
+    image = image_of(partition("1 2"), partition("2 1"), partition("3 2"), partition("1 3"))
+
+    result = fence_broker(image, BrokerId(1), "probe failed 3 times in 9.1 s")
+
+    assert [type(each) for each in result.records] == [BrokerChangeRecord] + 3 * [
+        PartitionChangeRecord
+    ]
+    assert {each.cause for each in result.records} == {"probe failed 3 times in 9.1 s"}
+    assert [key.partition for key in result.response] == [0, 3]
+    for record in result.records[1:]:
+        merged = partitions(image)[record.partition].merge(record.change)
+        assert (record.leader_epoch, record.partition_epoch) == (merged.leader_epoch, 10)
+
+
+def test_fencing_twice_and_unfencing_the_active_do_nothing():
+    image = image_of(partition("1 2"), fenced="2")
+
+    assert fence_broker(image, BrokerId(2), "again").records == []
+    assert unfence_broker(image, BrokerId(1), "again").records == []
+
+
+# fmt: off
+RETURNED = [  # partition while broker 1 is away                     isr, elr, leader after its return
+    pytest.param(partition("1 2", isr="2", leader=2),                ("2", "", 2),          id="rejoins-no-isr-by-returning"),
+    pytest.param(partition("1 2", isr="1", leader=None),             ("1", "", 1),          id="last-member-leads-again"),
+    pytest.param(partition("2 1 3", isr="2", leader=None, elr="1"),  ("1", "2", 1),         id="elr-leads-and-the-last-member-stays-eligible"),
+    pytest.param(partition("2 3 1", isr="2", leader=None, elr="3"),  ("2", "3", None),      id="nothing-for-others"),
+    pytest.param(partition("1 2", isr="1", leader=None, lost="1"),   ("1", "", None),       id="lost-replica-never-leads"),
+    pytest.param(partition("2 1", isr="2", leader=None, elr="1", lost="2"), ("1", "", 1),   id="lost-replica-is-not-eligible-either"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("before, expected", RETURNED)
+def test_return_of_a_broker(before, expected):
+    image = image_of(before, fenced="1 2 3")
+
+    result = unfence_broker(image, BrokerId(1), "answers again")
+    after = replay(image, result)
+
+    assert short(partitions(after)[0]) == expected
+    assert after.brokers[1].state is BrokerState.ACTIVE
+    assert bool(result.response) == (before.leader is None and expected[2] is not None)
+
+
+def test_partition_that_stays_offline_gets_no_record():
+    image = image_of(partition("1 2", isr="1", leader=None), fenced="1")
+
+    assert elect_where_none(image, image.eligible_brokers(), "pass").records == []
+
+
+# fmt: off
+BAD = [  # partition before                                        isr, elr, leader, after broker 1's replica was lost
+    pytest.param(partition("1 2 3"),                                ("2 3", "", 2),    id="leader-is-lost"),
+    pytest.param(partition("2 1 3"),                                ("2 3", "", 2),    id="follower-is-lost"),
+    pytest.param(partition("2 3 1", isr="2 3"),                     ("2 3", "", 2),    id="was-out-of-sync"),
+    pytest.param(partition("2 3 1", isr="2", elr="1 3"),            ("2", "3", 2),     id="leaves-the-elr"),
+    pytest.param(partition("1 2 3", isr="1"),                       ("1", "", None),   id="last-member-stays-without-a-leader"),
+    pytest.param(partition("1 2 3", isr="1", leader=None),          ("1", "", None),   id="last-member-while-offline"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("before, expected", BAD)
+def test_bad_replica(before, expected):
+    change = lost_change(image_of(before), before, BrokerId(1))
+    after = before.merge(change)
+
+    assert short(after) == expected
+    assert after.directory_of(1) == LOST
+    assert after.leader_epoch == before.leader_epoch + (before.leader != after.leader)
+
+
+def test_every_failure_loss_and_return_of_three_replicas_is_safe():
+    """All small registrations, each broker state: ISR never empty, leaders eligible, epochs right."""
+    everyone, checked = brokers("1 2 3"), 0
+    words = [" ".join(map(str, sorted(each))) for each in subsets(everyone)]
+    for isr, elr, draining, minimum in product(words[1:], words, words, "12"):
+        if set(isr) & set(elr) - {" "}:
+            continue
+        for leader in [None, *brokers(isr)]:
+            before = partition("2 1 3", isr, leader, elr=elr)
+            image = image_of(before, draining=draining, configs={"min.insync.replicas": minimum})
+            for decide in (fence, lose, come_back):
+                checked += 1
+                assert_safe(*decide(image))
+    assert checked == 2208
+
+
+def fence(image):
+    return image, replay(image, fence_broker(image, BrokerId(1), "why"))
+
+
+def lose(image):
+    before = partitions(image)[0]
+    change = lost_change(image, before, BrokerId(1))
+    record = change_record(image, PartitionKey(TOPIC_ID, 0), before, change, "why")
+    return image, replay(image, ControllerResult([record], None))
+
+
+def come_back(image):
+    away = replay(image, fence_broker(image, BrokerId(1), "why"))
+    return away, replay(away, unfence_broker(away, BrokerId(1), "why"))
+
+
+def assert_safe(image, changed):
+    before, after = partitions(image)[0], partitions(changed)[0]
+    known_complete = before.isr | before.elr
+    assert after.isr
+    assert after.isr | after.elr <= known_complete  # who was not complete does not become so
+    if after.leader != before.leader and after.leader is not None:
+        assert changed.is_eligible(after.leader)
+    assert (after.leader_epoch > before.leader_epoch) == (after.leader != before.leader)
+    assert after.partition_epoch - before.partition_epoch in (0, 1)
+    assert (after.partition_epoch == before.partition_epoch) == (after == before)
+
+
+def register(image, broker_id, *, root="r", directory="new"):
+    return register_broker(
+        image, BrokerId(broker_id), root, rack="a", directory_id=DirectoryId(directory), cause="why"
+    )
+
+
+def test_new_broker_is_active_in_its_first_epoch():
+    [record] = register(image_of(partition("1")), 4).records
+
+    assert record == BrokerRecord(
+        broker_id=4, broker_epoch=0, root="r", rack="a", directory_id="new",
+        broker_state=BrokerState.ACTIVE, cause="why",
+    )  # fmt: skip
+
+
+# fmt: off
+REFUSED = [
+    pytest.param({"broker_id": 4, "directory": disk(2)},                       "as broker 2",  id="directory-of-another"),
+    pytest.param({"broker_id": 4, "root": "memory://2"},                       "as broker 2",  id="root-of-another"),
+    pytest.param({"broker_id": 1, "root": "memory://1", "directory": disk(1)}, "this very",    id="itself-again"),
+    pytest.param({"broker_id": 1, "root": "memory://1"},                       "fenced",       id="another-disk-while-it-answers"),
+    pytest.param({"broker_id": 3, "root": "memory://2"},                       "as broker 2",  id="fenced-broker-moves-to-anothers-root"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("fields, words", REFUSED)
+def test_registration_is_refused(fields, words):
+    with pytest.raises(DuplicateBrokerRegistrationError, match=words):
+        register(image_of(partition("1"), fenced="3"), **fields)
+
+
+def test_another_disk_is_another_epoch_and_its_replicas_are_lost_in_one_commit():
+    image = image_of(
+        partition("1 2", isr="1", leader=None),
+        partition("2 1", isr="2"),
+        partition("1 2", isr="2", leader=2, unmade="1"),
+        partition("2 3"),
+        fenced="1",
+    )
+
+    result = register(image, 1, root="memory://1")
+    after = replay(image, result)
+
+    assert result.response == after.brokers[1].broker_epoch == 1
+    assert [
+        each.directory_of(1) for _, each in zip(range(3), partitions(after).values(), strict=False)
+    ] == [LOST, LOST, None]
+    assert short(partitions(after)[0]) == ("1", "", None)
+    assert partitions(after)[3] == partitions(image)[3]
+    assert elect_where_none(after, after.eligible_brokers(), "pass").records == []
+
+
+# fmt: off
+PREFERRED = [  # partition                                  leader after, None: no record
+    pytest.param(partition("2 1 3", leader=1),              2,    id="moves-back"),
+    pytest.param(partition("2 1 3", leader=2),              None, id="leads-already"),
+    pytest.param(partition("2 1 3", isr="1 3", leader=1),   None, id="not-in-sync"),
+    pytest.param(partition("4 1", leader=1),                None, id="fenced"),
+    pytest.param(partition("2 1", isr="1", leader=None, elr="2"), 1, id="offline-is-given-a-leader-in-sync"),
+    pytest.param(partition("2 4", isr="4", leader=None, elr="2"), None, id="offline-waits-for-another-pass-where-only-the-elr-could"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("before, expected", PREFERRED)
+def test_preferred_leader(before, expected):
+    image = image_of(before, ids="1 2 3 4", fenced="4")
+
+    result = elect_preferred(image, "why")
+
+    assert [each.change.leader for each in result.records] == (
+        [] if expected is None else [expected]
+    )
+    assert all(each.change.isr is KEEP for each in result.records)
+
+
+def test_only_the_partitions_that_are_named_get_their_preferred_leader():
+    image = image_of(partition("2 1", leader=1), partition("2 1", leader=1))
+
+    result = elect_preferred(image, "why", [PartitionKey(TOPIC_ID, 1)])
+
+    assert result.response == [PartitionKey(TOPIC_ID, 1)]
+
+
+def test_imbalance_is_the_share_of_preferred_leaderships_that_others_hold():
+    image = image_of(
+        partition("1 2", leader=2),
+        partition("1 2"),
+        partition("1 2"),
+        partition("2 1", leader=None),
+    )
+
+    found = imbalance_percentages(image)
+    shares = [found.get(BrokerId(each), 0.0) for each in (1, 2, 3)]
+
+    assert shares == [pytest.approx(100 / 3), 100.0, 0.0]
+
+
+@pytest.mark.parametrize("taken_by", [1, 3])
+def test_a_root_of_another_broker_is_refused_whatever_the_order_of_ids(taken_by):
+    image = image_of(partition("1"), ids="1 3")
+    root = image.brokers[taken_by].root
+
+    with pytest.raises(DuplicateBrokerRegistrationError, match=f"as broker {taken_by}"):
+        register_broker(image, 2, root, rack=None, directory_id="new", cause="")

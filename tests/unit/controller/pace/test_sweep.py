@@ -1,0 +1,335 @@
+"""Whatever the sequence of rounds, each partition is looked at within the interval."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from kafka_on_spark.controller.pace.sweep import (
+    AGAIN_MAX,
+    FIRST,
+    RANGES_MAX,
+    InspectedRange,
+    NotInspected,
+    Ring,
+    SweepPosition,
+    go_on,
+    learned_inspection_ms,
+    once_round_ms,
+    slice_ms,
+)
+from kafka_on_spark.ids import PartitionKey, TopicId
+from tests.unit.controller.pace.sweep_rounds import (
+    INTERVAL_MS,
+    Rounds,
+    all_keys,
+    image_with,
+    ring_of,
+)
+
+# The ring
+
+
+counts = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 7), max_size=5)
+
+
+@given(counts)
+def test_ring_holds_each_partition_once_by_topic_id_and_number(given_counts):
+    ring = ring_of(**given_counts)
+
+    expected = sorted(
+        PartitionKey(TopicId(topic_id), number)
+        for topic_id, count in given_counts.items()
+        for number in range(count)
+    )
+    assert all_keys(ring) == expected
+    assert [ring.place(key) for key in expected] == list(range(ring.count))
+    assert [ring.key_at(place) for place in range(1, ring.count)] == expected[1:]
+
+
+@given(counts, st.integers(0, 40), st.integers(0, 40))
+def test_keys_from_a_place_on_go_around_the_rings_end(given_counts, start, count):
+    ring = ring_of(**given_counts)
+    assume(ring.count)
+    start, count = start % ring.count, count % (ring.count + 1)
+
+    assert ring.keys(start, count) == (2 * all_keys(ring))[start : start + count]
+
+
+def test_ring_of_some_topics_has_their_partitions_only():
+    image = image_with(a=2, b=3, c=1)
+
+    ring = Ring.of(image, {TopicId("c"), TopicId("a"), TopicId("gone")})
+
+    assert all_keys(ring) == [("a", 0), ("a", 1), ("c", 0)]
+
+
+# A round's part of it
+
+
+def test_without_a_hint_all_is_inspected_from_a_random_place_on():
+    ring = ring_of(a=5, b=5)
+    rounds = Rounds(ring, random_below=lambda below: below - 3)
+
+    keys = rounds.run(1000)
+
+    assert sorted(keys) == all_keys(ring)
+    assert keys[0] == ("b", 2)
+
+
+@pytest.mark.parametrize(
+    "at_ms", [1000 - INTERVAL_MS - 1, 1001], ids=["too old", "from the future"]
+)
+def test_a_hint_that_can_not_be_true_is_none(at_ms):
+    ring = ring_of(a=4)
+    rounds = Rounds(ring)
+    rounds.position = SweepPosition(
+        at_ms=at_ms, begins_at=FIRST, owed=0.0, inspected=(InspectedRange(FIRST, None, 1000),)
+    )
+
+    keys = rounds.run(1000, count_max=1)
+
+    assert len(keys) == 1
+    assert len(rounds.not_looked_at(1000)) == 3
+
+
+def test_a_round_inspects_the_part_of_all_that_its_time_is_of_the_interval():
+    rounds = Rounds(ring_of(a=100))
+    rounds.run(0)
+
+    parts = [len(rounds.run(now_ms)) for now_ms in range(56_250, 562_501, 56_250)]
+
+    assert parts == [10] * 10  # a tenth of fifteen sixteenths of ten minutes
+
+
+def test_the_next_slice_begins_where_the_last_one_ended():
+    rounds = Rounds(ring_of(a=30, b=70), random_below=lambda below: 55)
+    rounds.run(0)
+    keys = []
+
+    for now_ms in range(6000, 600_000, 6000):
+        keys.extend(rounds.run(now_ms))
+
+    ring = rounds.ring
+    assert keys == ring.keys(55, 100) + ring.keys(55, len(keys) - 100)
+
+
+gaps = st.lists(st.integers(1, INTERVAL_MS), min_size=1, max_size=40)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 60), gaps)
+def test_a_process_that_goes_on_inspects_each_partition_within_the_interval(count, pauses):
+    """So do cron jobs: what a process remembers is what the hint tells the next one."""
+    rounds = Rounds(ring_of(a=count // 2, b=count - count // 2))
+    now_ms = 0
+    rounds.run(now_ms)
+
+    for pause_ms in pauses:
+        now_ms += pause_ms
+        rounds.run(now_ms)
+
+        assert rounds.late(now_ms) == set()
+        assert rounds.not_looked_at(now_ms) == set()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.integers(1, 40), st.lists(st.tuples(st.integers(1, INTERVAL_MS), st.booleans()), max_size=30)
+)
+def test_processes_side_by_side_or_without_a_hint_inspect_no_more_seldom(count, turns):
+    """Each remembers for itself, and one of them loses its hint now and then."""
+    ring = ring_of(a=count)
+    both = [Rounds(ring), Rounds(ring, random_below=lambda below: below // 2)]
+    now_ms = 0
+    for each in both:
+        each.run(now_ms)
+
+    for pause_ms, is_lost in turns:
+        now_ms += pause_ms
+        if is_lost:
+            both[1].position = None
+        for each in both:
+            each.run(now_ms)
+
+            assert each.late(now_ms) == set()
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(1, 40),
+    st.lists(
+        st.tuples(st.integers(1, INTERVAL_MS), st.integers(0, 12), st.sets(st.integers(0, 39)))
+    ),
+)
+def test_what_was_not_inspected_is_known_to_be_so(count, turns):
+    """With slices cut short by their time, and with looks that fail."""
+    ring = ring_of(a=count // 3, b=count - count // 3)
+    rounds = Rounds(ring)
+    now_ms = 0
+
+    for pause_ms, count_max, failing in turns:
+        now_ms += pause_ms
+        failed = {all_keys(ring)[place] for place in failing if place < count}
+        known = () if rounds.position is None else rounds.position.again
+        seen = {*rounds.run(now_ms, failed=failed, count_max=count_max), *known}
+        for key in failed & seen:
+            rounds.inspected_ms.pop(key, None)
+
+        assert rounds.late(now_ms) <= rounds.not_looked_at(now_ms)
+
+
+def test_what_is_owed_is_inspected_as_soon_as_there_is_time_for_it():
+    rounds = Rounds(ring_of(a=100))
+    first = rounds.run(0, count_max=30)
+
+    keys = [*first, *rounds.run(1, count_max=30), *rounds.run(2, count_max=60)]
+
+    assert sorted(keys) == all_keys(rounds.ring)
+    assert rounds.not_looked_at(2) == set()
+
+
+def test_a_failed_inspection_of_what_is_gone_or_not_asked_for_is_not_made_again():
+    rounds = Rounds(ring_of(a=2, b=2, c=2))
+    rounds.run(0, failed={PartitionKey(TopicId("b"), 0), PartitionKey(TopicId("c"), 1)})
+    rounds.ring = ring_of(a=2, c=1)
+
+    position = go_on(
+        rounds.ring,
+        rounds.position,
+        now_ms=1,
+        interval_ms=INTERVAL_MS,
+        random_below=lambda below: 0,
+    )
+
+    assert position.again == ()
+
+
+def test_a_cluster_without_partitions_is_inspected_whole():
+    ring = ring_of()
+    rounds = Rounds(ring)
+
+    assert rounds.run(0) == rounds.run(1) == []
+    assert NotInspected(ring, rounds.position).count([]) == 0
+
+
+def test_partitions_that_are_added_are_inspected_in_their_turn():
+    rounds = Rounds(ring_of(a=10))
+    rounds.run(0)
+    rounds.ring = ring_of(a=10, b=10)
+
+    for now_ms in range(60_000, 600_001, 60_000):
+        rounds.run(now_ms)
+
+    assert set(all_keys(rounds.ring)) == rounds.inspected_ms.keys()
+
+
+def test_partitions_behind_a_topic_that_was_deleted_do_not_count_as_inspected():
+    rounds = Rounds(ring_of(a=10, b=10))
+    rounds.run(0, count_max=10)
+    rounds.ring = ring_of(b=10)
+
+    rounds.run(1, count_max=0)
+
+    assert len(rounds.not_looked_at(1)) == 10
+
+
+def test_a_failed_inspection_is_made_again_in_the_next_round_and_holds_up_nothing():
+    ring = ring_of(a=10)
+    rounds = Rounds(ring)
+    bad = PartitionKey(TopicId("a"), 4)
+
+    rounds.run(0, failed={bad})
+
+    assert rounds.position.again == (bad,)
+    assert rounds.not_looked_at(0) == {bad}
+    rounds.run(1)
+    assert rounds.position.again == ()
+    assert rounds.not_looked_at(1) == set()
+
+
+def test_of_too_many_failed_inspections_those_that_are_not_remembered_do_not_count():
+    ring = ring_of(a=300)
+    rounds = Rounds(ring)
+
+    rounds.run(0, failed=set(all_keys(ring)[100:]))
+
+    assert len(rounds.position.again) == AGAIN_MAX
+    assert len(rounds.not_looked_at(0)) == 200
+
+
+def test_what_is_remembered_has_a_bound():
+    ring = ring_of(a=100_000)
+    rounds = Rounds(ring)
+    for now_ms in range(0, 3 * INTERVAL_MS, 100):
+        rounds.run(now_ms)
+
+        assert len(rounds.position.inspected) <= RANGES_MAX
+
+    assert rounds.not_looked_at(3 * INTERVAL_MS) == set()
+
+
+def test_counted_is_what_no_inspection_of_the_interval_has_seen_and_what_failed():
+    ring = ring_of(a=10)
+    keys = all_keys(ring)
+    position = SweepPosition(
+        at_ms=0, begins_at=FIRST, owed=0.0, inspected=(InspectedRange(keys[2], keys[5], 0),)
+    )
+    gaps = NotInspected(ring, position)
+
+    assert gaps.count([]) == 7
+    assert gaps.count([keys[0], keys[2], keys[2], keys[9]]) == 8
+
+
+# How much a round may look at
+
+
+def test_a_slice_takes_its_share_of_the_time_and_a_second_at_least():
+    assert slice_ms(elapsed_ms=60_000, share=0.1) == 6000
+    assert slice_ms(elapsed_ms=2000, share=0.1) == 1000
+
+
+def test_what_an_inspection_takes_is_learned_and_one_slow_disk_is_not_all():
+    first = learned_inspection_ms(None, 640, 64)
+    assert first == 10
+    assert learned_inspection_ms(first, 1000, 10) == pytest.approx(37)
+
+
+@pytest.mark.parametrize(
+    "inspection_ms, elapsed_ms, expected_ms",
+    [
+        (None, None, INTERVAL_MS),
+        (0.5, 60_000, INTERVAL_MS),  # 50 s of looks, and six in a minute
+        (10.0, 60_000, 10_000_000),
+        (10.0, 2000, 2_000_000),  # a second of two
+        (10.0, None, 10_000_000),
+    ],
+)
+def test_once_round_takes_the_interval_or_what_the_share_allows(
+    inspection_ms, elapsed_ms, expected_ms
+):
+    position = SweepPosition(at_ms=0, begins_at=FIRST, owed=0.0, inspection_ms=inspection_ms)
+
+    found = once_round_ms(
+        ring_of(a=100_000), position, elapsed_ms=elapsed_ms, interval_ms=INTERVAL_MS, share=0.1
+    )
+
+    assert found == pytest.approx(expected_ms)
+
+
+def test_without_a_share_nothing_comes_to_an_end():
+    position = SweepPosition(at_ms=0, begins_at=FIRST, owed=0.0, inspection_ms=1.0)
+
+    assert once_round_ms(ring_of(a=1), position, elapsed_ms=None, interval_ms=1, share=0.0) is None
+
+
+def test_rounds_look_at_few_at_a_time_over_many_partitions():
+    """Nothing bursts: of a million, a round each second looks at its part, and no more."""
+    rounds = Rounds(ring_of(a=1_000_000))
+    rounds.run(0)
+
+    found = [len(rounds.run(now_ms)) for now_ms in range(1000, 20_000, 1000)]
+
+    assert {*found} <= {1777, 1778}
+    assert all(before <= after for before, after in pairwise(sorted(found)))

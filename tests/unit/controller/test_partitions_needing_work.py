@@ -1,0 +1,82 @@
+"""Decisions that visit only partitions needing work decide what they would decide by visiting all."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_on_spark.controller.moves.preferred_leaders import imbalance_percentages
+from kafka_on_spark.controller.moves.reassignment import advance_reassignments, list_reassignments
+from kafka_on_spark.controller.partitions.recovery import elect_where_none, leaderless
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.service.replica.creating_replicas import renew_lost
+from kafka_on_spark.service.replicate.fetching.fetch_plan import has_work
+from tests.builders import image_of, partition
+
+
+@st.composite
+def partitions(draw):
+    replicas = draw(st.permutations([1, 2, 3]).map(lambda all_: all_[: draw(st.integers(1, 3))]))
+    isr = draw(st.lists(st.sampled_from(replicas), unique=True, min_size=1))
+    rest = sorted(set(replicas) - set(isr))
+    some = st.lists(st.sampled_from(replicas), unique=True, max_size=1)
+
+    def text(values):
+        return " ".join(map(str, values))
+
+    high_watermark = draw(st.integers(0, 2))
+    return partition(
+        text(replicas),
+        isr=text(isr),
+        leader=draw(st.sampled_from([None, *isr])),
+        elr=text(draw(st.lists(st.sampled_from(rest), unique=True)) if rest else []),
+        lost=text(draw(some)),
+        unmade=text(draw(some)),
+        adding=text(draw(some)),
+        # A reassignment never removes all there are.
+        removing=text(draw(some) if len(replicas) > 1 else []),
+        hw=high_watermark,
+        leo=draw(st.integers(high_watermark, 2)),
+    )
+
+
+images = st.builds(
+    lambda found, fenced: image_of(*found, ids="1 2 3", fenced=fenced),
+    st.lists(partitions(), min_size=1, max_size=6),
+    st.sampled_from(["", "1", "2 3"]),
+)
+
+# fmt: off
+DECISIONS = [
+    pytest.param(lambda image: elect_where_none(image, image.eligible_brokers(), "why"), id="leaders-where-none"),
+    pytest.param(leaderless,                                                             id="leaderless"),
+    pytest.param(lambda image: renew_lost(image, lambda: "new"),                         id="lost-replicas"),
+    pytest.param(advance_reassignments,                                                  id="reassignments-go-on"),
+    pytest.param(list_reassignments,                                                     id="reassignments"),
+    pytest.param(imbalance_percentages,                                                  id="imbalance"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("decide", DECISIONS)
+def test_decision_is_the_same_when_all_partitions_are_visited(decide, monkeypatch):
+    decided = Counter()
+
+    @settings(max_examples=150, deadline=None, derandomize=True)
+    @given(images)
+    def check(image):
+        with monkeypatch.context() as patch:
+            patch.setattr(MetadataImage, "partitions_needing_work", MetadataImage.partitions)
+            of_all = decide(image)
+
+        assert decide(image) == of_all
+        decided[bool(getattr(of_all, "records", of_all))] += 1
+
+    check()
+    assert min(decided[True], decided[False]) > 3, decided
+
+
+@given(partitions())
+def test_partition_that_replication_has_work_for_needs_work(found):
+    assert found.needs_work or not has_work(found)

@@ -1,0 +1,53 @@
+"""One commit for a round: the high watermark and the ISR rest on the same look, and agree."""
+
+from itertools import product
+
+import pytest
+
+from kafka_on_spark.controller.verdicts.conclusion import conclude
+from kafka_on_spark.ids import Offset
+from kafka_on_spark.metadata.records import MetadataBatch, Stamp
+from tests.builders import KEY, image_of, partition, report, seen
+
+
+def after(image, *reports):
+    """Return the partition after what `reports` lead to was committed."""
+    records = conclude(image, reports).records
+    batch = MetadataBatch(base_offset=image.offset, stamp=Stamp(time_ms=0), records=tuple(records))
+    return image.replay(batch).partition(KEY)
+
+
+@pytest.mark.parametrize("end, isr", [(5, {1, 3}), (7, {1, 3}), (9, {1, 3}), (10, {1, 2, 3})])
+def test_who_joins_has_the_high_watermark_that_the_same_commit_raises(end, isr):
+    """Its fetch saw an older end of the leader than the other follower's fetch did."""
+    image = image_of(partition("1 2 3", isr="1 3", hw=5, leo=10))
+
+    found = after(image, report(seen(1, 10), seen(2, end), seen(3, 10)))
+
+    assert found.high_watermark == 10
+    assert found.isr == isr
+
+
+def test_an_isr_that_changes_stays_a_set_that_cannot_be_changed():
+    image = image_of(partition("1 2 3", isr="1 3", hw=5))
+
+    assert type(after(image, report(seen(1, 5), seen(2, 5), seen(3, 5))).isr) is frozenset
+
+
+def test_after_every_small_round_each_member_of_the_isr_has_what_is_committed():
+    """I1, for every end of two followers, every ISR, every minimum."""
+    checked = 0
+    for second, third, isr, minimum in product(range(4), range(4), ["1", "1 2", "1 2 3"], "123"):
+        ends = {1: 3, 2: second, 3: third}
+        members = [int(each) for each in isr.split()]
+        before = partition("1 2 3", isr=isr, hw=min(ends[each] for each in members), leo=3)
+        image = image_of(before, configs={"min.insync.replicas": minimum})
+        checked += 1
+
+        found = after(image, report(seen(1, 3), seen(2, second), seen(3, third)))
+
+        assert found.high_watermark >= before.high_watermark
+        assert all(ends[each] >= found.high_watermark for each in found.isr)
+        assert found.high_watermark == before.high_watermark or len(before.isr) >= int(minimum)
+        assert found.high_watermark <= Offset(3)
+    assert checked == 144

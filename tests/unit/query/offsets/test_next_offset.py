@@ -1,0 +1,325 @@
+"""A stream's next cut: what moved, what came later, what was lost; and the ranges between two."""
+
+import json
+
+import pytest
+
+from kafka_on_spark.errors import (
+    InconsistentClusterIdError,
+    InconsistentTopicIdError,
+    InvalidRequestError,
+    LogTruncatedError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.metadata.partition import PartitionChange
+from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord, Stamp
+from kafka_on_spark.query.offsets.data_loss import unclean_cuts
+from kafka_on_spark.query.offsets.next_offset import available, committed_ends
+from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
+from kafka_on_spark.query.reads.read_plan import check_end, check_order, plan_ranges
+from kafka_on_spark.query.subscription import Assign, Subscribe, SubscribePattern
+from tests.builders import image_of_topics, partition
+
+A = Subscribe(("a",))
+EVERYTHING = SubscribePattern(".*")
+
+
+def image(*ends, offset=200, **fields):
+    """Return an image with topic `a` of partitions that end there."""
+    return image_of_topics({"a": [partition("1", hw=end) for end in ends]}, offset, **fields)
+
+
+def at(*positions, of=None):
+    """Return a query's offset in topic `a`, as it was stored."""
+    positions = {"a": dict(enumerate(positions))}
+    ends = positions["a"].values()
+    stored = StreamOffset.in_image(of or image(*ends, offset=150), positions)
+    return StreamOffset.from_json(json.loads(json.dumps(stored.to_json())))
+
+
+def next_batch(now, since, subscription=A, *, fails=True, **fields):
+    return available(now, since, subscription, is_data_loss_failed=fails, **fields)
+
+
+def spans(now, start, end, *, fails=True, **fields):
+    """Return the ranges between two offsets by partition."""
+    orders = plan_ranges(now, start, end, is_data_loss_failed=fails, client_rack=None, **fields)
+    return {str(each.name): (each.start_offset, each.end_offset) for each in orders}
+
+
+# fmt: off
+MOVES = [
+    ((5, 5), (5, 5),    False, {0: 5, 1: 5},        0),
+    ((5, 5), (5, 6),    True,  {0: 5, 1: 6},        1),
+    ((5, 0), (8, 2),    True,  {0: 8, 1: 2},        5),
+    ((5,),   (5, 0),    True,  {0: 5, 1: 0},        0),  # an empty partition that came is known from now on
+    ((5,),   (5, 3),    True,  {0: 5, 1: 3},        3),  # and read from its beginning
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("since, ends, is_moved, expected, count", MOVES)
+def test_the_cut_moves_only_when_a_partition_of_the_query_moves(
+    since, ends, is_moved, expected, count
+):
+    found = next_batch(image(*ends), at(*since))
+
+    assert (found.is_moved, found.has_loss) == (is_moved, False)
+    assert found.ends["a"] == expected
+    assert found.record_count == count
+
+
+def test_a_cut_has_its_metadata_offset_topics_and_generations():
+    now = image_of_topics({"a": [partition("1", hw=5), partition("1", hw=2, unclean_generation=3)]})
+
+    offset = StreamOffset.in_image(now, {"a": {1: 2, 0: 5}})
+
+    assert json.dumps(offset.to_json()) == (
+        '{"$cut": {"cluster_id": "cluster", "metadata_offset": 100,'
+        ' "topic_ids": {"a": "id of a"}, "unclean_generations": {"a": {"1": 3}}, "version": 1},'
+        ' "a": {"0": 5, "1": 2}}'
+    )
+    assert StreamOffset.from_json(offset.to_json()) == offset
+
+
+def test_plain_kafka_json_is_an_offset_too():
+    plain = StreamOffset.from_json({"a": {"0": 5}})
+
+    found = next_batch(image(7), plain)
+
+    assert plain.to_json() == {"a": {"0": 5}}
+    assert found.ends == {"a": {0: 7}}
+    assert found.offset(image(7)).cut is not None
+    assert spans(image(7), plain, found.offset(image(7))) == {"a-0": (5, 7)}
+
+
+# fmt: off
+NO_OFFSETS = [
+    ({"a": 5},                              "a stored offset is not of this source"),
+    ({"a": {"x": 5}},                       "a stored offset is not of this source"),
+    ({"$cut": {"cluster_id": "c"}},         "the '$cut' of an offset is not of this source"),
+    ({"$cut": 5, "a": {"0": 1}},            "the '$cut' of an offset is not of this source"),
+    ({"$cut": {"version": 2}},              "the offset has format version 2, this kafka_on_spark reads up to 1: use a newer kafka_on_spark"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("offset, sentence", NO_OFFSETS)
+def test_what_is_no_offset_of_ours_is_refused_in_a_sentence(offset, sentence):
+    with pytest.raises(InvalidRequestError) as caught:
+        StreamOffset.from_json(offset)
+
+    assert sentence in str(caught.value)
+
+
+def test_an_offset_of_the_first_builds_had_no_version():
+    cut = at(5).to_json()
+    del cut["$cut"]["version"]
+
+    assert StreamOffset.from_json(cut) == at(5)
+
+
+def test_topics_that_come_later_are_found_by_a_pattern_and_read_from_their_beginning():
+    now = image_of_topics({"a": [partition("1", hw=5)], "b": [partition("1", hw=4)]}, 200)
+
+    found = next_batch(now, at(5), EVERYTHING)
+
+    assert found.is_moved
+    assert spans(now, at(5), found.offset(now)) == {"b-0": (0, 4)}
+    assert not next_batch(now, at(5), A).is_moved
+    assert not next_batch(now, at(5), Assign({"a": (0,)})).is_moved
+
+
+def test_a_partition_that_comes_without_its_beginning_is_told():
+    now = image_of_topics({"a": [partition("1", hw=5), partition("1", start=2, hw=4)]}, 200)
+
+    with pytest.raises(OffsetOutOfRangeError) as caught:
+        next_batch(now, at(5))
+    found = next_batch(now, at(5), fails=False)
+
+    assert (
+        "ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO: Added partition a-1 starts from 2 instead of 0"
+        in str(caught.value)
+    )
+    assert spans(now, at(5), found.offset(now), fails=False) == {"a-1": (2, 4)}
+
+
+# fmt: off
+LOSSES = [  # the cluster as it is now, a query at offset 5 of a-0, and what it is told
+    pytest.param(image_of_topics({}, 200),                                       UnknownTopicOrPartitionError, "KAFKA_DATA_LOSS.PARTITIONS_DELETED: Partitions a-0 have been deleted", id="topic gone"),
+    pytest.param(image(9, ids={"a": "another"}),                                 InconsistentTopicIdError,     "KAFKA_DATA_LOSS: topic 'a' was deleted and created again",             id="topic created again"),
+    pytest.param(image(4),                                                       LogTruncatedError,            "KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED: Partition a-0 offset was changed from 5 to 4, and its log ends at 4: the start offset is set too high", id="too high a start"),
+    pytest.param(image_of_topics({"a": [partition("1", hw=4, unclean_generation=1)]}, 200), LogTruncatedError, "offset was changed from 5 to 4: it was led by a replica that lacked committed records (unclean election 1)", id="unclean election"),
+    pytest.param(image_of_topics({"a": [partition("1", hw=9, unclean_generation=1)]}, 200), LogTruncatedError, "offset was changed from 5 to 9: it was led by a replica", id="unclean election and new records"),
+]
+OTHERS = [
+    pytest.param(image(9, cluster_id="other"),      "the stored offsets are of cluster cluster, not of other: start with a new checkpoint",  id="another cluster"),
+    pytest.param(image(9, offset=149),              "taken at metadata offset 150, and the metadata log of cluster cluster ends at 149: it was set back", id="set back"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("now, error, sentence", LOSSES)
+def test_a_loss_is_told_at_the_next_look_and_at_a_batch_run_again(now, error, sentence):
+    with pytest.raises(error) as looking:
+        next_batch(now, at(5))
+    with pytest.raises(error) as planning:
+        plan_ranges(now, at(3), at(5), is_data_loss_failed=True, client_rack=None)
+
+    assert sentence in str(looking.value)
+    assert "failOnDataLoss to false" in str(looking.value)
+    assert type(planning.value) is error
+
+
+@pytest.mark.parametrize("now, sentence", OTHERS)
+@pytest.mark.parametrize("fails", [True, False])
+def test_offsets_of_another_cluster_are_no_data_loss_to_pass_over(now, sentence, fails):
+    with pytest.raises(InconsistentClusterIdError) as caught:
+        next_batch(now, at(5), fails=fails)
+
+    assert sentence in str(caught.value)
+
+
+def test_a_partition_that_the_subscription_no_longer_has_is_told():
+    with pytest.raises(UnknownTopicOrPartitionError) as caught:
+        next_batch(image(5, 5), at(5, 5), Assign({"a": (0,)}))
+    found = next_batch(image(5, 5), at(5, 5), Assign({"a": (0,)}), fails=False)
+
+    assert "Partitions a-1 are in the checkpoint and not in the subscription" in str(caught.value)
+    assert found.ends == {"a": {0: 5}}
+
+
+# fmt: off
+PASSED_OVER = [  # the cluster as it is now, where unclean elections cut, and what a query at 5 reads
+    pytest.param(image(9, ids={"a": "another"}),                                          None, {"a-0": (0, 9)}, id="topic created again"),
+    pytest.param(image(5, ids={"a": "another"}),                                          None, {"a-0": (0, 5)}, id="topic created again, as long"),
+    pytest.param(image(0, ids={"a": "another"}),                                          None, {},              id="topic created again, empty"),
+    pytest.param(image_of_topics({"a": [partition("1", hw=4, unclean_generation=1)]}, 200),  4, {},              id="unclean election"),
+    pytest.param(image_of_topics({"a": [partition("1", hw=9, unclean_generation=1)]}, 200),  4, {"a-0": (4, 9)}, id="new records in place of lost ones"),
+    pytest.param(image_of_topics({"a": [partition("1", hw=5, unclean_generation=1)]}, 200),  7, {},              id="only what was not read is lost"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("now, cut, expected", PASSED_OVER)
+def test_passed_over_a_loss_is_noted_and_all_that_there_is_now_is_read(now, cut, expected):
+
+    def cuts_since(offset):
+        return {} if cut is None or offset > 180 else {PartitionKey("id of a", 0): Offset(cut)}
+
+    found = next_batch(now, at(5), fails=False, cuts_since=cuts_since)
+    end = found.offset(now)
+
+    assert found.is_moved
+    assert found.has_loss
+    assert spans(now, at(5), end, fails=False, cuts_since=cuts_since) == expected
+    # Noted once: from the offset that was stored then nothing is lost.
+    assert not next_batch(now, end).is_moved
+
+
+def test_where_unclean_elections_have_cut_is_read_from_the_metadata_log():
+    def changed(offset, end, partition_number=0, **change):
+        record = PartitionChangeRecord(
+            topic_id="id of a",
+            partition=partition_number,
+            change=PartitionChange(**({} if end is None else {"high_watermark": end}), **change),
+            topic="a",
+            leader_epoch=1,
+            partition_epoch=1,
+        )
+        return MetadataBatch(base_offset=offset, stamp=Stamp(time_ms=0), records=(record,))
+
+    batches = [
+        changed(1, 2),
+        changed(5, 9),
+        changed(6, 7),
+        changed(7, 8),
+        changed(8, None, leader=1),
+        changed(9, 3, 1),
+    ]
+
+    assert unclean_cuts(batches, 5) == {
+        PartitionKey("id of a", 0): 7,
+        PartitionKey("id of a", 1): 3,
+    }
+
+
+def test_what_is_available_now_bounds_a_query_to_its_end():
+    fixed = committed_ends(image(5, 6), {"a": [0, 1]})
+    expanded = image_of_topics({"a": [partition("1", hw=9)] * 3, "b": [partition("1", hw=1)]}, 300)
+
+    found = next_batch(expanded, at(2, 2), EVERYTHING, fixed_ends=fixed)
+
+    assert found.ends == {"a": {0: 5, 1: 6}}
+    assert not next_batch(expanded, found.offset(expanded), EVERYTHING, fixed_ends=fixed).is_moved
+
+
+def test_a_query_that_has_read_nothing_has_lost_nothing_and_notes_the_election():
+    now = image_of_topics({"a": [partition("1", hw=4, unclean_generation=1)]}, 200)
+
+    end = next_batch(now, at(0)).offset(now)
+
+    assert spans(now, at(0), end) == {"a-0": (0, 4)}
+    assert not next_batch(now, end).is_moved
+
+
+def test_limits_are_shared_over_partitions_and_new_ones_count_from_their_beginning():
+    now = image(100, 100)
+
+    end = next_batch(now, at(50)).offset(now, 30)
+
+    assert end.positions == {"a": {0: 60, 1: 20}}
+    assert next_batch(now, end).is_moved
+
+
+# fmt: off
+RANGES = [
+    ((5, 5), (8, 5),    {"a-0": (5, 8)}),
+    ((5, 5), (5, 5),    {}),
+    ((0, 0), (10, 10),  {"a-0": (0, 10), "a-1": (0, 10)}),
+    ((5,),   (5, 3),    {"a-1": (0, 3)}),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("start, end, expected", RANGES)
+def test_only_partitions_with_records_become_tasks(start, end, expected):
+    assert spans(image(10, 10), at(*start), at(*end)) == expected
+
+
+def test_records_that_retention_has_taken_are_told_or_passed_over():
+    now = image_of_topics({"a": [partition("1", start=7, hw=10)]}, 200)
+
+    with pytest.raises(OffsetOutOfRangeError) as caught:
+        spans(now, at(5), at(9))
+
+    assert str(caught.value) == (
+        "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE: Could not read records in offset [5, 7) for"
+        " topic partition a-0: its log starts at 7; set failOnDataLoss to false to go on without"
+        " them"
+    )
+    assert spans(now, at(5), at(5)) == {}  # a batch that reads nothing of it has lost nothing
+    assert spans(now, at(5), at(9), fails=False) == {"a-0": (7, 9)}
+    assert spans(now, at(5), at(6), fails=False) == {}
+
+
+def test_a_batch_ends_neither_before_it_begins_nor_behind_the_logs_end():
+    start, end = at(5), at(4)
+
+    with pytest.raises(InvalidRequestError) as turned:
+        check_order(image(10), start, end)
+    with pytest.raises(OffsetOutOfRangeError) as ahead:
+        check_end(image(3), end)
+    check_order(image(10), end, start)
+    check_end(image(5), start)
+
+    assert (
+        "RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET: The resolved start offset 5 is greater than the resolved end offset 4 for topic a partition 0"
+        in str(turned.value)
+    )
+    assert (
+        "COULD_NOT_READ_OFFSET_RANGE: Could not read records in offset [3, 4) for topic partition a-0: its log ends at 3 and is committed up to 3"
+        in str(ahead.value)
+    )

@@ -1,0 +1,315 @@
+"""Moments of the past, groups, lag, and offsets for times: each without Spark."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.errors import InvalidRequestError, KafkaStorageError
+from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.metadata.image import GroupOffset
+from kafka_on_spark.metadata.records import (
+    ClusterRecord,
+    MetadataBatch,
+    PartitionRecord,
+    Stamp,
+    TopicRecord,
+)
+from kafka_on_spark.query.as_of import AsOf, image_as_of
+from kafka_on_spark.query.offsets.group_offsets import commit_group, describe_group, groups_of
+from kafka_on_spark.query.offsets.lag import lag_metrics, offsets_behind
+from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion
+from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
+from kafka_on_spark.service.read.offset_lookup import look_up_offset
+from kafka_on_spark.spark.format.query_lag import LagListener, lag
+from tests.builders import KEY, address, image_of, image_of_topics, log, partition
+
+# The past
+
+
+def history(*times):
+    """Return a cluster's log: its making, then a topic a commit, each of two records."""
+    batches = [
+        MetadataBatch(
+            base_offset=Offset(0),
+            stamp=Stamp(time_ms=times[0]),
+            records=(ClusterRecord(cluster_id="c"),),
+        )
+    ]
+    for number, time_ms in enumerate(times[1:]):
+        records = (
+            TopicRecord(topic=f"t{number}", topic_id=f"id{number}"),
+            PartitionRecord(
+                topic=f"t{number}",
+                topic_id=f"id{number}",
+                partition=0,
+                registration=partition("1"),
+            ),
+        )
+        batch = MetadataBatch(
+            base_offset=batches[-1].end_offset, stamp=Stamp(time_ms=time_ms), records=records
+        )
+        batches.append(batch)
+    return batches
+
+
+# fmt: off
+MOMENTS = [  # commits end at the offsets 1, 3, 5 and 7
+    (AsOf("offset", 1),       (10, 20, 30, 40),  []),
+    (AsOf("offset", 2),       (10, 20, 30, 40),  []),                    # half a decision is none
+    (AsOf("offset", 3),       (10, 20, 30, 40),  ["t0"]),
+    (AsOf("offset", 7),       (10, 20, 30, 40),  ["t0", "t1", "t2"]),
+    (AsOf("timestamp", 10),   (10, 20, 30, 40),  []),
+    (AsOf("timestamp", 29),   (10, 20, 30, 40),  ["t0"]),
+    (AsOf("timestamp", 30),   (10, 20, 30, 40),  ["t0", "t1"]),
+    (AsOf("timestamp", 99),   (10, 20, 30, 40),  ["t0", "t1", "t2"]),
+    (AsOf("timestamp", 25),   (10, 30, 20, 40),  []),                    # a later time never sees less
+    (AsOf("timestamp", 30),   (10, 30, 20, 40),  ["t0", "t1"]),
+]
+NO_MOMENTS = [
+    (AsOf("offset", 8),       "option 'asOfMetadataOffset' can't be 8: the metadata log ends at 7"),
+    (AsOf("offset", 0),       "option 'asOfMetadataOffset' can't be 0: there was no cluster yet"),
+    (AsOf("timestamp", 9),    "option 'asOfTimestamp' can't be 9: there was no cluster yet"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("as_of, times, topics", MOMENTS)
+def test_a_moment_of_the_past_is_an_image(as_of, times, topics):
+    assert sorted(image_as_of(history(*times), as_of).topic_ids) == topics
+
+
+@pytest.mark.parametrize("as_of, sentence", NO_MOMENTS)
+def test_a_moment_that_was_not_is_refused(as_of, sentence):
+    with pytest.raises(InvalidRequestError) as caught:
+        image_as_of(history(10, 20, 30, 40), as_of)
+
+    assert str(caught.value) == sentence
+
+
+# Groups
+
+TWO = {"a": [partition("1", hw=9, hw_epoch=4), partition("1", hw=5, start=3, hw_epoch=2)]}
+
+
+def committed(image, group, positions):
+    offset = StreamOffset.in_image(image, positions)
+    return [
+        (each.group, each.partition, each.offset, each.leader_epoch)
+        for each in commit_group(image, group, offset).records
+    ]
+
+
+def test_a_group_commits_what_has_moved_and_nothing_else():
+    groups = {("g", PartitionKey("id of a", 0)): GroupOffset(offset=Offset(7), leader_epoch=None)}
+    image = image_of_topics(TWO, groups=groups)
+
+    assert committed(image, "g", {"a": {0: 7, 1: 5}}) == [("g", 1, 5, 2)]
+    assert committed(image, "g", {"a": {0: 8}}) == [("g", 0, 8, None)]
+    assert committed(image, "h", {"a": {0: 7}}) == [("h", 0, 7, None)]
+    assert committed(image, "g", {"a": {0: 7}}) == []
+
+
+def test_a_group_commits_nothing_for_what_is_gone_or_another_topics():
+    before = StreamOffset.in_image(
+        image_of_topics({**TWO, "b": TWO["a"]}), {"a": {1: 4}, "b": {0: 1}}
+    )
+    shrunk = image_of_topics({"a": TWO["a"][:1]})
+    another = image_of_topics(TWO, ids={"a": "another"})
+
+    assert commit_group(shrunk, "g", before).records == []
+    assert commit_group(another, "g", before).records == []
+
+
+def test_a_groups_lag_is_what_it_has_not_processed_of_what_there_is():
+    offsets = {("g", 0): 7, ("g", 1): 1, ("h", 0): 9}
+    image = image_of_topics(
+        TWO,
+        groups={
+            (group, PartitionKey("id of a", number)): GroupOffset(offset=offset, leader_epoch=None)
+            for (group, number), offset in offsets.items()
+        },
+    )
+
+    found = [(str(each.name), each.offset, each.lag) for each in describe_group(image, "g")]
+
+    assert found == [("a-0", 7, 2), ("a-1", 1, 2)]
+    assert [each.lag for each in describe_group(image, "h")] == [0]
+    assert describe_group(image, "nobody") == []
+    assert groups_of(image) == ["g", "h"]
+
+
+# Lag
+
+CUT = {
+    "$cut": {"cluster_id": "c", "metadata_offset": 1, "topic_ids": {}, "unclean_generations": {}}
+}
+
+
+def progress(*sources):
+    return {"sources": [{"endOffset": end, "latestOffset": latest} for end, latest in sources]}
+
+
+def test_lag_is_kafkas_three_figures():
+    end = {**CUT, "a": {"0": 5, "1": 0}}
+    latest = {**CUT, "a": {"0": 9, "1": 0}, "b": {"0": 1}}
+
+    assert offsets_behind(end, latest) == {"a-0": 4, "a-1": 0, "b-0": 1}
+    assert lag_metrics([(end, latest)]) == {
+        "minOffsetsBehindLatest": "0",
+        "maxOffsetsBehindLatest": "4",
+        "avgOffsetsBehindLatest": str(5 / 3),
+    }
+
+
+def test_lag_is_read_from_a_progress_over_all_sources_of_ours():
+    ours = ({**CUT, "a": {"0": 5}}, {**CUT, "a": {"0": 9}})
+    kafkas = ({"a": {"0": 0}}, {"a": {"0": 99}})
+
+    assert lag(progress(ours, kafkas, ("7", None)))["maxOffsetsBehindLatest"] == "4"
+    assert lag(progress(ours, ours))["avgOffsetsBehindLatest"] == "4.0"
+    assert lag(progress(kafkas)) == lag(progress((None, None))) == lag(None) == {}
+
+
+def test_a_listener_reports_queries_that_read_ours_only():
+    seen = []
+    listener = LagListener(lambda progress, figures: seen.append(figures))
+
+    class Event:
+        def __init__(self, *sources):
+            self.progress = progress(*sources)
+
+    listener.onQueryProgress(Event(({**CUT, "a": {"0": 5}}, {**CUT, "a": {"0": 5}})))
+    listener.onQueryProgress(Event(({"a": {"0": 5}}, {"a": {"0": 5}})))
+
+    assert [each["maxOffsetsBehindLatest"] for each in seen] == ["0"]
+
+
+# Times
+
+
+class Replicas:
+    """Replicas by broker; one that is an error fails to load."""
+
+    def __init__(self, **by_broker):
+        self._by_broker = by_broker
+
+    def open(self, address):
+        state = self._by_broker[f"b{address.broker_id}"]
+
+        class Opened:
+            def load(self):
+                if isinstance(state, Exception):
+                    raise state
+                return state
+
+        return Opened()
+
+
+AWAY = KafkaStorageError("the root is away")
+
+
+def timed(text, *seconds, start=0):
+    """Return a log whose records are of these seconds: a batch a record."""
+    state = log(text, start=start)
+    batches = tuple(
+        replace(
+            batch,
+            segments=(
+                replace(batch.segments[0], timestamp_min_us=s * 10**6, timestamp_max_us=s * 10**6),
+            ),
+        )
+        for batch, s in zip(state.batches, seconds, strict=True)
+    )
+    return replace(state, batches=batches)
+
+
+def never_read(address, segment):
+    raise AssertionError("a segment of one timestamp need not be read")
+
+
+def found(registration, second, **by_broker):
+    image = image_of(registration)
+    question = TimeQuestion(KEY, second * 1000)
+    replicas = Replicas(**by_broker)
+    return look_up_offset(image, image, question, replicas=replicas, read_timestamps=never_read)
+
+
+FOUR = "0:abcd"
+# fmt: off
+TIMES = [  # hw, start, second asked for, offset
+    (4, 0, 1,  0),
+    (4, 0, 11, 1),
+    (4, 0, 20, 1),
+    (4, 0, 21, 3),      # times need not rise: the first by offset
+    (4, 0, 31, None),
+    (3, 0, 21, None),   # the record is there, and not committed
+    (4, 2, 1,  2),      # deleted records are none
+    (4, 4, 1,  None),
+    (0, 0, 1,  None),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("hw, start, second, expected", TIMES)
+def test_the_first_committed_record_that_is_not_older_is_found(hw, start, second, expected):
+    chain = log(FOUR).chain_at(Offset(hw))
+    registration = partition("1", hw=hw, start=start, hw_epoch=0 if hw else None, hw_chain=chain)
+
+    assert found(registration, second, b1=timed(FOUR, 10, 20, 15, 30)) == expected
+
+
+def test_another_replica_answers_for_one_that_is_away_or_lacks_records():
+    registration = partition("1 2 3", hw=4, hw_epoch=0, hw_chain=log(FOUR).chain_digest)
+    complete = timed(FOUR, 10, 20, 15, 30)
+
+    assert found(registration, 11, b1=AWAY, b2=timed("0:ab", 10, 20), b3=complete) == 1
+    with pytest.raises(KafkaStorageError) as caught:
+        found(registration, 11, b1=AWAY, b2=timed("0:ab", 10, 20), b3=AWAY)
+
+    for words in (
+        "orders-0 for timestamp 11000 can't be read",
+        "broker 1: the root is away",
+        "broker 2: the log does not have all committed records",
+    ):
+        assert words in str(caught.value)
+
+
+def test_segments_with_several_times_are_read_from_the_replica_that_was_asked():
+    asked = []
+
+    def read(place, segment):
+        asked.append(place.broker_id)
+        return [10, 20, 15, 30]
+
+    state = log("0:aaaa")
+    segment = replace(state.batches[0].segments[0], timestamp_min_us=10, timestamp_max_us=30_000)
+    state = replace(state, batches=(replace(state.batches[0], segments=(segment,)),))
+    image = image_of(partition("1", hw=4, hw_epoch=0, hw_chain=state.chain_digest))
+
+    answer = look_up_offset(
+        image, image, TimeQuestion(KEY, 0), replicas=Replicas(b1=state), read_timestamps=read
+    )
+
+    assert answer == 0
+    assert asked == [address(1).broker_id]
+
+
+def test_of_the_past_only_what_was_committed_then_is_found():
+    then, now = (
+        image_of(partition("1", hw=hw, hw_epoch=0, hw_chain=log(FOUR).chain_at(Offset(hw))))
+        for hw in (2, 4)
+    )
+    replicas = Replicas(b1=timed(FOUR, 10, 20, 15, 30))
+
+    answers = [
+        look_up_offset(
+            now,
+            then,
+            TimeQuestion(KEY, second * 1000),
+            replicas=replicas,
+            read_timestamps=never_read,
+        )
+        for second in (11, 21)
+    ]
+
+    assert answers == [1, None]

@@ -1,0 +1,206 @@
+"""What a subscription and positions mean in an image: partitions, offsets, times, groups."""
+
+import json
+
+import pytest
+
+from kafka_on_spark.errors import (
+    InconsistentClusterIdError,
+    InconsistentTopicIdError,
+    InvalidRequestError,
+    LogTruncatedError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.ids import Offset, PartitionKey
+from kafka_on_spark.metadata.image import GroupOffset
+from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion, resolve
+from kafka_on_spark.query.offsets.positions import EARLIEST, GROUP, LATEST, Offsets, Timestamps
+from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
+from kafka_on_spark.query.options.source_options import parse_source
+from kafka_on_spark.query.subscription import (
+    Assign,
+    Subscribe,
+    SubscribePattern,
+    partitions_of,
+)
+from tests.builders import image_of_topics, partition
+
+IMAGE = image_of_topics(
+    {
+        "a": [partition("1", start=2, hw=10), partition("1", hw=20)],
+        "ab": [partition("1", hw=5)],
+        "c": [partition("1", hw=7)],
+    }
+)
+ALL_OF_A = {"a": [0, 1]}
+
+# fmt: off
+SUBSCRIPTIONS = [
+    (Subscribe(("a", "c")),                     {"a": [0, 1], "c": [0]}),
+    (SubscribePattern("a.*"),                   {"a": [0, 1], "ab": [0]}),
+    (SubscribePattern("a"),                     {"a": [0, 1]}),
+    (SubscribePattern("nothing"),               {}),
+    (Assign({"a": (1,), "c": (0,)}),            {"a": [1], "c": [0]}),
+]
+MISSING = [
+    (Subscribe(("a", "x")),                     "there is no topic 'x'",            {"a": [0, 1]}),
+    (Assign({"a": (1,), "x": (0,)}),            "there is no topic 'x'",            {"a": [1]}),
+    (Assign({"a": (1, 2)}),                     "topic 'a' has no partition 2: it has 0 to 1", {"a": [1]}),
+]
+POSITIONS = [
+    (EARLIEST,                                  {0: 2, 1: 0}),
+    (LATEST,                                    {0: 10, 1: 20}),
+    (Offsets({"a": {0: 5, 1: EARLIEST}}),       {0: 5, 1: 0}),
+    (Offsets({"a": {0: LATEST, 1: 19}}),        {0: 10, 1: 19}),
+    (Timestamps(100),                           {0: 100, 1: 101}),
+    (Timestamps({"a": {0: 7, 1: 3}}),           {0: 7, 1: 4}),
+]
+UNMATCHED = [
+    (Offsets({"a": {0: 5}}),                    "If startingOffsets contains specific offsets, you must specify all TopicPartitions. Use -1 for latest, -2 for earliest. Specified: ['a-0'] Assigned: ['a-0', 'a-1']"),
+    (Offsets({"a": {0: 5, 1: 1, 2: 1}}),        "Specified: ['a-0', 'a-1', 'a-2'] Assigned: ['a-0', 'a-1']"),
+    (Offsets({"b": {0: 5}}),                    "Specified: ['b-0'] Assigned: ['a-0', 'a-1']"),
+    (Timestamps({"a": {1: 5}}),                 "If startingOffsetsByTimestamp contains specific offsets, you must specify all topics. Specified: ['a-1'] Assigned: ['a-0', 'a-1']"),
+]
+# fmt: on
+
+
+def at_times(questions):
+    """Answer with the time itself, plus the partition's number."""
+    return [Offset(each.timestamp_ms + each.key.partition) for each in questions]
+
+
+def nothing_found(questions):
+    return [None for _ in questions]
+
+
+def resolved(positions, image=IMAGE, wanted=ALL_OF_A, look_up=at_times, **fields):
+    return resolve(image, wanted, positions, option="startingOffsets", look_up=look_up, **fields)
+
+
+@pytest.mark.parametrize("subscription, expected", SUBSCRIPTIONS)
+def test_a_subscription_means_partitions_of_an_image(subscription, expected):
+    assert partitions_of(IMAGE, subscription) == expected
+
+
+@pytest.mark.parametrize("subscription, sentence, rest", MISSING)
+def test_what_is_named_must_be_there_or_is_left_out(subscription, sentence, rest):
+    with pytest.raises(UnknownTopicOrPartitionError, match=sentence):
+        partitions_of(IMAGE, subscription)
+
+    assert partitions_of(IMAGE, subscription, is_missing_failed=False) == rest
+
+
+@pytest.mark.parametrize("positions, expected", POSITIONS)
+def test_positions_become_offsets_of_one_cut(positions, expected):
+    offset = resolved(positions)
+
+    assert offset.positions == {"a": expected}
+    assert offset.cut.metadata_offset == 100
+    assert offset.cut.topic_ids == {"a": "id of a"}
+
+
+@pytest.mark.parametrize("positions, sentence", UNMATCHED)
+def test_specific_positions_name_every_partition(positions, sentence):
+    with pytest.raises(InvalidRequestError) as caught:
+        resolved(positions)
+
+    assert sentence in str(caught.value)
+
+
+def test_times_are_asked_of_the_partitions_that_are_read():
+    asked = []
+
+    def look_up(questions):
+        asked.extend(questions)
+        return nothing_found(questions)
+
+    resolved(Timestamps(7, is_latest_if_none=True), look_up=look_up)
+
+    assert asked == [TimeQuestion(PartitionKey("id of a", number), 7) for number in (0, 1)]
+
+
+def test_a_time_that_no_record_has_is_refused_or_the_latest_as_the_strategy_says():
+    with pytest.raises(InvalidRequestError) as caught:
+        resolved(Timestamps(9), look_up=nothing_found)
+    found = resolved(Timestamps(9, is_latest_if_none=True), look_up=nothing_found)
+
+    assert str(caught.value) == (
+        "No offset matched from request of topic-partition a-0 and timestamp 9."
+    )
+    assert found.positions == {"a": {0: 10, 1: 20}}
+
+
+# fmt: off
+GROUPS = [
+    ({},                         LATEST,   {0: 10, 1: 20}),
+    ({},                         EARLIEST, {0: 2,  1: 0}),
+    ({("g", "a", 0): 4, ("g", "a", 1): 6}, LATEST, {0: 4, 1: 6}),
+    ({("g", "a", 0): 4},         LATEST,   {0: 4,  1: 0}),   # the other partition was found later
+    ({("h", "a", 0): 4},         LATEST,   {0: 10, 1: 20}),  # another group's
+    ({("g", "c", 0): 4},         LATEST,   {0: 10, 1: 20}),  # of a topic that is not read
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("committed, default, expected", GROUPS)
+def test_a_groups_offsets_are_started_from(committed, default, expected):
+    groups = {
+        (group, PartitionKey(f"id of {topic}", number)): GroupOffset(
+            offset=offset, leader_epoch=None
+        )
+        for (group, topic, number), offset in committed.items()
+    }
+    image = image_of_topics(
+        {"a": list(IMAGE.topic("a").partitions.values()), "c": [partition("1")]}, groups=groups
+    )
+
+    found = resolved(GROUP, image, group="g", group_default=default)
+
+    assert found.positions == {"a": expected}
+
+
+# fmt: off
+LOST = [  # unclean elections when the group was saved and now, its offset, and what it would read
+    pytest.param(0, 1, 5,  True,  id="it had read what was lost"),
+    pytest.param(1, 2, 12, True,  id="it stands behind what is left"),
+    pytest.param(1, 1, 12, True,  id="it stands behind the end without an election"),
+    pytest.param(1, 1, 5,  False, id="it was saved after the election"),
+    pytest.param(0, 1, 2,  False, id="it had read nothing"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("then, now, offset, is_told", LOST)
+def test_a_group_is_told_of_an_unclean_election_since_it_was_saved(then, now, offset, is_told):
+    saved = GroupOffset(offset=offset, leader_epoch=None, unclean_generation=then)
+    registration = partition("1", start=2, hw=10, unclean_generation=now)
+    groups = {("g", PartitionKey("id of a", 0)): saved}
+    image = image_of_topics({"a": [registration]}, groups=groups)
+    start = {"image": image, "wanted": {"a": [0]}, "group": "g"}
+
+    if is_told:
+        with pytest.raises(LogTruncatedError, match="PARTITION_OFFSET_CHANGED"):
+            resolved(GROUP, **start)
+    else:
+        assert resolved(GROUP, **start).positions == {"a": {0: offset}}
+    passed_over = resolved(GROUP, **start, is_data_loss_failed=False)
+    assert passed_over.positions == {"a": {0: min(offset, 10)}}
+    assert passed_over.cut.unclean_generations == ({"a": {0: now}} if now else {})
+
+
+def starting_at(offset):
+    """Return what `startingOffsets` says, given a query's own offset as JSON."""
+    options = {"cluster": "/c", "subscribe": "a", "startingoffsets": json.dumps(offset.to_json())}
+    return parse_source(options, is_stream=True).starting
+
+
+def test_a_querys_own_offset_may_be_started_from_and_is_held_against_the_cluster():
+    own = StreamOffset.in_image(IMAGE, {"a": {0: 3, 1: 4}})
+    again = image_of_topics({"a": [partition("1", hw=10)] * 2}, ids={"a": "another id"})
+    another = image_of_topics({"a": [partition("1", hw=10)] * 2}, cluster_id="another")
+
+    assert resolved(starting_at(own)).positions == {"a": {0: 3, 1: 4}}
+    with pytest.raises(InconsistentTopicIdError):
+        resolved(starting_at(own), again)
+    with pytest.raises(InconsistentClusterIdError):
+        resolved(starting_at(own), another)

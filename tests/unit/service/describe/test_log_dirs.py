@@ -1,0 +1,89 @@
+"""What kafka-log-dirs says of replicas, from an image and what their tables hold."""
+
+from kafka_on_spark.controller.moves.reassignment import list_reassignments
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.service.describe.log_dirs import (
+    awaited_replicas,
+    created_replicas,
+    offsets_to_copy,
+    replica_size,
+)
+from tests.builders import TOPIC, image_of, log, partition
+
+
+def of(image, *arguments):
+    return [(each.broker_id, each.key.partition) for each in created_replicas(image, *arguments)]
+
+
+def test_created_replicas_come_by_broker_and_partition_and_others_are_left_out():
+    image = image_of(
+        partition("2 1 3", unmade="3"), partition("3 1", lost="1", isr="3"), ids="1 2 3"
+    )
+
+    assert of(image) == [(1, 0), (2, 0), (3, 1)]
+    assert of(image, {TOPIC}, [3]) == [(3, 1)]
+    assert of(image, {"others"}) == []
+
+
+def test_a_size_sums_all_segments_and_the_lag_counts_missing_committed_offsets():
+    image = image_of(partition("1 2", isr="1", hw=5))
+    [_, follower] = created_replicas(image)
+    state = log("0:aab")
+
+    size = replica_size(image, follower, state)
+
+    assert size.size_bytes == sum(batch.size_bytes for batch in state.batches)
+    assert (size.log_end_offset, size.offset_lag) == (3, 2)
+    assert not size.is_in_sync
+    assert size.error is None
+
+
+def test_replica_that_is_ahead_of_the_high_watermark_lacks_nothing():
+    image = image_of(partition("1 2", hw=2))
+
+    size = replica_size(image, created_replicas(image)[0], log("0:aab"))
+
+    assert size.offset_lag == 0
+
+
+def test_a_replica_that_a_reassignment_adds_is_a_future_one():
+    image = image_of(partition("3 1 2", isr="1 2", leader=1, adding="3"))
+
+    future = [replica_size(image, each, log("")).is_future for each in created_replicas(image)]
+
+    assert future == [False, False, True]
+
+
+def test_replica_that_cannot_be_read_says_why_and_no_size():
+    image = image_of(partition("1"))
+
+    size = replica_size(image, created_replicas(image)[0], KafkaStorageError("the disk is away"))
+
+    assert (size.size_bytes, size.log_end_offset, size.offset_lag) == (None, None, None)
+    assert size.error == "the disk is away"
+
+
+def to_copy(registration, **found):
+    """Return what a move has still to copy; `found` are the logs of made replicas, by broker."""
+    image = image_of(registration, ids="1 2 3 4")
+    [move] = list_reassignments(image)
+    logs = {each: found[f"b{each.broker_id}"] for each in awaited_replicas(image, [move])}
+    return offsets_to_copy(image, move, logs)
+
+
+def test_a_replica_that_is_not_created_has_everything_from_the_log_start_to_copy():
+    move = partition("3 1 2", isr="1 2", leader=1, adding="3", unmade="3", hw=10, start=4)
+
+    assert to_copy(move) == 6
+
+
+def test_replicas_on_the_way_have_the_rest_to_copy_in_all():
+    move = partition("3 4 1 2", isr="1 2", leader=1, adding="3 4", removing="1 2", hw=5)
+
+    assert to_copy(move, b3=log("0:aab"), b4=log("0:a")) == 2 + 4
+
+
+def test_replica_that_cannot_be_read_leaves_the_rest_unknown():
+    move = partition("3 1 2", isr="1 2", leader=1, adding="3", hw=5)
+
+    assert to_copy(move, b3=KafkaStorageError("the disk is away")) is None

@@ -1,0 +1,202 @@
+"""What a reader may see: what is committed, and nothing above it, whatever is asked for."""
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_on_spark.errors import (
+    InvalidRequestError,
+    KafkaStorageError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.log.state import LogChange
+from kafka_on_spark.query.reads.read_order import plan_reads, readers_choice
+from kafka_on_spark.service.read.reading import read_pieces
+from kafka_on_spark.service.replicate.fetching.fetch_reports import is_evidence
+from tests.builders import KEY, TOPIC, address, image_of, log, partition
+from tests.fakes import MemoryReplicaStore, MemoryRoots
+
+COMMITTED = partition(
+    "1 2", epoch=0, hw=3, hw_epoch=0, hw_chain=log("0:abc").chain_digest, leo=5, start=1
+)
+
+
+def planned(start=None, end=None, image=None):
+    return plan_reads(image or image_of(COMMITTED), TOPIC, start, end)
+
+
+# fmt: off
+RANGES = [            # start    end      read
+    pytest.param(     None,      None,    [(1, 3)],  id="all that is committed"),
+    pytest.param(     None,      {0: 5},  [(1, 3)],  id="not up to the log end"),
+    pytest.param(     None,      {0: 99}, [(1, 3)],  id="not above the log end"),
+    pytest.param(     None,      {0: 4},  [(1, 3)],  id="not a record above the high watermark"),
+    pytest.param(     None,      {0: 2},  [(1, 2)],  id="up to an end below it"),
+    pytest.param(     {0: 2},    {0: 99}, [(2, 3)],  id="from a start"),
+    pytest.param(     {0: 3},    {0: 99}, [],        id="at the high watermark there is nothing"),
+    pytest.param(     {0: 2},    {0: 1},  [],        id="an end before the start"),
+    pytest.param(     None,      {0: 0},  [],        id="an end below the log start"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("start, end, read", RANGES)
+def test_a_read_is_of_what_is_committed(start, end, read):
+    orders = planned(start, end)
+
+    assert [(each.start_offset, each.end_offset) for each in orders] == read
+
+
+@pytest.mark.parametrize("offset", [0, 6])
+def test_a_start_outside_of_the_log_is_refused(offset):
+    with pytest.raises(OffsetOutOfRangeError):
+        planned({0: offset})
+
+
+def test_a_partition_or_an_offset_that_is_none_is_refused():
+    with pytest.raises(UnknownTopicOrPartitionError):
+        planned(end={7: 1})
+    with pytest.raises(InvalidRequestError):
+        planned(end={0: "end"})
+
+
+def replicas_of(**logs):
+    """Return a store in which replicas have logs: ``on_1="0:abc"``."""
+    addresses = {name: address(int(name.removeprefix("on_"))) for name in logs}
+    roots = MemoryRoots({each.root: each.directory_id for each in addresses.values()})
+    store = MemoryReplicaStore(roots)
+    for name, text in logs.items():
+        store.create(addresses[name])
+        opened = store.open(addresses[name])
+        opened.commit(opened.load(), change_to(log(text)))
+    return store
+
+
+def change_to(state):
+    return LogChange(
+        operation="setup",
+        log_start_offset=state.log_start_offset,
+        log_end_offset=state.log_end_offset,
+        leader_epoch=state.leader_epoch,
+        adds=state.batches,
+    )
+
+
+def read(order, store):
+    """Return the first letter and the offsets of what is read, and from which broker."""
+    return list(
+        read_pieces(
+            order,
+            store,
+            lambda piece, position: [
+                (piece.segment.uuid[0], max(piece.base_offset, position), piece.address.broker_id)
+            ],
+        )
+    )
+
+
+def test_a_replica_with_uncommitted_records_gives_the_committed_ones():
+    [order] = planned(end={0: 99})
+
+    rows = read(order, replicas_of(on_1="0:abcde", on_2="0:abc"))
+
+    assert rows == [("b", 1, 1), ("c", 2, 1)]
+
+
+def test_a_replica_that_lacks_committed_records_gives_none():
+    [order] = planned()
+
+    assert read(order, replicas_of(on_1="0:ab", on_2="0:abc")) == [("b", 1, 2), ("c", 2, 2)]
+
+
+def test_a_log_that_starts_above_the_log_start_of_an_old_image_is_not_said_to_be_wrong():
+    """Records were deleted since the read was planned: the chain at its high watermark is gone."""
+    [order] = planned()
+    store = MemoryReplicaStore(MemoryRoots({address(1).root: address(1).directory_id}))
+    store.create(address(1))
+    opened = store.open(address(1))
+    opened.commit(opened.load(), change_to(log("0:ef", base=4)))
+    noted = []
+
+    with pytest.raises(KafkaStorageError, match="log start of this image"):
+        list(
+            read_pieces(
+                replace(order, candidates=(address(1),)),
+                store,
+                lambda piece, position: [],
+                lambda address, segment, error: noted.append(error),
+            )
+        )
+
+    assert [is_evidence(error) for error in noted] == [False]
+
+
+@pytest.mark.parametrize("isr, is_wrong", [("1 2", True), ("2", False)])
+def test_a_log_that_lacks_committed_records_is_wrong_only_if_it_must_be_complete(isr, is_wrong):
+    members = frozenset(map(int, isr.split()))
+    image = image_of(replace(COMMITTED, isr=members, leader=2))
+    [order] = planned(image=image)
+    noted = []
+
+    rows = read_pieces(
+        replace(order, candidates=(address(1), address(2))),
+        replicas_of(on_1="0:ab", on_2="0:abc"),
+        lambda piece, position: [position],
+        lambda address, segment, error: noted.append((address.broker_id, is_evidence(error))),
+    )
+
+    assert list(rows) == [1, 2]
+    assert noted == [(1, is_wrong)]
+
+
+def test_a_range_that_nobody_can_serve_is_refused_with_each_ones_reason():
+    [order] = planned()
+
+    with pytest.raises(KafkaStorageError, match=r"broker 1: .*broker 2: "):
+        read(order, replicas_of(on_1="0:ab", on_2="0:a"))
+
+
+def test_a_replica_that_fails_in_the_middle_is_gone_on_from_by_the_next():
+    [order] = planned()
+    store = replicas_of(on_1="0:abc", on_2="0:abc")
+
+    def rows_of(piece, position):
+        if piece.address.broker_id == 1 and position == 2:
+            raise KafkaStorageError("the disk is gone")
+        yield (position, piece.address.broker_id)
+
+    assert list(read_pieces(order, store, rows_of)) == [(1, 1), (2, 2)]
+
+
+def test_a_fenced_brokers_replica_is_asked_last():
+    """It may have come back before the controller saw it."""
+    [order] = planned(image=image_of(COMMITTED, fenced="1"))
+
+    assert [each.broker_id for each in order.candidates] == [2, 1]
+    assert order.key == KEY
+
+
+def test_a_read_may_begin_where_the_log_ends():
+    assert planned({0: 5}) == []
+    with pytest.raises(OffsetOutOfRangeError):
+        planned({0: 6})
+
+
+# fmt: off
+CHOICES = [  # rack  ISR      brokers in order
+    pytest.param(None, "1 2 3", [2, 1, 3], id="no rack: the leader first"),
+    pytest.param("a",  "1 2 3", [1, 2, 3], id="the reader's rack before the leader"),
+    pytest.param("b",  "1 2 3", [2, 3, 1], id="in the reader's rack the leader first"),
+    pytest.param("x",  "1 2 3", [2, 1, 3], id="a rack without replicas"),
+    pytest.param("a",  "2 3",   [2, 3, 1], id="a replica in sync before the reader's rack"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("rack, isr, expected", CHOICES)
+def test_a_near_replica_in_sync_is_read_first(rack, isr, expected):
+    registration = partition("1 2 3", isr=isr, leader=2)
+    image = image_of(registration, racks="a b b")
+
+    assert readers_choice(image, registration, rack) == expected

@@ -1,0 +1,190 @@
+"""A replica that can't be read, on a root that answers, is set aside, and is not lost."""
+
+import pytest
+
+from kafka_on_spark.errors import (
+    NO_ERROR,
+    FencedLeaderEpochError,
+    InconsistentClusterError,
+    KafkaStorageError,
+    RootAccessDeniedError,
+)
+from kafka_on_spark.ids import LOST, BrokerId
+from kafka_on_spark.service.probing.inspecting_leaderless import inspect_replica
+from kafka_on_spark.service.probing.probes import ProbeResult
+from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
+from tests.builders import report, seen
+from tests.unit.service.rounds import Rounds
+
+SESSION_MS = 9000
+UNREAD = {"error_code": KafkaStorageError.code, "error": "EIO", "fence": None}
+FENCED = {"error_code": FencedLeaderEpochError.code, "error": "a later leadership", "fence": None}
+DENIED = {"error_code": RootAccessDeniedError.code, "error": "EACCES", "fence": None}
+
+
+class Reading(Rounds):
+    """Rounds with one record that all three have; `silent` brokers don't answer probes."""
+
+    def __init__(self, **given):
+        super().__init__(**given)
+        self.append(0, "a")
+        self.run(is_sweep=True)
+        self.silent = set()
+        self.unreadable = set()
+        self.lasting = LastingErrors(
+            self.metadata,
+            self.clock,
+            run_probes=self._probes,
+            run_inspections=self._inspections,
+            timeout_ms=1000,
+        )
+
+    def _probes(self, orders):
+        code = KafkaStorageError.code
+        return [
+            ProbeResult(each.broker_id, code if each.broker_id in self.silent else NO_ERROR)
+            for each in orders
+        ]
+
+    def _inspections(self, orders):
+        return [
+            None
+            if each.address.broker_id in self.unreadable
+            else inspect_replica(each, self.replicas)
+            for each in orders
+        ]
+
+    @property
+    def now(self):
+        return self.metadata.catch_up().partition(self.keys[0])
+
+    def inspect(self, *failed, of=UNREAD, times=1, apart_ms=SESSION_MS / 2):
+        """Inspect so often, with an error at the replicas of these brokers."""
+        for _ in range(times):
+            rows = [seen(each, 1, **(of if each in failed else {})) for each in (1, 2, 3)]
+            now = self.now
+            self.lasting.record(
+                report(*rows, key=self.keys[0], version=now.partition_epoch, epoch=now.leader_epoch)
+            )
+            self.clock.advance(apart_ms)
+
+
+@pytest.fixture
+def reading():
+    return Reading()
+
+
+@pytest.mark.parametrize("broker_id", [1, 3], ids=["leader", "follower"])
+def test_a_replica_that_is_unreadable_for_a_session_leaves_isr_and_leadership_and_keeps_its_disk(
+    reading, broker_id
+):
+    before = reading.now.directories
+    reading.inspect(broker_id, times=3)
+
+    assert reading.lasting.set_aside_unreadable() == 1
+
+    assert broker_id not in reading.now.isr
+    assert reading.now.leader not in (None, broker_id)
+    assert reading.now.directories == before
+    assert LOST not in before
+
+
+# fmt: off
+TOO_LITTLE = [
+    pytest.param({"times": 2},                        id="two inspections"),
+    pytest.param({"times": 9, "apart_ms": 10},        id="less than a session"),
+    pytest.param({"times": 9, "of": DENIED},          id="the caller has no permission"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("inspections", TOO_LITTLE)
+def test_an_error_that_may_pass_or_refuses_the_caller_sets_no_replica_aside(reading, inspections):
+    reading.inspect(1, **inspections)
+
+    assert reading.lasting.set_aside_unreadable() == 0
+    assert sorted(reading.now.isr) == [1, 2, 3]
+
+
+def test_one_inspection_that_succeeds_resets_the_count(reading):
+    reading.inspect(1, times=2)
+    reading.inspect()
+    reading.inspect(1, times=2)
+
+    assert reading.lasting.set_aside_unreadable() == 0
+
+
+def test_a_root_that_does_not_answer_is_the_controllers_business(reading):
+    reading.silent.add(1)
+    reading.inspect(1, times=3)
+
+    assert reading.lasting.set_aside_unreadable() == 0
+    assert reading.now.leader == 1
+
+
+def test_the_last_member_that_can_be_read_is_not_guessed(reading):
+    reading.unreadable.update((2, 3))
+    reading.inspect(1, times=3)
+
+    assert reading.lasting.set_aside_unreadable() == 0
+    assert reading.now.leader == 1
+
+
+def test_only_a_member_that_this_process_can_read_leads(reading):
+    reading.unreadable.add(2)
+    reading.inspect(1, times=3)
+
+    assert reading.lasting.set_aside_unreadable() == 1
+    assert reading.now.leader == BrokerId(3)
+
+
+def test_it_rejoins_like_any_follower(reading):
+    reading.inspect(3, times=3)
+    reading.lasting.set_aside_unreadable()
+    assert sorted(reading.now.isr) == [1, 2]
+
+    reading.run(is_sweep=True)
+
+    assert sorted(reading.now.isr) == [1, 2, 3]
+
+
+def test_a_forged_fence_on_one_replica_is_an_error_that_lasts(reading):
+    reading.inspect(1, of=FENCED, times=3)
+
+    assert reading.lasting.set_aside_unreadable() == 1
+    assert reading.now.leader == 2
+    assert LOST not in reading.now.directories
+
+
+def test_a_fence_above_the_metadata_on_all_members_says_that_the_metadata_went_back(reading):
+    reading.inspect(1, 2, 3, of=FENCED, times=3)
+
+    with pytest.raises(InconsistentClusterError):
+        reading.lasting.set_aside_unreadable()
+
+
+def test_inspections_under_an_older_leadership_do_not_count(reading):
+    reading.inspect(1, times=3)
+    reading.inspect(3, times=3, apart_ms=1)
+    reading.lasting.set_aside_unreadable()  # another leads now
+    reading.inspect(1, of=FENCED, times=1)
+
+    assert reading.lasting.set_aside_unreadable() == 0
+
+
+def test_a_replica_that_was_just_decided_on_is_not_asked_again(reading):
+    """Each asking probes roots and reads logs."""
+    asked, probes = [], reading.lasting._run_probes
+
+    def noted(orders):
+        asked.append(reading.clock.monotonic_ms())
+        return probes(orders)
+
+    reading.lasting._run_probes = noted
+    reading.unreadable.update((2, 3))
+    reading.inspect(1, times=3)
+    for _ in range(18):
+        assert reading.lasting.set_aside_unreadable() == 0
+        reading.clock.advance(500)
+
+    assert [each - asked[0] for each in asked] == [0, 3000, 6000]
