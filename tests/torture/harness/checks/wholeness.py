@@ -90,14 +90,20 @@ def wait_until(is_true: Callable[[], bool], wait_s: float) -> bool:
     return True
 
 
-def open_again(metadata_root: Path, topic: str, partition: int) -> None:
-    """Read a partition and look at all its replicas, as a process does that has seen none yet."""
+def open_again(metadata_root: Path, topic: str, partition: int) -> str:
+    """Read a partition and inspect all replicas of its topic, as a process does that has seen none
+    yet; return in words what the inspection met."""
     replica_store.cache_clear()
     with Cluster.open(metadata_root) as cluster:
         ends = {number: int(each.high_watermark) for number, each in cluster.offsets(topic).items()}
         ends[partition] = max(ends[partition] - NEWEST_RECORDS, 0)
-        cluster.read(topic, start=ends)
-        cluster.replicate(topic, is_sweep=True)
+        try:
+            cluster.read(topic, start=ends)
+            met = ""
+        except KafkaOnSparkError as error:
+            met = f"{error!r}; "
+        report = cluster.replicate(topic, is_sweep=True)
+    return f"{met}{report.not_looked_at} not inspected, failures {list(report.failures)}"
 
 
 def acknowledged_since(

@@ -27,7 +27,7 @@ from tests.torture.harness.checks.wholeness import (
 )
 from tests.torture.harness.faults.disks import Disks
 from tests.torture.harness.faults.files import Undo, forbid, newest, put_pipe, put_pipe_ahead
-from tests.torture.harness.faults.forging import FORGERIES, Place, places_on
+from tests.torture.harness.faults.forging import FORGERIES, Forgery, Place, places_on
 from tests.torture.harness.folder import BROKERS, controller_pid
 from tests.torture.harness.history import NEMESIS, HistoryWriter
 from tests.torture.harness.processes import APPENDING, CONTROLLING, Processes
@@ -258,21 +258,25 @@ class DiskFaults:
 
         wait_until(try_all, FORGE_S_MAX)
         for place in forged:
-            self._wait_until_remade(hit.kind, place)
+            self._wait_until_recreated(hit.kind, place)
         return bool(forged)
 
-    def _wait_until_remade(self, kind: str, place: Place) -> None:
+    def _wait_until_recreated(self, kind: str, place: Place) -> None:
         deadline = time.monotonic() + WHOLE_S_MAX
+        inspections: list[str] = []
         while place.is_in(self._cluster.image):
             if time.monotonic() > deadline:
                 self._may_lose = False
                 name = f"{place.topic}/{place.key.partition}"
                 sentence = f"{kind} on broker {place.broker_id}, and it is not created again"
-                self._fail(name, f"{sentence}: {place.folder}")
+                met = f"of {len(inspections)} inspections the last met: {inspections[-1:]}"
+                self._fail(name, f"{sentence}: {place.folder}; {met}")
                 return
-            # What happens meanwhile may fail it.
-            with suppress(KafkaOnSparkError):
-                open_again(self._disks.folder.metadata_root, place.topic, place.key.partition)
+            try:
+                metadata_root = self._disks.folder.metadata_root
+                inspections.append(open_again(metadata_root, place.topic, place.key.partition))
+            except KafkaOnSparkError as error:
+                inspections.append(repr(error))  # what happens meanwhile may fail it
 
     # Without a controller
 
