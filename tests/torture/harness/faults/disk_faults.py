@@ -27,7 +27,7 @@ from tests.torture.harness.checks.wholeness import (
 )
 from tests.torture.harness.faults.disks import Disks
 from tests.torture.harness.faults.files import Undo, forbid, newest, put_pipe, put_pipe_ahead
-from tests.torture.harness.faults.forging import FORGERIES, Forgery, Place, places_on
+from tests.torture.harness.faults.forging import FORGERIES, Place, places_on
 from tests.torture.harness.folder import BROKERS, controller_pid
 from tests.torture.harness.history import NEMESIS, HistoryWriter
 from tests.torture.harness.processes import APPENDING, CONTROLLING, Processes
