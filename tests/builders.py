@@ -227,7 +227,7 @@ def stamp(sequence: int, *, producer: str = "p", epoch: int = 0, digest: int = 7
 def segment(name: str, count: int = 1, *, epoch: int = 0) -> Segment:
     """Return a segment file staged under `epoch`; the same name is the same file."""
     return Segment(
-        path=segment_name(LeaderEpoch(epoch), name, f"digest{name}"),
+        file_name=segment_name(LeaderEpoch(epoch), name, f"digest{name}"),
         size_bytes=100 * count,
         record_count=count,
         timestamp_min_us=NOW_MS * 1000,

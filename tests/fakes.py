@@ -206,7 +206,9 @@ class MemoryReplicaLog:
 
     def _check_files(self, root: MemoryRoot, change: LogChange) -> None:
         present = root.files.get(folder(self._address), {})
-        missing = [s.path for each in change.adds for s in each.segments if s.path not in present]
+        missing = [
+            s.file_name for each in change.adds for s in each.segments if s.file_name not in present
+        ]
         assert not missing, f"a commit names files that are not there: {missing}"
 
     def maintain(self) -> None:
@@ -256,7 +258,7 @@ class MemorySegmentStore:
         """Write a new segment, as a staging task does."""
         root = self._roots[address.root]
         root.check_directory(address)
-        root.files.setdefault(folder(address), {})[segment.path] = _content(segment)
+        root.files.setdefault(folder(address), {})[segment.file_name] = _content(segment)
 
     def copy(
         self,
@@ -269,11 +271,11 @@ class MemorySegmentStore:
             return
         self._roots[target.root].check_directory(target)
         present = self._roots[target.root].files.setdefault(folder(target), {})
-        for segment, name in zip(segments, names or [e.path for e in segments], strict=True):
+        for segment, name in zip(segments, names or [e.file_name for e in segments], strict=True):
             if present.get(name) == _content(segment):
                 continue
             self._roots[source.root].check_answers()
-            found = self._roots[source.root].files.get(folder(source), {}).get(segment.path)
+            found = self._roots[source.root].files.get(folder(source), {}).get(segment.file_name)
             if found != _content(segment):
                 raise CorruptLogError("a segment is missing or not what its name says")
             present[name] = found
@@ -283,7 +285,7 @@ class MemorySegmentStore:
         root = self._roots[address.root]
         root.check_answers()
         root.check_directory(address)
-        if root.files.get(folder(address), {}).get(segment.path) != _content(segment):
+        if root.files.get(folder(address), {}).get(segment.file_name) != _content(segment):
             raise CorruptLogError("a segment is missing or not what its name says")
 
 

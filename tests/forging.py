@@ -91,8 +91,8 @@ def file_of(folder: Path, value: bytes, leader_epoch: int = 0) -> tuple[str, int
     row = {"timestamp": 0, "key": b"key", "value": value, "headers": None}
     table = pa.Table.from_pylist([row], schema=RECORD_SCHEMA)
     segment, content = new_segment(table, leader_epoch)
-    (folder / segment.path).write_bytes(content.to_pybytes())
-    return segment.path, segment.size_bytes
+    (folder / segment.file_name).write_bytes(content.to_pybytes())
+    return segment.file_name, segment.size_bytes
 
 
 def rewrite(folder: Path, base_offset: int, value: bytes) -> None:

@@ -97,7 +97,7 @@ def _commit(
 
 def _segment() -> Segment:
     return Segment(
-        path=segment_name(EPOCH, uuid4().hex, uuid4().hex),
+        file_name=segment_name(EPOCH, uuid4().hex, uuid4().hex),
         size_bytes=1000,
         record_count=1,
         timestamp_min_us=0,

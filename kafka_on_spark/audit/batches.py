@@ -135,7 +135,7 @@ class LoggedBatch:
             appended_at_ms=first.entry.time_ms,
             segments=tuple(
                 Segment(
-                    path=segment.entry.path,
+                    file_name=segment.entry.path,
                     size_bytes=segment.entry.size_bytes,
                     record_count=segment.record_count,
                     timestamp_min_us=0,

@@ -15,9 +15,9 @@ from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset, ProducerEpoch
 _SEGMENT_NAME: Final = re.compile(r"[0-9]{1,10}-[0-9A-Za-z_]+-[0-9A-Za-z_]+\.parquet")
 
 
-def is_segment_name(path: str) -> bool:
-    """Return whether `path` is a segment's plain name, which leads to no other folder."""
-    return _SEGMENT_NAME.fullmatch(path) is not None
+def is_segment_name(name: str) -> bool:
+    """Return whether `name` is a segment's plain name, which leads to no other folder."""
+    return _SEGMENT_NAME.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,14 +25,14 @@ class Segment:
     """An immutable Parquet file of records.
 
     Attributes:
-        path: File name in the replica's folder: ``<leader epoch>-<uuid>-<digest>.parquet``.
+        file_name: Its name in the replica's folder: ``<leader epoch>-<uuid>-<digest>.parquet``.
         size_bytes: Size of the file.
         record_count: Records in it, at least 1.
         timestamp_min_us: Smallest record timestamp, µs since 1970 UTC.
         timestamp_max_us: Largest record timestamp, µs since 1970 UTC.
     """
 
-    path: str
+    file_name: str
     size_bytes: int
     record_count: int
     timestamp_min_us: int
@@ -41,7 +41,7 @@ class Segment:
     def __post_init__(self) -> None:
         # A plain name: a commit can only name files in the replica's own folder.
         ensure(
-            is_segment_name(self.path)
+            is_segment_name(self.file_name)
             and self.record_count > 0
             and self.size_bytes >= 0
             and self.timestamp_min_us <= self.timestamp_max_us,
@@ -51,17 +51,17 @@ class Segment:
     @property
     def epoch_in_name(self) -> LeaderEpoch:
         """The leader epoch under which the file was staged."""
-        return LeaderEpoch(int(self.path.split("-", 1)[0]))
+        return LeaderEpoch(int(self.file_name.split("-", 1)[0]))
 
     @property
     def uuid(self) -> str:
         """The file's identity, the same under every epoch's name."""
-        return self.path.split("-")[1]
+        return self.file_name.split("-")[1]
 
     @property
     def digest(self) -> str:
         """xxh3_128 of the file's bytes, 32 hexadecimal digits."""
-        return self.path.split("-")[2].removesuffix(".parquet")
+        return self.file_name.split("-")[2].removesuffix(".parquet")
 
 
 def segment_name(leader_epoch: LeaderEpoch, uuid: str, digest: str) -> str:
@@ -160,7 +160,7 @@ class StagedBatch:
     def renamed(self, leader_epoch: LeaderEpoch) -> Self:
         """Return the append with its files under names of `leader_epoch`."""
         segments = tuple(
-            replace(each, path=segment_name(leader_epoch, each.uuid, each.digest))
+            replace(each, file_name=segment_name(leader_epoch, each.uuid, each.digest))
             for each in self.segments
         )
         return replace(self, segments=segments, renamed_from=self.first_epoch)
@@ -242,7 +242,7 @@ def with_offsets(
 
 def _stamped(segment: Segment, time_us: int) -> Segment:
     return Segment(
-        path=segment.path,
+        file_name=segment.file_name,
         size_bytes=segment.size_bytes,
         record_count=segment.record_count,
         timestamp_min_us=time_us,

@@ -38,7 +38,7 @@ def segment_of(
 ) -> Segment:
     """Return the file of a batch."""
     return Segment(
-        path=segment_name(LeaderEpoch(epoch), f"{base_offset}x{epoch}x{count}{name}", "d"),
+        file_name=segment_name(LeaderEpoch(epoch), f"{base_offset}x{epoch}x{count}{name}", "d"),
         size_bytes=RECORD_BYTES * count,
         record_count=count,
         timestamp_min_us=timestamp_ms * 1000,

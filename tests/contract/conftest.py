@@ -51,7 +51,7 @@ def memory_disks():
 
     def damage(address, segment):
         files = roots[address.root].files[fakes.folder(address)]
-        files[segment.path] = b"x" * segment.size_bytes
+        files[segment.file_name] = b"x" * segment.size_bytes
 
     return Disks(
         addresses={number: builders.address(number) for number in urls},
@@ -104,7 +104,7 @@ def real_disks(prepared, topic):
 
     def damage(address, segment):
         files = RootFiles(address.root, OPTIONS)
-        files.write(path(address, segment.path), b"x" * segment.size_bytes)
+        files.write(path(address, segment.file_name), b"x" * segment.size_bytes)
 
     return Disks(
         addresses=addresses,

@@ -219,7 +219,7 @@ def flip(path):
 
 @pytest.mark.parametrize("damage", [os.unlink, cut, flip])
 def test_a_segment_that_is_missing_or_damaged_is_said(disks, address, segment, damage):
-    damage(Path(replica_folder(address)) / segment.path)
+    damage(Path(replica_folder(address)) / segment.file_name)
 
     with pytest.raises(CorruptLogError):
         read_segment(address, segment, OPTIONS)

@@ -24,8 +24,8 @@ def test_segments_are_copied_byte_for_byte(disks, source, target):
     disks.segments.copy(source, target, segments)
 
     for segment in segments:
-        copied = disks.content(target, segment.path)
-        assert copied == disks.content(source, segment.path)
+        copied = disks.content(target, segment.file_name)
+        assert copied == disks.content(source, segment.file_name)
         assert len(copied) == segment.size_bytes
 
 
@@ -35,8 +35,8 @@ def test_segments_are_copied_under_the_names_that_are_given(disks, source, targe
 
     disks.segments.copy(source, target, [segment], [name])
 
-    assert disks.content(target, name) == disks.content(source, segment.path)
-    assert disks.content(target, segment.path) is None
+    assert disks.content(target, name) == disks.content(source, segment.file_name)
+    assert disks.content(target, segment.file_name) is None
 
 
 def test_what_is_there_is_not_copied_again(disks, source, target):
@@ -47,18 +47,18 @@ def test_what_is_there_is_not_copied_again(disks, source, target):
 
     disks.segments.copy(source, target, [segment])
 
-    assert disks.content(target, segment.path) != disks.content(source, segment.path)
+    assert disks.content(target, segment.file_name) != disks.content(source, segment.file_name)
 
 
 @pytest.mark.parametrize("content", [b"", b"x"], ids=["none of its bytes", "a byte"])
 def test_a_file_of_another_size_is_copied_again(disks, source, target, content):
     segment = disks.put(source, "a", 2)
     disks.segments.copy(source, target, [segment])
-    disks.write(target, segment.path, content)
+    disks.write(target, segment.file_name, content)
 
     disks.segments.copy(source, target, [segment])
 
-    assert disks.content(target, segment.path) == disks.content(source, segment.path)
+    assert disks.content(target, segment.file_name) == disks.content(source, segment.file_name)
 
 
 def test_a_file_of_the_same_size_with_other_bytes_is_copied_again(disks, source, target):
@@ -69,7 +69,7 @@ def test_a_file_of_the_same_size_with_other_bytes_is_copied_again(disks, source,
 
     disks.segments.copy(source, target, [segment])
 
-    assert disks.content(target, segment.path) == disks.content(source, segment.path)
+    assert disks.content(target, segment.file_name) == disks.content(source, segment.file_name)
 
 
 def test_nothing_to_copy_asks_no_root(disks, source, target):
@@ -83,11 +83,11 @@ def test_damaged_source_is_corrupt_and_never_spreads(disks, source, target):
     with pytest.raises(CorruptLogError):
         disks.segments.copy(source, target, [segment])
 
-    assert disks.content(target, segment.path) is None
+    assert disks.content(target, segment.file_name) is None
 
 
 def test_missing_source_is_corrupt(disks, source, target):
-    missing = replace(disks.put(source, "a", 2), path="0-missing-00.parquet")
+    missing = replace(disks.put(source, "a", 2), file_name="0-missing-00.parquet")
 
     with pytest.raises(CorruptLogError):
         disks.segments.copy(source, target, [missing])
@@ -100,7 +100,7 @@ def test_nothing_is_written_to_another_disk(disks, source, target):
     with pytest.raises(KafkaStorageError):
         disks.segments.copy(source, other, [segment])
 
-    assert disks.content(other, segment.path) is None
+    assert disks.content(other, segment.file_name) is None
 
 
 def test_root_that_is_not_there_is_refused(disks, source, target):

@@ -65,7 +65,7 @@ class Plant:
         state = self.state
         epoch = state.leader_epoch if leader_epoch is None else leader_epoch
         segment, content = new_segment(record_table(*values), epoch)
-        (self.folder / segment.path).write_bytes(content.to_pybytes())
+        (self.folder / segment.file_name).write_bytes(content.to_pybytes())
         return Batch(
             base_offset=Offset(state.log_end_offset if base_offset is None else base_offset),
             record_count=len(values),

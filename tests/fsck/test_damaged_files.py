@@ -120,7 +120,7 @@ def test_a_damaged_commit_of_one_partition_stops_no_other(life, follower):
     second = Plant(life, 3, "second")
     follower.commit_file(follower.version).write_bytes(b"{")
     [segment] = replica(cluster, 3, "second").load().batches[0].segments
-    flip_a_bit(second.folder / segment.path)
+    flip_a_bit(second.folder / segment.file_name)
 
     report = life.fsck()
 

@@ -94,11 +94,11 @@ def test_i14_a_committed_batch_is_not_cut_outside_the_isr_either(life, follower)
 def test_i15_a_flipped_bit_in_a_segment(life, follower):
     batch = follower.state.batches[-1]
     [segment] = batch.segments
-    flip_a_bit(follower.folder / segment.path)
+    flip_a_bit(follower.folder / segment.file_name)
 
     report = life.fsck()
 
-    finding = found(report, "I15", follower, path=segment.path, offset=batch.base_offset)
+    finding = found(report, "I15", follower, path=segment.file_name, offset=batch.base_offset)
     assert finding.sentence.endswith("have not the digest in its name")
     assert len(report.findings) == 1
     assert life.fsck(deep=False).is_clean
@@ -107,13 +107,13 @@ def test_i15_a_flipped_bit_in_a_segment(life, follower):
 @pytest.mark.parametrize("harm", ["missing", "cut short"])
 def test_i15_a_segment_that_is_not_whole(life, follower, harm):
     [segment] = follower.state.batches[-1].segments
-    path = follower.folder / segment.path
+    path = follower.folder / segment.file_name
     if harm == "missing":
         path.unlink()
     else:
         path.write_bytes(path.read_bytes()[:-10])
 
-    found(life.fsck(), "I15", follower, path=segment.path)
+    found(life.fsck(), "I15", follower, path=segment.file_name)
 
 
 def test_i15_statistics_that_count_other_records_than_there_are(life, leader):
@@ -126,7 +126,7 @@ def test_i15_statistics_that_count_other_records_than_there_are(life, leader):
 
     leader.commit("append", adds=[batch], edit=count_three, log_end_offset=batch.base_offset + 3)
 
-    finding = found(life.fsck(), "I15", leader, path=batch.segments[0].path)
+    finding = found(life.fsck(), "I15", leader, path=batch.segments[0].file_name)
 
     assert finding.sentence.endswith("has 2 records, its statistics say 3")
 
@@ -139,7 +139,7 @@ def test_i15_timestamps_that_are_not_what_the_statistics_say(life, leader):
 
     leader.commit("append", adds=[batch], edit=shift, log_end_offset=batch.end_offset)
 
-    found(life.fsck(), "I15", leader, path=batch.segments[0].path)
+    found(life.fsck(), "I15", leader, path=batch.segments[0].file_name)
 
 
 def test_i15_segments_that_do_not_add_up_to_their_batch(life, leader):

@@ -107,7 +107,7 @@ def test_i4_one_batch_behind_two_different_ones(life, leader, follower):
     leader.append(one)
     follower.append(other, operation="append_fetched")
     shared = leader.batch(b"shared")
-    source = leader.folder / shared.segments[0].path
+    source = leader.folder / shared.segments[0].file_name
     (follower.folder / source.name).write_bytes(source.read_bytes())
     leader.append(shared)
     version = follower.append(shared, operation="append_fetched")

@@ -267,7 +267,7 @@ def _batch_row(batch: Batch, *, is_committed: bool) -> dict[str, Any]:
         "appended_at": time_text(batch.appended_at_ms),
         "is_committed": is_committed,
         "segment_count": len(batch.segments),
-        "segments": [segment.path for segment in batch.segments],
+        "segments": [segment.file_name for segment in batch.segments],
     }
 
 

@@ -104,7 +104,7 @@ def place_files(
     if is_there and all(each.epoch_in_name == leader_epoch for each in files):
         return part.batch
     renamed = part.batch.renamed(leader_epoch)
-    names = [each.path for each in renamed.segments]
+    names = [each.file_name for each in renamed.segments]
     _copy_from_any(segments, part.holders, leader, files, names)
     return renamed
 

@@ -104,11 +104,11 @@ def files_of(
     def file_of(piece: Piece, position: Offset) -> Iterator[ViewFile]:
         if not times.has_any_of(piece.segment):
             return
-        size = find_size(piece.address, piece.segment.path)
+        size = find_size(piece.address, piece.segment.file_name)
         if size != piece.segment.size_bytes:
             raise CorruptLogError(
                 "a segment is missing or cut short",
-                path=piece.segment.path,
+                path=piece.segment.file_name,
                 size_bytes=size,
                 expected_bytes=piece.segment.size_bytes,
             )

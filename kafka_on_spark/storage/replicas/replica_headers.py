@@ -78,7 +78,7 @@ def add_actions(batch: Batch) -> Iterable[AddAction]:
     """Yield the actions that add a batch's segments to a table."""
     for segment, header in _with_headers(batch):
         yield AddAction(
-            path=segment.path,
+            path=segment.file_name,
             size=segment.size_bytes,
             partition_values=header,
             modification_time=batch.appended_at_ms,
@@ -90,7 +90,9 @@ def add_actions(batch: Batch) -> Iterable[AddAction]:
 def remove_actions(batch: Batch) -> Iterable[RemoveAction]:
     """Yield the actions that remove a batch's segments from a table."""
     for segment, header in _with_headers(batch):
-        yield RemoveAction(segment.path, True, batch.appended_at_ms, segment.size_bytes, header)
+        yield RemoveAction(
+            segment.file_name, True, batch.appended_at_ms, segment.size_bytes, header
+        )
 
 
 def _stats(segment: Segment) -> str:
@@ -245,7 +247,7 @@ def _producer(row: Row) -> ProducerStamp | None:
 
 def _segment(row: Row) -> Segment:
     return Segment(
-        path=row.path,
+        file_name=row.path,
         size_bytes=row.size_bytes,
         record_count=row.num_records,
         timestamp_min_us=row.timestamp_min_us,

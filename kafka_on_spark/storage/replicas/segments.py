@@ -96,7 +96,7 @@ def new_segment(records: pa.Table, leader_epoch: LeaderEpoch) -> tuple[Segment, 
     content = encode_segment(records)
     span = pc.min_max(records.column("timestamp").cast(pa.int64()))
     segment = Segment(
-        path=segment_name(leader_epoch, uuid4().hex, digest_of(content)),
+        file_name=segment_name(leader_epoch, uuid4().hex, digest_of(content)),
         size_bytes=content.size,
         record_count=records.num_rows,
         timestamp_min_us=span["min"].as_py(),
@@ -129,7 +129,7 @@ def segment_pieces(
 
 
 def _pieces_of(address: ReplicaAddress, segment: Segment, options: StorageOptions) -> Iterator[Any]:
-    path = f"{replica_folder(address)}/{segment.path}"
+    path = f"{replica_folder(address)}/{segment.file_name}"
     try:
         yield from _checked(
             segment, RootFiles(address.root, options).pieces(path, bytes_max_of(segment))
@@ -168,12 +168,12 @@ def _segment_error(
         flaw = file_flaw(
             inspection,
             folder,
-            segment.path,
+            segment.file_name,
             segment.size_bytes,
             lambda content: _flaw_of(content, segment),
         )
     return flaw or KafkaStorageError(
-        f"{segment.path} could not be read, and an inspection found nothing wrong with it"
+        f"{segment.file_name} could not be read, and an inspection found nothing wrong with it"
     )
 
 
@@ -181,7 +181,7 @@ def _flaw_of(content: bytes, segment: Segment) -> str | None:
     if digest_of(content) != segment.digest:
         return "its bytes are not what its name says"
     try:
-        read_parquet(content, segment.path, row_count=segment.record_count)
+        read_parquet(content, segment.file_name, row_count=segment.record_count)
     except CorruptLogError as error:
         return error.message
     return None
@@ -207,7 +207,7 @@ def read_segment(
         CorruptLogError: The file is missing or damaged.
         KafkaStorageError: The root is another disk or none, or does not answer.
     """
-    path = f"{replica_folder(address)}/{segment.path}"
+    path = f"{replica_folder(address)}/{segment.file_name}"
     try:
         content = RootFiles(address.root, options).read(path, bytes_max_of(segment))
     except UnsafeFileError as claim:
@@ -229,7 +229,7 @@ def put_segment(
     broker, None where it is written."""
     puts = {
         address.broker_id: _begin_put(
-            partial(_put, address, segment.path, content, options), address
+            partial(_put, address, segment.file_name, content, options), address
         )
         for address in addresses
     }
@@ -356,7 +356,7 @@ class FileSegmentStore:
         targets = RootFiles(target.root, self._options)
         folder = replica_folder(target)
         missing = []
-        for segment, name in zip(segments, names or [e.path for e in segments], strict=True):
+        for segment, name in zip(segments, names or [e.file_name for e in segments], strict=True):
             path = f"{folder}/{name}"
             if self._is_there(targets, path, segment):
                 # Its writer may not have flushed it.

@@ -140,7 +140,7 @@ def _add(file: ViewFile) -> dict[str, Any]:
 
 def url_of(file: ViewFile) -> str:
     """Return the URL (normalized) of a view's file."""
-    return f"{replica_folder(file.address)}/{file.segment.path}"
+    return f"{replica_folder(file.address)}/{file.segment.file_name}"
 
 
 def hadoop_url(url: str) -> str:

@@ -93,7 +93,7 @@ def _readable(ledger: Ledger, table: Table) -> dict[int, int]:
     files = {} if table.is_emptied else root.files.get(place, {})
     found = {}
     for batch in table.state.batches:
-        if all(files.get(each.path) == each.digest for each in batch.segments):
+        if all(files.get(each.file_name) == each.digest for each in batch.segments):
             found |= {batch.base_offset + at: value for at, value in enumerate(values_of(batch))}
     return found
 
@@ -301,13 +301,13 @@ def integrity(
     files = root.files.get(place, {})
     for batch in change.adds:
         for segment in batch.segments:
-            is_whole = files.get(segment.path) == segment.digest
-            is_planted = (place, segment.path) in root.rotten
+            is_whole = files.get(segment.file_name) == segment.digest
+            is_planted = (place, segment.file_name) in root.rotten
             require(
                 is_whole or is_planted,
                 "I15 integrity",
-                f"{key.partition} on {identity.broker_id}: {segment.path} is"
-                f" {files.get(segment.path)!r}",
+                f"{key.partition} on {identity.broker_id}: {segment.file_name} is"
+                f" {files.get(segment.file_name)!r}",
             )
 
 

@@ -243,7 +243,7 @@ class Faults(Drawing):
             if made is None:
                 continue
             state, file = made
-            root.files.setdefault(place, {})[file.path] = file.digest
+            root.files.setdefault(place, {})[file.file_name] = file.digest
             table.forgotten.append(table.state)
             table.states[-1] = state
             table.is_suspect, table.verified = True, 0
@@ -290,9 +290,9 @@ class Faults(Drawing):
             if batches:
                 segment = batches[len(batches) // 2].segments[0]
                 files = root.files.get(place, {})
-                if segment.path in files:
-                    files[segment.path] = "?" * len(segment.digest)
-                    root.rotten.add((place, segment.path))
+                if segment.file_name in files:
+                    files[segment.file_name] = "?" * len(segment.digest)
+                    root.rotten.add((place, segment.file_name))
                     root.damaged.add(place)
                     return True
         return False

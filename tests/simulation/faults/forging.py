@@ -37,7 +37,7 @@ def forged_log(
             base_offset=state.log_end_offset,
             leader_epoch=state.leader_epoch,
             producer=None,
-            segments=(replace(changed.segments[0], path=_name(value, changed, "m")),),
+            segments=(replace(changed.segments[0], file_name=_name(value, changed, "m")),),
             record_count=changed.segments[0].record_count,
         )
         log = _and(log, more)
@@ -50,7 +50,7 @@ def _and(log: ReplicaState, batch: Batch) -> ReplicaState:
 
 
 def _file(value: int, batch: Batch) -> Segment:
-    return replace(batch.segments[0], path=_name(value, batch, "f"))
+    return replace(batch.segments[0], file_name=_name(value, batch, "f"))
 
 
 def _name(value: int, batch: Batch, kind: str) -> str:

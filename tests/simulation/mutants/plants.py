@@ -219,7 +219,7 @@ def damaged_file(stage):
     batch = stage.table(2).state.chained(stage.batch(12, 2))
     stage.put(2, batch)
     for files in stage.disks.root_of(2).files.values():
-        files[batch.segments[0].path] = "99"
+        files[batch.segments[0].file_name] = "99"
     stage.commit(2, "append_fetched", adds=(batch,), log_end_offset=3)
 
 

@@ -168,7 +168,7 @@ class Stage:
     def batch(self, value: int, base: int, *, epoch: int = 0, sequence: int | None = None) -> Batch:
         """Return a batch of one record."""
         segment = Segment(
-            path=segment_name(0, f"u{value}e{epoch}", str(value)),
+            file_name=segment_name(0, f"u{value}e{epoch}", str(value)),
             size_bytes=100,
             record_count=1,
             timestamp_min_us=0,
@@ -196,7 +196,9 @@ class Stage:
         """Write a batch's files."""
         files = self.disks.roots[f"disk://{broker_id}"].files
         for segment in batch.segments:
-            files.setdefault(folder(self.address(broker_id)), {})[segment.path] = segment.digest
+            files.setdefault(folder(self.address(broker_id)), {})[segment.file_name] = (
+                segment.digest
+            )
 
     def add(self, broker_id: int, batch: Batch, operation: str = "append_fetched") -> None:
         """Commit a batch to a table, with its files."""

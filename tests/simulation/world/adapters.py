@@ -250,7 +250,7 @@ class SimulatedSegmentStore:
         root.check_directory(address)
         if fault in FAILED:
             raise KafkaStorageError("EIO")
-        root.files.setdefault(folder(address), {})[segment.path] = segment.digest
+        root.files.setdefault(folder(address), {})[segment.file_name] = segment.digest
 
     def copy(
         self,
@@ -260,7 +260,7 @@ class SimulatedSegmentStore:
         names: Sequence[str] | None = None,
     ) -> None:
         origin, root = (self._world.disks.roots[each.root] for each in (source, target))
-        for segment, name in zip(segments, names or [e.path for e in segments], strict=True):
+        for segment, name in zip(segments, names or [e.file_name for e in segments], strict=True):
             fault = self._world.scheduler.call("copy", root)
             root.check_reads()
             root.check_directory(target)
@@ -268,7 +268,7 @@ class SimulatedSegmentStore:
             if len(present.get(name, "")) == len(segment.digest):
                 continue
             origin.check_reads()
-            content = origin.files.get(folder(source), {}).get(segment.path)
+            content = origin.files.get(folder(source), {}).get(segment.file_name)
             if content != segment.digest:
                 self._world.seen["damaged source refused"] += 1
                 raise CorruptLogError("a segment is missing or not what its name says")
@@ -288,7 +288,7 @@ class SimulatedSegmentStore:
         if fault in FAILED:
             raise KafkaStorageError("the root does not answer")
         root.check_reads()
-        content = root.files.get(folder(address), {}).get(segment.path)
+        content = root.files.get(folder(address), {}).get(segment.file_name)
         if content != segment.digest:
             self._world.seen["damage found by a reader"] += 1
             raise CorruptLogError("a segment is missing or damaged")

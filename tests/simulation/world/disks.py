@@ -124,7 +124,7 @@ class Root:
             return False
         files = self.files.get(place, {})
         return all(
-            files.get(segment.path) == segment.digest
+            files.get(segment.file_name) == segment.digest
             for batch in table.state.batches
             for segment in batch.segments
         )

@@ -355,7 +355,7 @@ class Driver:
     def _segment(self, leader_epoch: int, values: list[int]) -> Segment:
         digest = "_".join(map(str, values))
         return Segment(
-            path=segment_name(leader_epoch, self.node.new_uuid(), digest),
+            file_name=segment_name(leader_epoch, self.node.new_uuid(), digest),
             size_bytes=100 * len(values),
             record_count=len(values),
             timestamp_min_us=0,

@@ -15,23 +15,23 @@ def test_batch_ends_after_its_records_and_is_as_large_as_its_segments():
 
 
 def test_name_of_a_segment_says_epoch_uuid_and_digest():
-    named = replace(segment("u"), path=segment_name(12, "ab12", "ff00"))
+    named = replace(segment("u"), file_name=segment_name(12, "ab12", "ff00"))
 
-    assert named.path == "12-ab12-ff00.parquet"
+    assert named.file_name == "12-ab12-ff00.parquet"
     assert (named.epoch_in_name, named.uuid, named.digest) == (12, "ab12", "ff00")
 
 
 # fmt: off
 IMPOSSIBLE = [
     pytest.param(lambda: segment("a", 0),                                               id="segment-without-records"),
-    pytest.param(lambda: replace(segment("a"), path="part-0.parquet"),                  id="a-file-that-is-no-segment"),
-    pytest.param(lambda: replace(segment("a"), path="../0-a-b.parquet"),                id="a-path-out-of-the-folder"),
-    pytest.param(lambda: replace(segment("a"), path="0-../../a-b.parquet"),             id="a-path-out-of-the-folder-within"),
-    pytest.param(lambda: replace(segment("a"), path="/etc/0-a-b.parquet"),              id="a-path-from-the-top"),
-    pytest.param(lambda: replace(segment("a"), path="file:///etc/0-a-b.parquet"),       id="a-url"),
-    pytest.param(lambda: replace(segment("a"), path="0-a%2Fb-c.parquet"),               id="a-path-that-is-decoded"),
-    pytest.param(lambda: replace(segment("a"), path="0-a-b.parquet\0"),                 id="a-zero"),
-    pytest.param(lambda: replace(segment("a"), path="99999999999-a-b.parquet"),         id="an-epoch-beyond-32-bits"),
+    pytest.param(lambda: replace(segment("a"), file_name="part-0.parquet"),             id="a-file-that-is-no-segment"),
+    pytest.param(lambda: replace(segment("a"), file_name="../0-a-b.parquet"),           id="a-path-out-of-the-folder"),
+    pytest.param(lambda: replace(segment("a"), file_name="0-../../a-b.parquet"),        id="a-path-out-of-the-folder-within"),
+    pytest.param(lambda: replace(segment("a"), file_name="/etc/0-a-b.parquet"),         id="a-path-from-the-top"),
+    pytest.param(lambda: replace(segment("a"), file_name="file:///etc/0-a-b.parquet"),  id="a-url"),
+    pytest.param(lambda: replace(segment("a"), file_name="0-a%2Fb-c.parquet"),          id="a-path-that-is-decoded"),
+    pytest.param(lambda: replace(segment("a"), file_name="0-a-b.parquet\0"),            id="a-zero"),
+    pytest.param(lambda: replace(segment("a"), file_name="99999999999-a-b.parquet"),    id="an-epoch-beyond-32-bits"),
     pytest.param(lambda: replace(segment("a"), timestamp_min_us=9, timestamp_max_us=8), id="timestamps-the-wrong-way"),
     pytest.param(lambda: replace(segment("a"), size_bytes=-1),                          id="a-size-below-0"),
     pytest.param(lambda: replace(ONE, base_offset=-1),                                  id="an-offset-below-0"),
@@ -55,7 +55,7 @@ def test_impossible_value_is_a_bug_of_ours(make):
 
 def test_segment_is_a_plain_value():
     assert segment("a", 2) == Segment(
-        path="0-a-digesta.parquet",
+        file_name="0-a-digesta.parquet",
         size_bytes=200,
         record_count=2,
         timestamp_min_us=1_700_000_000_000_000,

@@ -31,7 +31,7 @@ def test_no_flipped_bit_of_a_segment_is_read_as_other_records(tmp_path):
     identity = RootIdentity("a-cluster", replica.broker_id, replica.directory_id)
     (tmp_path / META_PROPERTIES).write_bytes(identity.encode())
     segment, content = new_segment(RECORDS, LeaderEpoch(0))
-    file = tmp_path / replica_folder(replica).removeprefix(f"{tmp_path}/") / segment.path
+    file = tmp_path / replica_folder(replica).removeprefix(f"{tmp_path}/") / segment.file_name
     file.parent.mkdir(parents=True)
     whole, checked = content.to_pybytes(), 0
 

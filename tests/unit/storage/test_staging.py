@@ -236,7 +236,7 @@ def test_segments_are_named_for_their_epoch_and_bytes_and_stand_on_every_root(or
     assert staged.holders == (1, 2)
     assert staged.segment.epoch_in_name == 4
     for replica in stage.targets[0].replicas:
-        with open(f"{replica_folder(replica)}/{staged.segment.path}", "rb") as file:
+        with open(f"{replica_folder(replica)}/{staged.segment.file_name}", "rb") as file:
             content = file.read()
         assert len(content) == staged.segment.size_bytes
         assert digest_of(content) == staged.segment.digest

@@ -85,7 +85,7 @@ def change_segment(place: Place) -> bool:
     batches = _committed(place, place.load())
     if not place.is_leader or not batches:
         return False
-    file = place.folder / batches[-1].segments[-1].path
+    file = place.folder / batches[-1].segments[-1].file_name
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     _put(file, bytes(content))
@@ -118,12 +118,12 @@ def forge(place: Place) -> bool:
     segment, content = _forged(place, batch)
     digest = _digest(place, before, replace(batch, segments=(segment,)))
     add = _add_of(actions)
-    add["path"], add["size"] = segment.path, segment.size_bytes
+    add["path"], add["size"] = segment.file_name, segment.size_bytes
     add["partitionValues"]["chain_digest"] = digest
     after = []
     if number == len(state.batches) - 1:
         after = _appended(place, state, batch, add, digest)
-    (place.folder / segment.path).write_bytes(content)
+    (place.folder / segment.file_name).write_bytes(content)
     _put(path, _text(actions))
     if after:
         following = Path(commit_path(str(place.folder), state.version + 1))
@@ -170,14 +170,14 @@ def _add_of(actions: Actions) -> dict[str, Any]:
 def _forged(place: Place, batch: Batch) -> tuple[Segment, bytes]:
     """Return other records under a batch's identity: as many, of the same times."""
     [segment] = batch.segments
-    rows = pq.read_table(place.folder / segment.path).select(RECORD_SCHEMA.names)
+    rows = pq.read_table(place.folder / segment.file_name).select(RECORD_SCHEMA.names)
     values = pa.array([f"forged:{at}".encode() for at in range(rows.num_rows)], pa.binary())
     place_of_values = RECORD_SCHEMA.get_field_index("value")
     made, content = new_segment(
         rows.set_column(place_of_values, RECORD_SCHEMA.field("value"), values), batch.leader_epoch
     )
-    path = f"{segment.epoch_in_name}-{segment.uuid}-{made.digest}.parquet"
-    return replace(made, path=path), content.to_pybytes()
+    name = f"{segment.epoch_in_name}-{segment.uuid}-{made.digest}.parquet"
+    return replace(made, file_name=name), content.to_pybytes()
 
 
 def _appended(
@@ -187,9 +187,9 @@ def _appended(
     end, count = int(state.log_end_offset), batch.record_count
     epoch = place.partition.leader_epoch
     segment, content = _forged(place, batch)
-    path = segment_name(epoch, uuid4().hex, segment.digest)
-    (place.folder / path).write_bytes(content)
-    segment = replace(segment, path=path)
+    name = segment_name(epoch, uuid4().hex, segment.digest)
+    (place.folder / name).write_bytes(content)
+    segment = replace(segment, file_name=name)
     other = replace(
         batch,
         base_offset=state.log_end_offset,
@@ -209,7 +209,7 @@ def _appended(
         "payload_digest": None,
         "chain_digest": digest,
     }
-    added = add | {"path": segment.path, "size": segment.size_bytes, "partitionValues": values}
+    added = add | {"path": segment.file_name, "size": segment.size_bytes, "partitionValues": values}
     info = {"writeId": uuid4().hex, "op": "append"}
     counter = {"appId": "log-end-offset", "version": end + count}
     return [{"commitInfo": info}, {"add": added}, {"txn": counter}]

@@ -44,7 +44,7 @@ def test_files_of_an_older_epoch_are_given_names_of_the_leaders(store):
     renamed = place_files(store, part(1), address(1), 6)
 
     assert [each.epoch_in_name for each in renamed.segments] == [6, 6]
-    assert store.copied == [each.path for each in renamed.segments]
+    assert store.copied == [each.file_name for each in renamed.segments]
 
 
 @pytest.mark.parametrize("flaw", ["offline", "without the files", "damaged"])
@@ -58,7 +58,7 @@ def test_files_are_taken_from_the_next_holder_where_one_fails(roots, store, flaw
 
     assert place_files(store, part(2, 3), address(1), 5).segments == BATCH.segments
 
-    assert sorted(store.copied) == sorted(each.path for each in BATCH.segments)
+    assert sorted(store.copied) == sorted(each.file_name for each in BATCH.segments)
     assert roots[address(1).root].files[folder(address(1))].keys() == set(store.copied)
 
 

@@ -58,7 +58,7 @@ def all_there(where, name):
         segment.size_bytes
         for each in LOG.batches
         for segment in each.segments
-        if segment.path == name
+        if segment.file_name == name
     ]
     return found
 

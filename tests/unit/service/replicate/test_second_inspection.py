@@ -169,7 +169,7 @@ def test_a_damaged_file_is_read_a_second_time(rounds):
     rounds.second_inspections.finish()
     assert LOST not in registration(rounds).directories
 
-    files[segment.path] = b"x"
+    files[segment.file_name] = b"x"
     rounds.second_inspections.record_finding(finding)
     rounds.second_inspections.finish()
     assert registration(rounds).directory_of(THIRD) == LOST
@@ -207,7 +207,7 @@ def test_what_could_not_be_committed_is_kept(rounds, monkeypatch):
 def test_a_file_that_retention_has_removed_since_is_no_loss(rounds):
     [batch] = rounds.replicas.open(address(3, key=rounds.keys[0])).load().batches
     [segment] = batch.segments
-    gone = replace(segment, path=segment.path.replace("a0", "gone"))
+    gone = replace(segment, file_name=segment.file_name.replace("a0", "gone"))
     rounds.second_inspections.record_finding(Finding(rounds.keys[0], THIRD, uuid_on(3), gone))
 
     rounds.second_inspections.finish()
