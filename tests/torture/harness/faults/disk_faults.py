@@ -11,7 +11,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 from kafka_on_spark import Cluster, KafkaOnSparkError
@@ -249,7 +250,9 @@ class DiskFaults:
         forged: list[Place] = []
 
         def try_all() -> bool:
-            for place in self._places(hit):
+            # The broker that was drawn may lead nothing: then another one's replica is forged.
+            others = (replace(hit, broker_id=each) for each in BROKERS if each != hit.broker_id)
+            for place in chain(self._places(hit), *map(self._places, others)):
                 with suppress(KafkaOnSparkError, FileNotFoundError):  # it is merged or cleaned
                     if FORGERIES[hit.kind](place):
                         forged.append(place)
