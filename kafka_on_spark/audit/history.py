@@ -20,6 +20,7 @@ class FileEntry:
         timestamp_min_us: Smallest timestamp, from its statistics, µs since 1970 UTC.
         timestamp_max_us: Largest timestamp, from its statistics.
         time_ms: Modification time, which is the time of the append.
+        changes_data: It holds rows that the table did not have.
     """
 
     path: str
@@ -29,6 +30,7 @@ class FileEntry:
     timestamp_min_us: int | None
     timestamp_max_us: int | None
     time_ms: int
+    changes_data: bool = field(default=True, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,7 @@ class TableCommit:
     Attributes:
         version: Its number.
         operation: What the commit says that it is; None if it says nothing.
+        write_id: Which try to commit it is of; None if it does not say.
         adds: Files added.
         removes: Names of files removed.
         counters: `txn` versions that it sets, by application id.
@@ -46,6 +49,7 @@ class TableCommit:
 
     version: int
     operation: str | None
+    write_id: str | None = None
     adds: tuple[FileEntry, ...] = ()
     removes: tuple[str, ...] = ()
     counters: Mapping[str, int] = field(default_factory=dict)

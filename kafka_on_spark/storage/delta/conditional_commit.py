@@ -1,74 +1,69 @@
-"""The conditional commit: the only code that commits to a Delta table.
+"""The conditional commit: the only code that commits to a Delta table, and that follows one.
 
-A Delta append is *not* a compare-and-swap by default: delta-rs rebases a stale append onto the
-newest version and reports success. So every commit passes ``max_commit_retries=0`` on a handle
-at the version it was decided on, and carries a write id. After any exception the commit file at
-that version is read back, because an error's type does not tell what happened: with our id it is
-committed, with another id it is a conflict, and without a file it is unknown, since a put that
-timed out may still land. An unknown outcome is resolved by putting the same commit again until
-a commit stands at that version, ours or another's.
+A commit is put at exactly the version after the one that it was decided on, and carries a write id.
+After any error the commit file at that version is read back, because an error's type does not tell
+what happened: with our id it is committed, with another id it is a conflict, and without a file it
+is unknown, since a put that timed out may still land. An unknown outcome is resolved by putting the
+same commit again until a commit stands at that version, ours or another's.
 
-delta-rs never flushes: on a local disk this module flushes the commit file and its folder before a
-commit counts, and a process that opens a table flushes what it has not seen flushed. A table whose
-flush failed is never trusted again, even if a later flush succeeds.
+Old commits are deleted (`log_cleaning`), in ascending order. So what is seen at a version counts
+only if the file of the version before, which this process has read, is still there afterwards. If
+it is not, this process was frozen for a thousand versions: a follower opens the table anew, and a
+put has outcome unknown, whatever it was told.
+
+On a local disk a commit is flushed before it counts, and a process that reads a commit flushes what
+it has not seen flushed. A table whose flush failed is never trusted again, even if a later flush
+succeeds.
 """
 
 import errno
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
-from deltalake import DeltaTable
-from deltalake.transaction import AddAction, RemoveAction
 
+from kafka_on_spark.audit.history import FileEntry, TableCommit
 from kafka_on_spark.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     CorruptLogError,
-    KafkaOnSparkError,
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.storage.calls.deadlines import RootLock, long_call_seconds, within
-from kafka_on_spark.storage.calls.error_translation import is_failure, is_refused, storage_error
+from kafka_on_spark.storage.calls.deadlines import RootLock, short_call_seconds, within
+from kafka_on_spark.storage.calls.error_translation import is_failure, reason, storage_error
 from kafka_on_spark.storage.calls.retrying import until_found
-from kafka_on_spark.storage.delta.commit_contents import read_counters
-from kafka_on_spark.storage.delta.commit_properties import (
-    HOOKS_OFF,
-    commit_properties,
-    delta_schema,
+from kafka_on_spark.storage.delta.actions import (
+    AddFile,
+    RemoveFile,
+    TableSettings,
+    encode_commit,
 )
+from kafka_on_spark.storage.delta.checkpoints import CHECKPOINT_INTERVAL, write_checkpoint
+from kafka_on_spark.storage.delta.commit_files import CommitFiles, FileStamp, NotPutError
 from kafka_on_spark.storage.delta.delta_files import (
     checkpoint_path,
-    checkpoint_version,
     commit_path,
-    commit_version,
     last_checkpoint,
     log_folder,
-    newest_paths,
+    write_id_of,
 )
-from kafka_on_spark.storage.delta.delta_handle import TableHandle
-from kafka_on_spark.storage.delta.old_commits import (
-    commit_size,
-    commit_sizes,
-    committed_path,
-    flush_unless_old,
-    has_moved,
-    is_old,
-    move_old_commits,
-    write_id_at,
-)
+from kafka_on_spark.storage.delta.log_cleaning import clean_log
+from kafka_on_spark.storage.delta.log_parsing import commit_step
+from kafka_on_spark.storage.delta.opening import open_table, read_step
+from kafka_on_spark.storage.delta.table_schema import delta_schema
+from kafka_on_spark.storage.delta.table_state import TableState
 from kafka_on_spark.storage.delta.void_commits import VoidCommits
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
-from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local, reason
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
 
 log = logging.getLogger(__name__)
-
-CHECKPOINT_INTERVAL: Final = 10
-"""Commits between checkpoints: 5 and 10 cost the same, 20 and 100 more."""
 
 RESOLVE_SECONDS: Final = 30.0
 """How long a commit with an unknown outcome is put again before the caller gets an error."""
@@ -79,16 +74,20 @@ RESOLVE_SECONDS_LOCAL: Final = 1.0
 # After one of these the system may drop unflushed bytes and report success for the next flush.
 _UNTRUSTED_ERRNO: Final = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 
-_FLUSH_ATTEMPTS_MAX: Final = 3
+_CONFIGURATION: Final = {
+    "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
+    "delta.deletedFileRetentionDuration": "interval 1 hour",
+    "delta.enableExpiredLogCleanup": "false",
+}
 
 
 class DeltaLog:
-    """One Delta table with a handle that stays open. Not safe for two threads at once: see `lock`.
+    """One Delta table, followed commit by commit. Not safe for two threads at once: see `lock`.
 
     Attributes:
         uri: The table's folder.
         is_local: It lies on a disk of this machine, or on one mounted like that.
-        lock: Held by each user of the handle.
+        lock: Held by each user of what this process knows of the table.
         version: The newest version that `refresh` found or `commit` wrote; -1 before either.
     """
 
@@ -96,13 +95,15 @@ class DeltaLog:
         self.uri = uri
         self.lock = RootLock(uri)
         self.version = -1
+        self.is_local = is_local(uri)
         self._options = options
         self._files = RootFiles(uri, options)
-        self.is_local = is_local(uri)
+        self._commits = CommitFiles(uri, self._files)
         self._needs_flush = is_flushed and self.is_local
         self._flush_failure: str | None = None
         self._void = VoidCommits(self._files, uri)
-        self._handle = TableHandle(uri, options)
+        self._state: TableState | None = None
+        self._newest: FileStamp | None = None
         self._checkpoint_version = -1
 
     @classmethod
@@ -119,246 +120,296 @@ class DeltaLog:
     ) -> "DeltaLog":
         """Create the table at version 0 and leave it open; raise as `commit` does.
 
+        On a local disk its folder and the folder's parent are made, and none above: a root that was
+        removed must not be created again.
+
         Raises:
             CommitConflictError: There is a table.
             CommitOutcomeUnknownError: The store failed; there may be a table.
+            KafkaStorageError: Nothing was written.
         """
-        created, given = cls(uri, options, is_flushed=is_flushed), options.for_url(uri)
-        write_id = uuid4().hex
-
-        def put() -> None:
-            table = DeltaTable.create(
-                uri,
-                schema=delta_schema(schema),
-                mode="error",
-                partition_by=list(partition_by),
-                configuration={
-                    "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
-                    **configuration,
-                },
-                raise_if_key_not_exists=False,
-                storage_options=given,
-                commit_properties=commit_properties(write_id, counters or {}),
-                post_commithook_properties=HOOKS_OFF,
-            )
-            created._handle.adopt(table)
-
-        within(uri, lambda: created._commit(0, write_id, put))
-        if created._needs_flush:
-            created._flush([uri, os.path.dirname(uri), os.path.dirname(os.path.dirname(uri))])
+        created = cls(uri, options, is_flushed=is_flushed)
+        settings = TableSettings(
+            table_id=str(uuid4()),
+            schema=delta_schema(schema),
+            partition_by=partition_by,
+            configuration={**_CONFIGURATION, **configuration},
+        )
+        created._state = TableState()
+        within(uri, lambda: created._create(settings, counters or {}))
         return created
 
+    def _create(self, settings: TableSettings, counters: Mapping[str, int]) -> None:
+        parents = [os.path.dirname(self.uri), self.uri, log_folder(self.uri)]
+        if self.is_local:
+            self._make_folders(parents)
+        self._commit("create", counters, settings=settings)
+        if self.is_local and self._is_foreign():
+            raise CommitConflictError(f"there is a table at {self.uri}", version=0)
+        if self._needs_flush:
+            self._flush([*reversed(parents[:2]), os.path.dirname(parents[0])])
+
+    def _make_folders(self, folders: Sequence[str]) -> None:
+        for folder in folders:
+            try:
+                with suppress(FileExistsError):
+                    within(self.uri, partial(os.mkdir, folder), short_call_seconds(folder))
+            except OSError as error:
+                raise storage_error(error, f"create a table at {self.uri}") from error
+
+    def _is_foreign(self) -> bool:
+        """Return whether a created table's log holds more than version 0: then its first commits
+        were cleaned, and ours is a stray."""
+        names = self._files.names(log_folder(self.uri))
+        return any(name.endswith((".json", ".parquet")) for name in names if name[:20] != "0" * 20)
+
+    # What the table holds
+
+    def _content(self) -> TableState:
+        assert self._state is not None, "refresh first"
+        return self._state
+
+    @property
+    def configuration(self) -> Mapping[str, str]:
+        """The table's settings as of the last `refresh`."""
+        return self._content().configuration
+
+    def counters(self) -> Mapping[str, int]:
+        """Return all `txn` counters."""
+        return self._content().counters
+
+    def counters_of(self, *names: str) -> list[int | None]:
+        """Return some `txn` counters; None: it was never set."""
+        return [self._content().counters.get(name) for name in names]
+
+    def active_files(self) -> Iterable[FileEntry]:
+        """Return the table's files, in no order."""
+        return self._content().files.values()
+
+    # Following
+
     def refresh(self) -> int:
-        """Bring the handle to the newest version, flushed; return the version.
+        """Go on to the newest version, flushed; return it.
 
         Raises:
             ReplicaLostError: There is no table, or it went back.
             CorruptLogError: The log can't be read as a Delta table, or could not be flushed.
             KafkaStorageError: The root does not answer.
         """
-        self._check_durable()
-        if self.is_local and self._handle.is_at(self.version) and self.is_still_at(self.version):
-            return self.version
-        version = self._handle.update()
-        size = commit_size(self._files, self.uri, version)
-        is_emptied = version == self.version and not self._void.is_there(version)
-        if version < self.version or size is None or is_emptied:
-            # delta-rs updates an open handle without an error when the table's disk is gone, and
-            # would count what is gone.
-            self._handle.close()
-            raise ReplicaLostError(
-                f"the table at {self.uri} is gone or went back", version=version, seen=self.version
-            )
-        self._flush_commits(version)
-        if size == 0:
-            self._void.check([version])
-        self.version = version
-        return version
+        self.follow()
+        return self.version
 
-    def advance_to(self, version: int) -> None:
-        """Count the commits up to `version`, which the caller has read itself, and flush them.
+    def follow(self) -> list[TableCommit] | None:
+        """Go on to the newest version, flushed; return the commits since the last time, or None if
+        the table was opened anew.
 
         Raises: as `refresh`.
         """
         self._check_durable()
-        self._flush_commits(version)
-        self.version = version
+        try:
+            if self._state is not None:
+                commits = self._read_following(self._state)
+                if commits is not None:
+                    return commits
+            self._open()
+        except BaseException:
+            self._state = None  # it may be half way between two versions
+            raise
+        return None
+
+    def _read_following(self, state: TableState) -> list[TableCommit] | None:
+        """Apply the commits after the newest that is known; None if that one is not there."""
+        commits: list[TableCommit] = []
+        void: list[int] = []
+        newest, known = self._newest, state.version
+        while True:
+            found = read_step(self._commits, state.version + 1)
+            if self._commits.stamp(state.version) != newest:
+                return None
+            if found is None:
+                break
+            state.apply(found.commit)
+            commits.append(found.commit)
+            void += [state.version] if found.is_empty else []
+            newest = found.stamp
+        self._void.check(void)
+        self._count(range(known + 1, state.version + 1), newest)
+        return commits
+
+    def _count(self, versions: range, newest: FileStamp | None) -> None:
+        """Flush commits, which their writers may not have flushed, and count them."""
+        if versions and self._needs_flush:
+            self._flush([*(commit_path(self.uri, each) for each in versions), log_folder(self.uri)])
+        self._newest = newest
+        self.version = self._content().version
+
+    def _open(self) -> None:
+        """Open the table anew."""
+        self._state = None
+        opened = open_table(self._commits, self._void)
+        if opened.state.version < self.version:
+            raise ReplicaLostError(
+                f"the table at {self.uri} is gone or went back",
+                version=opened.state.version,
+                seen=self.version,
+            )
+        self._state, self._checkpoint_version = opened.state, opened.checkpoint
+        if self._needs_flush and opened.checkpoint >= 0:
+            self._flush([checkpoint_path(self.uri, opened.checkpoint)])
+        first = max(opened.checkpoint, 0)
+        self._count(range(first, opened.state.version + 1), opened.newest)
 
     def _check_durable(self) -> None:
         if self._flush_failure is not None:
             raise CorruptLogError(f"the table at {self.uri} is not durable: {self._flush_failure}")
-        if self.is_local and self.version >= 0 and not self._void.is_there(self.version):
-            # A table that lies there now, say below the mount of a disk that is away, is another.
-            self._handle.close()
-            raise ReplicaLostError(f"there is no table at {self.uri}", version=self.version)
 
     def is_still_at(self, version: int) -> bool:
         """Return whether `version`, the newest that was seen, is there and has no successor.
 
-        It needs no lock, since it does not use the handle.
+        It needs no lock, since it changes nothing.
 
         Raises:
             KafkaStorageError: The root does not answer.
         """
-        if self._flush_failure is not None or self.version != version:
+        newest = self._newest
+        if self._flush_failure is not None or self._state is None or self.version != version:
             return False
         try:
-            following, own = commit_sizes(self._files, self.uri, (version + 1, version))
-            return following is None and self._void.is_commit(version, own)
+            following, own = self._commits.stamps((version + 1, version))
         except UnsafeFileError:
             return False  # opening the table says what is wrong
+        return following is None and own is not None and own == newest
 
     def reopen_next_time(self) -> None:
         """Have the next refresh open the table again; `version` stays known."""
-        self._handle.close()
+        self._state = None
 
-    @property
-    def handle(self) -> DeltaTable:
-        """The table as of the last `refresh`."""
-        return self._handle.table
-
-    def counters_of(self, *names: str) -> list[int | None]:
-        """Return `txn` counters as of the last `refresh`; those of the newest commit are cheap."""
-        return self._handle.counters_of(names)
-
-    def counters(self) -> dict[str, int]:
-        """Return all `txn` counters; slow, since delta-rs finds them by name only."""
-        return read_counters(self._files, self.uri, self.handle.version())
-
-    def active_files(self) -> pa.Table:
-        """Return the table's files, one row each, as delta-rs flattens them."""
-        return self._handle.active_files()
+    # Committing
 
     def commit(
         self,
         at_version: int,
         *,
         operation: str,
-        schema: pa.Schema,
-        partition_by: Sequence[str],
-        adds: Sequence[AddAction] = (),
-        removes: Sequence[RemoveAction] = (),
+        files: Iterable[AddFile | RemoveFile] = (),
         counters: Mapping[str, int],
     ) -> None:
         """Commit at exactly the version after `at_version`, or fail and change nothing.
 
         Raises:
             CommitConflictError: That version is taken. Nothing was written.
-            CommitOutcomeUnknownError: That version is free so far, and ours may still land.
+            CommitOutcomeUnknownError: That version is free so far, and ours may still land; or
+                nobody can tell any more what stood there.
+            KafkaStorageError: The root refused the commit. Nothing was written.
         """
-        version = at_version + 1
-        if at_version != self.version:
-            raise CommitConflictError("decided on an old version", version=version)
-        if not self._handle.is_at(at_version):
-            # After a commit the handle stays behind; a refresh shows what others committed since.
-            try:
-                self.refresh()
-            except KafkaOnSparkError as error:
-                raise CommitConflictError("not seen before the commit", version=version) from error
-            if not self._handle.is_at(at_version):
-                raise CommitConflictError("decided on an old version", version=version)
-        if self.is_local and not self._void.is_there(at_version):
-            # delta-rs creates missing folders: a root that was removed must not be created again.
-            raise CommitConflictError(f"the table at {self.uri} was removed", version=version)
-        write_id = uuid4().hex
-        table = self.handle
-        properties = commit_properties(write_id, counters, operation)
+        if at_version != self.version or self._state is None:
+            raise CommitConflictError("decided on an old version", version=at_version + 1)
+        self._commit(operation, counters, files=files)
 
-        def put() -> None:
-            table.create_write_transaction(
-                [*adds, *removes],
-                "append",
-                delta_schema(schema),
-                partition_by=list(partition_by),
-                commit_properties=properties,
-                post_commithook_properties=HOOKS_OFF,
-            )
-
-        self._commit(version, write_id, put)
-
-    def _commit(self, version: int, write_id: str, put: Callable[[], None]) -> None:
+    def _commit(
+        self,
+        operation: str,
+        counters: Mapping[str, int],
+        *,
+        settings: TableSettings | None = None,
+        files: Iterable[AddFile | RemoveFile] = (),
+    ) -> None:
+        state, write_id = self._content(), uuid4().hex
+        version = state.version + 1
+        content = encode_commit(
+            write_id=write_id,
+            operation=operation,
+            now_ms=time.time_ns() // 1_000_000,
+            settings=settings,
+            files=files,
+            counters=counters,
+        )
         try:
-            within(self.uri, put, long_call_seconds(self.uri))
-        except BaseException as error:
-            if not is_failure(error):
-                raise  # all other types are failures: delta-rs raises most of them
-            self._resolve_outcome(version, write_id, put, error)
-        try:
-            place = committed_path(self._files, self.uri, version, write_id)
-            if self._needs_flush:
-                self._flush([place, os.path.dirname(place)])
-            if version and not self._void.is_there(version - 1):
-                # The put has created the removed folder again: this commit does not count.
-                raise ReplicaLostError(f"the table at {self.uri} was removed")
+            self._put(version, write_id, content)
         except CommitConflictError:
+            self._stamp_after_put(version)
             raise
-        except KafkaOnSparkError as error:
-            raise CommitOutcomeUnknownError(
-                f"a commit may be lost: {error.message}", version=version
-            ) from error
+        self._newest = self._stamp_after_put(version)
+        step = commit_step(content, version, commit_path(self.uri, version))
+        assert isinstance(step, TableCommit), "our own commits can be parsed"
+        state.apply(step)
         self.version = version
 
+    def _put(self, version: int, write_id: str, content: bytes) -> None:
+        """Return once our commit stands at `version`, flushed; raise the outcome otherwise."""
+        if self.is_local and version and self._commits.stamp(version - 1) != self._newest:
+            # Another table may lie there now, say below the mount of a disk that is away.
+            raise CommitConflictError(f"the table at {self.uri} was removed", version=version)
+        error: KafkaStorageError | None = None
+        try:
+            is_put = self._commits.put(version, content, is_flushed=self._needs_flush)
+        except NotPutError:
+            raise
+        except KafkaStorageError as raised:
+            is_put, error = False, raised
+        if not is_put:
+            self._resolve_outcome(version, write_id, content, error)
+        try:
+            if self._needs_flush:
+                # A put whose answer was lost may not have flushed its file.
+                own = [] if is_put else [commit_path(self.uri, version)]
+                self._flush([*own, log_folder(self.uri)])
+        except KafkaStorageError as failed:
+            raise CommitOutcomeUnknownError(
+                f"a commit may be lost: {failed.message}", version=version
+            ) from failed
+
     def _resolve_outcome(
-        self, version: int, write_id: str, put: Callable[[], None], error: BaseException
+        self, version: int, write_id: str, content: bytes, error: KafkaStorageError | None
     ) -> None:
         """Return if the commit at `version` is ours; raise the outcome otherwise."""
-        cause = self._options.shown(error)
-        found = write_id_at(self._files, self.uri, version)
-        if found is None and self.is_local and is_refused(error):
-            raise storage_error(error, f"commit to {self.uri}", self._options) from cause
+        found = self._write_id_at(version)
         if found is None:
-            found = self._resolve_unknown(version, put)
+            put_again = partial(self._put_again, version, content)
+            seconds = RESOLVE_SECONDS_LOCAL if self.is_local else RESOLVE_SECONDS
+            found = until_found(put_again, seconds)
         if found is None:
+            why = "what stands there can't be read" if error is None else error.message
             raise CommitOutcomeUnknownError(
-                f"the store failed while committing to {self.uri}: {reason(error, self._options)}",
-                version=version,
-            ) from cause
+                f"the store failed while committing to {self.uri}: {why}", version=version
+            ) from error
         if found != write_id:
-            raise CommitConflictError("version is taken", version=version) from cause
+            raise CommitConflictError("version is taken", version=version) from error
 
-    def _resolve_unknown(self, version: int, put: Callable[[], None]) -> str | None:
-        def put_again() -> str | None:
-            try:
-                within(self.uri, put, long_call_seconds(self.uri))
-            except BaseException as error:
-                if not is_failure(error):
-                    raise
-                log.debug("commit %s of %s: %s", version, self.uri, reason(error, self._options))
-            return write_id_at(self._files, self.uri, version)
+    def _put_again(self, version: int, content: bytes) -> str | None:
+        try:
+            self._commits.put(version, content, is_flushed=self._needs_flush)
+        except KafkaStorageError as error:
+            log.debug("commit %s of %s: %s", version, self.uri, error.message)
+        return self._write_id_at(version)
 
-        return until_found(put_again, RESOLVE_SECONDS_LOCAL if self.is_local else RESOLVE_SECONDS)
+    def _write_id_at(self, version: int) -> str | None:
+        """Return the write id of the commit at `version`, "" if it has none; None if there is no
+        commit or it can't be read."""
+        try:
+            found = self._commits.read(version)
+        except KafkaStorageError:
+            return None
+        return None if found is None else write_id_of(found.content)
 
-    def _flush_commits(self, version: int) -> None:
-        """Check that the unseen local commits up to `version` are there, and flush them: their
-        writers may not have flushed them."""
-        if self.is_local and not any(
-            self._try_flush_commits(version) for _ in range(_FLUSH_ATTEMPTS_MAX)
-        ):
-            raise KafkaStorageError(f"commits of {self.uri} became old while they were read")
+    def _stamp_after_put(self, version: int) -> FileStamp:
+        """Return which file stands at `version`, if the one before it still does.
 
-    def _try_flush_commits(self, version: int) -> bool:
-        """Check and flush commits; return False if one became old meanwhile."""
-        if self.version >= 0 and not is_old(self._files, self.uri, self.version + 1):
-            paths = [commit_path(self.uri, each) for each in range(self.version + 1, version + 1)]
-        else:
-            paths = newest_paths(self._files, self.uri)
-            self._checkpoint_version = max(
-                (each for each in map(checkpoint_version, paths) if each is not None), default=-1
+        Raises:
+            CommitOutcomeUnknownError: It does not: what was seen at `version` proves nothing.
+        """
+        try:
+            before, own = self._commits.stamps((max(version - 1, 0), version))
+        except KafkaStorageError as error:
+            raise CommitOutcomeUnknownError(error.message, version=version) from error
+        if own is None or (version and before != self._newest):
+            self.reopen_next_time()
+            raise CommitOutcomeUnknownError(
+                f"the commits of {self.uri} were cleaned, or the table was removed, while this"
+                " process committed",
+                version=version,
             )
-        void = []
-        for path in paths:
-            size, version_of = self._files.size(path), commit_version(path)
-            if size == 0 and version_of is not None:
-                void.append(version_of)
-            elif not size:
-                if has_moved(self._files, self.uri, path):
-                    return False
-                self._handle.close()
-                raise CorruptLogError("a commit or a checkpoint is gone", path=path)
-        self._void.check(void)
-        if not paths or not self._needs_flush:
-            return True
-        return flush_unless_old(self._flush, self._files, self.uri, paths)
+        return own
 
     def _flush(self, paths: Sequence[str]) -> None:
         try:
@@ -368,32 +419,28 @@ class DeltaLog:
                 self._flush_failure = error.message
             raise
 
-    def checkpoint_if_due(self) -> None:
-        """Prepare the next commit: update the handle, write a checkpoint if one is due, and reopen
-        the handle after a checkpoint, whichever process wrote it.
+    # Upkeep
 
-        A handle gets slower with each commit; reopened after a checkpoint it takes 1-2 ms. A
-        failure costs speed only. `version` changes only with a `refresh`.
+    def checkpoint_if_due(self) -> None:
+        """Write a checkpoint if one is due, and delete the commits that it makes needless.
+
+        A failure costs speed and space only.
         """
-        if not self._handle.is_open:
+        state = self._state
+        if state is None or self._flush_failure is not None:
             return
-        due = self.version - self.version % CHECKPOINT_INTERVAL
+        due = state.version - state.version % CHECKPOINT_INTERVAL
+        if due <= max(self._checkpoint_version, 0):
+            return
         try:
-            version = self.version if self._handle.is_at(self.version) else self._handle.update()
-            if due <= max(self._checkpoint_version, 0):
-                return
             self._checkpoint_version = last_checkpoint(self._files, self.uri)
-            if due > self._checkpoint_version:
-                self._flush_commits(version)
-                within(self.uri, self.handle.create_checkpoint, long_call_seconds(self.uri))
-                self._checkpoint_version = version
-            if self._needs_flush:
-                # A hint at a checkpoint that a power cut lost makes a table unreadable.
-                checkpoint = checkpoint_path(self.uri, self._checkpoint_version)
-                flush([checkpoint, log_folder(self.uri)])
-            if self.is_local:
-                move_old_commits(self._files, self.uri, self._checkpoint_version)
-            self._handle.reopen()
+            if due <= self._checkpoint_version:
+                return
+            write_checkpoint(
+                self._files, self.uri, state, self._options, is_flushed=self._needs_flush
+            )
+            self._checkpoint_version = state.version
+            clean_log(self._files, self.uri)
         except BaseException as error:
             if not is_failure(error):
                 raise

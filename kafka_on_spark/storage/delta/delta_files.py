@@ -1,31 +1,14 @@
-"""Names, sizes and hints of the files of a Delta log, which delta-rs does not tell.
-
-Apart from `conditional_commit`, which decides a commit's outcome: this module only reads.
-"""
+"""Names of the files of a Delta log, the hint at its newest checkpoint, and a commit's write id."""
 
 import re
 from typing import Final
 
-from kafka_on_spark.errors import CorruptLogError
-from kafka_on_spark.storage.calls.file_limits import (
-    CHECKPOINT_BYTES_MAX,
-    COMMIT_BYTES_MAX,
-    SMALL_FILE_BYTES_MAX,
-)
-from kafka_on_spark.storage.roots.local_files import UnsafeFileError, check_size
-from kafka_on_spark.storage.roots.roots import RootFiles, is_local
+from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
+from kafka_on_spark.storage.roots.local_files import UnsafeFileError
+from kafka_on_spark.storage.roots.roots import RootFiles
 from kafka_on_spark.stored_json import parse_json
 
 CHECKPOINT: Final = ".checkpoint.parquet"
-_BOUNDS: Final = {
-    ".json": COMMIT_BYTES_MAX,
-    CHECKPOINT: CHECKPOINT_BYTES_MAX,
-    # Nothing depends on a hint: it only must not exhaust its reader's memory.
-    "_last_checkpoint": COMMIT_BYTES_MAX,
-}
-
-PROTOCOL: Final = (1, 2)
-"""Reader and writer version of our tables; a higher one may mean what this version can't read."""
 
 # Whole names only: macOS leaves `._…` beside each file, and people leave copies.
 _COMMIT_NAME: Final = re.compile(r"([0-9]{20})\.json")
@@ -74,62 +57,6 @@ def last_checkpoint(files: RootFiles, uri: str) -> int:
     except (ValueError, TypeError, KeyError, UnsafeFileError):
         return -1
     return version if isinstance(version, int) else -1
-
-
-def newest_paths(files: RootFiles, uri: str) -> list[str]:
-    """Return the sorted paths of the newest checkpoint that is not empty, if any, of the commit of
-    the same version, present or not, and of all commits after it."""
-    names = files.names(log_folder(uri))
-    checkpoints = sorted(each for name in names if (each := checkpoint_version(name)) is not None)
-    while checkpoints and not files.size(checkpoint_path(uri, checkpoints[-1])):
-        checkpoints.pop()  # a power cut kept its name and lost its bytes
-    newest = checkpoints[-1] if checkpoints else -1
-    versions = (commit_version(name) for name in names)
-    tail = [commit_path(uri, each) for each in versions if each is not None and each > newest]
-    if newest < 0:
-        return sorted(tail)
-    return [checkpoint_path(uri, newest), commit_path(uri, newest), *sorted(tail)]
-
-
-def check_log(files: RootFiles, uri: str, version: int | None = None) -> None:
-    """Check the log's files that delta-rs is about to open on a local disk, where a pipe would hang
-    it and a huge file exhaust the memory: from `version` on, or all of the log.
-
-    A store has no pipes, and a listing there would cost one more request; `check_checkpoints`
-    covers a checkpoint there.
-
-    Raises:
-        CorruptLogError: One is no regular file, or larger than it can be.
-    """
-    if is_local(uri):
-        try:
-            _check_log(files, uri, version)
-        except UnsafeFileError as error:
-            raise CorruptLogError(error.message, **error.context) from error
-
-
-def _check_log(files: RootFiles, uri: str, version: int | None) -> None:
-    if version is None:
-        for name, size in files.sizes(log_folder(uri)).items():
-            for ending, bytes_max in _BOUNDS.items():
-                if size > bytes_max and name.endswith(ending):
-                    check_size(size, bytes_max, f"{log_folder(uri)}/{name}")
-        return
-    while (found := files.size(path := commit_path(uri, version))) is not None:
-        check_size(found, COMMIT_BYTES_MAX, path)
-        version += 1
-
-
-def check_checkpoint_size(size_bytes: int, path: str) -> None:
-    """Check that a checkpoint is no larger than a checkpoint can be.
-
-    Raises:
-        CorruptLogError: It is larger.
-    """
-    try:
-        check_size(size_bytes, CHECKPOINT_BYTES_MAX, path)
-    except UnsafeFileError as error:
-        raise CorruptLogError(error.message, **error.context) from error
 
 
 def write_id_of(content: bytes) -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.storage.delta.old_commits import commit_size
+from kafka_on_spark.storage.delta.delta_files import commit_path
 from kafka_on_spark.storage.roots.roots import RootFiles
 
 RECHECK_SECONDS: Final = 2.0
@@ -26,14 +26,6 @@ class VoidCommits:
         self._uri = uri
         self._known: set[int] = set()
 
-    def is_there(self, version: int) -> bool:
-        """Return whether there is a commit of `version`, with bytes or known to be void."""
-        return self.is_commit(version, commit_size(self._files, self._uri, version))
-
-    def is_commit(self, version: int, size: int | None) -> bool:
-        """Return whether a commit of `version` is there, by the size of its file."""
-        return bool(size) or (size is not None and version in self._known)
-
     def check(self, versions: Sequence[int]) -> None:
         """Check that commits that were seen without bytes still have none.
 
@@ -45,7 +37,7 @@ class VoidCommits:
             return
         time.sleep(RECHECK_SECONDS)
         for version in fresh:
-            if commit_size(self._files, self._uri, version) != 0:
+            if self._files.size(commit_path(self._uri, version)) != 0:
                 raise KafkaStorageError(
                     f"the commit {version} of {self._uri} was being written: try again"
                 )

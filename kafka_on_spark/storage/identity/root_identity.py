@@ -307,7 +307,7 @@ def test_conditional_puts(root: str, options: StorageOptions) -> None:
                 logs = [DeltaLog(scratch, options) for _ in range(RACERS)]
                 for log in logs:
                     log.refresh()
-                wins = list(racers.map(_racer(version, schema, start), logs))
+                wins = list(racers.map(_racer(version, start), logs))
                 if sum(wins) != 1:
                     raise InvalidRootError(
                         f"the root {root} is not safe: {sum(wins)} of {RACERS} racing writers"
@@ -330,11 +330,11 @@ def _is_second_put_refused(scratch: str, options: StorageOptions) -> bool:
     return not files.write_if_absent(path, b"second") and files.read(path, 5) == b"first"
 
 
-def _racer(version: int, schema: pa.Schema, start: Barrier) -> Callable[[DeltaLog], bool]:
+def _racer(version: int, start: Barrier) -> Callable[[DeltaLog], bool]:
     def run(log: DeltaLog) -> bool:
         start.wait()
         try:
-            log.commit(version, operation="race", schema=schema, partition_by=[], counters={})
+            log.commit(version, operation="race", counters={})
         except CommitConflictError:
             return False
         return True

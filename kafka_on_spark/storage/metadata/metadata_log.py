@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
-from deltalake.transaction import AddAction
 
 from kafka_on_spark.errors import (
     CommitConflictError,
@@ -25,9 +24,9 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.storage.calls.deadlines import RootHangsError, on_root
 from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX
-from kafka_on_spark.storage.delta.commit_contents import commits_after
+from kafka_on_spark.storage.delta.actions import AddFile
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
-from kafka_on_spark.storage.delta.old_commits import commit_size
+from kafka_on_spark.storage.delta.delta_files import log_folder
 from kafka_on_spark.storage.identity.metadata_root import check_replaced, identity_of
 from kafka_on_spark.storage.metadata.metadata_files import (
     FILE_SCHEMA,
@@ -40,10 +39,10 @@ from kafka_on_spark.storage.metadata.metadata_placement import (
     EPOCH,
     LOG_END_OFFSET,
     LogFile,
-    add_action,
+    add_file,
     files_added_by,
     log_files,
-    remove_action,
+    remove_file,
 )
 from kafka_on_spark.storage.metadata.metadata_reading import read_batches
 from kafka_on_spark.storage.metadata.metadata_snapshots import newest_snapshot, write_snapshot
@@ -104,7 +103,7 @@ class DeltaMetadataLog:
         """
         with self._delta.lock:
             self._refresh()
-            found = self._delta.handle.metadata().configuration
+            found = self._delta.configuration
         version = found.get("kos.format.version")
         if version != FORMAT_VERSION:
             raise CorruptLogError(
@@ -119,9 +118,12 @@ class DeltaMetadataLog:
     def _refresh(self) -> _End:
         self._end = None
         with self._present():
-            version = self._delta.refresh()
+            self._delta.refresh()
+        return self._set_end()
+
+    def _set_end(self) -> _End:
         (end,) = self._delta.counters_of(LOG_END_OFFSET)
-        self._end = _End(version, Offset(end or 0))
+        self._end = _End(self._delta.version, Offset(end or 0))
         return self._end
 
     @contextmanager
@@ -135,7 +137,7 @@ class DeltaMetadataLog:
             raise
         except ReplicaLostError as error:
             check_replaced(self.root, self.identity, self._options)
-            if commit_size(self._files, self.uri, 0) is None:
+            if not self._files.names(log_folder(self.uri)):
                 raise CorruptLogError(
                     f"the metadata table {self.uri} is gone from its root: restore it from a"
                     " copy, or empty the root to create another cluster"
@@ -182,9 +184,9 @@ class DeltaMetadataLog:
                 )
             if from_offset == end_offset:
                 return []
-            files = self._delta.active_files()
+            files = log_files(self._delta.active_files())
         end_offset = end_offset if to_offset is None else to_offset
-        return read_batches(self._files, self.uri, log_files(files), from_offset, end_offset)
+        return read_batches(self._files, self.uri, files, from_offset, end_offset)
 
     def _is_still_at(self, offset: Offset) -> bool:
         """Return whether the log still ends at `offset`; False also if this process has seen more.
@@ -195,27 +197,21 @@ class DeltaMetadataLog:
         return end is not None and end.offset == offset and self._delta.is_still_at(end.version)
 
     def _tail(self, end: _End) -> list[MetadataBatch] | None:
-        """Return the batches of the few newest commits, from the commits themselves: one small read
-        each, where delta-rs lists the log and replays it. None if the commits are not plain enough:
-        then the caller reads the table, which also says what is wrong.
+        """Return the batches of the few newest commits, from the commits themselves. None if there
+        are many, or they don't follow each other: then the caller reads the table's merged files,
+        which also says what is wrong.
         """
-        commits = commits_after(self._files, self.uri, end.version, TAIL_COMMITS_MAX)
+        commits = self._delta.follow()
+        if commits is None or len(commits) > TAIL_COMMITS_MAX:
+            return None
+        now = self._set_end()
         try:
-            files, end_offset = files_added_by(commits or [])
-            if not commits or end_offset is None:
-                return None
-            batches = read_batches(self._files, self.uri, files, end.offset, Offset(end_offset))
-        except (CorruptLogError, AttributeError, KeyError, TypeError, ValueError):
+            files = files_added_by(commits)
+            batches = read_batches(self._files, self.uri, files, end.offset, now.offset)
+        except CorruptLogError:
             return None
-        if (batches[-1].end_offset if batches else end.offset) != end_offset:
-            return None
-        version = end.version + len(commits)
-        if version < self._delta.version:
-            return None  # it went back
-        # Flushed before it counts: its writer may not have flushed it.
-        self._delta.advance_to(version)
-        self._end = _End(version, Offset(end_offset))
-        return batches
+        is_whole = (batches[-1].end_offset if batches else end.offset) == now.offset
+        return batches if is_whole else None
 
     def batches_from(self, offset: Offset) -> Iterator[MetadataBatch]:
         """Yield the batch that holds `offset` and those after it, a file at a time.
@@ -224,8 +220,8 @@ class DeltaMetadataLog:
         """
         with self._delta.lock:
             self._refresh()
-            files = self._delta.active_files()
-        for file in log_files(files):
+            files = log_files(self._delta.active_files())
+        for file in files:
             if file.end_offset <= offset:
                 continue
             path = f"{self.uri}/{file.path}"
@@ -240,8 +236,9 @@ class DeltaMetadataLog:
         This reads the files: a merged file holds many batches, and their times may go back.
         """
         with self._delta.lock:
-            end_offset, files = self._refresh().offset, self._delta.active_files()
-        for file in log_files(files):
+            end_offset = self._refresh().offset
+            files = log_files(self._delta.active_files())
+        for file in files:
             path = f"{self.uri}/{file.path}"
             for base_offset, batch_time_ms in batch_times(
                 self._files.read(path, METADATA_FILE_BYTES_MAX), path
@@ -280,16 +277,14 @@ class DeltaMetadataLog:
                 self._delta.commit(
                     end.version,
                     operation="append",
-                    schema=TABLE_SCHEMA,
-                    partition_by=HEADER,
-                    adds=[
-                        add_action(
+                    files=[
+                        add_file(
                             path,
                             content.size,
                             len(records),
                             expected_offset,
                             stamp.time_ms,
-                            data_change=True,
+                            changes_data=True,
                         )
                     ],
                     counters={LOG_END_OFFSET: end_offset, "leader-epoch": EPOCH},
@@ -341,15 +336,12 @@ class DeltaMetadataLog:
                 self._delta.checkpoint_if_due()
                 return
 
-    def _commit_merge(self, end: _End, add: AddAction, merged: list[LogFile]) -> None:
+    def _commit_merge(self, end: _End, add: AddFile, merged: list[LogFile]) -> None:
         try:
             self._delta.commit(
                 end.version,
                 operation="merge",
-                schema=TABLE_SCHEMA,
-                partition_by=HEADER,
-                adds=[add],
-                removes=[remove_action(file) for file in merged],
+                files=[*map(remove_file, merged), add],
                 counters={LOG_END_OFFSET: end.offset},
             )
         except BaseException:

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import uuid4
 
-from deltalake.transaction import AddAction
-
 from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX
+from kafka_on_spark.storage.delta.actions import AddFile
 from kafka_on_spark.storage.metadata.metadata_files import merge_files
-from kafka_on_spark.storage.metadata.metadata_placement import LogFile, add_action
+from kafka_on_spark.storage.metadata.metadata_placement import LogFile, add_file
 from kafka_on_spark.storage.roots.roots import RootFiles, flush, is_local
 
 MERGED_FILES_MIN: Final = 32
@@ -44,7 +43,7 @@ def files_to_merge(files: Sequence[LogFile]) -> list[LogFile]:
     return []
 
 
-def write_merged(files: RootFiles, uri: str, merged: Sequence[LogFile]) -> AddAction:
+def write_merged(files: RootFiles, uri: str, merged: Sequence[LogFile]) -> AddFile:
     """Write the rows of files as one flushed file, order unchanged; return the action that adds it.
 
     Raises:
@@ -59,11 +58,11 @@ def write_merged(files: RootFiles, uri: str, merged: Sequence[LogFile]) -> AddAc
     files.write(f"{uri}/{path}", content)
     if is_local(uri):
         flush([uri])
-    return add_action(
+    return add_file(
         path,
         content.size,
         count,
         merged[0].base_offset,
         merged[-1].time_ms,
-        data_change=False,
+        changes_data=False,
     )

@@ -3,15 +3,14 @@ the actions that add and remove them.
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-import pyarrow as pa
-from deltalake.transaction import AddAction, RemoveAction
-
+from kafka_on_spark.audit.history import FileEntry, TableCommit
 from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.storage.calls.error_translation import parsing
-from kafka_on_spark.stored_json import parse_json
+from kafka_on_spark.storage.delta.actions import AddFile, RemoveFile
 
 EPOCH: Final = 0  # the quorum's, while there is one voter
 LOG_END_OFFSET: Final = "log-end-offset"
@@ -44,78 +43,59 @@ class LogFile:
         return self.base_offset + self.size
 
 
-def log_files(files: pa.Table) -> list[LogFile]:
-    """Return the table's active files in the order of their rows.
+def log_files(files: Iterable[FileEntry]) -> list[LogFile]:
+    """Return files of the table in the order of their rows.
 
     Raises:
         CorruptLogError: One is no file of the metadata log.
     """
-    names = (
-        "partition.base_offset",
-        "num_records",
-        "path",
-        "size_bytes",
-        "modification_time",
-    )
     with parsing("the metadata table's list of files"):
-        columns = [files.column(name).to_pylist() for name in names]
-        rows = (LogFile(*row) for row in zip(*columns, strict=True))
-        return sorted(rows, key=lambda file: file.base_offset)
+        return sorted(map(_log_file, files), key=lambda file: file.base_offset)
 
 
-def files_added_by(commits: list[list[dict[str, Any]]]) -> tuple[list[LogFile], int | None]:
-    """Return the files of new records that commits add, in order, and where the log ends after
-    them, or None if no commit says so. A merge adds a file without new records.
+def _log_file(file: FileEntry) -> LogFile:
+    return LogFile(
+        base_offset=int(file.values["base_offset"] or ""),
+        size=file.record_count or 0,
+        path=file.path,
+        size_bytes=file.size_bytes,
+        time_ms=file.time_ms,
+    )
+
+
+def files_added_by(commits: Iterable[TableCommit]) -> list[LogFile]:
+    """Return the files of new records that commits add, in order. A merge adds a file without new
+    records.
 
     Raises:
-        KeyError, TypeError, ValueError: They are not commits of ours.
+        CorruptLogError: One is no file of the metadata log.
     """
-    files, end_offset = [], None
-    for actions in commits:
-        if sum(_is_end(action) for action in actions) > 1:
-            raise ValueError("a commit that says twice where the log ends")
-        for action in actions:
-            add, txn = action.get("add"), action.get("txn")
-            if add is not None and add["dataChange"]:
-                files.append(
-                    LogFile(
-                        base_offset=int(add["partitionValues"]["base_offset"]),
-                        size=parse_json(add["stats"])["numRecords"],
-                        path=add["path"],
-                        size_bytes=add["size"],
-                        time_ms=add["modificationTime"],
-                    )
-                )
-            if txn is not None and _is_end(action):
-                end_offset = int(txn["version"])
-    return files, end_offset
-
-
-def _is_end(action: dict[str, Any]) -> bool:
-    txn = action.get("txn")
-    return txn is not None and txn["appId"] == LOG_END_OFFSET
+    return log_files(file for commit in commits for file in commit.adds if file.changes_data)
 
 
 def _partition_values(base_offset: int) -> dict[str, str | None]:
     return {"base_offset": str(base_offset), "epoch": str(EPOCH)}
 
 
-def add_action(
-    path: str, size_bytes: int, count: int, base_offset: int, time_ms: int, *, data_change: bool
-) -> AddAction:
+def add_file(
+    path: str, size_bytes: int, count: int, base_offset: int, time_ms: int, *, changes_data: bool
+) -> AddFile:
     """Return the action that adds a file that begins at `base_offset`."""
-    return AddAction(
+    return AddFile(
         path=path,
-        size=size_bytes,
-        partition_values=_partition_values(base_offset),
-        modification_time=time_ms,
-        data_change=data_change,
+        size_bytes=size_bytes,
+        values=_partition_values(base_offset),
+        time_ms=time_ms,
         stats=f'{{"numRecords":{count}}}',
+        changes_data=changes_data,
     )
 
 
-def remove_action(file: LogFile) -> RemoveAction:
+def remove_file(file: LogFile) -> RemoveFile:
     """Return the action that removes a file whose rows a merged file holds."""
-    return RemoveAction(
-        file.path, False, file.time_ms, file.size_bytes, _partition_values(file.base_offset)
+    return RemoveFile(
+        path=file.path,
+        size_bytes=file.size_bytes,
+        values=_partition_values(file.base_offset),
+        changes_data=False,
     )

@@ -23,7 +23,6 @@ from kafka_on_spark.log.batch import is_segment_name
 from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors, parsing
 from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX, SEGMENT_BYTES_MAX
-from kafka_on_spark.storage.delta.old_commits import OLD_COMMITS
 from kafka_on_spark.storage.delta.table_history import table_steps
 from kafka_on_spark.storage.identity.metadata_root import check_replaced, identity_of
 from kafka_on_spark.storage.identity.root_identity import check_directory
@@ -71,7 +70,7 @@ class FileReplicaArchive:
         folder = replica_folder(address)
         with as_storage_errors(f"list {folder}", self._options):
             names = RootFiles(address.root, self._options).names(folder)
-        return [name for name in names if name not in ("_delta_log", OLD_COMMITS)]
+        return [name for name in names if name != "_delta_log"]
 
     def segment_flaw(self, address: ReplicaAddress, file: FileEntry) -> str | None:
         """Return what is wrong with a segment's bytes, in a sentence, or None."""

@@ -32,8 +32,7 @@ from kafka_on_spark.storage.calls.file_limits import (
     SMALL_FILE_BYTES_MAX,
 )
 from kafka_on_spark.storage.delta.delta_files import CHECKPOINT, checkpoint_version, commit_version
-from kafka_on_spark.storage.delta.old_commits import OLD_COMMITS
-from kafka_on_spark.storage.delta.table_history import checkpoint_step, commit_step
+from kafka_on_spark.storage.delta.log_parsing import checkpoint_step, commit_step
 from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES, check_is_directory
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError, read_local
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
@@ -168,8 +167,7 @@ def table_flaw(
     """
     if any(inspection.names(place) is None for place in (folder.split("/", 1)[0], folder)):
         return _lost(inspection, folder)  # also if a link stands in its place
-    log, old = inspection.names(f"{folder}/{_LOG}"), inspection.names(f"{folder}/{OLD_COMMITS}")
-    names = (log or frozenset()) | (old or frozenset())
+    names = inspection.names(f"{folder}/{_LOG}") or frozenset()
     commits = {each for each in map(commit_version, names) if each is not None}
     checkpoints = {each for each in map(checkpoint_version, names) if each is not None}
     if not commits | checkpoints:
@@ -187,7 +185,7 @@ def table_flaw(
     found: dict[str, str] = {}
     for name in files:
         try:
-            step = _step(_read(inspection, folder, name, log), f"{folder}/{_LOG}/{name}")
+            step = _step(_read(inspection, folder, name), f"{folder}/{_LOG}/{name}")
         except UnsafeFileError as error:
             return CorruptLogError(error.message, **error.context)
         if isinstance(step, TableDamage):
@@ -203,10 +201,15 @@ def _has_headers(step: TableCommit | TableCheckpoint) -> bool:
 
 
 def _newest_checkpoint(inspection: RootInspection, folder: str, checkpoints: set[int]) -> int:
-    """Return the version of the newest checkpoint that is not empty, or -1: a power cut may keep a
-    name and lose its bytes."""
+    """Return the version of the newest checkpoint that can be read, or -1: it holds nothing that
+    the commits lack, so one that can't be read is passed over."""
     for version in sorted(checkpoints, reverse=True):
-        if inspection.size(f"{folder}/{_LOG}/{version:020d}{CHECKPOINT}") != 0:
+        name = f"{version:020d}{CHECKPOINT}"
+        try:
+            content = inspection.read(f"{folder}/{_LOG}/{name}", CHECKPOINT_BYTES_MAX)
+        except UnsafeFileError:
+            continue
+        if isinstance(checkpoint_step(content, version, name), TableCheckpoint):
             return version
     return -1
 
@@ -234,15 +237,13 @@ def _lost(inspection: RootInspection, folder: str) -> ReplicaLostError:
     return ReplicaLostError(f"there is no table {folder}: its log is empty")
 
 
-def _read(inspection: RootInspection, folder: str, name: str, log: frozenset[str] | None) -> bytes:
-    """Return the bytes of a listed file of the log, which may have become old since."""
-    places = [OLD_COMMITS, _LOG] if log is None or name not in log else [_LOG, OLD_COMMITS]
-    for place in places:
-        bytes_max = CHECKPOINT_BYTES_MAX if name.endswith(CHECKPOINT) else COMMIT_BYTES_MAX
-        content = inspection.read(f"{folder}/{place}/{name}", bytes_max)
-        if content is not None:
-            return content
-    raise KafkaStorageError(f"{folder}/{_LOG}/{name} disappeared while it was read: try again")
+def _read(inspection: RootInspection, folder: str, name: str) -> bytes:
+    """Return the bytes of a listed file of the log."""
+    bytes_max = CHECKPOINT_BYTES_MAX if name.endswith(CHECKPOINT) else COMMIT_BYTES_MAX
+    content = inspection.read(f"{folder}/{_LOG}/{name}", bytes_max)
+    if content is None:
+        raise KafkaStorageError(f"{folder}/{_LOG}/{name} disappeared while it was read: try again")
+    return content
 
 
 def identity_flaw(

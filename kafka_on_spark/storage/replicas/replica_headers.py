@@ -12,12 +12,13 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-from deltalake.transaction import AddAction, RemoveAction
 
+from kafka_on_spark.audit.history import FileEntry
 from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset, ProducerEpoch
 from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment
-from kafka_on_spark.storage.replicas.segments import SEGMENT_SCHEMA, TIMESTAMP
+from kafka_on_spark.storage.delta.actions import AddFile, RemoveFile
+from kafka_on_spark.storage.replicas.segments import SEGMENT_SCHEMA
 
 CREATE_TIME: Final = 0
 APPEND_TIME: Final = 1
@@ -74,25 +75,22 @@ def _with_headers(batch: Batch) -> Iterable[tuple[Segment, dict[str, str | None]
         base_offset += segment.record_count
 
 
-def add_actions(batch: Batch) -> Iterable[AddAction]:
+def added_files(batch: Batch) -> Iterable[AddFile]:
     """Yield the actions that add a batch's segments to a table."""
     for segment, header in _with_headers(batch):
-        yield AddAction(
+        yield AddFile(
             path=segment.file_name,
-            size=segment.size_bytes,
-            partition_values=header,
-            modification_time=batch.appended_at_ms,
-            data_change=True,
+            size_bytes=segment.size_bytes,
+            values=header,
+            time_ms=batch.appended_at_ms,
             stats=_stats(segment),
         )
 
 
-def remove_actions(batch: Batch) -> Iterable[RemoveAction]:
+def removed_files(batch: Batch) -> Iterable[RemoveFile]:
     """Yield the actions that remove a batch's segments from a table."""
     for segment, header in _with_headers(batch):
-        yield RemoveAction(
-            segment.file_name, True, batch.appended_at_ms, segment.size_bytes, header
-        )
+        yield RemoveFile(path=segment.file_name, size_bytes=segment.size_bytes, values=header)
 
 
 def _stats(segment: Segment) -> str:
@@ -111,18 +109,6 @@ def iso(time_us: int) -> str:
     seconds, micros = divmod(time_us, 1_000_000)
     moment = datetime.fromtimestamp(seconds, UTC)
     return f"{moment.year:04}-{moment:%m-%dT%H:%M:%S}.{micros:06d}Z"
-
-
-_FILE_COLUMNS: Final = (
-    "path",
-    "size_bytes",
-    "num_records",
-    "min.timestamp",
-    "max.timestamp",
-    *(f"partition.{name}" for name in _SEGMENT_HEADER),
-    "modification_time",
-    *(f"partition.{name}" for name in _BATCH_HEADER),
-)
 
 
 class Row(NamedTuple):
@@ -154,32 +140,53 @@ _BATCH_FIELDS: Final = slice(Row._fields.index("modification_time"), None)
 """The fields that all files of a batch share."""
 
 
-def rows_of(files: pa.Table) -> list[Row]:
+def rows_of(files: Iterable[FileEntry]) -> list[Row]:
     """Return a table's files, a row each, in offset order.
 
     Raises:
         CorruptLogError: A file has no header.
     """
-    if files.num_rows == 0:
-        return []
     try:
-        columns = [
-            _column_values(files.column(name))
-            if name in files.column_names
-            else [None] * files.num_rows
-            for name in _FILE_COLUMNS
-        ]
-        rows = map(Row._make, zip(*columns, strict=True))
-        return sorted(rows, key=attrgetter("base_offset"))
-    except (TypeError, KeyError, pa.ArrowException) as error:
+        return sorted(map(_row, files), key=attrgetter("base_offset"))
+    except (TypeError, KeyError, ValueError) as error:
         raise CorruptLogError(f"a file has no batch header: {error}") from error
 
 
-def _column_values(column: pa.ChunkedArray) -> list[Any]:
-    if pa.types.is_timestamp(column.type):
-        column = column.cast(TIMESTAMP).cast(pa.int64())
-    values: list[Any] = column.to_pylist()
-    return values
+def _row(file: FileEntry) -> Row:
+    values = file.values
+
+    def number(name: str) -> Any:
+        text = values[name]
+        return None if text is None else int(text)
+
+    return Row(
+        path=file.path,
+        size_bytes=file.size_bytes,
+        num_records=_there(file.record_count),
+        timestamp_min_us=_there(file.timestamp_min_us),
+        timestamp_max_us=_there(file.timestamp_max_us),
+        base_offset=_there(number("base_offset")),
+        end_offset=number("end_offset"),
+        chain_digest=_there(values["chain_digest"]),
+        content_digest=number("content_digest"),
+        modification_time=file.time_ms,
+        batch_base_offset=number("batch_base_offset"),
+        batch_record_count=number("batch_record_count"),
+        partition_count=number("partition_count"),
+        leader_epoch=number("leader_epoch"),
+        producer_id=values["producer_id"],
+        producer_epoch=number("producer_epoch"),
+        sequence=number("sequence"),
+        payload_digest=number("payload_digest"),
+        transaction=number("transaction"),
+        timestamp_type=number("timestamp_type"),
+    )
+
+
+def _there(value: Any) -> Any:
+    if value is None:
+        raise TypeError("a value is missing")
+    return value
 
 
 def batches_of(rows: Sequence[Row]) -> Iterable[Batch]:

@@ -41,9 +41,9 @@ from kafka_on_spark.storage.replicas.replica_headers import (
     HEADER_SCHEMA,
     TABLE_SCHEMA,
     Row,
-    add_actions,
+    added_files,
     batches_of,
-    remove_actions,
+    removed_files,
     rows_of,
 )
 from kafka_on_spark.storage.replicas.segments import check_no_link, replica_folder
@@ -118,8 +118,8 @@ class DeltaReplicaLog:
             log.load()
         except CommitOutcomeUnknownError as error:
             raise KafkaStorageError(f"can't create a table on {address.root}") from error
-        # delta-rs creates missing folders: if the disk went away meanwhile, the table is below its
-        # mount point, and would look sound until the disk is back.
+        # If the disk went away meanwhile, the table is below its mount point, and would look sound
+        # until the disk is back.
         check_directory(address.root, address.directory_id, options)
         return log
 
@@ -147,8 +147,9 @@ class DeltaReplicaLog:
 
     def _load(self) -> ReplicaState:
         check_no_link(self._address)
-        version = self._delta.refresh()
-        if self._state is None:
+        is_opened_anew = self._delta.follow() is None
+        version = self._delta.version
+        if self._state is None or is_opened_anew:
             self._check_identity()
         if self._state is None or self._state.version != version:
             self._state = self._read_state(version)
@@ -157,7 +158,7 @@ class DeltaReplicaLog:
     def _flaw_or_failure(self, claim: KafkaOnSparkError) -> KafkaOnSparkError:
         """Return what an inspection finds wrong with the table, or that nothing is proved.
 
-        What delta-rs and the handle say of a table may come from an error of the system.
+        What this process says of a table may come from an error of the system.
         """
         address = self._address
         folder = replica_folder(address).removeprefix(f"{address.root}/")
@@ -184,10 +185,6 @@ class DeltaReplicaLog:
         log = DeltaReplicaLog(self._address, self._options)
         try:
             version = log._delta.refresh()
-            log._delta.active_files()
-        except EVIDENCE:
-            return None  # only delta-rs can't read it, and does not say why
-        try:
             log._check_identity()
             log._read_state(version)
         except EVIDENCE as error:
@@ -195,7 +192,7 @@ class DeltaReplicaLog:
         return None
 
     def _check_identity(self) -> None:
-        found = self._delta.handle.metadata().configuration
+        found = self._delta.configuration
         expected = configuration_of(self._address.identity)
         version = found.get("kos.format.version", FORMAT_VERSION)
         if version != FORMAT_VERSION:
@@ -272,11 +269,9 @@ class DeltaReplicaLog:
             self._delta.commit(
                 state.version,
                 operation=change.operation,
-                schema=TABLE_SCHEMA,
-                partition_by=HEADER_SCHEMA.names,
-                adds=[action for batch in change.adds for action in add_actions(batch)],
-                removes=[
-                    action for batch in state.removed_by(change) for action in remove_actions(batch)
+                files=[
+                    *(file for batch in state.removed_by(change) for file in removed_files(batch)),
+                    *(file for batch in change.adds for file in added_files(batch)),
                 ],
                 counters=_counters(after, change),
             )

@@ -84,6 +84,29 @@ def _size(found: os.stat_result, path: str) -> int:
     return found.st_size
 
 
+def stamp_of(found: os.stat_result, path: str) -> tuple[int, int, int]:
+    """Return what tells a file from another one of its name: inode, time in ns, size.
+
+    Raises:
+        UnsafeFileError: It is no regular file.
+    """
+    return found.st_ino, found.st_mtime_ns, _size(found, path)
+
+
+def read_stamped(path: str, bytes_max: int) -> tuple[bytes, tuple[int, int, int]]:
+    """Return a file's bytes, and which file it was, as `stamp_of`.
+
+    Raises:
+        UnsafeFileError: It is no regular file, or larger than `bytes_max`.
+    """
+    descriptor = os.open(path, _READ)
+    try:
+        stamp = stamp_of(os.fstat(descriptor), path)
+        return _read_all(descriptor, stamp[-1], path, bytes_max), stamp
+    finally:
+        os.close(descriptor)
+
+
 def check_size(size_bytes: int, bytes_max: int, path: str) -> None:
     """Check that a file is no larger than such a file can be.
 
@@ -104,17 +127,21 @@ def read_local(path: str, bytes_max: int, folder: int | None = None) -> bytes:
     """
     descriptor, size = open_regular(path, folder)
     try:
-        check_size(size, bytes_max, path)
-        extend_deadline(short_call_seconds(path) + size / READ_BYTES_A_SECOND)
-        # One byte more: a file being written may grow. One read returns two gigabytes at most.
-        content = os.read(descriptor, size + 1)
-        while len(content) != size and len(content) <= bytes_max:
-            rest = os.read(descriptor, _PIECE_BYTES)
-            if not rest:
-                break
-            content += rest
+        return _read_all(descriptor, size, path, bytes_max)
     finally:
         os.close(descriptor)
+
+
+def _read_all(descriptor: int, size: int, path: str, bytes_max: int) -> bytes:
+    check_size(size, bytes_max, path)
+    extend_deadline(short_call_seconds(path) + size / READ_BYTES_A_SECOND)
+    # One byte more: a file being written may grow. One read returns two gigabytes at most.
+    content = os.read(descriptor, size + 1)
+    while len(content) != size and len(content) <= bytes_max:
+        rest = os.read(descriptor, _PIECE_BYTES)
+        if not rest:
+            break
+        content += rest
     check_size(len(content), bytes_max, path)
     return content
 

@@ -37,6 +37,9 @@ from kafka_on_spark.storage.roots.local_files import (
 
 T = TypeVar("T")
 
+_STAMP_NAMES: Final = ("ETag", "etag", "LastModified", "last_modified", "updated", "size")
+"""What stores' clients call an object's ETag and time."""
+
 DELETE_SECONDS: Final = 600.0
 """A replica's folder may hold a hundred thousand files."""
 
@@ -289,6 +292,19 @@ class RootFiles:
             raise storage_error(
                 error, f"read the size of {path}", self.options
             ) from self.options.shown(error)
+
+    def stamp(self, path: str) -> tuple[object, ...] | None:
+        """Return what tells an object of a store from another one of its name: its ETag, and when
+        it was put; None if there is none."""
+        return self._within_short(path, lambda: self._stamp(path))
+
+    def _stamp(self, path: str) -> tuple[object, ...] | None:
+        try:
+            with self._translating_errors("read the state of", path):
+                found = filesystem(path, self.options).info(path)
+        except ABSENT:
+            return None
+        return tuple(str(found.get(name)) for name in _STAMP_NAMES)
 
     def sizes(self, path: str) -> dict[str, int]:
         """Return the sizes of the files in a local folder; none if there is no such folder.

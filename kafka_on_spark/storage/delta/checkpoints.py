@@ -1,0 +1,101 @@
+"""Writes checkpoints of our tables, reads them, and passes over those that can't be read.
+
+Delta-rs writes them, on a table opened at exactly a version whose commits this process has counted
+and so flushed: a checkpoint of an unflushed commit could outlive it and fork the table. Delta-rs
+touches a table of ours that exists nowhere else.
+
+A power cut may keep a checkpoint's size and lose its bytes. Delta readers skip an empty checkpoint
+and no other, so on a local disk one that can't be read gets another name; its bytes stay.
+"""
+
+import logging
+import os
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+from deltalake import DeltaTable
+
+from kafka_on_spark.audit.history import TableCheckpoint, TableStep
+from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
+from kafka_on_spark.storage.calls.deadlines import long_call_seconds, short_call_seconds, within
+from kafka_on_spark.storage.calls.file_limits import CHECKPOINT_BYTES_MAX
+from kafka_on_spark.storage.delta.delta_files import checkpoint_path, log_folder
+from kafka_on_spark.storage.delta.log_parsing import checkpoint_step
+from kafka_on_spark.storage.delta.table_state import TableState
+from kafka_on_spark.storage.roots.local_files import UnsafeFileError
+from kafka_on_spark.storage.roots.parquet_files import read_parquet
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
+
+log = logging.getLogger(__name__)
+
+CHECKPOINT_INTERVAL: Final = 100
+"""Commits between checkpoints: whoever commits a version divisible by it writes one."""
+
+UNREADABLE_SUFFIX: Final = ".unreadable"
+"""The new end of its name: no reader takes the file for a part of the log."""
+
+
+def write_checkpoint(
+    files: RootFiles, uri: str, state: TableState, options: StorageOptions, *, is_flushed: bool
+) -> None:
+    """Write the checkpoint of a state whose commits are flushed, read it back and flush it.
+
+    Raises:
+        CorruptLogError: What was written is not the state.
+        KafkaStorageError: The root does not answer.
+        And what delta-rs raises.
+    """
+
+    def write() -> None:
+        given = options.for_url(uri)
+        DeltaTable(uri, version=state.version, storage_options=given).create_checkpoint()
+
+    within(uri, write, long_call_seconds(uri))
+    step = read_checkpoint(files, uri, state.version)
+    if (
+        not isinstance(step, TableCheckpoint)
+        or step.counters != state.counters
+        or {file.path for file in step.files} != state.files.keys()
+    ):
+        raise CorruptLogError(
+            "a checkpoint is not what the table holds", path=checkpoint_path(uri, state.version)
+        )
+    if is_flushed:
+        hint = f"{log_folder(uri)}/_last_checkpoint"
+        flush([checkpoint_path(uri, state.version), hint, log_folder(uri)])
+
+
+def read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
+    """Return what the checkpoint of a version says, or that it can't be read."""
+    path = checkpoint_path(uri, version)
+    try:
+        content = files.read(path, CHECKPOINT_BYTES_MAX)
+    except UnsafeFileError as error:
+        log.warning("the checkpoint %s is passed over: %s", path, error.message)
+        content = None
+    return checkpoint_step(content, version, path)
+
+
+def rename_unreadable(files: RootFiles, uri: str, version: int) -> None:
+    """Give a checkpoint of a local table another name if its bytes are no Parquet."""
+    path = checkpoint_path(uri, version)
+    if not is_local(uri) or not _is_unreadable(files, path):
+        return
+    with suppress(OSError):  # a process that may only read leaves it to others
+        rename = partial(os.rename, path, path + UNREADABLE_SUFFIX)
+        within(uri, rename, short_call_seconds(uri))
+        log.warning("the checkpoint %s can't be read, and is passed over", path)
+
+
+def _is_unreadable(files: RootFiles, path: str) -> bool:
+    """Return whether a checkpoint has bytes, all of allowed size, that are no checkpoint's."""
+    try:
+        content = files.read(path, CHECKPOINT_BYTES_MAX)
+        if content:
+            read_parquet(content, path, columns=["add", "txn", "metaData", "protocol"])
+    except (CorruptLogError, UnsafeFileError):
+        return True
+    except KafkaStorageError:  # too little memory to tell
+        return False
+    return False

@@ -1,0 +1,126 @@
+"""Puts and reads commit files: the only code that puts a file into a Delta log.
+
+A commit is one put-if-absent of one small file. On a local disk the file is written under another
+name and flushed, linked to its own name, and the other name is unlinked; the caller flushes the
+folder. On a store it is a conditional put.
+"""
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.storage.calls.deadlines import long_call_seconds, short_call_seconds, within
+from kafka_on_spark.storage.calls.error_translation import ABSENT, is_refused, storage_error
+from kafka_on_spark.storage.calls.file_limits import COMMIT_BYTES_MAX
+from kafka_on_spark.storage.delta.delta_files import commit_path
+from kafka_on_spark.storage.roots.local_files import read_stamped, stamp_of, write_temporary
+from kafka_on_spark.storage.roots.roots import RootFiles, is_local
+
+FileStamp = tuple[object, ...]
+"""What tells a file from another one of its name: inode, time and size; on a store the ETag."""
+
+
+class NotPutError(KafkaStorageError):
+    """The commit was certainly not put: it failed before its file got a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFile:
+    """A commit file as it was read: its bytes, and which file it was."""
+
+    content: bytes
+    stamp: FileStamp
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFiles:
+    """The commit files of one table.
+
+    Attributes:
+        uri: The table's folder.
+        files: Its root.
+    """
+
+    uri: str
+    files: RootFiles
+
+    def put(self, version: int, content: bytes, *, is_flushed: bool) -> bool:
+        """Put a commit if its version is free; return False if there is a file.
+
+        On a store the file may be this call's: its first put, whose answer was lost.
+
+        Raises:
+            NotPutError: It is certainly not put.
+            KafkaStorageError: It may be put, now or later.
+        """
+        path = commit_path(self.uri, version)
+        if not is_local(self.uri):
+            return self.files.write_if_absent(path, content)
+        put = partial(_put_local, path, content, is_flushed=is_flushed)
+        return within(self.uri, put, long_call_seconds(self.uri))
+
+    def read(self, version: int) -> CommitFile | None:
+        """Return a commit file, None if there is none.
+
+        Raises:
+            UnsafeFileError: It is no regular file, or larger than a commit can be.
+            KafkaStorageError: The root does not answer.
+        """
+        path = commit_path(self.uri, version)
+        if not is_local(self.uri):
+            stamp = self.stamp(version)
+            content = None if stamp is None else self.files.read(path, COMMIT_BYTES_MAX)
+            return None if content is None or stamp is None else CommitFile(content, stamp)
+        try:
+            read = partial(read_stamped, path, COMMIT_BYTES_MAX)
+            return CommitFile(*within(self.uri, read, short_call_seconds(path)))
+        except ABSENT:
+            return None
+        except OSError as error:
+            raise storage_error(error, f"read {path}") from error
+
+    def stamp(self, version: int) -> FileStamp | None:
+        """Return which file stands at `version`, None if there is none."""
+        return self.stamps((version,))[0]
+
+    def stamps(self, versions: tuple[int, ...]) -> list[FileStamp | None]:
+        """Return which files stand at some versions, in one call on a local disk."""
+        paths = [commit_path(self.uri, each) for each in versions]
+        if not is_local(self.uri):
+            return [self.files.stamp(path) for path in paths]
+        look = partial(_local_stamps, paths)
+        try:
+            return within(self.uri, look, short_call_seconds(self.uri))
+        except OSError as error:
+            raise storage_error(error, f"read the log of {self.uri}") from error
+
+
+def _local_stamps(paths: list[str]) -> list[FileStamp | None]:
+    return [_local_stamp(path) for path in paths]
+
+
+def _local_stamp(path: str) -> FileStamp | None:
+    try:
+        return stamp_of(os.stat(path, follow_symlinks=False), path)
+    except ABSENT:
+        return None
+
+
+def _put_local(path: str, content: bytes, *, is_flushed: bool) -> bool:
+    try:
+        temporary = write_temporary(path, [content], is_flushed=is_flushed)
+    except OSError as error:
+        raise NotPutError(storage_error(error, f"write {path}").message) from error
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        kind = NotPutError if is_refused(error) else KafkaStorageError
+        raise kind(storage_error(error, f"write {path}").message) from error
+    finally:
+        with suppress(OSError):  # the disk is gone, and the file with it; or a cleaner takes it
+            os.unlink(temporary)
+    return True

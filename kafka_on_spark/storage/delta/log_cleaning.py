@@ -1,0 +1,65 @@
+"""Deletes commit files and checkpoints that no reader needs.
+
+Commits go in ascending order, one after the other, and a cleaner stops at the first that it can't
+delete: as long as a version's file is there, no later one has been deleted. What is seen at a
+version therefore counts only if the commit before it is still there (`conditional_commit`).
+"""
+
+import os
+from collections.abc import Iterable
+from functools import partial
+from typing import Final
+
+from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
+from kafka_on_spark.storage.delta.delta_files import (
+    checkpoint_path,
+    checkpoint_version,
+    commit_path,
+    commit_version,
+    log_folder,
+)
+from kafka_on_spark.storage.roots.roots import RootFiles, is_local
+
+COMMITS_KEPT: Final = 1000
+"""Commits below the newest checkpoint that stay: a process may sleep for so many."""
+
+CHECKPOINTS_KEPT: Final = 3
+"""Two may be damaged, and the table opens."""
+
+
+def first_kept(checkpoints: Iterable[int]) -> int:
+    """Return the first version whose commit stays, by the checkpoints there are."""
+    newest = sorted(checkpoints, reverse=True)[:CHECKPOINTS_KEPT]
+    if len(newest) < CHECKPOINTS_KEPT:
+        return 0
+    return max(0, min(newest[0] - COMMITS_KEPT, newest[-1]))
+
+
+def clean_log(files: RootFiles, uri: str) -> int:
+    """Delete the commits and then the checkpoints that are not needed; return how many commits.
+
+    Raises:
+        KafkaStorageError, OSError: One could not be deleted; those after it stay.
+    """
+    names = files.names(log_folder(uri))
+    checkpoints = {each for each in map(checkpoint_version, names) if each is not None}
+    bound = first_kept(checkpoints)
+    commits = sorted(
+        each for each in map(commit_version, names) if each is not None and each < bound
+    )
+    for version in commits:
+        _delete(files, uri, commit_path(uri, version))
+    for version in sorted(each for each in checkpoints if each < bound):
+        _delete(files, uri, checkpoint_path(uri, version))
+    return len(commits)
+
+
+def _delete(files: RootFiles, uri: str, path: str) -> None:
+    """Delete one file; one that is gone was deleted by another cleaner."""
+    if not is_local(uri):
+        files.delete(path)
+        return
+    try:
+        within(uri, partial(os.unlink, path), short_call_seconds(uri))
+    except FileNotFoundError:
+        return

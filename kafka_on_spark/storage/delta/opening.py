@@ -1,0 +1,139 @@
+"""Opens a Delta table: the newest checkpoint that can be read, and all commits after it.
+
+A checkpoint that can't be read is passed over for an older one: it holds nothing that the commits
+lack. A gap in the commits, or a commit that can't be read, is damage.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kafka_on_spark.audit.history import TableCheckpoint, TableCommit, TableDamage, TableStep
+from kafka_on_spark.errors import CorruptLogError, ReplicaLostError
+from kafka_on_spark.storage.delta.checkpoints import read_checkpoint, rename_unreadable
+from kafka_on_spark.storage.delta.commit_files import CommitFiles, FileStamp
+from kafka_on_spark.storage.delta.delta_files import (
+    checkpoint_version,
+    commit_path,
+    commit_version,
+    log_folder,
+)
+from kafka_on_spark.storage.delta.log_parsing import commit_step
+from kafka_on_spark.storage.delta.table_state import TableState
+from kafka_on_spark.storage.delta.void_commits import VoidCommits
+from kafka_on_spark.storage.roots.local_files import UnsafeFileError
+
+LISTINGS_MAX: Final = 3
+"""How often a log is listed again in which files go while they are read: commits are cleaned."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTable:
+    """A table as it was opened.
+
+    Attributes:
+        state: What it holds.
+        checkpoint: The version of the checkpoint that was read; -1: none.
+        newest: Which file the newest commit is.
+    """
+
+    state: TableState
+    checkpoint: int
+    newest: FileStamp
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCommit:
+    """A commit as it was read.
+
+    Attributes:
+        commit: What it says.
+        stamp: Which file it is.
+        is_empty: It has no bytes.
+    """
+
+    commit: TableCommit
+    stamp: FileStamp
+    is_empty: bool
+
+
+class _GoneError(Exception):
+    """A listed commit was not there when it was read."""
+
+
+def open_table(log: CommitFiles, void: VoidCommits) -> OpenedTable:
+    """Open a table at its newest version.
+
+    Raises:
+        ReplicaLostError: There is no table.
+        CorruptLogError: A commit is missing or damaged, or the table's protocol is not ours.
+        KafkaStorageError: The root does not answer.
+    """
+    for number in range(LISTINGS_MAX):
+        try:
+            return _open_listed(log, void)
+        except _GoneError as error:
+            if number == LISTINGS_MAX - 1:
+                raise CorruptLogError("a commit is gone", path=str(error)) from None
+    raise AssertionError("a loop without an end")
+
+
+def _open_listed(log: CommitFiles, void: VoidCommits) -> OpenedTable:
+    names = log.files.names(log_folder(log.uri))
+    commits = {each for each in map(commit_version, names) if each is not None}
+    checkpoints = {each for each in map(checkpoint_version, names) if each is not None}
+    if not commits | checkpoints:
+        raise ReplicaLostError(f"there is no table at {log.uri}")
+    state, base = _newest_state(log, sorted(checkpoints, reverse=True))
+    newest = max(commits | {base})
+    first = max(base, 0)
+    missing = next((each for each in range(first, newest + 1) if each not in commits), None)
+    if missing is not None:
+        # Also a checkpoint without its commit: its writer had seen commits that the disk has lost.
+        raise CorruptLogError("a commit is missing", path=commit_path(log.uri, missing))
+    stamp: FileStamp | None = log.stamp(newest) if base == newest else None
+    empty = []
+    for version in range(base + 1, newest + 1):
+        step = read_step(log, version)
+        if step is None:
+            raise _GoneError(commit_path(log.uri, version))
+        state.apply(step.commit)
+        stamp = step.stamp
+        empty += [version] if step.is_empty else []
+    if stamp is None:
+        raise _GoneError(commit_path(log.uri, newest))
+    void.check(empty)
+    return OpenedTable(state, base, stamp)
+
+
+def read_step(log: CommitFiles, version: int) -> ReadCommit | None:
+    """Return a commit as it was read; None if there is none.
+
+    Raises:
+        CorruptLogError: It can't be read as a commit.
+        KafkaStorageError: The root does not answer.
+    """
+    try:
+        found = log.read(version)
+    except UnsafeFileError as error:
+        raise CorruptLogError(error.message, **error.context) from error
+    if found is None:
+        return None
+    step = commit_step(found.content, version, commit_path(log.uri, version))
+    if not isinstance(step, TableCommit):
+        raise CorruptLogError(_sentence_of(step))
+    return ReadCommit(step, found.stamp, not found.content)
+
+
+def _newest_state(log: CommitFiles, checkpoints: Sequence[int]) -> tuple[TableState, int]:
+    """Return the state of the newest checkpoint that can be read, and its version."""
+    for version in checkpoints:
+        step = read_checkpoint(log.files, log.uri, version)
+        if isinstance(step, TableCheckpoint):
+            return TableState.of(step), version
+        rename_unreadable(log.files, log.uri, version)
+    return TableState(), -1
+
+
+def _sentence_of(step: TableStep) -> str:
+    return step.sentence if isinstance(step, TableDamage) else "a checkpoint is no commit"

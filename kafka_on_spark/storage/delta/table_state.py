@@ -1,0 +1,66 @@
+"""What a Delta table holds at one version: its files, its counters, its settings.
+
+Delta-rs keeps tombstones and statistics besides; no decision of ours asks for them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kafka_on_spark.audit.history import FileEntry, TableCheckpoint, TableCommit
+from kafka_on_spark.errors import CorruptLogError
+
+
+@dataclass(slots=True)
+class TableState:
+    """A table's content; `apply` changes it, so a large table is never copied.
+
+    Attributes:
+        version: As of which commit; -1: before the first.
+        files: Active files by name.
+        counters: `txn` versions by application id.
+        configuration: The table's settings.
+    """
+
+    version: int = -1
+    files: dict[str, FileEntry] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
+    configuration: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, checkpoint: TableCheckpoint) -> "TableState":
+        """Return what a checkpoint says."""
+        return cls(
+            version=checkpoint.version,
+            files=_by_path(checkpoint.files),
+            counters=dict(checkpoint.counters),
+            configuration=dict(checkpoint.configuration),
+        )
+
+    def apply(self, commit: TableCommit) -> None:
+        """Go on to the next version.
+
+        Raises:
+            CorruptLogError: The commit is not of the next version, or removes a file that is not
+                there.
+        """
+        if commit.version != self.version + 1:
+            raise CorruptLogError(
+                "a commit does not follow", version=commit.version, expected=self.version + 1
+            )
+        for path in commit.removes:
+            if self.files.pop(path, None) is None:
+                raise CorruptLogError(
+                    "a commit removes a file that the table does not have",
+                    version=commit.version,
+                    path=path,
+                )
+        for file in commit.adds:
+            self.files[file.path] = file
+        self.counters.update(commit.counters)
+        if commit.configuration is not None:
+            self.configuration = dict(commit.configuration)
+        self.version = commit.version
+
+
+def _by_path(files: Iterable[FileEntry]) -> dict[str, FileEntry]:
+    return {file.path: file for file in files}
