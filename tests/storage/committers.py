@@ -36,13 +36,13 @@ def contend(arguments):
 def note_write_ids():
     """Return a list that grows by the write id of each commit that is begun."""
     noted = []
-    make = conditional_commit.commit_properties
+    encode = conditional_commit.encode_commit
 
-    def make_and_note(write_id, *others):
+    def encode_and_note(*, write_id, **others):
         noted.append(write_id)
-        return make(write_id, *others)
+        return encode(write_id=write_id, **others)
 
-    conditional_commit.commit_properties = make_and_note
+    conditional_commit.encode_commit = encode_and_note
     return noted
 
 

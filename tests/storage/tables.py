@@ -7,7 +7,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
-from kafka_on_spark.storage.delta.old_commits import OLD_COMMITS
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 OPTIONS = StorageOptions()
@@ -28,8 +27,6 @@ def commit(log, at_version, **counters):
     log.commit(
         at_version,
         operation="test",
-        schema=SCHEMA,
-        partition_by=[],
         counters={"count": at_version + 1, **counters},
     )
 
@@ -48,10 +45,8 @@ def names_in_log(uri):
 
 
 def write_ids(uri):
-    """Return the write ids of all commits, in order of their versions, old ones too."""
-    paths = {path.name: path for path in (Path(uri) / "_delta_log").glob("*.json")}
-    paths |= {path.name: path for path in (Path(uri) / OLD_COMMITS).glob("*.json")}
-    return [_info(paths[name])["writeId"] for name in sorted(paths)]
+    """Return the write ids of all commits, in order of their versions."""
+    return [_info(path)["writeId"] for path in sorted((Path(uri) / "_delta_log").glob("*.json"))]
 
 
 def _info(path):

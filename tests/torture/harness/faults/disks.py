@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from kafka_on_spark.storage.delta.old_commits import OLD_COMMITS
 from tests.torture.harness.folder import BROKERS, TortureFolder
 
 DISK_MIB: Final = 256
@@ -205,11 +204,6 @@ def _copy_table(table: Path, copy: Path) -> None:
     ]
     for name in (*dense, *others):
         _link(log / name, copy / "_delta_log" / name)
-    if (table / OLD_COMMITS).is_dir():  # after the log, which they leave when they are here
-        (copy / OLD_COMMITS).mkdir()
-        for name in os.listdir(table / OLD_COMMITS):
-            if int(name[:20]) <= last:
-                _link(table / OLD_COMMITS / name, copy / OLD_COMMITS / name)
     for file in table.iterdir():
         if file.is_file() and not file.name.startswith("_"):
             _link(file, copy / file.name)
