@@ -37,7 +37,7 @@ UNREADABLE_SUFFIX: Final = ".unreadable"
 
 
 def write_checkpoint(
-    files: RootFiles, uri: str, state: TableState, options: StorageOptions, *, is_flushed: bool
+    files: RootFiles, uri: str, state: TableState, options: StorageOptions
 ) -> None:
     """Write the checkpoint of a state whose commits are flushed, read it back and flush it.
 
@@ -51,6 +51,7 @@ def write_checkpoint(
         given = options.for_url(uri)
         DeltaTable(uri, version=state.version, storage_options=given).create_checkpoint()
 
+    path = checkpoint_path(uri, state.version)
     within(uri, write, long_call_seconds(uri))
     step = read_checkpoint(files, uri, state.version)
     if (
@@ -58,12 +59,10 @@ def write_checkpoint(
         or step.counters != state.counters
         or {file.path for file in step.files} != state.files.keys()
     ):
-        raise CorruptLogError(
-            "a checkpoint is not what the table holds", path=checkpoint_path(uri, state.version)
-        )
-    if is_flushed:
-        hint = f"{log_folder(uri)}/_last_checkpoint"
-        flush([checkpoint_path(uri, state.version), hint, log_folder(uri)])
+        _set_aside(files, uri, path)
+        raise CorruptLogError("a checkpoint is not what the table holds", path=path)
+    if is_local(uri):
+        flush([path, f"{log_folder(uri)}/_last_checkpoint", log_folder(uri)])
 
 
 def read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
@@ -83,9 +82,17 @@ def rename_unreadable(files: RootFiles, uri: str, version: int) -> None:
     if not is_local(uri) or not _is_unreadable(files, path):
         return
     with suppress(OSError):  # a process that may only read leaves it to others
-        rename = partial(os.rename, path, path + UNREADABLE_SUFFIX)
-        within(uri, rename, short_call_seconds(uri))
+        _set_aside(files, uri, path)
         log.warning("the checkpoint %s can't be read, and is passed over", path)
+
+
+def _set_aside(files: RootFiles, uri: str, path: str) -> None:
+    """Give a checkpoint another name. A store can't rename: there it is deleted, since the commits
+    have all that a checkpoint holds."""
+    if is_local(uri):
+        within(uri, partial(os.rename, path, path + UNREADABLE_SUFFIX), short_call_seconds(uri))
+    else:
+        files.delete(path)
 
 
 def _is_unreadable(files: RootFiles, path: str) -> bool:

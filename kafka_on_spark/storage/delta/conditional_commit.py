@@ -144,7 +144,7 @@ class DeltaLog:
         if self.is_local:
             self._make_folders(parents)
         self._commit("create", counters, settings=settings)
-        if self.is_local and self._is_foreign():
+        if self._is_foreign():
             raise CommitConflictError(f"there is a table at {self.uri}", version=0)
         if self._needs_flush:
             self._flush([*reversed(parents[:2]), os.path.dirname(parents[0])])
@@ -304,6 +304,11 @@ class DeltaLog:
         """
         if at_version != self.version or self._state is None:
             raise CommitConflictError("decided on an old version", version=at_version + 1)
+        if self.is_local and self._commits.stamp(at_version) != self._newest:
+            # Another table may lie there now, say below the mount of a disk that is away.
+            raise CommitConflictError(
+                f"the table at {self.uri} was removed", version=at_version + 1
+            )
         self._commit(operation, counters, files=files)
 
     def _commit(
@@ -337,9 +342,6 @@ class DeltaLog:
 
     def _put(self, version: int, write_id: str, content: bytes) -> None:
         """Return once our commit stands at `version`, flushed; raise the outcome otherwise."""
-        if self.is_local and version and self._commits.stamp(version - 1) != self._newest:
-            # Another table may lie there now, say below the mount of a disk that is away.
-            raise CommitConflictError(f"the table at {self.uri} was removed", version=version)
         error: KafkaStorageError | None = None
         try:
             is_put = self._commits.put(version, content, is_flushed=self._needs_flush)
@@ -436,9 +438,12 @@ class DeltaLog:
             self._checkpoint_version = last_checkpoint(self._files, self.uri)
             if due <= self._checkpoint_version:
                 return
-            write_checkpoint(
-                self._files, self.uri, state, self._options, is_flushed=self._needs_flush
-            )
+            if self.is_local and not self._needs_flush:
+                # A checkpoint must not outlive the commits that it sums up.
+                first = max(self._checkpoint_version, 0)
+                paths = [commit_path(self.uri, each) for each in range(first, state.version + 1)]
+                self._flush([*paths, log_folder(self.uri)])
+            write_checkpoint(self._files, self.uri, state, self._options)
             self._checkpoint_version = state.version
             clean_log(self._files, self.uri)
         except BaseException as error:
