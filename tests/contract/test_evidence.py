@@ -1,11 +1,12 @@
 """An error of the system is no evidence: only an inspection that read the files finds a flaw."""
 
+import errno
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
-from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from kafka_on_spark.errors import (
     CorruptLogError,
@@ -14,8 +15,8 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.storage.delta import delta_handle
-from kafka_on_spark.storage.delta.delta_handle import DeltaTable
+from kafka_on_spark.storage.delta import commit_files, conditional_commit
+from kafka_on_spark.storage.delta.opening import LISTINGS_MAX
 from kafka_on_spark.storage.replicas import segments
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.replicas.segments import read_segment, replica_folder
@@ -42,37 +43,74 @@ def sound(disks, address):
     return address
 
 
-class FailingTable:
-    """Raises the first time that a table is opened, as delta-rs does, and then opens it."""
+def fail_reads(monkeypatch, error, times=1):
+    """Have the first reads of commit files fail."""
+    errors = [error] * times
+    whole = commit_files.read_stamped
 
-    def __init__(self, error):
-        self.errors = [error]
+    def read(path, bytes_max):
+        if errors:
+            raise errors.pop()
+        return whole(path, bytes_max)
 
-    def __call__(self, *arguments, **named):
-        if self.errors:
-            raise self.errors.pop()
-        return DeltaTable(*arguments, **named)
+    monkeypatch.setattr(commit_files, "read_stamped", read)
+
+
+def misread_once(monkeypatch, spoil):
+    """Have the first read of a commit file give other bytes."""
+    whole = commit_files.read_stamped
+    spoiled = []
+
+    def read(path, bytes_max):
+        content, stamp = whole(path, bytes_max)
+        if spoiled:
+            return content, stamp
+        spoiled.append(path)
+        return spoil(content), stamp
+
+    monkeypatch.setattr(commit_files, "read_stamped", read)
+
+
+def list_once(monkeypatch, spoil):
+    """Have the first listing of a log give other names."""
+    whole = RootFiles.names
+    spoiled = []
+
+    def names(files, path):
+        found = whole(files, path)
+        if spoiled:
+            return found
+        spoiled.append(path)
+        return spoil(found)
+
+    monkeypatch.setattr(RootFiles, "names", names)
+
+
+def system(number):
+    return OSError(number, os.strerror(number))
 
 
 # fmt: off
 PASSING = [
-    pytest.param(TableNotFoundError("no log files"),                            id="ENOENT of the listing"),
-    pytest.param(DeltaError("Generic error: Input/output error (os error 5)"),  id="EIO"),
-    pytest.param(DeltaError("Too many open files (os error 24)"),               id="EMFILE"),
-    pytest.param(DeltaError("Stale file handle (os error 116)"),                id="ESTALE"),
-    pytest.param(DeltaError("Object at location x not found (os error 2)"),     id="ENOENT"),
-    pytest.param(ValueError("Parquet error: EOF"),                              id="cut short"),
-    pytest.param(OSError("the store does not answer"),                          id="OSError"),
-    pytest.param(RuntimeError("a task of the runtime panicked"),                id="panic"),
-    pytest.param(KeyError("a library's own fault"),                             id="KeyError"),
+    pytest.param(partial(list_once, spoil=lambda _: []),                                      id="ENOENT of the listing"),
+    pytest.param(partial(list_once, spoil=lambda names: [each for each in names if "03" not in each]), id="a name that is not listed"),
+    pytest.param(partial(fail_reads, error=system(errno.EIO)),                                id="EIO"),
+    pytest.param(partial(fail_reads, error=system(errno.EMFILE)),                             id="EMFILE"),
+    pytest.param(partial(fail_reads, error=system(errno.ESTALE)),                             id="ESTALE"),
+    pytest.param(partial(fail_reads, error=system(errno.ENOENT), times=LISTINGS_MAX),         id="ENOENT"),
+    pytest.param(partial(misread_once, spoil=lambda content: content[:9]),                    id="cut short"),
+    pytest.param(partial(misread_once, spoil=lambda content: content[::-1]),                  id="other bytes"),
+    pytest.param(partial(fail_reads, error=OSError("the root does not answer")),              id="OSError"),
+    pytest.param(partial(fail_reads, error=RuntimeError("a task of the runtime panicked")),   id="panic"),
+    pytest.param(partial(fail_reads, error=KeyError("a library's own fault")),                id="KeyError"),
 ]
 # fmt: on
 
 
-@pytest.mark.parametrize("error", PASSING)
-def test_a_passing_error_is_no_finding_about_a_replica(monkeypatch, sound, error):
+@pytest.mark.parametrize("fault", PASSING)
+def test_a_passing_error_is_no_finding_about_a_replica(monkeypatch, sound, fault):
     log = DeltaReplicaLog(sound, OPTIONS)
-    monkeypatch.setattr(delta_handle, "DeltaTable", FailingTable(error))
+    fault(monkeypatch)
 
     with pytest.raises(KafkaStorageError):
         log.load()
@@ -80,10 +118,18 @@ def test_a_passing_error_is_no_finding_about_a_replica(monkeypatch, sound, error
     assert log.load().log_end_offset == 12
 
 
-@pytest.mark.parametrize("kind", [OSError, DeltaError])
-def test_the_callers_own_permission_is_told_apart(monkeypatch, sound, kind):
-    error = kind("Permission denied (os error 13)")
-    monkeypatch.setattr(delta_handle, "DeltaTable", FailingTable(error))
+def test_a_commit_that_is_listed_and_gone_for_a_moment_is_read_from_a_new_listing(
+    monkeypatch, sound
+):
+    """A cleaner may delete commits between the listing and the read."""
+    fail_reads(monkeypatch, system(errno.ENOENT), times=LISTINGS_MAX - 1)
+
+    assert DeltaReplicaLog(sound, OPTIONS).load().log_end_offset == 12
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM])
+def test_the_callers_own_permission_is_told_apart(monkeypatch, sound, number):
+    fail_reads(monkeypatch, system(number))
 
     with pytest.raises(RootAccessDeniedError):
         DeltaReplicaLog(sound, OPTIONS).load()
@@ -91,19 +137,20 @@ def test_the_callers_own_permission_is_told_apart(monkeypatch, sound, kind):
 
 def test_a_root_that_is_away_for_a_moment_loses_no_replica(monkeypatch, sound):
     root, away = Path(sound.root), Path(f"{sound.root}.away")
+    whole = conditional_commit.open_table
 
-    def opened_while_away(*arguments, **named):
+    def opened_while_away(*arguments):
         root.rename(away)
         try:
-            return DeltaTable(*arguments, **named)
+            return whole(*arguments)
         finally:
             away.rename(root)
 
-    monkeypatch.setattr(delta_handle, "DeltaTable", opened_while_away)
-    with pytest.raises(KafkaStorageError):
-        DeltaReplicaLog(sound, OPTIONS).load()
+    with monkeypatch.context() as patched:
+        patched.setattr(conditional_commit, "open_table", opened_while_away)
+        with pytest.raises(KafkaStorageError):
+            DeltaReplicaLog(sound, OPTIONS).load()
 
-    monkeypatch.setattr(delta_handle, "DeltaTable", DeltaTable)
     assert DeltaReplicaLog(sound, OPTIONS).load().log_end_offset == 12
 
 

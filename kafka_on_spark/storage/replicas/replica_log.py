@@ -14,6 +14,7 @@ from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
     KafkaOnSparkError,
     KafkaStorageError,
+    ReplicaLostError,
     RootAccessDeniedError,
 )
 from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset
@@ -187,6 +188,8 @@ class DeltaReplicaLog:
             version = log._delta.refresh()
             log._check_identity()
             log._read_state(version)
+        except ReplicaLostError:
+            return None  # the inspection has just read the table: the root was away for a moment
         except EVIDENCE as error:
             return error
         return None
