@@ -16,8 +16,8 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.metadata.records import ProducerRecord, Stamp
+from kafka_on_spark.storage.delta import conditional_commit
 from kafka_on_spark.storage.delta.delta_files import commit_path
-from kafka_on_spark.storage.delta.delta_handle import TableHandle
 from kafka_on_spark.storage.metadata import metadata_merge
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import TAIL_COMMITS_MAX, DeltaMetadataLog
@@ -44,16 +44,16 @@ def follower(log, tmp_path):
 
 
 @pytest.fixture
-def asked(monkeypatch):
-    """Note how often delta-rs is asked for the newest version."""
+def opened(monkeypatch):
+    """Note which tables are opened anew: followed, a table is read commit by commit."""
     noted = []
-    update = TableHandle.update
+    open_table = conditional_commit.open_table
 
-    def note(handle):
-        noted.append(handle._uri)
-        return update(handle)
+    def note(commits, void):
+        noted.append(commits.uri)
+        return open_table(commits, void)
 
-    monkeypatch.setattr(TableHandle, "update", note)
+    monkeypatch.setattr(conditional_commit, "open_table", note)
     return noted
 
 
@@ -64,24 +64,27 @@ def append(log, end, count):
     return end
 
 
-def test_few_commits_of_others_are_read_without_asking_delta_rs(log, follower, asked):
+def test_few_commits_of_others_are_read_without_opening_the_table(log, follower, opened):
     append(log, SEEN, 4)
-    asked.clear()
+    opened.clear()
 
     found = follower.read(from_offset=SEEN)
 
-    assert asked == []
+    assert opened == []
     assert [each.base_offset for each in found] == [3, 4, 5, 6]
     assert found == log.read(from_offset=SEEN)
     assert follower.read(from_offset=7) == []
 
 
-def test_many_commits_are_read_as_the_table_has_them(log, follower, asked):
+def test_many_commits_are_read_as_the_table_has_them(log, follower, opened):
     append(log, SEEN, TAIL_COMMITS_MAX + 1)
-    asked.clear()
+    opened.clear()
 
-    assert len(follower.read(from_offset=SEEN)) == TAIL_COMMITS_MAX + 1
-    assert asked == [follower.uri]
+    found = follower.read(from_offset=SEEN)
+
+    assert opened == []
+    assert [each.base_offset for each in found] == list(range(SEEN, SEEN + TAIL_COMMITS_MAX + 1))
+    assert found == log.read(from_offset=SEEN)
 
 
 def test_a_follower_of_the_tail_appends_after_what_it_read(log, follower):
@@ -103,45 +106,57 @@ def test_a_follower_of_the_tail_conflicts_with_what_it_has_not_read(log, followe
 
 @pytest.mark.parametrize("followed", [0, 1], ids=["handle at the newest", "handle behind"])
 def test_the_loser_of_a_race_reads_the_winners_commits_and_nothing_more(
-    log, follower, asked, followed
+    log, follower, opened, followed
 ):
     append(log, SEEN, followed)
     follower.read(from_offset=SEEN)
     append(log, SEEN + followed, 2)
     with pytest.raises(CommitConflictError):
         append(follower, SEEN + followed, 1)
-    asked.clear()
+    opened.clear()
 
     found = follower.read(from_offset=SEEN + followed)
 
-    assert asked == []
+    assert opened == []
     assert found == log.read(from_offset=SEEN + followed)
     assert len(found) == 2
     assert follower.read(from_offset=SEEN + followed + 2) == []
     assert append(follower, SEEN + followed + 2, 1) == SEEN + followed + 3
 
 
-def test_log_that_went_back_behind_a_conflict_is_told(log, follower):
+def test_log_that_went_back_behind_what_a_loser_has_read_is_told(log, follower):
     append(log, SEEN, 1)
     follower.read(from_offset=SEEN)
     end = append(log, SEEN + 1, 2)
     with pytest.raises(CommitConflictError):
         append(follower, SEEN + 1, 1)
+    follower.read(from_offset=SEEN + 1)
     os.unlink(commit_path(log.uri, end))
 
     with pytest.raises(InconsistentClusterError):
-        follower.read(from_offset=SEEN + 1)
+        follower.read(from_offset=end)
 
 
-def test_merge_brings_no_batch_again(log, follower, asked, monkeypatch):
+def test_commit_that_a_loser_met_and_did_not_read_counts_for_nothing(log, follower):
+    """Its writer may not have flushed it: who has not flushed a commit has not counted it."""
+    append(log, SEEN, 1)
+    with pytest.raises(CommitConflictError):
+        append(follower, SEEN, 1)
+    os.unlink(commit_path(log.uri, SEEN + 1))
+
+    assert follower.read(from_offset=SEEN) == []
+    assert append(follower, SEEN, 1) == SEEN + 1
+
+
+def test_merge_brings_no_batch_again(log, follower, opened, monkeypatch):
     monkeypatch.setattr(metadata_merge, "MERGED_FILES_MIN", 4)
     append(log, SEEN, 2)
     log._merge()
     append(log, 5, 1)
-    asked.clear()
+    opened.clear()
 
     assert [each.base_offset for each in follower.read(from_offset=SEEN)] == [3, 4, 5]
-    assert asked == []
+    assert opened == []
     assert append(follower, 6, 1) == 7
 
 
@@ -202,24 +217,39 @@ def _naming_a_file_elsewhere(path):
     path.write_text("\n".join(map(json.dumps, lines)))
 
 
-@pytest.mark.parametrize(
-    "damage", [_empty, _cut, _without_end, _of_an_end_that_is_not, _naming_a_file_elsewhere]
-)
-def test_commit_that_does_not_say_it_plainly_is_for_delta_rs_to_judge(
-    log, follower, asked, tmp_path, damage
+DAMAGES = [
+    pytest.param(_cut, CorruptLogError, id="cut"),
+    pytest.param(_naming_a_file_elsewhere, CorruptLogError, id="a file elsewhere"),
+]
+
+
+@pytest.mark.parametrize("damage, kind", DAMAGES)
+def test_damage_is_told_after_a_second_look_at_the_whole_table(
+    log, follower, opened, tmp_path, damage, kind
 ):
     append(log, SEEN, 1)
     damage(tmp_path / commit_path(log.uri, SEEN + 1))
-    asked.clear()
+    opened.clear()
 
-    try:
-        found = follower.read(from_offset=SEEN)
-    except (CorruptLogError, InconsistentClusterError, KafkaStorageError):
-        found = None
+    with pytest.raises(kind):
+        follower.read(from_offset=SEEN)
 
-    assert set(asked) == {follower.uri}  # once more where it says that the log is damaged
-    # What delta-rs takes for sound is read as it always was.
-    assert found is None or [each.base_offset for each in found] in ([], [SEEN])
+    assert set(opened) == {follower.uri}
+
+
+def test_a_commit_of_an_end_that_its_file_has_not_adds_what_the_file_has(log, follower, tmp_path):
+    append(log, SEEN, 1)
+    _of_an_end_that_is_not(tmp_path / commit_path(log.uri, SEEN + 1))
+
+    assert [each.base_offset for each in follower.read(from_offset=SEEN)] == [SEEN]
+
+
+@pytest.mark.parametrize("damage", [_empty, _without_end])
+def test_a_commit_that_moves_no_end_adds_nothing(log, follower, tmp_path, damage):
+    append(log, SEEN, 1)
+    damage(tmp_path / commit_path(log.uri, SEEN + 1))
+
+    assert follower.read(from_offset=SEEN) == []
 
 
 def test_commits_beneath_the_mount_of_a_disk_that_is_away_are_no_sequel(log, follower, tmp_path):
