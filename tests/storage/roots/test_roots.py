@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
 
 from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
@@ -20,6 +19,9 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.storage.delta import checkpoints, conditional_commit
+from kafka_on_spark.storage.delta.checkpoints import CHECKPOINT_INTERVAL
+from kafka_on_spark.storage.delta.delta_files import checkpoint_path
 from kafka_on_spark.storage.identity.root_identity import (
     META_PROPERTIES,
     RootIdentity,
@@ -28,6 +30,7 @@ from kafka_on_spark.storage.identity.root_identity import (
     probe_root,
     read_identity,
 )
+from kafka_on_spark.storage.roots import roots
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, normalize
 from tests.storage.tables import OPTIONS, commit, create, opened
 
@@ -154,28 +157,28 @@ def test_secret_is_in_no_repr():
 
 
 @pytest.mark.parametrize("kind", [OSError, ValueError, RuntimeError])
-def test_secret_that_a_library_tells_is_not_passed_on(
-    log, uri, monkeypatch, caplog, impatient, kind
-):
+def test_secret_that_a_library_tells_is_not_passed_on(log, uri, monkeypatch, caplog, kind):
     def tell(*args, **kwargs):
         raise kind(f"SignatureDoesNotMatch: {CANARY}")
 
     caplog.set_level(logging.DEBUG, logger="kafka_on_spark")
-    knowing = opened(uri, StorageOptions(SECRETS))
-    for place in ("create_write_transaction", "create_checkpoint", "get_add_actions"):
-        monkeypatch.setattr(DeltaTable, place, tell)
+    monkeypatch.setattr(conditional_commit, "RESOLVE_SECONDS", 0.05)
+    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 1)
+    monkeypatch.setattr(checkpoints, "DeltaTable", tell)
+    monkeypatch.setattr(roots, "filesystem", tell)
+    options = StorageOptions(SECRETS)
 
     with pytest.raises(CommitOutcomeUnknownError) as unknown:
-        commit(knowing, 1)
+        create("s3://a/table", options)
     with pytest.raises(KafkaOnSparkError) as failed:
-        knowing.active_files()
-    knowing.version = 10
-    knowing.checkpoint_if_due()
+        opened("s3://a/table", options)
+    opened(uri, options).checkpoint_if_due()
 
     for error in (unknown, failed):
         text = "".join(traceback.format_exception(error.value))
         assert "[hidden]" in text
         assert CANARY not in text
+    assert "no checkpoint" in caplog.text
     assert "[hidden]" in caplog.text
     assert CANARY not in caplog.text
 
@@ -185,9 +188,10 @@ def test_secret_is_in_no_file(root):
     prepare_root(str(root), "a-cluster", BrokerId(1), options)
     create(f"{root}/table", options)
     log = opened(f"{root}/table", options)
-    for version in range(11):
+    for version in range(CHECKPOINT_INTERVAL):
         commit(log, version)
     log.checkpoint_if_due()
+    assert checkpoint_path(log.uri, log.version) in {str(path) for path in root.rglob("*")}
 
     files = [path for path in root.rglob("*") if path.is_file()]
 
