@@ -50,6 +50,7 @@ from kafka_on_spark.storage.delta.commit_files import CommitFiles, FileStamp, No
 from kafka_on_spark.storage.delta.delta_files import (
     checkpoint_path,
     commit_path,
+    commit_version,
     last_checkpoint,
     log_folder,
     write_id_of,
@@ -104,6 +105,7 @@ class DeltaLog:
         self._void = VoidCommits(self._files, uri)
         self._state: TableState | None = None
         self._newest: FileStamp | None = None
+        self._newest_is_void = False
         self._checkpoint_version = -1
 
     @classmethod
@@ -242,12 +244,14 @@ class DeltaLog:
             self._flush([*(commit_path(self.uri, each) for each in versions), log_folder(self.uri)])
         self._newest = newest
         self.version = self._content().version
+        self._newest_is_void = self._void.knows(self.version)
 
     def _open(self) -> None:
         """Open the table anew."""
         self._state = None
         opened = open_table(self._commits, self._void)
-        if opened.state.version < self.version:
+        has_lost_newest = self._void.knows(self.version) and not self._newest_is_void
+        if opened.state.version < self.version or has_lost_newest:
             raise ReplicaLostError(
                 f"the table at {self.uri} is gone or went back",
                 version=opened.state.version,
@@ -339,6 +343,7 @@ class DeltaLog:
         assert isinstance(step, TableCommit), "our own commits can be parsed"
         state.apply(step)
         self.version = version
+        self._newest_is_void = False
 
     def _put(self, version: int, write_id: str, content: bytes) -> None:
         """Return once our commit stands at `version`, flushed; raise the outcome otherwise."""
@@ -347,8 +352,10 @@ class DeltaLog:
             is_put = self._commits.put(version, content, is_flushed=self._needs_flush)
         except NotPutError:
             raise
-        except KafkaStorageError as raised:
-            is_put, error = False, raised
+        except BaseException as raised:
+            if not is_failure(raised):
+                raise
+            is_put, error = False, self._as_storage_error(raised)
         if not is_put:
             self._resolve_outcome(version, write_id, content, error)
         try:
@@ -381,9 +388,16 @@ class DeltaLog:
     def _put_again(self, version: int, content: bytes) -> str | None:
         try:
             self._commits.put(version, content, is_flushed=self._needs_flush)
-        except KafkaStorageError as error:
-            log.debug("commit %s of %s: %s", version, self.uri, error.message)
+        except BaseException as error:
+            if not is_failure(error):
+                raise
+            log.debug("commit %s of %s: %s", version, self.uri, reason(error, self._options))
         return self._write_id_at(version)
+
+    def _as_storage_error(self, error: BaseException) -> KafkaStorageError:
+        if isinstance(error, KafkaStorageError):
+            return error
+        return storage_error(error, f"commit to {self.uri}", self._options)
 
     def _write_id_at(self, version: int) -> str | None:
         """Return the write id of the commit at `version`, "" if it has none; None if there is no
@@ -401,7 +415,8 @@ class DeltaLog:
             CommitOutcomeUnknownError: It does not: what was seen at `version` proves nothing.
         """
         try:
-            before, own = self._commits.stamps((max(version - 1, 0), version))
+            # The one before last: only what is there after ours was looked at vouches for ours.
+            own, before = self._commits.stamps((version, max(version - 1, 0)))
         except KafkaStorageError as error:
             raise CommitOutcomeUnknownError(error.message, version=version) from error
         if own is None or (version and before != self._newest):
@@ -440,9 +455,7 @@ class DeltaLog:
                 return
             if self.is_local and not self._needs_flush:
                 # A checkpoint must not outlive the commits that it sums up.
-                first = max(self._checkpoint_version, 0)
-                paths = [commit_path(self.uri, each) for each in range(first, state.version + 1)]
-                self._flush([*paths, log_folder(self.uri)])
+                self._flush(self._paths_since(self._checkpoint_version, state.version))
             write_checkpoint(self._files, self.uri, state, self._options)
             self._checkpoint_version = state.version
             clean_log(self._files, self.uri)
@@ -450,3 +463,10 @@ class DeltaLog:
             if not is_failure(error):
                 raise
             log.warning("no checkpoint of %s: %s", self.uri, reason(error, self._options))
+
+    def _paths_since(self, first: int, last: int) -> list[str]:
+        """Return the commit files from `first` to `last` that are not cleaned, and their folder."""
+        folder = log_folder(self.uri)
+        there = set(map(commit_version, self._files.names(folder)))
+        versions = [each for each in range(max(first, 0), last + 1) if each in there]
+        return [*(commit_path(self.uri, each) for each in versions), folder]

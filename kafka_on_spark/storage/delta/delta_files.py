@@ -49,14 +49,18 @@ def _version(found: re.Match[str] | None) -> int | None:
 def last_checkpoint(files: RootFiles, uri: str) -> int:
     """Return the version of the newest checkpoint by the log's own hint, or -1.
 
-    One small read in place of a listing. The hint may be absent, old or wrong.
+    One small read in place of a listing. The hint may be absent, old or wrong; one at a checkpoint
+    that is not there is none.
     """
     try:
         content = files.read(f"{log_folder(uri)}/_last_checkpoint", SMALL_FILE_BYTES_MAX)
         version = -1 if content is None else parse_json(content)["version"]
+        if isinstance(version, bool) or not isinstance(version, int):
+            return -1
+        is_there = 0 <= version < _VERSION_END and files.size(checkpoint_path(uri, version))
     except (ValueError, TypeError, KeyError, UnsafeFileError):
         return -1
-    return version if isinstance(version, int) else -1
+    return version if is_there else -1
 
 
 def write_id_of(content: bytes) -> str | None:

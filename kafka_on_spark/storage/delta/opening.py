@@ -13,6 +13,7 @@ from kafka_on_spark.errors import CorruptLogError, ReplicaLostError
 from kafka_on_spark.storage.delta.checkpoints import read_checkpoint, rename_unreadable
 from kafka_on_spark.storage.delta.commit_files import CommitFiles, FileStamp
 from kafka_on_spark.storage.delta.delta_files import (
+    checkpoint_path,
     checkpoint_version,
     commit_path,
     commit_version,
@@ -58,7 +59,7 @@ class ReadCommit:
 
 
 class _GoneError(Exception):
-    """A listed commit was not there when it was read."""
+    """A listed commit or checkpoint was not there when it was read."""
 
 
 def open_table(log: CommitFiles, void: VoidCommits) -> OpenedTable:
@@ -74,7 +75,7 @@ def open_table(log: CommitFiles, void: VoidCommits) -> OpenedTable:
             return _open_listed(log, void)
         except _GoneError as error:
             if number == LISTINGS_MAX - 1:
-                raise CorruptLogError("a commit is gone", path=str(error)) from None
+                raise CorruptLogError("a file of a log is gone", path=str(error)) from None
     raise AssertionError("a loop without an end")
 
 
@@ -87,12 +88,12 @@ def _open_listed(log: CommitFiles, void: VoidCommits) -> OpenedTable:
     state, base = _newest_state(log, sorted(checkpoints, reverse=True))
     newest = max(commits | {base})
     first = max(base, 0)
+    oldest = log.stamp(first)
     missing = next((each for each in range(first, newest + 1) if each not in commits), None)
     if missing is not None:
         # Also a checkpoint without its commit: its writer had seen commits that the disk has lost.
         raise CorruptLogError("a commit is missing", path=commit_path(log.uri, missing))
-    stamp: FileStamp | None = log.stamp(newest) if base == newest else None
-    empty = []
+    stamp, empty = oldest, []
     for version in range(base + 1, newest + 1):
         step = read_step(log, version)
         if step is None:
@@ -100,9 +101,11 @@ def _open_listed(log: CommitFiles, void: VoidCommits) -> OpenedTable:
         state.apply(step.commit)
         stamp = step.stamp
         empty += [version] if step.is_empty else []
-    if stamp is None:
-        raise _GoneError(commit_path(log.uri, newest))
+    if stamp is None or log.stamp(first) != oldest:
+        raise _GoneError(commit_path(log.uri, first))
     void.check(empty)
+    if not state.configuration:
+        raise CorruptLogError("a table's first commit says nothing", path=log_folder(log.uri))
     return OpenedTable(state, base, stamp)
 
 
@@ -131,8 +134,18 @@ def _newest_state(log: CommitFiles, checkpoints: Sequence[int]) -> tuple[TableSt
         step = read_checkpoint(log.files, log.uri, version)
         if isinstance(step, TableCheckpoint):
             return TableState.of(step), version
+        path = checkpoint_path(log.uri, version)
+        if _is_gone(log, path):
+            raise _GoneError(path)
         rename_unreadable(log.files, log.uri, version)
     return TableState(), -1
+
+
+def _is_gone(log: CommitFiles, path: str) -> bool:
+    try:
+        return log.files.size(path) is None
+    except UnsafeFileError:
+        return False
 
 
 def _sentence_of(step: TableStep) -> str:

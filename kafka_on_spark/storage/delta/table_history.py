@@ -20,6 +20,7 @@ from kafka_on_spark.storage.delta.delta_files import (
     commit_version,
     log_folder,
 )
+from kafka_on_spark.storage.delta.log_cleaning import first_kept
 from kafka_on_spark.storage.delta.log_parsing import BAD_JSON, checkpoint_step, commit_step, expect
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.roots import RootFiles
@@ -44,7 +45,7 @@ def table_steps(
     versions = commits | checkpoints
     if not versions:
         raise ReplicaLostError(f"there is no table at {uri}")
-    first = 0 if 0 in commits else min(checkpoints, default=min(versions))
+    first = _first_version(commits, checkpoints)
     checkpoints = {each for each in checkpoints if not _is_empty(files, uri, each)}
     newest = max(checkpoints, default=-1)
     needs_base = first > 0
@@ -63,6 +64,17 @@ def table_steps(
             needs_base = needs_base and isinstance(checkpoint, TableDamage)
             yield checkpoint
     yield from _check_hint(files, uri, checkpoints)
+
+
+def _first_version(commits: set[int], checkpoints: set[int]) -> int:
+    """Return where the history begins: a cleaner may have stopped anywhere below its bound, and a
+    writer that was frozen may have put a commit there since."""
+    first = first_kept(checkpoints)
+    while first - 1 in commits:
+        first -= 1
+    if first == 0:
+        return 0 if 0 in commits else min(checkpoints or commits)
+    return min(each for each in checkpoints if each >= first)
 
 
 def _is_empty(files: RootFiles, uri: str, checkpoint: int) -> bool:

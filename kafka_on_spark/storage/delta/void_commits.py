@@ -26,6 +26,10 @@ class VoidCommits:
         self._uri = uri
         self._known: set[int] = set()
 
+    def knows(self, version: int) -> bool:
+        """Return whether a commit was found void."""
+        return version in self._known
+
     def check(self, versions: Sequence[int]) -> None:
         """Check that commits that were seen without bytes still have none.
 

@@ -8,7 +8,6 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from deltalake import DeltaTable
 
 from kafka_on_spark.audit.history import TableDamage
 from kafka_on_spark.errors import (
@@ -19,12 +18,12 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.storage.delta import void_commits
+from kafka_on_spark.storage.delta import conditional_commit, void_commits
+from kafka_on_spark.storage.delta.commit_files import CommitFiles
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.delta.table_history import table_steps
 from kafka_on_spark.storage.roots.roots import RootFiles
 from tests.storage.damages import LAST, empty, halve, remove, up_to_last, zero
-from tests.storage.panics import PanicException
 from tests.storage.tables import (
     OPTIONS,
     commit,
@@ -194,16 +193,37 @@ def test_log_that_is_a_file_is_said_aloud(log, uri):
         log.refresh()
 
 
-def test_counters_need_every_commit_since_the_checkpoint(log, uri):
+def test_every_commit_since_the_checkpoint_is_needed(log, uri, monkeypatch):
+    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
     commit_times(log, 6)
     log.checkpoint_if_due()
-    commit_times(log, 2)
-    log.refresh()
-    assert log.counters() == {"count": LAST + 8}
+    commit_times(log, 3)
+    assert opened(uri).counters() == {"count": LAST + 9}
     remove(commit_file(uri, LAST + 7))
 
-    with pytest.raises(CorruptLogError):
-        log.counters()
+    with pytest.raises(CorruptLogError, match="a commit is missing"):
+        opened(uri)
+
+
+def test_a_commit_that_was_counted_with_bytes_and_has_none_below_the_newest_is_lost(
+    log, uri, checks
+):
+    """Others have gone on; what this process has told its caller stands nowhere any more."""
+    rival = opened(uri)
+    commit_times(rival, 2)
+    empty(commit_file(uri, LAST))
+
+    for _ in range(2):
+        with pytest.raises(ReplicaLostError):
+            log.refresh()
+
+
+def test_a_file_that_is_no_regular_one_in_a_commits_place_is_damage(log, uri):
+    commit_file(uri, LAST + 1).mkdir()
+
+    for _ in range(2):
+        with pytest.raises(CorruptLogError, match="no regular file"):
+            log.refresh()
 
 
 def test_damage_deletes_nothing(log, uri):
@@ -216,39 +236,43 @@ def test_damage_deletes_nothing(log, uri):
     assert names_in_log(uri) == before
 
 
-def use(log):
-    log.refresh()
-    log.counters_of("count", "another")
-    log.active_files()
+def test_a_failure_to_read_is_the_roots_and_nothing_is_half_known_after_it(log, monkeypatch, uri):
+    rival = opened(uri)
+    commit_times(rival, 3)
+    read = CommitFiles.read
 
+    def fail(files, version):
+        if version == LAST + 3:
+            raise KafkaStorageError("no answer")
+        return read(files, version)
 
-@pytest.mark.parametrize("error", [PanicException("index out of bounds"), TypeError("odd")])
-@pytest.mark.parametrize("name", ["update_incremental", "transaction_version", "get_add_actions"])
-def test_a_panic_of_delta_rs_is_the_tables_failure_and_ends_no_process(
-    log, monkeypatch, name, error
-):
-    commit(log, log.version)
-
-    def panic(*args, **named):
-        raise error
-
-    with monkeypatch.context() as patched:
-        patched.setattr(DeltaTable, name, panic)
+    with monkeypatch.context() as failing:
+        failing.setattr(CommitFiles, "read", fail)
         with pytest.raises(KafkaStorageError):
-            use(log)
+            log.refresh()
 
-    assert log.refresh() == LAST + 1
-    assert log.counters_of("count") == [LAST + 1]
+    assert log.version == LAST
+    assert not log.is_still_at(LAST)
+    assert log.refresh() == LAST + 3
+    assert log.counters_of("count") == [LAST + 3]
 
 
-def test_a_process_that_is_to_end_ends(log, monkeypatch):
+@pytest.mark.parametrize("is_put", [True, False])
+def test_a_process_that_is_to_end_ends(log, monkeypatch, is_put):
+    put = CommitFiles.put
+
     def stop(*args, **named):
+        if is_put:
+            put(*args, **named)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(DeltaTable, "create_write_transaction", stop)
+    with monkeypatch.context() as stopping:
+        stopping.setattr(CommitFiles, "put", stop)
+        with pytest.raises(KeyboardInterrupt):
+            commit(log, log.version)
 
-    with pytest.raises(KeyboardInterrupt):
-        commit(log, log.version)
+    assert log.version == LAST
+    assert log.refresh() == (LAST + 1 if is_put else LAST)
 
 
 def test_a_table_that_was_given_another_protocol_is_not_read(log, uri):
@@ -282,10 +306,8 @@ def test_a_commit_that_sets_a_counter_twice_is_damage(log, uri):
     commit_times(log, 1)
     repeat_counter(uri, log.version)
 
-    with pytest.raises(CorruptLogError, match="sets a counter twice"):
-        opened(uri).counters_of("count")
-    with pytest.raises(CorruptLogError, match="sets a counter twice"):
-        opened(uri).counters()
+    with pytest.raises(CorruptLogError, match="sets the counter 'count' twice"):
+        opened(uri)
     [damage] = [
         each
         for each in table_steps(RootFiles(uri, OPTIONS), uri, has_all_checkpoints=True)

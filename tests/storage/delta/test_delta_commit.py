@@ -1,12 +1,11 @@
 """The conditional commit: three outcomes, and each caller learns the true one."""
 
+import errno
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from deltalake import DeltaTable
-from deltalake.exceptions import CommitFailedError, DeltaError
 
 from kafka_on_spark.errors import (
     CommitConflictError,
@@ -15,8 +14,10 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
+from kafka_on_spark.storage.delta import commit_files
+from kafka_on_spark.storage.delta.commit_files import CommitFiles
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
-from kafka_on_spark.storage.roots.roots import RootFiles
+from kafka_on_spark.storage.delta.delta_files import write_id_of
 from tests.storage.panics import PanicException
 from tests.storage.tables import (
     OPTIONS,
@@ -29,13 +30,12 @@ from tests.storage.tables import (
     write_ids,
 )
 
-PUT = DeltaTable.create_write_transaction
+PUT = CommitFiles.put
 FAILURES = [
-    CommitFailedError("Failed to commit transaction: 0"),
-    DeltaError("checkpoint"),
-    OSError("Generic S3 error"),
+    KafkaStorageError("Generic S3 error"),
+    OSError(5, "input/output error"),
     ValueError("odd"),
-    RuntimeError("Table lock poisoned"),
+    RuntimeError("lock poisoned"),
     PanicException("index out of bounds"),
 ]
 
@@ -46,8 +46,8 @@ def failure(request):
 
 
 def on_put(monkeypatch, put):
-    """Have `put` called in the place of delta-rs, with what delta-rs is called with."""
-    monkeypatch.setattr(DeltaTable, "create_write_transaction", put)
+    """Have `put` called in the place of a commit's put-if-absent, with what that is called with."""
+    monkeypatch.setattr(CommitFiles, "put", put)
 
 
 def test_commit_takes_exactly_the_next_version(log, uri):
@@ -56,18 +56,6 @@ def test_commit_takes_exactly_the_next_version(log, uri):
     assert log.version == 2
     assert opened(uri).version == 2
     assert opened(uri).counters_of("offset") == [7]
-
-
-def test_counters_of_the_newest_commit_are_read_from_it_alone(log, uri, monkeypatch):
-    commit(log, 1, offset=7)
-    reader = opened(uri)
-
-    def refused(table, name):
-        raise AssertionError(f"delta-rs was asked for {name}")
-
-    monkeypatch.setattr(DeltaTable, "transaction_version", refused)
-
-    assert reader.counters_of("count", "offset") == [2, 7]
 
 
 def test_counters_that_the_newest_commit_lacks_are_found_before_it(log, uri):
@@ -139,11 +127,11 @@ def test_commit_that_failed_once_is_settled_by_committing_the_same_again(
 ):
     tries = []
 
-    def fail_once(*args, **kwargs):
-        tries.append(kwargs["commit_properties"].custom_metadata["writeId"])
+    def fail_once(files, version, content, **others):
+        tries.append(write_id_of(content))
         if len(tries) == 1:
             raise failure
-        PUT(*args, **kwargs)
+        return PUT(files, version, content, **others)
 
     on_put(monkeypatch, fail_once)
 
@@ -159,9 +147,9 @@ def test_commit_that_lands_while_it_is_tried_again_is_committed_once(log, uri, m
     def land_late(*args, **kwargs):
         tries.append(kwargs)
         if len(tries) == 1:
-            raise OSError("operation timed out")
-        PUT(*args, **kwargs)  # the first try's request, which was still under way
-        PUT(*args, **kwargs)
+            raise KafkaStorageError("operation timed out")
+        assert PUT(*args, **kwargs)  # the first try's request, which was still under way
+        return PUT(*args, **kwargs)
 
     on_put(monkeypatch, land_late)
 
@@ -200,7 +188,7 @@ def test_commit_whose_version_a_rival_took_is_a_conflict(log, uri, monkeypatch, 
 def test_commit_of_another_engine_at_the_version_is_a_conflict(log, uri, monkeypatch):
     def lose_the_race(*args, **kwargs):
         commit_file(uri, 2).write_text('{"commitInfo":{"engineInfo":"Apache-Spark"}}\n')
-        raise CommitFailedError
+        return PUT(*args, **kwargs)
 
     on_put(monkeypatch, lose_the_race)
 
@@ -219,8 +207,8 @@ def test_file_at_the_version_that_is_no_commit_leaves_it_unknown(log, uri, impat
 def test_commit_that_can_not_be_read_back_is_unknown(log, monkeypatch, impatient):
     def put_and_lose_the_root(*args, **kwargs):
         PUT(*args, **kwargs)
-        monkeypatch.setattr(RootFiles, "read", no_answer)
-        raise OSError("operation timed out")
+        monkeypatch.setattr(CommitFiles, "read", no_answer)
+        raise KafkaStorageError("operation timed out")
 
     def no_answer(*args):
         raise KafkaStorageError("can't read")
@@ -234,19 +222,81 @@ def test_commit_that_can_not_be_read_back_is_unknown(log, monkeypatch, impatient
     assert log.refresh() == 2
 
 
-def test_answer_to_a_commit_does_not_wait_for_anything_that_may_fail_after_it(
-    log, uri, monkeypatch
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EMFILE])
+def test_commit_that_failed_before_its_file_had_a_name_is_certainly_not_written(
+    log, uri, monkeypatch, number
 ):
-    def no_answer(*args):
-        raise OSError("no answer")
+    def fail(*args, **others):
+        raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(DeltaTable, "update_incremental", no_answer)
-    monkeypatch.setattr(DeltaTable, "__init__", no_answer)
+    with monkeypatch.context() as failing:
+        failing.setattr(commit_files, "write_temporary", fail)
+        with pytest.raises(KafkaStorageError):
+            commit(log, 1)
+
+    assert names_in_log(uri) == [f"{version:020d}.json" for version in range(2)]
+    assert log.version == log.refresh() == 1
+    commit(log, 1)
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EACCES, errno.EROFS])
+def test_commit_whose_link_is_refused_is_certainly_not_written(log, uri, monkeypatch, number):
+    def refuse(*paths):
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(os, "link", refuse)
+        with pytest.raises(KafkaStorageError):
+            commit(log, 1)
+
+    assert names_in_log(uri) == [f"{version:020d}.json" for version in range(2)]
+    commit(log, 1)
+
+
+@pytest.mark.parametrize("is_linked", [True, False])
+def test_commit_whose_link_got_an_error_is_looked_for(log, uri, monkeypatch, is_linked):
+    """NFS may do what it was asked for and lose the answer."""
+    link, calls = os.link, []
+
+    def fail_once(source, target):
+        calls.append(target)
+        if len(calls) > 1 or is_linked:
+            link(source, target)
+        if len(calls) == 1:
+            raise OSError(errno.EIO, "input/output error")
+
+    monkeypatch.setattr(os, "link", fail_once)
 
     commit(log, 1)
 
-    monkeypatch.undo()
+    assert len(calls) == (1 if is_linked else 2)
+    assert names_in_log(uri) == [f"{version:020d}.json" for version in range(3)]
+    assert len(set(write_ids(uri))) == 3
+
+
+def test_commit_is_told_by_its_put_and_reads_no_file(log, uri, monkeypatch):
+    def no_answer(*args):
+        raise KafkaStorageError("can't read")
+
+    with monkeypatch.context() as silent:
+        silent.setattr(CommitFiles, "read", no_answer)
+        silent.setattr(os, "listdir", no_answer)
+        commit(log, 1)
+
     assert log.refresh() == 2
+
+
+def test_temporary_file_that_can_not_be_removed_fails_no_commit(log, uri, monkeypatch):
+    def refuse(path):
+        raise OSError(errno.EIO, "input/output error")
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(os, "unlink", refuse)
+        commit(log, 1)
+
+    assert [name for name in names_in_log(uri) if name.endswith(".tmp")]
+    assert log.refresh() == opened(uri).version == 2
+    commit(log, 2)
 
 
 def test_creating_twice_is_a_conflict(log, uri):
@@ -257,13 +307,11 @@ def test_creating_twice_is_a_conflict(log, uri):
 
 
 def test_creation_that_landed_before_the_exception_is_committed(uri, monkeypatch, failure):
-    made = DeltaTable.create
-
     def create_then_fail(*args, **kwargs):
-        made(*args, **kwargs)
+        PUT(*args, **kwargs)
         raise failure
 
-    monkeypatch.setattr(DeltaTable, "create", create_then_fail)
+    on_put(monkeypatch, create_then_fail)
 
     create(uri)
 
@@ -297,11 +345,35 @@ def test_refresh_finds_what_others_committed(log, uri):
     assert log.counters_of("count") == [4]
 
 
-def test_refresh_of_an_unchanged_table_does_not_ask_delta(log, monkeypatch):
-    log.refresh()
-    monkeypatch.setattr(DeltaTable, "update_incremental", None)
+def test_refresh_lists_no_folder_and_reads_no_commit_again(log, uri, monkeypatch):
+    commit_times(opened(uri), 3)
+    asked = []
+    read = CommitFiles.read
 
-    assert log.refresh() == 1
+    def noting(files, version):
+        asked.append(version)
+        return read(files, version)
+
+    monkeypatch.setattr(CommitFiles, "read", noting)
+    monkeypatch.setattr(os, "listdir", None)
+
+    assert [log.refresh(), log.refresh()] == [4, 4]
+    assert asked == [2, 3, 4, 5, 5]
+
+
+def test_follower_is_told_the_commits_since_the_last_time(log, uri):
+    rival = opened(uri)
+    commit(rival, 1, offset=7)
+    commit(rival, 2)
+
+    assert [(each.version, dict(each.counters)) for each in log.follow()] == [
+        (2, {"count": 2, "offset": 7}),
+        (3, {"count": 3}),
+    ]
+    assert log.follow() == []
+    log.reopen_next_time()
+    assert log.follow() is None
+    assert log.version == 3
 
 
 @pytest.mark.parametrize("is_emptied", [True, False])
@@ -348,8 +420,9 @@ def test_commit_that_lands_under_an_empty_mount_point_is_not_acknowledged(
         PUT(*args, **kwargs)
         mine = commit_file(uri, 2).read_bytes()
         root.rename(f"{root}-away")
-        commit_file(uri, 2).parent.mkdir(parents=True)  # as a put of delta-rs creates them
+        commit_file(uri, 2).parent.mkdir(parents=True)  # as where a disk is mounted there later
         commit_file(uri, 2).write_bytes(mine)
+        return True
 
     on_put(monkeypatch, lose_the_disk)
 
