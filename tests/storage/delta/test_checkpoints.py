@@ -3,6 +3,7 @@
 import logging
 import os
 import time
+from dataclasses import replace
 
 import pytest
 from deltalake import DeltaTable
@@ -10,9 +11,12 @@ from deltalake import DeltaTable
 from kafka_on_spark.errors import CommitConflictError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import ConfigRecord, Stamp
+from kafka_on_spark.storage.delta import checkpoints as checkpoint_files
+from kafka_on_spark.storage.delta import conditional_commit
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from tests.storage.panics import PanicException
 from tests.storage.tables import (
     OPTIONS,
     commit,
@@ -25,20 +29,30 @@ from tests.storage.tables import (
 STAMP = Stamp(time_ms=1)
 
 
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    """Have a checkpoint each ten commits, so that a few commits make one due."""
+    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
+
+
 def checkpoints(uri):
-    return [int(name[:20]) for name in names_in_log(uri) if "checkpoint.parquet" in name]
+    return [int(name[:20]) for name in names_in_log(uri) if name.endswith("checkpoint.parquet")]
 
 
 def record(value):
     return ConfigRecord(topic_id=None, config_name="x", config_value=value)
 
 
-def test_commits_make_no_checkpoint_list_no_log_and_delete_nothing(log, uri):
+def test_commits_make_no_checkpoint_list_no_log_and_delete_nothing(log, uri, monkeypatch):
     two_months_ago = time.time() - 60 * 86_400
     for version in (0, 1):
         os.utime(commit_file(uri, version), (two_months_ago, two_months_ago))
+    log.reopen_next_time()
+    log.refresh()
 
-    commit_times(log, 25)
+    with monkeypatch.context() as unlisted:
+        unlisted.setattr(os, "listdir", None)
+        commit_times(log, 25)
 
     assert names_in_log(uri) == [f"{version:020d}.json" for version in range(27)]
 
@@ -46,8 +60,10 @@ def test_commits_make_no_checkpoint_list_no_log_and_delete_nothing(log, uri):
 def test_old_commits_stay_when_a_checkpoint_is_written(log, uri):
     commit_times(log, 12)
     two_months_ago = time.time() - 60 * 86_400
-    for version in range(13):
+    for version in range(14):
         os.utime(commit_file(uri, version), (two_months_ago, two_months_ago))
+    log.reopen_next_time()
+    log.refresh()
 
     log.checkpoint_if_due()
 
@@ -63,20 +79,79 @@ def test_a_checkpoint_is_written_every_ten_commits(log, uri):
     assert checkpoints(uri) == [10, 20, 30, 40]
 
 
-def test_of_two_committers_one_writes_the_checkpoint_and_both_reopen(log, uri):
+def test_of_two_committers_one_writes_the_checkpoint(log, uri):
     other = opened(uri)
     commit_times(log, 10)
     other.refresh()
     log.checkpoint_if_due()
     commit_times(log, 1)
     other.refresh()
-    before = other.handle
 
     other.checkpoint_if_due()
 
-    assert len(checkpoints(uri)) == 1
-    assert other.handle is not before
+    assert checkpoints(uri) == [11]
     commit(other, other.version)
+
+
+def test_two_that_write_the_same_checkpoint_at_once_do_no_harm(log, uri, monkeypatch):
+    commit_times(log, 9)
+    other = opened(uri)
+    make = DeltaTable.create_checkpoint
+
+    def race(table):
+        monkeypatch.setattr(DeltaTable, "create_checkpoint", make)
+        other.checkpoint_if_due()
+        make(table)
+
+    monkeypatch.setattr(DeltaTable, "create_checkpoint", race)
+    log.checkpoint_if_due()
+
+    assert checkpoints(uri) == [10]
+    assert opened(uri).counters() == {"count": 10}
+
+
+@pytest.mark.parametrize(
+    "hint", [b"", b"garbage", b"{}", b'{"version": true}', b'{"version": 999}']
+)
+def test_a_hint_that_misleads_keeps_no_checkpoint_from_being_written(log, uri, hint):
+    commit_times(log, 9)
+    log.checkpoint_if_due()
+    commit_file(uri, 0).with_name("_last_checkpoint").write_bytes(hint)
+    commit_times(log, 10)
+
+    log.checkpoint_if_due()
+
+    assert checkpoints(uri) == [10, 20]
+
+
+def test_a_checkpoint_that_is_not_what_the_table_holds_is_set_aside(log, uri, monkeypatch, caplog):
+    commit_times(log, 9)
+    read = checkpoint_files.read_checkpoint
+
+    def another(files, uri, version):
+        return replace(read(files, uri, version), counters={"count": 9})
+
+    with monkeypatch.context() as wrong:
+        wrong.setattr(checkpoint_files, "read_checkpoint", another)
+        log.checkpoint_if_due()
+
+    assert "not what the table holds" in caplog.text
+    assert checkpoints(uri) == []
+    assert opened(uri).counters() == {"count": 10}
+    commit(log, log.version)
+    log.checkpoint_if_due()
+    assert checkpoints(uri) == [11]
+
+
+def test_a_checkpoint_is_of_counted_commits_only(log, uri):
+    """A commit that this process has not flushed must not be outlived by a sum of it."""
+    commit_times(log, 9)
+    commit(opened(uri), 10)
+
+    log.checkpoint_if_due()
+
+    assert checkpoints(uri) == [10]
+    assert DeltaTable(uri).version() == 11
 
 
 def test_new_handle_does_not_make_again_what_is_there(log, uri):
@@ -96,18 +171,10 @@ def test_checkpoint_of_a_table_that_was_not_opened_is_nobodys_business(uri):
     assert not os.path.exists(uri)
 
 
-def test_the_handle_is_reopened_after_a_checkpoint(log):
-    before = log.handle
-    commit_times(log, 10)
-    log.checkpoint_if_due()
-
-    assert log.handle is not before
-    assert log.refresh() == 11
-    commit(log, 11)
-
-
-@pytest.mark.parametrize("failure", [OSError("disk full"), RuntimeError("odd"), ValueError()])
-@pytest.mark.parametrize("place", ["create_checkpoint", "update_incremental", "__init__"])
+@pytest.mark.parametrize(
+    "failure", [OSError("disk full"), RuntimeError("odd"), ValueError(), PanicException("odd")]
+)
+@pytest.mark.parametrize("place", ["create_checkpoint", "__init__"])
 def test_checkpoint_that_fails_fails_nothing(log, monkeypatch, caplog, failure, place):
     commit_times(log, 9)
 

@@ -2,14 +2,30 @@
 
 import errno
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 from kafka_on_spark.errors import CommitOutcomeUnknownError, CorruptLogError, KafkaStorageError
-from kafka_on_spark.storage.delta import conditional_commit
+from kafka_on_spark.storage.delta import conditional_commit, log_cleaning
+from kafka_on_spark.storage.delta.commit_files import CommitFiles
 from kafka_on_spark.storage.roots.roots import RootFiles, flush
-from tests.storage.tables import OPTIONS, commit, commit_file, commit_times, create, opened
+from tests.storage.tables import (
+    OPTIONS,
+    commit,
+    commit_file,
+    commit_times,
+    create,
+    names_in_log,
+    opened,
+)
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    """Have a checkpoint each ten commits, so that a few commits make one due."""
+    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
 
 
 @pytest.fixture
@@ -48,14 +64,50 @@ def failing(monkeypatch):
 def test_commit_file_and_its_folder_are_flushed_before_the_commit_counts(log, uri, flushed):
     commit(log, 1)
 
+    assert [os.path.dirname(flushed[0]), *flushed[1:]] == [f"{uri}/_delta_log"] * 2
+    assert re.fullmatch(r"_[0-9a-f]{32}\.tmp", os.path.basename(flushed[0]))
+
+
+def test_commit_file_has_all_its_bytes_flushed_before_it_has_its_name(
+    log, uri, flushed, monkeypatch
+):
+    link, seen = os.link, []
+
+    def look(source, target):
+        seen.append((list(flushed), os.path.exists(target), Path(source).read_bytes()))
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", look)
+
+    commit(log, 1)
+
+    [(before, is_there, content)] = seen
+    assert (len(before), is_there) == (1, False)
+    assert commit_file(uri, 2).read_bytes() == content
+
+
+def test_commit_whose_put_lost_its_answer_is_flushed_before_it_counts(
+    log, uri, flushed, monkeypatch
+):
+    put = CommitFiles.put
+
+    def lose_the_answer(*args, **others):
+        put(*args, **others)
+        flushed.clear()
+        raise KafkaStorageError("timed out")
+
+    monkeypatch.setattr(CommitFiles, "put", lose_the_answer)
+
+    commit(log, 1)
+
     assert flushed == [str(commit_file(uri, 2)), f"{uri}/_delta_log"]
 
 
 def test_new_table_is_flushed_with_the_folders_that_lead_to_it(uri, root, flushed):
     create(uri)
 
+    assert os.path.dirname(flushed.pop(0)) == f"{uri}/_delta_log"
     assert flushed == [
-        str(commit_file(uri, 0)),
         f"{uri}/_delta_log",
         uri,
         str(Path(uri).parent),
@@ -89,10 +141,11 @@ def test_new_handle_flushes_the_newest_checkpoint_and_what_follows_it(log, uri, 
 
 
 def test_new_handle_leaves_alone_what_another_is_just_writing(log, uri, flushed):
-    Path(f"{commit_file(uri, 2)}#1").write_text("half")
+    path = commit_file(uri, 2).with_name(f"_{'a' * 32}.tmp")
+    path.write_text("half")
 
     assert opened(uri).version == 1
-    assert not [path for path in flushed if "#" in path]
+    assert str(path) not in flushed
 
 
 def test_checkpoint_is_flushed(log, uri, flushed):
@@ -101,24 +154,109 @@ def test_checkpoint_is_flushed(log, uri, flushed):
 
     log.checkpoint_if_due()
 
-    assert flushed[-2:] == [f"{uri}/_delta_log/{10:020d}.checkpoint.parquet", f"{uri}/_delta_log"]
+    assert flushed == [
+        f"{uri}/_delta_log/{10:020d}.checkpoint.parquet",
+        f"{uri}/_delta_log/_last_checkpoint",
+        f"{uri}/_delta_log",
+    ]
+
+
+def test_no_commit_is_deleted_before_the_checkpoint_is_flushed(log, uri, failing, monkeypatch):
+    monkeypatch.setattr(log_cleaning, "COMMITS_KEPT", 5)
+    for _ in range(39):
+        commit(log, log.version)
+        log.checkpoint_if_due()
+    before = names_in_log(uri)
+    assert commit_file(uri, 20).exists()
+    failing(".checkpoint.parquet", errno.EINTR)
+    commit_times(log, 10)
+
+    log.checkpoint_if_due()
+
+    assert set(before) < set(names_in_log(uri))
 
 
 def test_table_that_leaves_flushing_to_the_system_is_not_flushed(uri, flushed):
     create(uri, is_flushed=False)
     log = opened(uri, is_flushed=False)
-    commit_times(log, 11)
+    commit_times(log, 9)
     log.checkpoint_if_due()
 
     assert flushed == []
 
 
+@pytest.mark.parametrize("hint", [None, b"garbage"])
+def test_what_a_checkpoint_sums_up_is_flushed_before_it(uri, flushed, hint):
+    """It would outlive the commits: deletions of commits rest on it."""
+    create(uri, is_flushed=False)
+    log = opened(uri, is_flushed=False)
+    commit_times(log, 10)
+    if hint is not None:
+        commit_file(uri, 0).with_name("_last_checkpoint").write_bytes(hint)
+    log.checkpoint_if_due()
+
+    assert flushed == [
+        *(str(commit_file(uri, version)) for version in range(11)),
+        f"{uri}/_delta_log",
+        f"{uri}/_delta_log/{10:020d}.checkpoint.parquet",
+        f"{uri}/_delta_log/_last_checkpoint",
+        f"{uri}/_delta_log",
+    ]
+
+
+def test_commits_that_are_cleaned_keep_no_checkpoint_from_being_written(uri, monkeypatch):
+    """The table leaves flushing to the system, and its hint is lost."""
+    monkeypatch.setattr(log_cleaning, "COMMITS_KEPT", 5)
+    create(uri, is_flushed=False)
+    log = opened(uri, is_flushed=False)
+    for _ in range(45):
+        commit(log, log.version)
+        log.checkpoint_if_due()
+    assert not commit_file(uri, 0).exists()
+    commit_file(uri, 0).with_name("_last_checkpoint").unlink()
+    commit_times(log, 10)
+
+    log.checkpoint_if_due()
+
+    assert commit_file(uri, 55).with_suffix(".checkpoint.parquet").exists()
+
+
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
-@pytest.mark.parametrize("ending", [".json", "_delta_log"])
-def test_commit_that_could_not_be_flushed_is_unknown_and_never_trusted(
-    log, failing, ending, number
+def test_commit_file_that_could_not_be_flushed_gets_no_name(log, uri, failing, number):
+    failing(".tmp", number)
+
+    with pytest.raises(KafkaStorageError):
+        commit(log, 1)
+
+    assert names_in_log(uri) == [f"{version:020d}.json" for version in range(2)]
+    commit(log, log.refresh())
+    assert log.version == 2
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+def test_commit_whose_answer_was_lost_and_that_can_not_be_flushed_is_never_trusted(
+    log, failing, monkeypatch, number
 ):
-    failing(ending, number)
+    put = CommitFiles.put
+
+    def lose_the_answer(*args, **others):
+        put(*args, **others)
+        failing(".json", number)
+        raise KafkaStorageError("timed out")
+
+    monkeypatch.setattr(CommitFiles, "put", lose_the_answer)
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        commit(log, 1)
+
+    for _ in range(2):
+        with pytest.raises(CorruptLogError):
+            log.refresh()
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+def test_commit_that_could_not_be_flushed_is_unknown_and_never_trusted(log, failing, number):
+    failing("_delta_log", number)
 
     with pytest.raises(CommitOutcomeUnknownError):
         commit(log, 1)
