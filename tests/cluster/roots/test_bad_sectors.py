@@ -1,7 +1,7 @@
 """A disk that answers and has a bad sector: reading one file of a leader fails with EIO, for good.
 
 In a process of its own, whose reads the system fails: strace injects the error into every read of
-that one file, whoever asks for it, Python or delta-rs.
+that one file, whoever asks for it.
 """
 
 import json
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_on_spark.storage.delta import conditional_commit
 from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
 
 REPOSITORY = Path(__file__).parents[3]
@@ -85,7 +86,10 @@ def worked_with_a_bad_sector(disks, work, file):
     [("append", "_delta_log/*.json"), ("append", "_delta_log/*.checkpoint.parquet")],
     ids=["newest commit", "newest checkpoint"],
 )
-def test_a_leader_on_a_bad_sector_is_set_aside_by_an_append_and_is_not_lost(disks, work, pattern):
+def test_a_leader_on_a_bad_sector_is_set_aside_by_an_append_and_is_not_lost(
+    disks, monkeypatch, work, pattern
+):
+    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
     cluster = disks.cluster
     cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
     count = 12 if "checkpoint" in pattern else 4

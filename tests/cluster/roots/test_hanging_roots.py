@@ -13,7 +13,6 @@ SECONDS = 300
 
 PRELUDE = """
 import glob, os, sys, threading, time
-import deltalake
 from kafka_on_spark import Cluster
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.storage.calls import deadlines
@@ -132,23 +131,29 @@ def test_a_root_that_hangs_is_left_behind_and_reads_and_appends_go_on(base):
 
 
 def test_delta_rs_that_hangs_is_left_behind(base):
-    [line] = told(
+    """It writes checkpoints, after the answer."""
+    lines = told(
         base,
         """
-        from kafka_on_spark.storage.delta import delta_handle
-        whole = delta_handle.DeltaTable
+        from kafka_on_spark.storage.delta import checkpoints, conditional_commit
+        conditional_commit.CHECKPOINT_INTERVAL = 2
+        hung = []
+        whole = checkpoints.DeltaTable
         def hang(uri, **named):
-            if uri.startswith(roots[1]):
-                threading.Event().wait()
-            return whole(uri, **named)
-        delta_handle.DeltaTable = hang
+            if not uri.startswith(roots[1]):
+                return whole(uri, **named)
+            hung.append(uri)
+            threading.Event().wait()
+        checkpoints.DeltaTable = hang
         deadlines.LONG_CALL_SECONDS = 0.5
-        anew()
+        print(append(b"c"))
+        cluster.replicate(is_sweep=True)
+        print(len(hung) > 0)
         print(cluster.read("orders").num_rows)
         """,
     )
 
-    assert line == "6"
+    assert lines == ["3", "True", "9"]
 
 
 SIZE = 2**40

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from kafka_on_spark.storage.delta import void_commits
+from kafka_on_spark.storage.delta import conditional_commit, void_commits
 from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
 
 
 @pytest.fixture
 def disks(monkeypatch):
     monkeypatch.setattr(void_commits, "RECHECK_SECONDS", 0.05)
+    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
     with new_disks() as disks:
         disks.cluster.create_topic("t", replica_assignment={0: [1, 2, 3]})
         for number in range(12):

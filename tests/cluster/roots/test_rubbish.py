@@ -15,7 +15,7 @@ from kafka_on_spark.metadata.records import Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster
-from kafka_on_spark.storage.delta import void_commits
+from kafka_on_spark.storage.delta import conditional_commit, void_commits
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import Disks, records, values_of
@@ -108,7 +108,8 @@ def kind_of(path):
 @pytest.fixture(scope="module")
 def life():
     """A cluster with checkpoints and a snapshot, and a copy of it as it was."""
-    with quick_folder() as base:
+    with quick_folder() as base, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
         disks = Disks(base / "now")
         cluster = disks.create()
         cluster.create_topic("led", replica_assignment={0: [1, 2]})
