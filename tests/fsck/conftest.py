@@ -2,6 +2,7 @@
 
 import pytest
 
+from kafka_on_spark.storage.delta import conditional_commit
 from tests.cluster.disks import Disks
 from tests.cluster.folders import quick_folder
 from tests.fsck.lives import Life, live
@@ -10,7 +11,8 @@ from tests.fsck.plants import Plant, registration
 
 @pytest.fixture(scope="session")
 def lived():
-    with quick_folder() as folder:
+    with quick_folder() as folder, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
         disks = Disks(folder / "cluster")
         disks.base.mkdir()
         disks.create()

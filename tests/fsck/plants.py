@@ -7,21 +7,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
-from deltalake.transaction import AddAction
+from deltalake import DeltaTable
 
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.batch import Batch, ProducerStamp
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import HighWatermarkRecord, PartitionChangeRecord, Stamp
+from kafka_on_spark.storage.delta.actions import encode_commit
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
-from kafka_on_spark.storage.replicas.replica_headers import (
-    HEADER_SCHEMA,
-    TABLE_SCHEMA,
-    add_actions,
-    remove_actions,
-)
+from kafka_on_spark.storage.replicas.replica_headers import added_files, removed_files
 from kafka_on_spark.storage.replicas.segments import RECORD_SCHEMA, new_segment
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.fsck.lives import TOPIC, Life, key_of, replica
@@ -82,32 +77,21 @@ class Plant:
         *,
         adds: Iterable[Batch] = (),
         removes: Iterable[Batch] = (),
-        edit: Callable[[AddAction], None] = lambda action: None,
+        edit: Callable[[dict], None] = lambda add: None,
         **counters: int,
     ) -> int:
-        """Commit whatever is asked for; return the version."""
-        added = [action for batch in self.chained(adds) for action in add_actions(batch)]
-        for action in added:
-            edit(action)
-        removed = [action for batch in removes for action in remove_actions(batch)]
-        table = DeltaTable(str(self.folder))
-        table.create_write_transaction(
-            [*added, *removed],
-            "append",
-            Schema.from_arrow(TABLE_SCHEMA),
-            partition_by=HEADER_SCHEMA.names,
-            commit_properties=CommitProperties(
-                custom_metadata={"op": operation, "writeId": "plant"},
-                max_commit_retries=0,
-                app_transactions=[
-                    Transaction(name.replace("_", "-"), value) for name, value in counters.items()
-                ],
-            ),
-            post_commithook_properties=PostCommitHookProperties(
-                create_checkpoint=False, cleanup_expired_logs=False
-            ),
+        """Commit whatever is asked for, its `add` actions edited; return the version."""
+        files = [file for batch in self.chained(adds) for file in added_files(batch)]
+        gone = [file for batch in removes for file in removed_files(batch)]
+        values = {name.replace("_", "-"): value for name, value in counters.items()}
+        version = self.version + 1
+        path = self.commit_file(version)
+        content = encode_commit(
+            write_id="plant", operation=operation, now_ms=1, files=[*files, *gone], counters=values
         )
-        return table.version() + 1
+        path.write_bytes(content)
+        edit_commit(path, lambda action: edit(action["add"]) if "add" in action else None)
+        return version
 
     def chained(self, batches: Iterable[Batch]) -> list[Batch]:
         """Return new batches with chain digests that compute, behind what the log has."""

@@ -120,9 +120,9 @@ def test_i15_statistics_that_count_other_records_than_there_are(life, leader):
     # Header and statistics agree with each other, and not with the file.
     batch = leader.batch(b"a", b"b")
 
-    def count_three(action):
-        action.stats = action.stats.replace('"numRecords": 2', '"numRecords": 3')
-        action.partition_values = {**action.partition_values, "batch_record_count": "3"}
+    def count_three(add):
+        add["stats"] = add["stats"].replace('"numRecords": 2', '"numRecords": 3')
+        add["partitionValues"] = {**add["partitionValues"], "batch_record_count": "3"}
 
     leader.commit("append", adds=[batch], edit=count_three, log_end_offset=batch.base_offset + 3)
 
@@ -134,8 +134,8 @@ def test_i15_statistics_that_count_other_records_than_there_are(life, leader):
 def test_i15_timestamps_that_are_not_what_the_statistics_say(life, leader):
     batch = leader.batch(b"a")
 
-    def shift(action):
-        action.stats = action.stats.replace("2026-01-01", "2026-01-02")
+    def shift(add):
+        add["stats"] = add["stats"].replace("2026-01-01", "2026-01-02")
 
     leader.commit("append", adds=[batch], edit=shift, log_end_offset=batch.end_offset)
 
@@ -145,8 +145,8 @@ def test_i15_timestamps_that_are_not_what_the_statistics_say(life, leader):
 def test_i15_segments_that_do_not_add_up_to_their_batch(life, leader):
     batch = leader.batch(b"a", b"b")
 
-    def count_three(action):
-        action.partition_values = {**action.partition_values, "batch_record_count": "3"}
+    def count_three(add):
+        add["partitionValues"] = {**add["partitionValues"], "batch_record_count": "3"}
 
     version = leader.commit(
         "append", adds=[batch], edit=count_three, log_end_offset=batch.end_offset
@@ -160,8 +160,8 @@ def test_i15_segments_that_do_not_add_up_to_their_batch(life, leader):
 def test_i15_a_file_without_a_batch_header(life, leader):
     batch = leader.batch(b"a")
 
-    def forget(action):
-        action.partition_values = {**action.partition_values, "leader_epoch": None}
+    def forget(add):
+        add["partitionValues"] = {**add["partitionValues"], "leader_epoch": None}
 
     version = leader.commit("append", adds=[batch], edit=forget, log_end_offset=batch.end_offset)
 
