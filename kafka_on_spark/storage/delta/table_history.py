@@ -2,12 +2,16 @@
 
 Apart from `opening`, which starts from a checkpoint and stops at the first damage: here every file
 is read, and a file that can't be read is a step of its own.
+
+Where old commits were cleaned (`log_cleaning`), the history begins at the oldest checkpoint that
+the commits go on from. A commit below those is a stray, put by a process that was frozen while they
+were cleaned: no reader gets to it.
 """
 
 from collections.abc import Iterator
 
 from kafka_on_spark.audit.history import TableDamage, TableStep
-from kafka_on_spark.errors import ReplicaLostError
+from kafka_on_spark.errors import KafkaStorageError, ReplicaLostError
 from kafka_on_spark.storage.calls.file_limits import (
     CHECKPOINT_BYTES_MAX,
     COMMIT_BYTES_MAX,
@@ -37,7 +41,7 @@ def table_steps(
 
     Raises:
         ReplicaLostError: There is no table.
-        KafkaStorageError: The root does not answer.
+        KafkaStorageError: The root does not answer, or a cleaner deleted what is to be read.
     """
     names = files.names(log_folder(uri))
     commits = {version for name in names if (version := commit_version(name)) is not None}
@@ -55,7 +59,8 @@ def table_steps(
             needs_base = True
             yield _gap(uri, expected, version - 1)
         expected = version + 1
-        if not (needs_base and version == first and version in checkpoints):
+        is_base = needs_base and version == first and version in checkpoints
+        if not is_base or version not in commits:
             step = _read_commit(files, uri, version, is_there=version in commits)
             needs_base = needs_base or isinstance(step, TableDamage)
             yield step
@@ -75,6 +80,19 @@ def _first_version(commits: set[int], checkpoints: set[int]) -> int:
     if first == 0:
         return 0 if 0 in commits else min(checkpoints or commits)
     return min(each for each in checkpoints if each >= first)
+
+
+def _check_not_cleaned(files: RootFiles, uri: str, version: int) -> None:
+    """Check that a listed file of the log that is gone was not deleted by a cleaner meanwhile.
+
+    Raises:
+        KafkaStorageError: It was.
+    """
+    checkpoints = map(checkpoint_version, files.names(log_folder(uri)))
+    if version < first_kept(each for each in checkpoints if each is not None):
+        raise KafkaStorageError(
+            f"old commits of {uri} were deleted while they were read: try again"
+        )
 
 
 def _is_empty(files: RootFiles, uri: str, checkpoint: int) -> bool:
@@ -97,6 +115,7 @@ def _read_commit(files: RootFiles, uri: str, version: int, *, is_there: bool) ->
     except UnsafeFileError as error:
         return TableDamage(version=version, sentence=error.message)
     if content is None:
+        _check_not_cleaned(files, uri, version)
         return TableDamage(version=version, sentence=f"the commit {path} is missing")
     return commit_step(content, version, path)
 
@@ -107,6 +126,8 @@ def _read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
         content = files.read(path, CHECKPOINT_BYTES_MAX)
     except UnsafeFileError as error:
         return TableDamage(version=version, sentence=error.message, is_checkpoint=True)
+    if content is None:
+        _check_not_cleaned(files, uri, version)
     return checkpoint_step(content, version, path)
 
 
