@@ -20,7 +20,12 @@ from kafka_on_spark.audit.history import TableStep
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.storage.calls.deadlines import long_call_seconds, short_call_seconds, within
 from kafka_on_spark.storage.calls.file_limits import CHECKPOINT_BYTES_MAX
-from kafka_on_spark.storage.delta.delta_files import checkpoint_path, log_folder
+from kafka_on_spark.storage.delta.delta_files import (
+    checkpoint_path,
+    hint_path,
+    last_checkpoint,
+    log_folder,
+)
 from kafka_on_spark.storage.delta.log_parsing import checkpoint_step
 from kafka_on_spark.storage.delta.table_state import TableState
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
@@ -52,12 +57,13 @@ def write_checkpoint(
         DeltaTable(uri, version=state.version, storage_options=given).create_checkpoint()
 
     path = checkpoint_path(uri, state.version)
+    _delete_misleading_hint(files, uri)
     within(uri, write, long_call_seconds(uri))
     if not _is_of(files, path, state):
         _set_aside(files, uri, path)
         raise CorruptLogError("a checkpoint is not what the table holds", path=path)
     if is_local(uri):
-        flush([path, f"{log_folder(uri)}/_last_checkpoint", log_folder(uri)])
+        flush([path, hint_path(uri), log_folder(uri)])
 
 
 def _is_of(files: RootFiles, path: str, state: TableState) -> bool:
@@ -92,9 +98,10 @@ def rename_unreadable(files: RootFiles, uri: str, version: int) -> None:
     path = checkpoint_path(uri, version)
     if not is_local(uri) or not _is_unreadable(files, path):
         return
-    with suppress(OSError):  # a process that may only read leaves it to others
-        _set_aside(files, uri, path)
+    # A process that may only read leaves it to others.
+    with suppress(OSError, KafkaStorageError):
         log.warning("the checkpoint %s can't be read, and is passed over", path)
+        _set_aside(files, uri, path)
 
 
 def _set_aside(files: RootFiles, uri: str, path: str) -> None:
@@ -104,6 +111,13 @@ def _set_aside(files: RootFiles, uri: str, path: str) -> None:
         within(uri, partial(os.rename, path, path + UNREADABLE_SUFFIX), short_call_seconds(uri))
     else:
         files.delete(path)
+    _delete_misleading_hint(files, uri)
+
+
+def _delete_misleading_hint(files: RootFiles, uri: str) -> None:
+    """Delete a hint at a checkpoint that is not there: delta-rs opens no table that has one."""
+    if last_checkpoint(files, uri) < 0:
+        files.delete(hint_path(uri))
 
 
 def _is_unreadable(files: RootFiles, path: str) -> bool:

@@ -31,6 +31,11 @@ def checkpoint_path(uri: str, version: int) -> str:
     return f"{log_folder(uri)}/{version:020d}{CHECKPOINT}"
 
 
+def hint_path(uri: str) -> str:
+    """Return the path of the log's hint at its newest checkpoint."""
+    return f"{log_folder(uri)}/_last_checkpoint"
+
+
 def checkpoint_version(path: str) -> int | None:
     """Return the version that a file of the log is the checkpoint of, or None if it is none."""
     return _version(_CHECKPOINT_NAME.fullmatch(path.rsplit("/", 1)[-1]))
@@ -53,7 +58,7 @@ def last_checkpoint(files: RootFiles, uri: str) -> int:
     that is not there is none.
     """
     try:
-        content = files.read(f"{log_folder(uri)}/_last_checkpoint", SMALL_FILE_BYTES_MAX)
+        content = files.read(hint_path(uri), SMALL_FILE_BYTES_MAX)
         version = -1 if content is None else parse_json(content)["version"]
         if isinstance(version, bool) or not isinstance(version, int):
             return -1

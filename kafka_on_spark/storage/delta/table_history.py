@@ -22,6 +22,7 @@ from kafka_on_spark.storage.delta.delta_files import (
     checkpoint_version,
     commit_path,
     commit_version,
+    hint_path,
     log_folder,
 )
 from kafka_on_spark.storage.delta.log_cleaning import first_kept
@@ -133,7 +134,7 @@ def _read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
 
 def _check_hint(files: RootFiles, uri: str, checkpoints: set[int]) -> Iterator[TableDamage]:
     """Check the hint at the newest checkpoint: a hint at a missing one makes a table unreadable."""
-    path = f"{log_folder(uri)}/_last_checkpoint"
+    path = hint_path(uri)
     try:
         content = files.read(path, SMALL_FILE_BYTES_MAX)
         if not content:

@@ -1,14 +1,15 @@
 """Checkpoints and hints that can't be read, or must not be: they are passed over, never believed."""
 
+import os
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from deltalake.exceptions import DeltaError
+from deltalake import DeltaTable
 
 from kafka_on_spark.audit.history import TableDamage
-from kafka_on_spark.errors import CorruptLogError, ReplicaLostError
-from kafka_on_spark.storage.delta import delta_files, delta_handle, unreadable_checkpoints
+from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
+from kafka_on_spark.storage.delta import checkpoints, conditional_commit
 from kafka_on_spark.storage.delta.table_history import table_steps
 from kafka_on_spark.storage.roots import parquet_files
 from kafka_on_spark.storage.roots.roots import RootFiles
@@ -23,8 +24,14 @@ from tests.storage.tables import (
 
 
 @pytest.fixture
-def log(log):
+def log(log, monkeypatch):
+    """Return a table that has a checkpoint due each ten commits."""
+    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
     return up_to_last(log)
+
+
+def steps_of(uri):
+    return table_steps(RootFiles(uri, OPTIONS), uri, has_all_checkpoints=True)
 
 
 def refuse_renames(monkeypatch):
@@ -33,7 +40,7 @@ def refuse_renames(monkeypatch):
     def refuse(*paths):
         raise PermissionError(1, "no")
 
-    monkeypatch.setattr(unreadable_checkpoints.os, "rename", refuse)
+    monkeypatch.setattr(checkpoints.os, "rename", refuse)
 
 
 @pytest.mark.parametrize("damage", [empty, zero, halve, remove])
@@ -62,32 +69,44 @@ def test_a_checkpoint_that_can_not_be_read_keeps_its_bytes_under_another_name(lo
     assert Path(f"{path}.unreadable").read_bytes() == content
 
 
-def test_a_process_that_may_not_rename_says_that_a_checkpoint_can_not_be_read(
+def test_a_process_that_may_not_rename_passes_over_a_checkpoint_that_can_not_be_read(
     log, uri, monkeypatch
 ):
     path = with_checkpoint(log)
     halve(path)
     refuse_renames(monkeypatch)
 
-    with pytest.raises(CorruptLogError):
-        opened(uri)
+    assert opened(uri).counters() == {"count": log.version}
 
     assert path.exists()
 
 
-def test_a_checkpoint_that_delta_rs_could_not_read_just_now_stays(log, uri, monkeypatch):
-    def fail(*args, **named):
-        raise DeltaError("a moment's failure")
+def test_a_checkpoint_that_could_not_be_read_just_now_stays(log, uri, monkeypatch):
+    def fail(files, path, bytes_max):
+        if path.endswith(".parquet"):
+            raise KafkaStorageError("a moment's failure")
+        return read(files, path, bytes_max)
 
-    commit_times(log, 7)
-    log.checkpoint_if_due()
+    with_checkpoint(log)
     before = names_in_log(uri)
-    monkeypatch.setattr(delta_handle, "DeltaTable", fail)
-
-    with pytest.raises(CorruptLogError):
-        opened(uri)
+    read = RootFiles.read
+    with monkeypatch.context() as failing:
+        failing.setattr(RootFiles, "read", fail)
+        with pytest.raises(KafkaStorageError):
+            opened(uri)
 
     assert names_in_log(uri) == before
+    assert opened(uri).version == log.version
+
+
+def test_no_hint_stays_at_a_checkpoint_that_is_not_there(log, uri):
+    """delta-rs opens no table with such a hint."""
+    halve(with_checkpoint(log))
+
+    opened(uri)
+
+    assert "_last_checkpoint" not in names_in_log(uri)
+    assert DeltaTable(uri).version() == log.version
 
 
 @pytest.mark.parametrize("damage", [empty, remove, zero, halve])
@@ -117,7 +136,7 @@ def test_an_older_checkpoint_serves_where_the_newest_can_not_be_read(log, uri, d
     commit_times(log, 10)
     log.checkpoint_if_due()
     damage(commit_file(uri, 0).with_name(f"{log.version:020d}.checkpoint.parquet"))
-    for version in range(LAST + 1):
+    for version in range(LAST + 7):
         commit_file(uri, version).unlink()
 
     assert opened(uri).counters_of("count") == [log.version]
@@ -157,8 +176,7 @@ def test_a_name_that_is_none_of_a_logs_is_passed_over(log, uri, name, content):
     after.checkpoint_if_due()
 
     assert after.counters() == {"count": after.version}
-    steps = list(table_steps(RootFiles(uri, OPTIONS), uri, has_all_checkpoints=True))
-    assert not [each for each in steps if isinstance(each, TableDamage)]
+    assert not [each for each in steps_of(uri) if isinstance(each, TableDamage)]
     assert opened(uri).counters_of("count") == [after.version]
 
 
@@ -171,19 +189,18 @@ def test_damaged_hint_at_the_checkpoint_does_no_harm(log, uri, damage):
     assert opened(uri).counters_of("count") == [log.version]
 
 
-def test_an_open_handle_whose_checkpoint_is_gone_is_reopened(log, uri):
+def test_an_open_table_whose_checkpoint_is_gone_goes_on(log, uri):
     """A root restored from a copy may have all commits, and lack the checkpoint written after it."""
-    commit_times(log, 7)
+    made = with_checkpoint(log)
+    log.refresh()
+    made.unlink()
+
+    log.refresh()
+
+    assert log.counters_of("count", "another") == [log.version, None]
+    commit_times(log, 10)
     log.checkpoint_if_due()
-    log.refresh()
-    for name in ("_last_checkpoint", f"{log.version:020d}.checkpoint.parquet"):
-        commit_file(uri, 0).with_name(name).unlink()
-
-    with pytest.raises(CorruptLogError):
-        log.counters_of("count", "another")
-    log.refresh()
-
-    assert log.counters_of("count") == [log.version]
+    assert made.with_name(f"{log.version:020d}.checkpoint.parquet").exists()
 
 
 def claim_rows(path, monkeypatch):
@@ -196,7 +213,7 @@ def claim_bytes(path, monkeypatch):
 
 
 @pytest.mark.parametrize("bomb", [claim_rows, claim_bytes])
-def test_a_checkpoint_that_says_too_much_is_passed_over_before_delta_rs_reads_it(
+def test_a_checkpoint_that_says_too_much_is_passed_over_before_its_pages_are_read(
     log, uri, monkeypatch, bomb
 ):
     path = with_checkpoint(log)
@@ -214,17 +231,27 @@ def test_a_checkpoint_that_says_too_much_and_keeps_its_name_is_not_read(log, uri
     claim_bytes(path, monkeypatch)
     refuse_renames(monkeypatch)
 
-    with pytest.raises(CorruptLogError, match="claims more rows or bytes than it can have"):
-        opened(uri)
+    [damage] = [step for step in steps_of(uri) if isinstance(step, TableDamage)]
+
+    assert "claims more rows or bytes than it can have" in damage.sentence
+    assert opened(uri).counters_of("count") == [log.version]
+    assert path.exists()
 
 
-def test_a_checkpoint_of_a_store_is_not_read_where_it_is_larger_than_one_can_be(
-    log, uri, monkeypatch
-):
-    commit_times(log, 7)
-    log.checkpoint_if_due()
-    monkeypatch.setattr(unreadable_checkpoints, "is_local", lambda url: False)
-    monkeypatch.setattr(delta_files, "CHECKPOINT_BYTES_MAX", 100)
+@pytest.mark.parametrize("damage", [Path.mkdir, os.mkfifo])
+def test_what_is_no_regular_file_in_a_checkpoints_place_is_passed_over(log, uri, damage):
+    path = with_checkpoint(log)
+    path.unlink()
+    damage(path)
 
-    with pytest.raises(CorruptLogError):
-        opened(uri)
+    assert opened(uri).counters_of("count") == [log.version]
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_a_checkpoint_that_is_larger_than_one_can_be_is_not_read(log, uri, monkeypatch, is_local):
+    path = with_checkpoint(log)
+    monkeypatch.setattr(checkpoints, "is_local", lambda url: is_local)
+    monkeypatch.setattr(checkpoints, "CHECKPOINT_BYTES_MAX", 100)
+
+    assert opened(uri).counters_of("count") == [log.version]
+    assert path.exists() is not is_local
