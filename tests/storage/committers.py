@@ -4,7 +4,7 @@ import random
 import time
 
 from kafka_on_spark.errors import CommitConflictError
-from kafka_on_spark.storage.delta import conditional_commit
+from kafka_on_spark.storage.delta import conditional_commit, log_cleaning
 from tests.storage.tables import commit, opened
 
 
@@ -47,7 +47,12 @@ def note_write_ids():
 
 
 def commit_for_ever(uri, acknowledgements):
-    """Commit, and send each acknowledged version and write id, until killed."""
+    """Commit, and send each acknowledged version and write id, until killed.
+
+    Checkpoints are written often and few commits are kept.
+    """
+    conditional_commit.CHECKPOINT_INTERVAL = 20
+    log_cleaning.COMMITS_KEPT = 200
     noted = note_write_ids()
     log = opened(uri)
     acknowledgements.send("ready")

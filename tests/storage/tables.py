@@ -46,7 +46,13 @@ def names_in_log(uri):
 
 def write_ids(uri):
     """Return the write ids of all commits, in order of their versions."""
-    return [_info(path)["writeId"] for path in sorted((Path(uri) / "_delta_log").glob("*.json"))]
+    return list(write_ids_by_version(uri).values())
+
+
+def write_ids_by_version(uri):
+    """Return the write ids of all commits that are not cleaned, oldest first."""
+    paths = sorted((Path(uri) / "_delta_log").glob("*.json"))
+    return {int(path.stem): _info(path)["writeId"] for path in paths}
 
 
 def _info(path):

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from tests.storage.committers import commit_for_ever
-from tests.storage.tables import commit, create, opened, write_ids
+from tests.storage.tables import commit, commit_file, create, opened, write_ids_by_version
 
 KILLS = 50
 
@@ -46,17 +46,21 @@ def commit_until_killed(processes, uri, run_seconds):
 
 
 def test_no_acknowledged_commit_is_lost_to_a_kill(uri, processes):
+    """Checkpoints and cleaning, which happen often here, are cut off as well."""
     dice = random.Random(1)
     create(uri)
 
-    acknowledged = {}
+    acknowledged, in_log = {}, write_ids_by_version(uri)
     for _ in range(KILLS):
         for version, write_id in commit_until_killed(processes, uri, dice.random() * 0.25):
             assert version not in acknowledged
             acknowledged[version] = write_id
+        for version, write_id in write_ids_by_version(uri).items():
+            assert in_log.setdefault(version, write_id) == write_id
 
-    in_log = dict(enumerate(write_ids(uri)))
     assert acknowledged.items() <= in_log.items()
+    assert sorted(in_log) == list(range(len(in_log)))
+    assert not commit_file(uri, 0).exists()
     assert len(set(in_log.values())) == len(in_log)
     # What was committed and not acknowledged was under way when its process was killed.
     assert 0 <= len(in_log) - 1 - len(acknowledged) <= KILLS
