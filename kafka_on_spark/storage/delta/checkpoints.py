@@ -96,12 +96,15 @@ def read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
 def rename_unreadable(files: RootFiles, uri: str, version: int) -> None:
     """Give a checkpoint of a local table another name if its bytes are no Parquet."""
     path = checkpoint_path(uri, version)
-    if not is_local(uri) or not _is_unreadable(files, path):
+    if not is_local(uri):
         return
     # A process that may only read leaves it to others.
     with suppress(OSError, KafkaStorageError):
-        log.warning("the checkpoint %s can't be read, and is passed over", path)
-        _set_aside(files, uri, path)
+        if _is_unreadable(files, path):
+            log.warning("the checkpoint %s can't be read, and is passed over", path)
+            _set_aside(files, uri, path)
+        else:
+            _delete_misleading_hint(files, uri)
 
 
 def _set_aside(files: RootFiles, uri: str, path: str) -> None:

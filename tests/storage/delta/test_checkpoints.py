@@ -3,7 +3,6 @@
 import logging
 import os
 import time
-from dataclasses import replace
 
 import pytest
 from deltalake import DeltaTable
@@ -11,7 +10,6 @@ from deltalake import DeltaTable
 from kafka_on_spark.errors import CommitConflictError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import ConfigRecord, Stamp
-from kafka_on_spark.storage.delta import checkpoints as checkpoint_files
 from kafka_on_spark.storage.delta import conditional_commit
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
@@ -126,13 +124,14 @@ def test_a_hint_that_misleads_keeps_no_checkpoint_from_being_written(log, uri, h
 
 def test_a_checkpoint_that_is_not_what_the_table_holds_is_set_aside(log, uri, monkeypatch, caplog):
     commit_times(log, 9)
-    read = checkpoint_files.read_checkpoint
+    make = DeltaTable.create_checkpoint
 
-    def another(files, uri, version):
-        return replace(read(files, uri, version), counters={"count": 9})
+    def of_another_version(table):
+        make(DeltaTable(uri, version=9))
+        os.rename(*(f"{uri}/_delta_log/{each:020d}.checkpoint.parquet" for each in (9, 10)))
 
     with monkeypatch.context() as wrong:
-        wrong.setattr(checkpoint_files, "read_checkpoint", another)
+        wrong.setattr(DeltaTable, "create_checkpoint", of_another_version)
         log.checkpoint_if_due()
 
     assert "not what the table holds" in caplog.text
