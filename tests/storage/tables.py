@@ -8,6 +8,7 @@ from unittest import mock
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from kafka_on_spark.audit.history import TableDamage
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.storage.delta import void_commits
 from kafka_on_spark.storage.delta.checkpoints import read_checkpoint
@@ -18,6 +19,7 @@ from kafka_on_spark.storage.delta.delta_files import (
     last_checkpoint,
 )
 from kafka_on_spark.storage.delta.log_parsing import commit_step
+from kafka_on_spark.storage.delta.table_history import table_steps
 from kafka_on_spark.storage.delta.table_state import TableState
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests.storage.delta_protocol import broken_rules
@@ -126,3 +128,25 @@ def _check_state(table, state, names):
     assert found == {name: state.counters.get(name) for name in names}
     assert {uri.rsplit("/", 1)[-1] for uri in table.file_uris()} == state.files.keys()
     assert table.metadata().configuration == state.configuration
+
+
+def live(log, count):
+    """Commit as a table's users do, with checkpoints and cleaning."""
+    for _ in range(count):
+        commit(log, log.version)
+        log.checkpoint_if_due()
+
+
+def put_stray(uri, version):
+    """Put a commit where one was cleaned, as a writer does that was frozen; return its path."""
+    path = commit_file(uri, version)
+    info = {"commitInfo": {"writeId": "stray", "op": "test"}}
+    with open(path, "x") as file:
+        file.write(f'{json.dumps(info)}\n{{"txn":{{"appId":"count","version":-9}}}}\n')
+    return path
+
+
+def damages_of(uri):
+    """Return what an audit finds wrong with a table's log."""
+    steps = table_steps(RootFiles(uri, OPTIONS), uri, has_all_checkpoints=True)
+    return [each for each in steps if isinstance(each, TableDamage)]
