@@ -73,7 +73,7 @@ def _is_of(files: RootFiles, path: str, state: TableState) -> bool:
         table = read_parquet(content or b"", path, columns=["add.path", "txn"])
     except CorruptLogError:
         return False
-    added = table.column("add").combine_chunks().field("path").drop_null().to_pylist()
+    added = [each["path"] for each in table.column("add").drop_null().to_pylist()]
     counters = table.column("txn").drop_null().to_pylist()
     return (
         len(added) == len(state.files)
@@ -114,6 +114,16 @@ def _set_aside(files: RootFiles, uri: str, path: str) -> None:
         within(uri, partial(os.rename, path, path + UNREADABLE_SUFFIX), short_call_seconds(uri))
     else:
         files.delete(path)
+    version = checkpoint_version(path)
+    if version is not None:
+        _delete_hint(files, uri, version)
+
+
+def _delete_hint(files: RootFiles, uri: str, version: int) -> None:
+    """Delete the hint at the newest checkpoint if it names `version`: delta-rs and others open no
+    table whose hint names a checkpoint that is not there."""
+    if last_checkpoint(files, uri) == version:
+        files.delete(f"{log_folder(uri)}/_last_checkpoint")
     _delete_misleading_hint(files, uri)
 
 

@@ -463,6 +463,8 @@ class DeltaLog:
             if not is_failure(error):
                 raise
             log.warning("no checkpoint of %s: %s", self.uri, reason(error, self._options))
+            self._checkpoint_version = state.version  # the next try is when the next one is due
+            self.reopen_next_time()  # an older checkpoint that can't be read gets another name
 
     def _paths_since(self, first: int, last: int) -> list[str]:
         """Return the commit files from `first` to `last` that are not cleaned, and their folder."""
