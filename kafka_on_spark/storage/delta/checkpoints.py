@@ -114,23 +114,7 @@ def _set_aside(files: RootFiles, uri: str, path: str) -> None:
         within(uri, partial(os.rename, path, path + UNREADABLE_SUFFIX), short_call_seconds(uri))
     else:
         files.delete(path)
-    version = checkpoint_version(path)
-    if version is not None:
-        _delete_hint(files, uri, version)
-
-
-def _delete_hint(files: RootFiles, uri: str, version: int) -> None:
-    """Delete the hint at the newest checkpoint if it names `version`: delta-rs and others open no
-    table whose hint names a checkpoint that is not there."""
-    if last_checkpoint(files, uri) == version:
-        files.delete(f"{log_folder(uri)}/_last_checkpoint")
     _delete_misleading_hint(files, uri)
-
-
-def _delete_misleading_hint(files: RootFiles, uri: str) -> None:
-    """Delete a hint at a checkpoint that is not there: delta-rs opens no table that has one."""
-    if last_checkpoint(files, uri) < 0:
-        files.delete(hint_path(uri))
 
 
 def _is_unreadable(files: RootFiles, path: str) -> bool:
