@@ -117,6 +117,12 @@ def _set_aside(files: RootFiles, uri: str, path: str) -> None:
     _delete_misleading_hint(files, uri)
 
 
+def _delete_misleading_hint(files: RootFiles, uri: str) -> None:
+    """Delete a hint at a checkpoint that is not there: delta-rs opens no table that has one."""
+    if last_checkpoint(files, uri) < 0:
+        files.delete(hint_path(uri))
+
+
 def _is_unreadable(files: RootFiles, path: str) -> bool:
     """Return whether a checkpoint has bytes, all of allowed size, that are no checkpoint's."""
     try:
