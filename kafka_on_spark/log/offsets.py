@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Segment
-from kafka_on_spark.log.epochs import epoch_history
 from kafka_on_spark.log.state import ReplicaState
 
 
@@ -31,18 +30,6 @@ class FoundOffset:
 
 ReadTimestamps = Callable[[Segment], Sequence[int]]
 """Reads a segment's timestamps, µs, in offset order."""
-
-
-def earliest_offset(state: ReplicaState) -> FoundOffset:
-    """Return the log start."""
-    epoch = epoch_history(state).epoch_at(state.log_start_offset)
-    return FoundOffset(offset=state.log_start_offset, timestamp_us=None, leader_epoch=epoch)
-
-
-def latest_offset(state: ReplicaState) -> FoundOffset:
-    """Return the log end; its epoch is the fence, even if that has no records yet."""
-    epoch = epoch_history(state).latest_epoch
-    return FoundOffset(offset=state.log_end_offset, timestamp_us=None, leader_epoch=epoch)
 
 
 def offset_for_time(

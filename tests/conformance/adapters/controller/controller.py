@@ -7,7 +7,6 @@ from kafka_on_spark.controller.moves.reassignment import (
     cancel_reassignments,
     list_reassignments,
     roles_of,
-    start_reassignments,
 )
 from kafka_on_spark.controller.partitions.isr import alter_isr
 from kafka_on_spark.controller.partitions.recovery import leaderless
@@ -17,6 +16,7 @@ from kafka_on_spark.errors import InvalidReplicaAssignmentError, KafkaOnSparkErr
 from kafka_on_spark.metadata.broker import BrokerState
 from tests.conformance.adapters.controller.controller_brokers import ControllerBrokers
 from tests.conformance.adapters.controller.controller_world import EPOCHS
+from tests.conformance.adapters.controller.moves import start_or_replace
 from tests.conformance.adapters.controller.partitions import state_of
 from tests.conformance.runner import Answer, CutOffError, kafka_names
 
@@ -215,9 +215,7 @@ class Controller(ControllerBrokers):
         if any(each in self.image.brokers and not self.image.is_eligible(each) for each in coming):
             raise CutOffError("only-active-brokers-take-replicas")
         try:
-            result = start_reassignments(
-                self.image, {key: target}, new_uuid=self.new_uuid, cause="", is_replacing=True
-            )
+            result = start_or_replace(self.image, key, target, self.new_uuid)
         except KafkaOnSparkError as error:
             return refusal(error)
         records, _ = self.decide(result)

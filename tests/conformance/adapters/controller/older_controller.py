@@ -9,7 +9,6 @@ from kafka_on_spark.controller.moves.reassignment import (
     cancel_reassignments,
     next_step,
     roles_of,
-    start_reassignments,
 )
 from kafka_on_spark.controller.partitions.election import Election, elect_leader
 from kafka_on_spark.controller.partitions.recovery import recover
@@ -19,6 +18,7 @@ from kafka_on_spark.ids import NO_CHAIN
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord, Stamp
 from tests.builders import KEY, TOPIC, disk, elect_unclean, image_of
+from tests.conformance.adapters.controller.moves import start_or_replace
 from tests.conformance.adapters.controller.partitions import SETS, registration, words
 from tests.conformance.runner import Adapter, Answer, CutOffError
 
@@ -136,10 +136,7 @@ class _Moving(Adapter):
         return f"new{self.uuids}"
 
     def reassign(self, target):
-        result = start_reassignments(
-            self.image, {KEY: target}, new_uuid=self.new_uuid, cause="", is_replacing=True
-        )
-        self.image = replay(self.image, result)
+        self.image = replay(self.image, start_or_replace(self.image, KEY, target, self.new_uuid))
 
     def make(self):
         self.image = changed(
