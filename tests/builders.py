@@ -16,7 +16,7 @@ from kafka_on_spark.controller.partitions.reports import (
     ReplicaInspection,
     ReplicaReport,
 )
-from kafka_on_spark.controller.verdicts.restoring import WholeReplica
+from kafka_on_spark.controller.verdicts.lost_replica_restore import WholeReplica
 from kafka_on_spark.ids import (
     LOST,
     NO_CHAIN,

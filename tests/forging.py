@@ -140,7 +140,7 @@ def append(folder: Path, value: bytes) -> None:
     rechain(folder)
 
 
-def set_back(folder: Path, commits: int = 1) -> None:
+def roll_back(folder: Path, commits: int = 1) -> None:
     """Take a table's newest commits away, as an older copy of the disk would."""
     without_checkpoints(folder)
     for path in commit_files(folder)[-commits:]:

@@ -309,6 +309,6 @@ class Appender:
         for key, each in pending.items():
             why = None if watch is None else watch.why(key)
             why = why or str(each.last_error or "the in-sync replicas did not catch up")
-            error = not_acknowledged(each.part, why, is_late=watch is not None)
+            error = not_acknowledged(each.part, why, is_timed_out=watch is not None)
             answers[key] = UnacknowledgedPart(key=key, error=error)
         pending.clear()

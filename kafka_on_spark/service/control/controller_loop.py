@@ -19,7 +19,7 @@ from kafka_on_spark.controller.moves.preferred_leaders import rebalance_leaders
 from kafka_on_spark.controller.moves.reassignment import advance_reassignments
 from kafka_on_spark.controller.partitions.recovery import elect_where_none, recover
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.controller.verdicts.restoring import restore
+from kafka_on_spark.controller.verdicts.lost_replica_restore import restore
 from kafka_on_spark.errors import NotControllerError, RootAccessDeniedError
 from kafka_on_spark.ids import BrokerId, PartitionKey, check_number
 from kafka_on_spark.metadata.broker import BrokerState

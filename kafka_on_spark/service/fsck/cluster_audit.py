@@ -67,7 +67,7 @@ class _MetadataReader:
                 self._take(file, snapshots)
         for end, name in snapshots.items():
             if end > self.replay.end_offset:
-                # It is of a cluster that was at this root before, or the log was set back.
+                # It is of a cluster that was at this root before, or the log was rolled back.
                 self._add_snapshot_flaw(
                     name, "it ends above the log's end, and no process reads it"
                 )

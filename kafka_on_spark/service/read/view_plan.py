@@ -66,9 +66,9 @@ class TimeRange:
 
     def has_any_of(self, segment: Segment) -> bool:
         """Return whether a segment may have a record in the range."""
-        is_late = self.start_us is None or segment.timestamp_max_us >= self.start_us
-        is_early = self.end_us is None or segment.timestamp_min_us < self.end_us
-        return is_late and is_early
+        ends_after_start = self.start_us is None or segment.timestamp_max_us >= self.start_us
+        begins_before_end = self.end_us is None or segment.timestamp_min_us < self.end_us
+        return ends_after_start and begins_before_end
 
 
 def time_range(start: object, end: object) -> TimeRange:

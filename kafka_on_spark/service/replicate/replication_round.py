@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.controller.verdicts.conclusion import conclude
-from kafka_on_spark.controller.verdicts.restoring import restore
+from kafka_on_spark.controller.verdicts.lost_replica_restore import restore
 from kafka_on_spark.errors import ERROR_NAME_BY_CODE, NO_ERROR
 from kafka_on_spark.ids import BrokerId, PartitionKey, TopicId, TopicPartition, listed
 from kafka_on_spark.metadata.image import MetadataImage

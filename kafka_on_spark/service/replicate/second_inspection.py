@@ -155,7 +155,7 @@ class SecondInspections:
             log.info("%d bad replicas can't be reported by this process: %s", len(due), error)
             return 0
         except BaseException:
-            self._put_back(due)
+            self._requeue(due)
             raise
         finally:
             with self._lock:
@@ -176,7 +176,7 @@ class SecondInspections:
             self._under_way += bool(due)
         return due
 
-    def _put_back(self, due: dict[Finding, _Found]) -> None:
+    def _requeue(self, due: dict[Finding, _Found]) -> None:
         with self._lock:
             for finding, found in due.items():
                 self._found.setdefault(finding, found)
@@ -211,7 +211,7 @@ class SecondInspections:
             is_open = is_assigned(image, finding) and found.tries < TRIES_MAX
             if is_open and (finding.key, finding.broker_id, finding.replica_uuid) in bad:
                 again[finding] = found
-        self._put_back(again)
+        self._requeue(again)
 
 
 def _confirmed(

@@ -168,8 +168,8 @@ class TableHandle:
         except (DeltaError, ValueError) as error:
             # A file of the table may be gone that a new handle does not need.
             table, self._table = self._table, None
-            is_late = table is not None and is_old(self._files, self._uri, table.version())
-            kind = KafkaStorageError if is_late else CorruptLogError
+            is_outdated = table is not None and is_old(self._files, self._uri, table.version())
+            kind = KafkaStorageError if is_outdated else CorruptLogError
             raise kind(self._sentence(error)) from self._options.shown(error)
         except BaseException as error:
             if isinstance(error, KafkaOnSparkError) or not is_failure(error):

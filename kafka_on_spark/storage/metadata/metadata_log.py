@@ -372,7 +372,7 @@ class DeltaMetadataLog:
         """Return the newest readable snapshot as a batch that ends at its end offset.
 
         `to_offset`: the newest that ends there or before. A snapshot above the log's end is another
-        log's, or holds what a log that was set back has lost.
+        log's, or holds what a log that was rolled back has lost.
         """
         with self._delta.lock:
             end = self._end or self._refresh()

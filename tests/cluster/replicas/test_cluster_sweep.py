@@ -79,7 +79,7 @@ DAMAGE = {
     "removed": shutil.rmtree,
     "emptied": lambda folder: newest_commit(folder).write_bytes(b""),
     "garbage": lambda folder: newest_commit(folder).write_bytes(b"{xx"),
-    "set back": lambda folder: newest_commit(folder).unlink(),
+    "rolled back": lambda folder: newest_commit(folder).unlink(),
     "a byte changed": change_a_byte,
     "a path out of the folder": lambda folder: change_newest(folder, lead_out_of_the_folder),
     "another offset": lambda folder: change_newest(folder, move_by_one),

@@ -48,11 +48,11 @@ def break_newest_commit(folder):
     newest_commit(folder).write_text("{xx")
 
 
-def set_back(folder):
+def rolled_back(folder):
     newest_commit(folder).unlink()
 
 
-DAMAGES = [remove, break_newest_commit, set_back]
+DAMAGES = [remove, break_newest_commit, rolled_back]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -199,7 +199,7 @@ def newest_segment(folder):
 
 
 def lose_by_a_missing_segment(disks):
-    """Take the newest file from the leader, which a read finds; return what puts it back."""
+    """Take the newest file from the leader, which a read finds; return what restores it."""
     folder = disks.folder(1, "orders")
     segment = newest_segment(folder)
     aside = disks.base / segment.name
@@ -213,12 +213,12 @@ def lose_by_a_missing_segment(disks):
 
 def test_a_replica_whose_missing_segment_was_restored_is_taken_back(disks, cluster):
     uuid = partition_of(cluster, "orders").uuid_of(1)
-    put_back = lose_by_a_missing_segment(disks)
+    restore = lose_by_a_missing_segment(disks)
     other = disks.open()
     other.run_controller()
     assert partition_of(other, "orders").uuid_of(1) != uuid  # made anew: it is not whole
 
-    put_back()
+    restore()
     another = disks.open()  # this process has found nothing wrong with it
     another.run_controller()
 
@@ -251,7 +251,7 @@ def test_a_lost_table_that_a_cleaner_has_begun_to_remove_is_never_taken_back():
         cluster = filled(disks)
         folder = disks.folder(1, "orders")
         copy = disks.leave_unreadable(folder)
-        put_back = lose_by_a_missing_segment(disks)
+        restore = lose_by_a_missing_segment(disks)
         cluster.run_controller()
         for _ in range(2):
             cluster.replicate(is_sweep=True)
@@ -260,7 +260,7 @@ def test_a_lost_table_that_a_cleaner_has_begun_to_remove_is_never_taken_back():
         assert not folder.exists()
 
         shutil.copytree(copy, folder)
-        put_back()
+        restore()
         disks.open().run_controller()
 
         assert partition_of(cluster, "orders").uuid_of(1) == uuid

@@ -160,7 +160,7 @@ class Checker(History):
             if new.leader not in old.isr:
                 seen["election outside the ISR"] += 1
             is_raised = new.leader == old.leader and new.replicas == old.replicas
-            seen["leader epoch raised where logs part"] += is_raised
+            seen["leader epoch raised where logs diverge"] += is_raised
         if new.leader is None and old.leader is not None:
             seen["offline partition"] += 1
         seen["ISR shrink"] += len(old.isr - new.isr) > 0

@@ -203,7 +203,7 @@ class Faults(Drawing):
     def _roll_back(self, root: Root, commits: str) -> bool:
         """Restore the disk of a broker that is down from an older copy.
 
-        Of one that is down; see `_set_back` for one that serves.
+        Of one that is down; see `_roll_back_live` for one that serves.
         """
         if not self._is_down(root.broker_id):
             return False
@@ -215,8 +215,8 @@ class Faults(Drawing):
                 done = True
         return done
 
-    def _set_back(self, root: Root, commits: str) -> bool:
-        """Put one table back in time while it serves."""
+    def _roll_back_live(self, root: Root, commits: str) -> bool:
+        """Roll one table back while it serves."""
         for place, table in self._tables(root):
             kept = max(1, len(table.states) - int(commits))
             if kept < len(table.states):

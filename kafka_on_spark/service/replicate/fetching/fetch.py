@@ -382,7 +382,7 @@ def _follower_reports(order: FetchOrder, outcome: FetchOutcome) -> tuple[Replica
         return (failed_report(address, follower.error),)
     if isinstance(follower, Diverged):
         log = follower.follower
-        return (state_report(address, log, is_matched=False, is_parted=True, missing=()),)
+        return (state_report(address, log, is_matched=False, is_diverged=True, missing=()),)
     assert isinstance(leader, ReplicaState), "a follower's log is compared with its leader's"
     is_matched = ends_alike(follower, leader)
     missing = missing_batches(follower, leader) if is_matched else ()

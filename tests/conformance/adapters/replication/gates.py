@@ -53,7 +53,7 @@ class Gates(Leader):
         if partitions is not None:
             self._register(partitions)
         self.appended_end = None
-        self.parted = None
+        self.diverging_end = None
         self.seen_records = 0
 
     def _stamp(self, timestamps):
@@ -90,8 +90,8 @@ class Gates(Leader):
         self._check(current_leader_epoch, only_leader=True, fetched_by=BrokerId(replica))
         end = check_fetch(self.world.leader, offset, last_fetched_epoch=given(last_fetched_epoch))
         if end is not None:
-            self.parted = undefined_or(end)
-            return {"diverging": self.parted}
+            self.diverging_end = undefined_or(end)
+            return {"diverging": self.diverging_end}
         answer = super().op_follower_fetch(
             replica, offset, current_leader_epoch=current_leader_epoch, **step
         )
@@ -229,7 +229,7 @@ class Gates(Leader):
         if expectation == ">0":
             return max(1, self.seen_records)
         if expectation is True:
-            return True if self.parted is None else self.parted
+            return True if self.diverging_end is None else self.diverging_end
         return super().resolve(expectation)
 
     def _register(self, partitions):

@@ -156,7 +156,7 @@ LOSSES = [  # the cluster as it is now, a query at offset 5 of a-0, and what it 
 ]
 OTHERS = [
     pytest.param(image(9, cluster_id="other"),      "the stored offsets are of cluster cluster, not of other: start with a new checkpoint",  id="another cluster"),
-    pytest.param(image(9, offset=149),              "taken at metadata offset 150, and the metadata log of cluster cluster ends at 149: it was set back", id="set back"),
+    pytest.param(image(9, offset=149),              "taken at metadata offset 150, and the metadata log of cluster cluster ends at 149: it was rolled back", id="rolled back"),
 ]
 # fmt: on
 
