@@ -17,6 +17,7 @@ from kafka_on_spark.controller.commands.commands import IdSource
 from kafka_on_spark.controller.moves.dead_destinations import replan_stalled_moves
 from kafka_on_spark.controller.moves.preferred_leaders import rebalance_leaders
 from kafka_on_spark.controller.moves.reassignment import advance_reassignments
+from kafka_on_spark.controller.pace.back_off import pauses_ms
 from kafka_on_spark.controller.partitions.recovery import elect_where_none, recover
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.verdicts.lost_replica_restore import restore
@@ -269,7 +270,7 @@ class ControllerLoop:
         """
         pending = set(self._metadata.image.brokers)
         started_ms = self._clock.monotonic_ms()
-        pause_ms = PROBE_PAUSE_MS_MIN
+        pauses = pauses_ms(PROBE_PAUSE_MS_MIN)
         while pending:
             began_ms = self._clock.monotonic_ms()
             for result in self._run_probes(self._orders(pending)):
@@ -282,8 +283,7 @@ class ControllerLoop:
                 break
             if pending:
                 next_ms = began_ms + self._failed.next_in_ms(self._session_ms())
-                self._wait(min(pause_ms, max(next_ms - self._clock.monotonic_ms(), 1.0)))
-                pause_ms *= 2
+                self._wait(min(next(pauses), max(next_ms - self._clock.monotonic_ms(), 1.0)))
 
     def _orders(self, broker_ids: set[BrokerId]) -> list[ProbeOrder]:
         brokers = self._metadata.image.brokers
