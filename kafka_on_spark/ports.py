@@ -14,10 +14,7 @@ from kafka_on_spark.ids import (
     LeaderEpoch,
     Offset,
 )
-from kafka_on_spark.log.addresses import FoundTable
-from kafka_on_spark.log.addresses import (
-    ReplicaAddress as ReplicaAddress,
-)
+from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp

@@ -12,11 +12,11 @@ from typing import Final
 from kafka_on_spark.controller.verdicts.lost_replica_restore import WholeReplica, lost_replicas
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid
-from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaStore, SegmentStore
+from kafka_on_spark.ports import Clock, ReplicaStore, SegmentStore
 from kafka_on_spark.service.replica.replica_operations import proves_complete
 from kafka_on_spark.service.replicate.fetching.fetch_reports import ends_alike, is_evidence
 

@@ -16,10 +16,10 @@ from typing import Final
 from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaReport
 from kafka_on_spark.errors import ClusterClosedError, KafkaOnSparkError, RootAccessDeniedError
 from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid
-from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports import Clock, ReplicaAddress
+from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
 from kafka_on_spark.service.replicate.fetching.fetch_reports import is_evidence, merge_reports

@@ -15,7 +15,8 @@ from kafka_on_spark.errors import (
     KafkaOnSparkError,
     ProtocolError,
 )
-from kafka_on_spark.ports import ReplicaAddress, ReplicaStore
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.ports import ReplicaStore
 from kafka_on_spark.service.control.removing_replicas import ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.service.describe.sizes import size_of
 from kafka_on_spark.service.fsck.replica_audit import AuditOrder, audit_replica

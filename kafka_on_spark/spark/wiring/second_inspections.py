@@ -13,8 +13,8 @@ from typing import Final
 from weakref import WeakSet
 
 from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
-from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.replicate.fetching.fetch_reports import is_evidence
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Final, TypeVar
 
 from kafka_on_spark.controller.partitions.reports import ReplicaInspection
-from kafka_on_spark.ports import ReplicaAddress, TaskRunner
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.ports import TaskRunner
 from kafka_on_spark.service.control.removing_replicas import ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.service.probing.inspecting_leaderless import InspectionOrder
 from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult

@@ -13,11 +13,11 @@ from typing import Any, Protocol
 from kafka_on_spark.controller.pace.sweep import SweepPosition
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch, Segment
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
-from kafka_on_spark.ports import ReplicaAddress
 
 
 def values_in(segment: Segment) -> tuple[int, ...]:

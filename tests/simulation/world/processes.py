@@ -18,8 +18,8 @@ from kafka_on_spark.errors import (
     ProtocolError,
 )
 from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, segment_name
-from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.append.append_service import AppendService
 from kafka_on_spark.service.append.appender import Appender, AppendThreads
 from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics

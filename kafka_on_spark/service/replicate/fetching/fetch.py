@@ -20,6 +20,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log import operations
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch, Segment
 from kafka_on_spark.log.epochs import latest_epoch_with_records
 from kafka_on_spark.log.follower.fetch_checks import (
@@ -32,7 +33,7 @@ from kafka_on_spark.log.follower.truncation import follow
 from kafka_on_spark.log.leadership import check_leader_epoch
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaLog, ReplicaStore, SegmentStore
+from kafka_on_spark.ports import Clock, ReplicaLog, ReplicaStore, SegmentStore
 from kafka_on_spark.service.replica.log_starts import advance_to
 from kafka_on_spark.service.replica.replica_operations import begin_leadership
 from kafka_on_spark.service.replicate.fetching.complete_followers import (
