@@ -62,7 +62,7 @@ def uuid_on(broker_id: int) -> ReplicaUuid:
 
 
 def digest_at(offset: int) -> ChainDigest:
-    """Return the chain digest that the builders' registers and looks have at an offset."""
+    """Return the chain digest that the builders' registers and inspections have at an offset."""
     return ChainDigest(f"{int(offset):032x}")
 
 
@@ -367,7 +367,7 @@ def report(
     uncommitted_since_ms: int | None = None,
     key: PartitionKey = KEY,
 ) -> PartitionReport:
-    """Return one round's look at a partition, at the builders' epochs."""
+    """Return one round's report on a partition, at the builders' epochs."""
     return PartitionReport(
         key=key,
         leader_epoch=LeaderEpoch(epoch),

@@ -190,8 +190,8 @@ class Recovering:
     def run(self, process: Process) -> "Recovering":
         """Elect from the image, else from the logs."""
         orders = plan_inspections(process.metadata.image)
-        looks = process.map(lambda order: inspect_replica(order, process.replicas), orders)
-        seen = [look for look in looks if look is not None]
+        inspections = process.map(lambda order: inspect_replica(order, process.replicas), orders)
+        seen = [each for each in inspections if each is not None]
         process.metadata.submit(
             lambda image: elect_where_none(image, image.eligible_brokers(), "elected"),
             timeout_ms=1,

@@ -259,8 +259,8 @@ class ControllerLoop:
         orders = plan_inspections(self._metadata.image)
         if not orders:
             return
-        looks = [look for look in self._run_inspections(orders) if look is not None]
-        moved = self._submit(lambda image: recover(image, looks))
+        inspections = [each for each in self._run_inspections(orders) if each is not None]
+        moved = self._submit(lambda image: recover(image, inspections))
         self._tally.moved.update(moved)
 
     def _judge_brokers(self) -> None:

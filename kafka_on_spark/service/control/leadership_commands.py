@@ -26,10 +26,11 @@ COMMANDED_MAX: Final = 256
 """Partitions that are sent their commands at a time. A command is one or two Delta commits, 10 ms
 of a disk: these are done well within a heartbeat interval, while those of a failover of 10,000
 would take minutes, for tables of which most see no append before the next change. The others are
-fenced by whoever appends to them or fetches from them next, as all would be without commands."""
+fenced by the next process that appends to them or fetches from them, as all would be without
+commands."""
 
 COMMANDS_AT_ONCE: Final = 64
-"""Commands between two looks at the clock: one Spark job."""
+"""Commands between two readings of the clock: one Spark job."""
 
 RunCommands = Callable[[Sequence[FetchOrder]], list[FetchResult]]
 

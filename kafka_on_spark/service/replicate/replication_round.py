@@ -308,7 +308,7 @@ class ReplicationRound:
             for key, partition in image.partitions_needing_work()
             if partition.leader is None and (scope is None or key.topic_id in scope)
         ]
-        not_looked_at = sweep_round.not_looked_at(leaderless)
+        not_looked_at = sweep_round.not_inspected_count(leaderless)
         is_done = not any(each is not None and has_work(each) for each in partitions)
         return ReplicationReport(
             partition_count=len(keys),

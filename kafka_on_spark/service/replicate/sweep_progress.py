@@ -216,7 +216,7 @@ class SweepRound:
             inspection_ms = learned_inspection_ms(self.position.inspection_ms, took_ms, count)
             self.position = replace(self.position, inspection_ms=inspection_ms)
 
-    def not_looked_at(self, leaderless: Collection[PartitionKey]) -> int:
+    def not_inspected_count(self, leaderless: Collection[PartitionKey]) -> int:
         """Return how many partitions were not inspected within the interval.
 
         `leaderless`: partitions that can't be inspected.

@@ -85,7 +85,7 @@ def log_start_task(order: LogStartOrder, options: StorageOptions) -> str | None:
     return run_log_start(order, replica_store(options))
 
 
-def look_task(order: InspectionOrder, options: StorageOptions) -> ReplicaInspection | None:
+def inspect_task(order: InspectionOrder, options: StorageOptions) -> ReplicaInspection | None:
     """Say what one replica's log holds."""
     return inspect_replica(order, replica_store(options))
 

@@ -265,7 +265,7 @@ class Checker(History):
         """Begin again after an unclean election: what the new leader has is committed.
 
         Also if its disk has lost commits: what it has left is what there is. If it has gone
-        since it was looked at, nobody has, and nobody can read, what it had.
+        since it was inspected, nobody has, and nobody can read, what it had.
         """
         require(new.leader is not None, "I1 committed prefix", "an unclean election without leader")
         assert new.leader is not None

@@ -94,8 +94,8 @@ class Faults(Drawing):
         return False
 
     def _nap(self, name: str, broker: str, calls: str) -> bool:
-        """Freeze a process between its looks while a root is back, which is away again when it goes
-        on."""
+        """Freeze a process between its inspections while a root is back, which is away again when it
+        goes on."""
         node = next((each for each in self._nodes() if each.name == name), None)
         root = self._world.disks.root_of(int(broker))
         tasks = [each for each in self._world.scheduler.tasks.values() if each.node is node]

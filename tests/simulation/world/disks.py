@@ -72,7 +72,7 @@ class Root:
         failing_calls: So many of the next calls fail (a burst of 503, one EIO).
         rotten: Files whose bytes are not what they were, by folder and path.
         damaged: Folders in which a file was damaged once. It may have been put right, or removed by
-            retention, since somebody looked at it.
+            retention, since a process inspected it.
         lost: What stood in folders that this disk has lost, or that were removed: a late task may
             make a table there again.
         whole: Folders that had all of their files when the disk was wiped: a process that read before may

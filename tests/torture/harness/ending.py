@@ -61,11 +61,11 @@ class Ending:
     def _wait(self, is_true: Callable[[], bool], wait_s: float) -> bool:
         """Wait, and start again what has ended by what befell it before."""
 
-        def look() -> bool:
+        def is_reached() -> bool:
             self._processes.start()
             return is_true()
 
-        return wait_until(look, wait_s)
+        return wait_until(is_reached, wait_s)
 
     def _missing(self, into: list[str]) -> list[str]:
         into[:] = what_is_missing(self._cluster)

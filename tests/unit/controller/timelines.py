@@ -130,7 +130,7 @@ class Timeline:
         """Yield after each commit of one pass of a controller, in the loop's order."""
         for decide in (
             lambda image: elect_where_none(image, image.eligible_brokers(), "by a test"),
-            lambda image: recover(image, looks_of(image)),
+            lambda image: recover(image, inspections_of(image)),
             lambda image: renew_lost(image, self.id_source.new_uuid),
             continue_draining,
             lambda image: replan_stalled_moves(
@@ -233,8 +233,8 @@ def report_of(key, partition, appended, lagging):
     )
 
 
-def looks_of(image):
-    """What a look at the replicas of leaderless partitions says: they lack what is committed."""
+def inspections_of(image):
+    """What inspections of leaderless partitions say: their replicas lack what is committed."""
     return [
         ReplicaInspection(
             key=key,

@@ -222,13 +222,13 @@ class ControllerWorld(Adapter):
                 raise CutOffError("last-member-stays")
 
     def recover(self, forced=()):
-        looks = [
-            self.look(key, broker_id)
+        inspections = [
+            self.inspect(key, broker_id)
             for key in leaderless(self.image)
             for broker_id in self.image.partition(key).replicas
             if self.image.is_eligible(broker_id)
         ]
-        _, elected = self.decide(recover(self.image, looks, forced=frozenset(forced)))
+        _, elected = self.decide(recover(self.image, inspections, forced=frozenset(forced)))
         for key in elected:
             one = self.image.partition(key)
             first = next(each for each in one.replicas if self.image.is_eligible(each))
@@ -237,7 +237,7 @@ class ControllerWorld(Adapter):
             self.ends[key] = {}  # what the others have is not its log any more
         return elected
 
-    def look(self, key, broker_id):
+    def inspect(self, key, broker_id):
         partition = self.image.partition(key)
         end = self.ends[key].get(broker_id, 0)
         has_mark = end >= partition.high_watermark

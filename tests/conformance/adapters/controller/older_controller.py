@@ -268,7 +268,7 @@ class ControllerIntegration(_Moving):
         """Have a replica that can prove nothing lead, where that is allowed."""
         if self.one.leader is not None or not self.is_unclean_allowed:
             return
-        looks = [
+        inspections = [
             ReplicaInspection(
                 key=KEY,
                 broker_id=each,
@@ -284,7 +284,7 @@ class ControllerIntegration(_Moving):
             for each in self.one.replicas
             if self.image.is_eligible(each)
         ]
-        self.image = replay(self.image, recover(self.image, looks, forced=frozenset({KEY})))
+        self.image = replay(self.image, recover(self.image, inspections, forced=frozenset({KEY})))
 
     def op_wait_isr(self, isr):
         self.image = changed(self.image, isr=frozenset(isr))

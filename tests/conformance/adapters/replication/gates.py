@@ -1,4 +1,4 @@
-"""The kind of file 04 about what a broker refuses, and in which order it looks."""
+"""The kind of file 04 about what a broker refuses, and in which order it checks."""
 
 from dataclasses import replace
 

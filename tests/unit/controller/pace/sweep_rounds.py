@@ -33,7 +33,7 @@ def all_keys(ring):
 
 
 class Rounds:
-    """Rounds over a ring, and when each partition was looked at last."""
+    """Rounds over a ring, and when each partition was inspected last."""
 
     def __init__(self, ring, *, inspection_ms=None, share=1.0, random_below=lambda below: 0):
         self.ring = ring
@@ -44,7 +44,7 @@ class Rounds:
         self.random_below = random_below
 
     def run(self, now_ms, *, failed=(), count_max=None):
-        """Do a round; return what it looked at."""
+        """Do a round; return what it inspected."""
         position = go_on(
             self.ring,
             self.position,
@@ -70,13 +70,13 @@ class Rounds:
         return keys
 
     def late(self, now_ms):
-        """Return the partitions that were not looked at within the interval."""
+        """Return the partitions that were not inspected within the interval."""
         return {
             key
             for key in all_keys(self.ring)
             if now_ms - self.inspected_ms.get(key, -INTERVAL_MS) >= INTERVAL_MS
         }
 
-    def not_looked_at(self, now_ms):
+    def not_inspected(self, now_ms):
         gaps = NotInspected(self.ring, self.position)
         return {key for key in all_keys(self.ring) if key in gaps or key in self.position.again}

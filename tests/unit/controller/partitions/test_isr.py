@@ -246,7 +246,7 @@ def test_bad_replica_of_another_incarnation_is_assigned_to_no_broker():
 
 def test_every_small_round_keeps_the_isr_sound():
     """Each follower absent, behind, late, caught up, or wrong: leader stays, nobody unfit joins."""
-    looks = {
+    reports = {
         "absent": lambda each: None,
         "behind": lambda each: seen(each, 9),
         "late": lambda each: seen(each, 9, missing_since_ms=LATE),
@@ -256,9 +256,9 @@ def test_every_small_round_keeps_the_isr_sound():
     }
     checked = 0
     for isr, second, third, since in product(
-        ["1", "1 2", "1 3", "1 2 3"], looks, looks, [None, LATE]
+        ["1", "1 2", "1 3", "1 2 3"], reports, reports, [None, LATE]
     ):
-        followers = [row for row in (looks[second](2), looks[third](3)) if row is not None]
+        followers = [row for row in (reports[second](2), reports[third](3)) if row is not None]
         before = partition("1 2 3", isr=isr, hw=10)
         round_ = report(seen(1, 20), *followers, uncommitted_since_ms=since)
         checked += 1
@@ -330,7 +330,7 @@ def test_who_was_eligible_stays_so_while_the_isr_is_below_its_minimum():
 
 
 def test_what_one_inspection_finds_bad_changes_nothing():
-    """An error of the system may have made it look so: a second look decides."""
+    """An error of the system may have made it look so: a second inspection decides."""
     once = {"is_bad": True, **OFFLINE}
 
     assert alter_isr(image_of(FULL), report(seen(1, 20, **once), seen(2, 20), seen(3, 20))) is None

@@ -1,4 +1,4 @@
-"""One commit for a round: the high watermark and the ISR rest on the same look, and agree."""
+"""One commit for a round: the high watermark and the ISR rest on the same inspection, and agree."""
 
 from itertools import product
 

@@ -162,14 +162,14 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("now, error, sentence", LOSSES)
-def test_a_loss_is_told_at_the_next_look_and_at_a_batch_run_again(now, error, sentence):
-    with pytest.raises(error) as looking:
+def test_a_loss_is_told_at_the_next_trigger_and_at_a_batch_run_again(now, error, sentence):
+    with pytest.raises(error) as refused:
         next_batch(now, at(5))
     with pytest.raises(error) as planning:
         plan_ranges(now, at(3), at(5), is_data_loss_failed=True, client_rack=None)
 
-    assert sentence in str(looking.value)
-    assert "failOnDataLoss to false" in str(looking.value)
+    assert sentence in str(refused.value)
+    assert "failOnDataLoss to false" in str(refused.value)
     assert type(planning.value) is error
 
 
