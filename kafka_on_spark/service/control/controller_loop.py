@@ -26,7 +26,7 @@ from kafka_on_spark.ids import BrokerId, PartitionKey, check_number
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
-from kafka_on_spark.service.control.leadership_commands import LeadershipCommands, RunCommands
+from kafka_on_spark.service.control.leadership_commands import LeadershipCommands
 from kafka_on_spark.service.control.removing_replicas import CheckControls
 from kafka_on_spark.service.control.term import LeaseWatch, Term
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
@@ -39,6 +39,7 @@ from kafka_on_spark.service.probing.probes import (
     probe_orders,
 )
 from kafka_on_spark.service.replica.creating_replicas import renew_lost
+from kafka_on_spark.service.replicate.fetching.fetch import RunFetches
 from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
 
 log = logging.getLogger(__name__)
@@ -112,7 +113,7 @@ class ControllerLoop:
         timeout_ms: int,
         lost_inspector: LostReplicaInspector | None = None,
         clean: Clean | None = None,
-        run_commands: RunCommands = lambda orders: [],
+        run_commands: RunFetches = lambda orders: [],
     ) -> None:
         self._metadata = metadata
         self._clock = clock

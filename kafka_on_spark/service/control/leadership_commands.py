@@ -7,7 +7,7 @@ would (I5, I13, I14). Its answer decides nothing: what it proved stands in the t
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kafka_on_spark.errors import NO_ERROR, KafkaOnSparkError
@@ -17,7 +17,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import PartitionChangeRecord, Record
 from kafka_on_spark.ports import Clock
-from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
+from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, RunFetches
 from kafka_on_spark.service.replicate.fetching.fetch_refusals import refusals
 
 log = logging.getLogger(__name__)
@@ -32,13 +32,11 @@ commands."""
 COMMANDS_AT_ONCE: Final = 64
 """Commands between two readings of the clock: one Spark job."""
 
-RunCommands = Callable[[Sequence[FetchOrder]], list[FetchResult]]
-
 
 class LeadershipCommands:
     """The commands that one controllership has still to send. They may be lost."""
 
-    def __init__(self, clock: Clock, *, run_commands: RunCommands) -> None:
+    def __init__(self, clock: Clock, *, run_commands: RunFetches) -> None:
         self._clock = clock
         self._run_commands = run_commands
         self._deposed: dict[PartitionKey, BrokerId | None] = {}

@@ -7,18 +7,16 @@ read the view for as long as the files exist.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Final
+from datetime import datetime
 
-from kafka_on_spark.errors import CorruptLogError, InvalidRequestError
+from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.query.moments import given_micros
 from kafka_on_spark.query.reads.read_order import ReadOrder
 from kafka_on_spark.service.read.reading import Piece, read_pieces
-
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 FindSize = Callable[[ReplicaAddress, str], int | None]
 """Returns the size of a file of a replica, or None if there is none."""
@@ -81,13 +79,7 @@ def time_range(start: object, end: object) -> TimeRange:
 
 
 def _micros(name: str, given: object) -> int | None:
-    if not isinstance(given, datetime):
-        return None
-    if given.tzinfo is None:
-        raise InvalidRequestError(
-            f"{name} can't be {given}: it has no time zone; give one, as in datetime.now(UTC)"
-        )
-    return (given - EPOCH) // timedelta(microseconds=1)
+    return given_micros(name, given) if isinstance(given, datetime) else None
 
 
 def files_of(

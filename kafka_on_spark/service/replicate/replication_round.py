@@ -24,7 +24,7 @@ from kafka_on_spark.service.replica.creating_replicas import (
     record_created,
     renew_lost,
 )
-from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
+from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, RunFetches
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace, PacedOrders
 from kafka_on_spark.service.replicate.fetching.fetch_plan import (
     covers_all,
@@ -41,7 +41,6 @@ from kafka_on_spark.service.replicate.partition_inspection import PartitionFetch
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import Scope, SweepProgress, SweepRound
 
-RunFetches = Callable[[Sequence[FetchOrder]], list[FetchResult]]
 RunPartitionInspections = Callable[[Sequence[PartitionFetches]], list[list[FetchResult]]]
 RunCreations = Callable[[Sequence[CreateReplicaOrder]], list[CreateReplicaResult]]
 

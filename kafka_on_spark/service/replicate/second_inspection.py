@@ -9,7 +9,7 @@ the verdict, and the reports of the others change nothing.
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,13 +21,12 @@ from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
-from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
+from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, RunFetches
 from kafka_on_spark.service.replicate.fetching.fetch_reports import is_evidence, merge_reports
 from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
 
 log = logging.getLogger(__name__)
 
-RunFetches = Callable[[Sequence[FetchOrder]], list[FetchResult]]
 
 POLL_MS: Final = 10.0
 """How long to wait before asking again whether another thread has ended its inspections."""

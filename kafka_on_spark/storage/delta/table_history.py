@@ -17,6 +17,7 @@ from kafka_on_spark.audit.history import (
     TableStep,
 )
 from kafka_on_spark.errors import CorruptLogError, ReplicaLostError
+from kafka_on_spark.query.moments import micros_of
 from kafka_on_spark.storage.calls.file_limits import CHECKPOINT_BYTES_MAX, SMALL_FILE_BYTES_MAX
 from kafka_on_spark.storage.delta.delta_files import (
     PROTOCOL,
@@ -236,10 +237,7 @@ def _micros(values: Any) -> int | None:
     text = _expect(values or {}, dict).get("timestamp")
     if text is None:
         return None
-    moment = datetime.fromisoformat(text)
-    # Not by timestamp(): a float has too few digits for microseconds of this century.
-    since = moment - datetime.fromisoformat("1970-01-01T00:00:00Z")
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    return micros_of(datetime.fromisoformat(text))
 
 
 def _read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:

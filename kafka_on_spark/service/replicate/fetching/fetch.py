@@ -6,7 +6,7 @@ raises for what a root or a table does: one partition's failure stops no other. 
 AbstractFetcherThread.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -103,6 +103,9 @@ class FetchResult:
     copied_records: int = 0
     truncated_records: int = 0
 
+
+RunFetches = Callable[[Sequence[FetchOrder]], list[FetchResult]]
+"""Runs fetches, and returns a result for each, in order."""
 
 FollowerOutcome = ReplicaState | LeaderRefused | FollowerRefused | Diverged
 """What becomes of a follower whose leader could be read."""
