@@ -42,7 +42,7 @@ def offset_for_time(
     for base_offset, epoch, segment in _segments(state):
         if segment.timestamp_max_us < timestamp_us:
             continue
-        for offset, found_us in _kept(state, base_offset, segment, read_timestamps):
+        for offset, found_us in _retained_records(state, base_offset, segment, read_timestamps):
             if found_us >= timestamp_us:
                 return FoundOffset(offset=offset, timestamp_us=found_us, leader_epoch=epoch)
     return None
@@ -59,7 +59,7 @@ def offset_of_latest_time(
     for base_offset, epoch, segment in _segments(state):
         if best is not None and segment.timestamp_max_us <= (best.timestamp_us or 0):
             continue
-        for offset, found_us in _kept(state, base_offset, segment, read_timestamps):
+        for offset, found_us in _retained_records(state, base_offset, segment, read_timestamps):
             if best is None or found_us > (best.timestamp_us or 0):
                 best = FoundOffset(offset=offset, timestamp_us=found_us, leader_epoch=epoch)
     return best
@@ -73,7 +73,7 @@ def _segments(state: ReplicaState) -> Iterable[tuple[Offset, LeaderEpoch, Segmen
             base_offset = Offset(base_offset + segment.record_count)
 
 
-def _kept(
+def _retained_records(
     state: ReplicaState, base_offset: Offset, segment: Segment, read_timestamps: ReadTimestamps
 ) -> Iterable[tuple[Offset, int]]:
     """Yield offset and timestamp of a segment's records from the log start on."""

@@ -1,4 +1,4 @@
-"""Which process is which, and lines that are written once: by us, or by whoever listens."""
+"""Which process is which, and lines that are written once: by us, or by the application that listens."""
 
 import logging
 import subprocess

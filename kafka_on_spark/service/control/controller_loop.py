@@ -358,7 +358,7 @@ def _leader_of(image: MetadataImage, key: PartitionKey) -> BrokerId | None:
 def _is_controlled(image: MetadataImage, waited_ms: int) -> NotControllerError:
     """Return the error of a claimant that waited in vain."""
     held = image.controller
-    assert held is not None, "a lease that is not over is somebody's"
+    assert held is not None, "a lease that is not over has a holder"
     return NotControllerError(
         f"{held.controller_id} controls the cluster in epoch {held.controller_epoch} and renews its"
         f" lease: waited {waited_ms / 1000:.1f} s for it to end; try again, or for longer"

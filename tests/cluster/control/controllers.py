@@ -43,7 +43,7 @@ def control(cluster, name, until):
 
 
 def stay(cluster, name, until):
-    """Control the cluster for one long term: between two terms whoever asks decides for itself."""
+    """Control the cluster for one long term: between two terms a caller decides for itself."""
     cluster.run_controller(until - time.monotonic())
 
 

@@ -1,4 +1,4 @@
-"""A bad leader that nobody appends to is found by rounds alone, whoever runs them."""
+"""A bad leader that nobody appends to is found by rounds alone, in any process."""
 
 import json
 import shutil
@@ -123,7 +123,7 @@ def test_a_leader_with_a_fence_that_nobody_decided_is_set_aside_by_rounds_alone(
 
     for _ in range(3 * ROUNDS_OF_AN_INTERVAL):
         disks.clock.advance(MINUTE_MS)
-        time.sleep(0.02)  # a session of 60 ms, by the clock of whoever counts errors
+        time.sleep(0.02)  # a session of 60 ms, by the clock of the process that counts errors
         report = disks.cluster.replicate()
         if partition_of(disks.cluster, "orders", BAD).leader != 1:
             break

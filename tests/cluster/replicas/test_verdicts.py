@@ -1,4 +1,4 @@
-"""Who finds a replica bad reports it, whoever it is; and what is sound is never lost."""
+"""Any process that finds a replica bad reports it, and no sound replica is ever lost."""
 
 import os
 import shutil

@@ -1,7 +1,7 @@
 """A disk that answers and has a bad sector: reading one file of a leader fails with EIO, for good.
 
 In a process of its own, whose reads the system fails: strace injects the error into every read of
-that one file, whoever asks for it, Python or delta-rs.
+that one file, whether Python or delta-rs asks for it.
 """
 
 import json

@@ -113,7 +113,7 @@ def test_a_root_that_hangs_is_left_behind_and_reads_and_appends_go_on(base):
     lines = told(
         base,
         """
-        # As a dead hard mount: whoever looks below it does not come back.
+        # As a dead hard mount: a call on a path below it does not come back.
         for module, name in ((os, "open"), (os, "stat"), (os, "listdir"), (os, "scandir")):
             whole = getattr(module, name)
             def hang(path, *more, whole=whole, **named):

@@ -29,7 +29,7 @@ from tests.simulation.checks.verdicts import (
     sound_is_not_lost,
     taken_back_is_whole,
 )
-from tests.simulation.world.cleaning import removed_is_nobodys, replica_at
+from tests.simulation.world.cleaning import removed_is_unassigned, replica_at
 from tests.simulation.world.disks import Disks, Root, Table
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Checker(History):
 
     def on_remove(self, place: str) -> None:
         """Check one removal of a replica's folder."""
-        removed_is_nobodys(self.ledger, place)
+        removed_is_unassigned(self.ledger, place)
         removed_is_not_waited_for(self.ledger, *replica_at(place))
         self._seen["table removed"] += 1
 

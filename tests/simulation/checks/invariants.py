@@ -2,7 +2,7 @@
 
 One function an invariant, called with the effect that may break it: between effects nothing
 changes, so this is the same as checking everything after every step, and fast. A table whose
-disk has lost commits is suspect: what it holds is nobody's fault, and it must not count.
+disk has lost commits is suspect: what it holds is no fault of the code, and it must not count.
 """
 
 from dataclasses import replace

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tests.simulation.world.processes import Driver
 
 SLACK_MS = 1500
-"""What an append takes besides waiting, in virtual time: each of its calls takes 2 ms."""
+"""What an append takes apart from waiting, in virtual time: each of its calls takes 2 ms."""
 
 
 class Passes:

@@ -41,7 +41,7 @@ class Table:
     Attributes:
         identity: Which replica it is.
         states: By version.
-        is_suspect: Its disk lost commits: what is in it is nobody's fault.
+        is_suspect: Its disk lost commits: what is in it is no fault of the code.
         is_emptied: Its last commit file has no bytes.
         verified: Up to where its log is known to be what was committed.
         forgotten: What its disk had there and lost, each time, until the checker knows.

@@ -113,11 +113,11 @@ def cancel(timeline, a, b, through_log):
 
 
 def advance(timeline, a, b, through_log):
-    timeline.go_on(advance_reassignments)
+    timeline.commit_until_done(advance_reassignments)
 
 
 def go_on_draining(timeline, a, b, through_log):
-    timeline.go_on(continue_draining)
+    timeline.commit_until_done(continue_draining)
 
 
 def one_pass(timeline, a, b, through_log):

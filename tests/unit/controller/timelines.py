@@ -62,10 +62,10 @@ class Timeline:
             return error
         assert self._from(first, decide) == result
         self._append(result)
-        assert not self._again(decide), (decide, result.records)
+        assert not self._decide_again(decide), (decide, result.records)
         return result.response
 
-    def go_on(self, decide):
+    def commit_until_done(self, decide):
         """Commit the steps of what goes on in steps; return how many there were."""
         for steps in range(10):
             result = decide(self.image)
@@ -78,7 +78,7 @@ class Timeline:
         self._ids = count(first)
         return decide(self.image)
 
-    def _again(self, decide):
+    def _decide_again(self, decide):
         try:
             return decide(self.image).records
         except ProtocolError:
@@ -173,7 +173,7 @@ class Timeline:
         ]
         self._append(conclude(image, reports))
 
-    def settle(self):
+    def run_until_stable(self):
         """Pass and replicate until nothing is left to do."""
         for _ in range(12):
             before = self.image.offset

@@ -255,7 +255,7 @@ class PartitionChanges(Adapter):
 
 
 class LeaderEpochBumps(Adapter):
-    """Whether a change begins a leadership by itself, whoever could be elected."""
+    """Whether a change begins a leadership by itself, whichever replica could be elected."""
 
     def __init__(
         self,

@@ -180,7 +180,7 @@ class Controller(ControllerBrokers):
         if change is None and known != list(isr):
             self.reorders[key] += 1
             self.left_out.setdefault(key, REORDERED)
-        self.settle()
+        self.finish_pass()
         is_over = one.is_reassigning and not self.image.partition(key).is_reassigning
         left_out = dict.fromkeys(("error", "leader", "isr"), "moved-in-rows") if is_over else {}
         return Answer(self.state(key), {**self.epochs_left_out(key), **left_out})
@@ -220,7 +220,7 @@ class Controller(ControllerBrokers):
             return refusal(error)
         records, _ = self.decide(result)
         before = self.image.partition(key)
-        self.settle()
+        self.finish_pass()
         left_out = (
             {"records": "moved-in-rows"}
             if is_replaced or before is not self.image.partition(key)
@@ -238,7 +238,7 @@ class Controller(ControllerBrokers):
         except KafkaOnSparkError as error:
             return refusal(error)
         records, _ = self.decide(result)
-        self.settle()
+        self.finish_pass()
         return {"records": records}
 
     def op_list_reassignments(self):
@@ -256,7 +256,7 @@ class Controller(ControllerBrokers):
             _, moved = self.decide(elect_preferred(self.image, "", keys))
         else:
             moved = self.recover(keys or leaderless(self.image))
-        self.settle()
+        self.finish_pass()
         return moved
 
     def op_elect_leaders(self, election, topic, partition):
@@ -290,7 +290,7 @@ class Controller(ControllerBrokers):
 
     def op_maybe_elect_unclean(self):
         self.last_count = len(self.recover())
-        self.settle()
+        self.finish_pass()
         return {"records": self.last_count}
 
     def expected(self):

@@ -203,7 +203,7 @@ class ControllerWorld(Adapter):
             )
         self.replay(records)
 
-    def settle(self):
+    def finish_pass(self):
         """Do what a controller's pass does after a change: recover, go on with moves."""
         moving = {key for key, one in self.image.partitions() if one.is_reassigning}
         for _ in range(4):

@@ -1,6 +1,6 @@
 """The kind "isr_index": whom a broker's failure concerns, and who waits for a leader.
 
-Kafka keeps an index of that. Here an image does, of what is not settled, and a failure's records
+Kafka keeps an index of that. Here an image does, of what is not done, and a failure's records
 say the rest.
 """
 

@@ -27,7 +27,7 @@ ALGORITHMS = {"REASSIGN": Election.ONLINE, "PREFERRED": Election.PREFERRED}
 
 
 class ElectionAlgorithms(Adapter):
-    """Who leads, by each of the four algorithms."""
+    """Which replica leads, by each of the four algorithms."""
 
     def __init__(self, assignment, isr, live, unclean_enabled=False, shutting_down=()):
         self.given = (assignment, isr)
@@ -67,7 +67,7 @@ class ElectionAlgorithms(Adapter):
 
 
 class ReplicaAssignment(Adapter):
-    """Who comes and goes, and what a reassignment leads to."""
+    """Which brokers come and go, and what a reassignment leads to."""
 
     def __init__(self, current):
         self.one = registration(isr=current["replicas"], **current)

@@ -78,7 +78,7 @@ class Hit:
 
     Attributes:
         kind: Of DISK_FAULTS.
-        broker_id: Whose disk.
+        broker_id: The broker that has the disk.
         hold_s: How long, where that is free.
         rng: For what else is free.
     """

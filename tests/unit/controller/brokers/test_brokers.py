@@ -88,7 +88,7 @@ def test_failure_of_a_broker(before, minimum, draining, expected):
     assert result.response == ([PartitionKey(TOPIC_ID, 0)] if before.leader == 1 else [])
 
 
-def test_who_leaves_the_isr_is_not_elected_though_it_is_eligible():
+def test_a_member_that_leaves_the_isr_is_not_elected_though_it_is_eligible():
     before = partition("1 2")
 
     change = change_of_isr(

@@ -79,7 +79,7 @@ REFUSALS = [
     # the partition, who is silent, who answers, what else is known, why nothing is decided
     pytest.param(partition("1"),                  "1",   "2 3", {}, "0 left, and min.insync.replicas asks for 1",   id="the only one"),
     pytest.param(partition("1 2"),                "1",   "2",   {}, "1 left, and min.insync.replicas asks for 2",   id="nothing would be won"),
-    pytest.param(partition("1 2 3", isr="1 2"),   "1",   "2 3", {}, "1 left, and min.insync.replicas asks for 2",   id="who is out of sync does not count"),
+    pytest.param(partition("1 2 3", isr="1 2"),   "1",   "2 3", {}, "1 left, and min.insync.replicas asks for 2",   id="an out-of-sync replica does not count"),
     pytest.param(partition("1 2 3"),              "1",   "2",   {}, "broker 3, which would be left in the ISR, does not answer either", id="another does not answer"),
     pytest.param(partition("1 2 3"),              "1",   "",    {}, "broker 2, broker 3, which would be left",      id="nobody answers"),
     pytest.param(partition("1 2 3", leader=None), "",    "",    {}, "broker 1, broker 2, broker 3, which would be", id="nobody led, nobody answers"),
@@ -207,7 +207,7 @@ def test_the_cause_names_host_and_process_and_what_was_met():
     )
 
 
-def test_who_was_overtaken_by_a_claim_decides_nothing():
+def test_a_process_that_was_overtaken_by_a_claim_decides_nothing():
     seen = image_of(partition("1 2 3"))
 
     result = small_pass(replace(seen, controller=RESIGNED), facts(seen))

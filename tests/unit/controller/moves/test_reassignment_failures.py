@@ -38,7 +38,7 @@ def test_every_small_move_with_every_way_of_catching_up():
                 assert only(finished(image)) == only(image)
                 image = changed(image, isr=only(image).isr | {each})
                 check_register(only(image))
-            # Whoever goes on at whichever row, it ends the same.
+            # Whichever process goes on at whichever row, it ends the same.
             image = finished(image)
             check_register(only(image))
             one = only(image)

@@ -1,4 +1,4 @@
-"""Who leaves and who joins the ISR: the ladder of AlterPartition's checks, and lag."""
+"""Which members leave and join the ISR: the ladder of AlterPartition's checks, and lag."""
 
 from dataclasses import replace
 from itertools import product
@@ -288,7 +288,7 @@ def test_an_isr_stays_a_frozen_set_so_that_partitions_of_one_shape_can_be_decide
 
 
 def test_an_isr_that_somebody_left_can_be_decided_on_again():
-    """It was a plain set in the image of whoever decided it, and a failover could not hash it."""
+    """It was a plain set in the image of the process that decided it, and a failover could not hash it."""
     round_ = report(seen(1, 20), seen(2, 20), seen(3, 15, missing_since_ms=LATE))
 
     record = alter_isr(image_of(FULL), round_)
@@ -307,7 +307,7 @@ ELIGIBLE = [  # min.insync.replicas, ELR before, ELR after broker 3 has left an 
 
 
 @pytest.mark.parametrize("minimum, before, after", ELIGIBLE)
-def test_who_leaves_an_isr_below_its_minimum_stays_eligible(minimum, before, after):
+def test_a_member_that_leaves_an_isr_below_its_minimum_stays_eligible(minimum, before, after):
     """The high watermark is frozen then; the last replica standing decides not alone (KIP-966)."""
     round_ = report(seen(1, 20), seen(2, 20), seen(3, 15, missing_since_ms=LATE))
     image = image_of(
@@ -319,7 +319,7 @@ def test_who_leaves_an_isr_below_its_minimum_stays_eligible(minimum, before, aft
     assert image.partition(KEY).merge(record.change).elr == after
 
 
-def test_who_was_eligible_stays_so_while_the_isr_is_below_its_minimum():
+def test_an_eligible_replica_stays_so_while_the_isr_is_below_its_minimum():
     before = partition("1 2 3 4", isr="1", elr="3", hw=10, leo=20)
     image = image_of(before, ids="1 2 3 4", configs={"min.insync.replicas": "3"})
 

@@ -1,4 +1,4 @@
-"""Who may lead when nobody in sync is left: named cases, then every small one."""
+"""Which replica may lead when no in-sync one is left: named cases, then every small one."""
 
 from itertools import product
 
@@ -66,7 +66,7 @@ CASES = [  # inspections                                                allowed 
 
 
 @pytest.mark.parametrize("inspections, allowed, leader, generation", CASES)
-def test_who_leads(inspections, allowed, leader, generation):
+def test_which_replica_leads(inspections, allowed, leader, generation):
     image = image_of(headless(), fenced="1", configs=UNCLEAN if allowed else {})
 
     found = after(image, inspections)
@@ -123,7 +123,7 @@ def test_the_cause_says_what_is_lost():
     assert record.cause == "broker 2: unclean election, offsets 7 to 9 are lost"
 
 
-def test_who_was_in_sync_stays_eligible_below_the_minimum():
+def test_a_former_member_stays_eligible_below_the_minimum():
     image = image_of(headless(isr="1"), fenced="1", configs={"min.insync.replicas": "2"})
 
     assert after(image, [inspected(2, 10)]).elr == {1}

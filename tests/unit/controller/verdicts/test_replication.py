@@ -18,7 +18,7 @@ def after(image, *reports):
 
 
 @pytest.mark.parametrize("end, isr", [(5, {1, 3}), (7, {1, 3}), (9, {1, 3}), (10, {1, 2, 3})])
-def test_who_joins_has_the_high_watermark_that_the_same_commit_raises(end, isr):
+def test_a_replica_that_joins_has_the_high_watermark_that_the_same_commit_raises(end, isr):
     """Its fetch saw an older end of the leader than the other follower's fetch did."""
     image = image_of(partition("1 2 3", isr="1 3", hw=5, leo=10))
 

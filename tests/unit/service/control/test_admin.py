@@ -232,7 +232,7 @@ def test_a_request_that_is_answered_while_it_is_withdrawn_was_answered(world):
     assert world.image.topic_ids == {"orders": topic_id}
 
 
-def test_a_waiter_whose_claim_is_taken_over_waits_for_who_has_claimed(world):
+def test_a_waiter_whose_claim_is_taken_over_waits_for_the_new_controller(world):
     """Between its claim and its first answer another process claims."""
     world.controller("dead")
     metadata = world.metadata()

@@ -231,7 +231,7 @@ def test_without_a_readable_history_nothing_is_judged(world, monkeypatch):
     assert all(world.tables.values())
 
 
-def test_who_has_been_deposed_removes_nothing_more():
+def test_a_deposed_controller_removes_nothing_more():
     world = World(partition_count=REMOVALS_AT_ONCE)
     world.clean()
     world.commit(GONE)
@@ -280,7 +280,7 @@ def test_what_is_assigned_and_made_while_a_root_is_listed_stays(world):
     assert [len(tables) for tables in world.tables.values()] == [2, 2, 2]
 
 
-def test_a_zombie_to_whom_the_log_looks_old_removes_nothing_that_is_newer(world):
+def test_a_zombie_to_which_the_log_looks_old_removes_nothing_that_is_newer(world):
     """Its store shows it an old listing, so that not even catching up tells it."""
     old = MemoryMetadataLog()
     old.batches = list(world.log.batches)
