@@ -29,13 +29,12 @@ from kafka_on_spark.metadata.records import (
     BrokerRecord,
     ConfigRecord,
     HighWatermarkRecord,
-    MetadataBatch,
     PartitionChangeRecord,
     PartitionRecord,
-    Stamp,
     TopicRecord,
 )
 from tests.builders import digest_at, disk
+from tests.committing import committed
 from tests.conformance.adapters.controller.partitions import SETS, registration
 from tests.conformance.runner import Adapter, CutOffError
 
@@ -162,13 +161,8 @@ class ControllerWorld(Adapter):
 
     def replay(self, records):
         """Commit; tables are made in the instant in which they are assigned."""
-        if not records:
-            return
-        made = tuple(_made(self.image, each) for each in records if not self.is_of_elrs(each))
-        batch = MetadataBatch(
-            base_offset=self.image.offset, stamp=Stamp(time_ms=NOW_MS), records=made
-        )
-        self.image = self.image.replay(batch)
+        made = [_made(self.image, each) for each in records if not self.is_of_elrs(each)]
+        self.image = committed(self.image, made, time_ms=NOW_MS)
 
     def is_of_elrs(self, record):
         """Whether a record only says from where on ELRs are tracked, where Kafka has none."""

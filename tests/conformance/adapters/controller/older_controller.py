@@ -16,8 +16,9 @@ from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import NO_CHAIN
 from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord, Stamp
+from kafka_on_spark.metadata.records import PartitionChangeRecord
 from tests.builders import KEY, TOPIC, disk, elect_unclean, image_of
+from tests.committing import replay
 from tests.conformance.adapters.controller.moves import start_or_replace
 from tests.conformance.adapters.controller.partitions import SETS, registration, words
 from tests.conformance.runner import Adapter, Answer, CutOffError
@@ -92,15 +93,6 @@ class ReplicaAssignment(Adapter):
             "target_replicas": list(self.one.target_replicas),
             "being_reassigned": self.one.is_reassigning,
         }
-
-
-def replay(image, result):
-    if not result.records:
-        return image
-    batch = MetadataBatch(
-        base_offset=image.offset, stamp=Stamp(time_ms=1), records=tuple(result.records)
-    )
-    return image.replay(batch)
 
 
 def changed(image, **fields):

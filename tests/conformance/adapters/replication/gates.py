@@ -10,11 +10,11 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.follower.fetch_checks import check_fetch
 from kafka_on_spark.log.leadership import check_request
 from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.metadata.records import MetadataBatch, Stamp
 from kafka_on_spark.query.reads.read_order import plan_read
 from kafka_on_spark.service.append.acknowledging import is_committed
 from kafka_on_spark.service.append.preconditions import check_min_isr
 from tests.builders import KEY, TOPIC_ID, image_of, partition
+from tests.committing import committed
 from tests.conformance.adapters.logs.log_offsets import find, found_in_words
 from tests.conformance.adapters.replication.epochs import given, undefined_or
 from tests.conformance.adapters.replication.leader import Leader
@@ -208,10 +208,7 @@ class Gates(Leader):
             leader=leader_of(record.get("leader", KEEP)),
         )
         stamped = change_record(self.cluster, PartitionKey(TOPIC_ID, place), found, change, "")
-        batch = MetadataBatch(
-            base_offset=self.cluster.offset, stamp=Stamp(time_ms=0), records=(stamped,)
-        )
-        self.cluster = self.cluster.replay(batch)
+        self.cluster = committed(self.cluster, [stamped])
 
     def op_partition_view(self, partition):
         found = self.cluster.topics[TOPIC_ID].partitions[self.names[partition]]

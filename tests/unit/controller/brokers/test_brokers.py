@@ -23,23 +23,12 @@ from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.records import (
     BrokerChangeRecord,
     BrokerRecord,
-    MetadataBatch,
     PartitionChangeRecord,
-    Stamp,
 )
 from tests.builders import TOPIC_ID, brokers, disk, image_of, partition, subsets
+from tests.committing import replay
 
 MIN_2 = {"min.insync.replicas": "2"}
-
-
-def replay(image, result):
-    """Return the image after the decision was committed."""
-    if not result.records:
-        return image
-    batch = MetadataBatch(
-        base_offset=image.offset, stamp=Stamp(time_ms=1), records=tuple(result.records)
-    )
-    return image.replay(batch)
 
 
 def partitions(image):

@@ -12,6 +12,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import BrokerChangeRecord, MetadataBatch, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from tests.builders import KEY, TOPIC_ID, brokers, image_of, partition, subsets
+from tests.committing import committed
 from tests.unit.controller.moves.move_steps import finished, in_sync, only, replay, start
 
 FENCED_AT_MS = 1_000_000
@@ -138,10 +139,7 @@ def test_the_window_begins_with_the_fencing_commit_and_outlives_snapshots():
     image = image_of(TO_4, ids="1 2 3 4")
     for time_ms in (FENCED_AT_MS, FENCED_AT_MS + 7_000):  # the second time says nothing new
         records = tuple(fence_broker(image, 4, "away").records) or fenced_again(image)
-        batch = MetadataBatch(
-            base_offset=image.offset, stamp=Stamp(time_ms=time_ms), records=records
-        )
-        image = image.replay(batch)
+        image = committed(image, records, time_ms=time_ms)
     records = tuple(snapshot_records(image))
     snapshot = MetadataBatch(
         base_offset=0, stamp=Stamp(time_ms=FENCED_AT_MS + 20_000), records=records

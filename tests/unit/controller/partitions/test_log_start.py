@@ -9,17 +9,13 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.ids import PartitionKey
-from kafka_on_spark.metadata.records import MetadataBatch, Stamp
-from tests.builders import KEY, NOW_MS, TOPIC_ID, image_of, partition
+from tests.builders import KEY, TOPIC_ID, image_of, partition
+from tests.committing import replay
 
 
 def after(image, result):
     """Return where the log starts once `result` was committed."""
-    if result.records:
-        stamp = Stamp(time_ms=NOW_MS)
-        batch = MetadataBatch(base_offset=image.offset, stamp=stamp, records=tuple(result.records))
-        image = image.replay(batch)
-    return image.partition(KEY).log_start_offset
+    return replay(image, result).partition(KEY).log_start_offset
 
 
 def image(policy="delete", *, start=2, hw=8, **configs):

@@ -6,15 +6,13 @@ import pytest
 
 from kafka_on_spark.controller.verdicts.conclusion import conclude
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.metadata.records import MetadataBatch, Stamp
 from tests.builders import KEY, image_of, partition, report, seen
+from tests.committing import replay
 
 
 def after(image, *reports):
     """Return the partition after what `reports` lead to was committed."""
-    records = conclude(image, reports).records
-    batch = MetadataBatch(base_offset=image.offset, stamp=Stamp(time_ms=0), records=tuple(records))
-    return image.replay(batch).partition(KEY)
+    return replay(image, conclude(image, reports)).partition(KEY)
 
 
 @pytest.mark.parametrize("end, isr", [(5, {1, 3}), (7, {1, 3}), (9, {1, 3}), (10, {1, 2, 3})])

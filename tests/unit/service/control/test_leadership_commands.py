@@ -18,7 +18,6 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.records import MetadataBatch, Stamp
 from kafka_on_spark.service.control.leadership_commands import (
     COMMANDED_MAX,
     COMMANDS_AT_ONCE,
@@ -38,6 +37,7 @@ from tests.builders import (
     staged,
     text_of,
 )
+from tests.committing import committed
 from tests.fakes import FakeClock, MemoryReplicaStore, MemoryRoots, MemorySegmentStore
 
 
@@ -100,10 +100,7 @@ def led_by(leader: int, epoch: int, **fields) -> PartitionRegistration:
 def decided(image: MetadataImage, decision) -> tuple[list, MetadataImage]:
     """Return the records of a decision and the image that they lead to."""
     records = list(decision(image).records)
-    batch = MetadataBatch(
-        base_offset=image.offset, stamp=Stamp(time_ms=NOW_MS), records=tuple(records)
-    )
-    return records, image.replay(batch)
+    return records, committed(image, records, time_ms=NOW_MS)
 
 
 def moved_back(image: MetadataImage) -> tuple[list, MetadataImage]:
