@@ -4,14 +4,7 @@ import pytest
 
 from kafka_on_spark.log.batch import ProducerStamp
 from tests.fsck.lives import TOPIC
-from tests.fsck.plants import (
-    Plant,
-    changed,
-    commit_records,
-    found,
-    registration,
-    watermark,
-)
+from tests.fsck.plants import Plant, changed, commit_records, found, registration, watermark
 
 
 def test_i1_an_in_sync_replica_that_was_rolled_back(life, follower):

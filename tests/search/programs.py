@@ -15,10 +15,7 @@ from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.log.batch import ProducerStamp
 from kafka_on_spark.service.append.appender import Appender, AppendThreads, _Pending
 from kafka_on_spark.service.append.preconditions import check_replicas
-from kafka_on_spark.service.append.stages import (
-    AnsweredPart,
-    StagedPart,
-)
+from kafka_on_spark.service.append.stages import AnsweredPart, StagedPart
 from kafka_on_spark.service.probing.inspecting_leaderless import inspect_replica, plan_inspections
 from kafka_on_spark.service.replica.creating_replicas import create_replica
 from kafka_on_spark.service.replicate.fetching.fetch import FetchResult, fetch

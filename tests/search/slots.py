@@ -10,9 +10,7 @@ that others see, and is the same however long it takes (13 times fewer states).
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kafka_on_spark.errors import (
-    CommitConflictError,
-)
+from kafka_on_spark.errors import CommitConflictError
 from tests.search.programs import LATE_MS, Program, Replicating
 from tests.search.replaying import (
     MAIN,

@@ -19,14 +19,7 @@ from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.topics import topics
 from kafka_on_spark.controller.verdicts import unreadable_replicas
-from kafka_on_spark.ids import (
-    BrokerEpoch,
-    BrokerId,
-    DirectoryId,
-    Offset,
-    PartitionKey,
-    TopicId,
-)
+from kafka_on_spark.ids import BrokerEpoch, BrokerId, DirectoryId, Offset, PartitionKey, TopicId
 from kafka_on_spark.metadata.image import MetadataImage
 
 T = TypeVar("T")

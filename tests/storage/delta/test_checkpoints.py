@@ -13,14 +13,7 @@ from kafka_on_spark.metadata.records import ConfigRecord, Stamp
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
-from tests.storage.tables import (
-    OPTIONS,
-    commit,
-    commit_file,
-    commit_times,
-    names_in_log,
-    opened,
-)
+from tests.storage.tables import OPTIONS, commit, commit_file, commit_times, names_in_log, opened
 
 STAMP = Stamp(time_ms=1)
 

@@ -25,14 +25,7 @@ from kafka_on_spark.storage.delta.table_history import table_steps
 from kafka_on_spark.storage.roots.roots import RootFiles
 from tests.storage.damages import LAST, empty, halve, remove, up_to_last, zero
 from tests.storage.panics import PanicException
-from tests.storage.tables import (
-    OPTIONS,
-    commit,
-    commit_file,
-    commit_times,
-    names_in_log,
-    opened,
-)
+from tests.storage.tables import OPTIONS, commit, commit_file, commit_times, names_in_log, opened
 
 
 @pytest.fixture

@@ -10,11 +10,7 @@ from kafka_on_spark.errors import UnknownTopicOrPartitionError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata import records as kinds
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.metadata.image import (
-    ControllerLease,
-    GroupOffset,
-    MetadataImage,
-)
+from kafka_on_spark.metadata.image import ControllerLease, GroupOffset, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records

@@ -7,11 +7,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from kafka_on_spark.errors import (
-    InvalidRecordError,
-    MessageTooLargeError,
-    RootAccessDeniedError,
-)
+from kafka_on_spark.errors import InvalidRecordError, MessageTooLargeError, RootAccessDeniedError
 from kafka_on_spark.ids import BrokerId, LeaderEpoch
 from kafka_on_spark.service.append.plan.stage_plan import PartitionTarget, StageOrder
 from kafka_on_spark.storage.identity.root_identity import prepare_root

@@ -18,13 +18,7 @@ from kafka_on_spark.controller.pace.limits import (
     move_rate,
     unfilled_limits,
 )
-from kafka_on_spark.controller.pace.throttle import (
-    Demand,
-    Quota,
-    accrue,
-    deal,
-    wait_ms,
-)
+from kafka_on_spark.controller.pace.throttle import Demand, Quota, accrue, deal, wait_ms
 from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock

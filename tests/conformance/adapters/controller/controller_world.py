@@ -9,9 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from itertools import count
 
-from kafka_on_spark.controller.moves.reassignment import (
-    advance_reassignments,
-)
+from kafka_on_spark.controller.moves.reassignment import advance_reassignments
 from kafka_on_spark.controller.partitions.recovery import leaderless, recover
 from kafka_on_spark.controller.partitions.reports import (
     PartitionReport,
@@ -19,9 +17,7 @@ from kafka_on_spark.controller.partitions.reports import (
     ReplicaReport,
 )
 from kafka_on_spark.controller.topics import topics
-from kafka_on_spark.errors import (
-    UnknownTopicOrPartitionError,
-)
+from kafka_on_spark.errors import UnknownTopicOrPartitionError
 from kafka_on_spark.ids import KEEP, PartitionKey, TopicId
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage

@@ -20,11 +20,7 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import DuplicateBrokerRegistrationError
 from kafka_on_spark.ids import KEEP, LOST, BrokerId, DirectoryId, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.metadata.records import (
-    BrokerChangeRecord,
-    BrokerRecord,
-    PartitionChangeRecord,
-)
+from kafka_on_spark.metadata.records import BrokerChangeRecord, BrokerRecord, PartitionChangeRecord
 from tests.builders import TOPIC_ID, brokers, disk, image_of, partition, subsets
 from tests.committing import replay
 

@@ -2,18 +2,10 @@
 
 from itertools import count
 
-from kafka_on_spark.controller.moves.reassignment import (
-    advance_reassignments,
-    start_reassignments,
-)
+from kafka_on_spark.controller.moves.reassignment import advance_reassignments, start_reassignments
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import PartitionChangeRecord
-from tests.builders import (
-    KEY,
-    TOPIC,
-    TOPIC_ID,
-    brokers,
-)
+from tests.builders import KEY, TOPIC, TOPIC_ID, brokers
 from tests.committing import committed, replay
 
 

@@ -26,16 +26,7 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.ids import PartitionKey
-from tests.builders import (
-    KEY,
-    TOPIC,
-    TOPIC_ID,
-    disk,
-    image_of,
-    partition,
-    report,
-    seen,
-)
+from tests.builders import KEY, TOPIC, TOPIC_ID, disk, image_of, partition, report, seen
 from tests.unit.controller.moves.move_steps import changed, finished, in_sync, only, replay, start
 
 SIX = "1 2 3 4 5 6"

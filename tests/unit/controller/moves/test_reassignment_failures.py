@@ -3,17 +3,8 @@
 from itertools import permutations, product
 
 from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
-from kafka_on_spark.controller.moves.reassignment import (
-    advance_reassignments,
-    cancel_reassignments,
-)
-from tests.builders import (
-    KEY,
-    brokers,
-    image_of,
-    partition,
-    subsets,
-)
+from kafka_on_spark.controller.moves.reassignment import advance_reassignments, cancel_reassignments
+from tests.builders import KEY, brokers, image_of, partition, subsets
 from tests.unit.controller.moves.move_steps import changed, finished, only, replay, start
 
 

@@ -4,11 +4,7 @@ from itertools import product
 
 import pytest
 
-from kafka_on_spark.controller.partitions.election import (
-    Election,
-    elect_leader,
-    eligible_replicas,
-)
+from kafka_on_spark.controller.partitions.election import Election, elect_leader, eligible_replicas
 from kafka_on_spark.ids import BrokerId
 from tests.builders import brokers, elect_unclean, partition, subsets
 

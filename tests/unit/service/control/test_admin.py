@@ -22,11 +22,7 @@ from kafka_on_spark.errors import (
     RequestTimedOutError,
     TopicAlreadyExistsError,
 )
-from kafka_on_spark.metadata.records import (
-    AdminRequestRecord,
-    AdminResultRecord,
-    ControllerRecord,
-)
+from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord, ControllerRecord
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
 from tests.fakes import Fault, MemoryMetadataLog

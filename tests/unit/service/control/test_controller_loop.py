@@ -14,16 +14,9 @@ from kafka_on_spark.controller.commands.commands import (
 from kafka_on_spark.controller.commands.lease import claim
 from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.errors import (
-    NotControllerError,
-    UnknownTopicOrPartitionError,
-)
+from kafka_on_spark.errors import NotControllerError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.metadata.records import (
-    BrokerChangeRecord,
-    ConfigRecord,
-    ControllerRecord,
-)
+from kafka_on_spark.metadata.records import BrokerChangeRecord, ConfigRecord, ControllerRecord
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.control.controller_loop import duration_ms
 from kafka_on_spark.service.control.leadership_commands import LeadershipCommands

@@ -8,11 +8,7 @@ import pytest
 
 from kafka_on_spark.controller.brokers.broker_changes import fence_broker
 from kafka_on_spark.controller.moves.preferred_leaders import elect_preferred
-from kafka_on_spark.errors import (
-    CommitConflictError,
-    FencedLeaderEpochError,
-    KafkaStorageError,
-)
+from kafka_on_spark.errors import CommitConflictError, FencedLeaderEpochError, KafkaStorageError
 from kafka_on_spark.ids import LOST, BrokerId, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.state import LogChange
