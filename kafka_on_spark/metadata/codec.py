@@ -202,14 +202,14 @@ Field = tuple[str, Callable[[Any], Any], Callable[[Any], Any] | None]
 """A column's name, the getter of its value, and the converter to the column's type."""
 
 
-def _same(*names: str) -> list[Field]:
+def _plain_fields(*names: str) -> list[Field]:
     """Return the fields whose columns have their names and plain values."""
     return [(name, attrgetter(name), None) for name in names]
 
 
 def _broker_fields(cls: type[BrokerRecord | BrokerChangeRecord]) -> list[Field]:
     plain = [name for name in cls.__slots__ if name != "broker_state"]
-    return [*_same(*plain), ("broker_state", attrgetter("broker_state.value"), None)]
+    return [*_plain_fields(*plain), ("broker_state", attrgetter("broker_state.value"), None)]
 
 
 def _result_of(record: ControllerRecord) -> str | None:
@@ -217,15 +217,15 @@ def _result_of(record: ControllerRecord) -> str | None:
 
 
 _FIELDS: Final[Mapping[type, Sequence[Field]]] = {
-    **{cls: _same(*cls.__slots__) for cls in _PLAIN},
+    **{cls: _plain_fields(*cls.__slots__) for cls in _PLAIN},
     ControllerRecord: [
-        *_same("cause", "controller_id", "controller_epoch"),
+        *_plain_fields("cause", "controller_id", "controller_epoch"),
         ("result", _result_of, None),
     ],
     BrokerRecord: _broker_fields(BrokerRecord),
     BrokerChangeRecord: _broker_fields(BrokerChangeRecord),
     PartitionRecord: [
-        *_same("topic", "topic_id", "partition", "cause"),
+        *_plain_fields("topic", "topic_id", "partition", "cause"),
         *(
             (name, attrgetter(f"registration.{name}"), _registered_to_wire(name))
             for name in PARTITION_FIELDS
@@ -233,7 +233,9 @@ _FIELDS: Final[Mapping[type, Sequence[Field]]] = {
     ],
     PartitionChangeRecord: [
         # And those of its change, see `_changes`.
-        *_same("topic", "topic_id", "partition", "leader_epoch", "partition_epoch", "cause"),
+        *_plain_fields(
+            "topic", "topic_id", "partition", "leader_epoch", "partition_epoch", "cause"
+        ),
     ],
 }
 

@@ -175,7 +175,7 @@ class _PartitionAudit:
             if (
                 not is_cut
                 or lifetime.batch.end_offset > mark
-                or not self._is(known, lifetime.batch)
+                or not self._is_same(known, lifetime.batch)
             ):
                 continue
             self._add(
@@ -187,7 +187,7 @@ class _PartitionAudit:
                 offset=lifetime.batch.base_offset,
             )
 
-    def _is(self, known: CommittedBatch | None, batch: LoggedBatch | None) -> bool:
+    def _is_same(self, known: CommittedBatch | None, batch: LoggedBatch | None) -> bool:
         return (
             known is not None and batch is not None and known.batch.fingerprint == batch.fingerprint
         )
@@ -338,7 +338,7 @@ class _PartitionAudit:
             self._add("I9", sentence, leader, offset=leader.log_end_offset)
         batches = {batch.base_offset: batch for batch in leader.batches}
         for base, known in self._retained_batches(before, after):
-            if not self._is(known, batches.get(base)):
+            if not self._is_same(known, batches.get(base)):
                 sentence = (
                     f"the leader lacks the committed records [{base}, {known.batch.end_offset})"
                 )

@@ -167,7 +167,7 @@ def _own_fault(
             f"tasks on other hosts have written to broker {broker_id}, so the fault is of"
             f" {facts.caller}"
         )
-    place = heard_of(facts.before[broker_id], image, broker_id)
+    place = reached_by_others(facts.before[broker_id], image, broker_id)
     if place is not None:
         return f"others reach broker {broker_id} ({place}), so the fault is of {facts.caller}"
     if (key, broker_id) in facts.readmitted:
@@ -277,7 +277,7 @@ def _claimed(image: MetadataImage, facts: Facts, changes: Sequence[Record]) -> l
     return [claim, *changes, resignation]
 
 
-def heard_of(before: MetadataImage, now: MetadataImage, broker_id: BrokerId) -> str | None:
+def reached_by_others(before: MetadataImage, now: MetadataImage, broker_id: BrokerId) -> str | None:
     """Return which partition shows that a broker was reached between two images, in words; or None.
 
     A process that records a leader's log end has read that log. A process that raises a high
@@ -290,13 +290,13 @@ def heard_of(before: MetadataImage, now: MetadataImage, broker_id: BrokerId) -> 
         for number, partition in topic.partitions.replicas_on(broker_id):
             known = earlier.partitions.get(number)
             if known is not None and known is not partition:
-                what = _heard(known, partition, broker_id)
+                what = _how_reached(known, partition, broker_id)
                 if what is not None:
                     return f"{topic.name}-{number}: {what}"
     return None
 
 
-def _heard(
+def _how_reached(
     before: PartitionRegistration, now: PartitionRegistration, broker_id: BrokerId
 ) -> str | None:
     if broker_id in now.isr - before.isr:

@@ -37,7 +37,7 @@ def raise_epoch(image: MetadataImage, report: PartitionReport) -> PartitionChang
     diverged = _diverged_members(partition, report)
     if not diverged:
         return None
-    change = _without(partition, diverged, min_isr(image, report.key.topic_id, partition))
+    change = _without_diverged(partition, diverged, min_isr(image, report.key.topic_id, partition))
     cause = "; ".join(
         f"broker {seen.broker_id}: its log diverges from broker {partition.leader}'s above the high"
         f" watermark {partition.high_watermark} in epoch {partition.leader_epoch}, and it is"
@@ -59,7 +59,7 @@ def _diverged_members(
     ]
 
 
-def _without(
+def _without_diverged(
     partition: PartitionRegistration, diverged: list[ReplicaReport], minimum: int
 ) -> PartitionChange:
     """Return the new epoch without those of `diverged` that the minimum can do without."""

@@ -17,7 +17,7 @@ from kafka_on_spark.controller.pace.sweep import (
     Ring,
     SweepPosition,
     after_slice,
-    go_on,
+    begin_round,
     learned_inspection_ms,
     next_slice,
     once_round_ms,
@@ -151,7 +151,7 @@ class SweepRound:
     ) -> None:
         self.interval_ms = settings.integer("replica.sweep.interval.ms")
         self.is_all = is_all
-        self.position = go_on(
+        self.position = begin_round(
             ring,
             known,
             now_ms=now_ms,

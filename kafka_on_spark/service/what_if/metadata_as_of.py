@@ -70,7 +70,7 @@ def metadata_as_of(now: MetadataLogReader, as_of: object, *, now_ms: int) -> Met
 def _offset_of(now: MetadataLogReader, as_of: object, now_ms: int) -> Offset:
     end = now.catch_up().offset
     if isinstance(as_of, datetime):
-        offset = _at(now, as_of, now_ms)
+        offset = _offset_at(now, as_of, now_ms)
     elif isinstance(as_of, int) and not isinstance(as_of, bool):
         offset = Offset(as_of)
     else:
@@ -84,7 +84,7 @@ def _offset_of(now: MetadataLogReader, as_of: object, now_ms: int) -> Offset:
     return offset
 
 
-def _at(now: MetadataLogReader, moment: datetime, now_ms: int) -> Offset:
+def _offset_at(now: MetadataLogReader, moment: datetime, now_ms: int) -> Offset:
     time_ms = given_micros("as_of", moment) // 1000
     if time_ms > now_ms:
         raise InvalidRequestError(

@@ -171,7 +171,7 @@ class DeltaMetadataLog:
             with self._present():
                 end = self._end
                 if end is not None and end.offset == from_offset and to_offset is None:
-                    tail = self._tail(end)
+                    tail = self._newest_batches(end)
                     if tail is not None:
                         return tail
             end_offset = self._refresh().offset
@@ -194,7 +194,7 @@ class DeltaMetadataLog:
         end = self._end  # read once: another thread may append meanwhile
         return end is not None and end.offset == offset and self._delta.is_still_at(end.version)
 
-    def _tail(self, end: _End) -> list[MetadataBatch] | None:
+    def _newest_batches(self, end: _End) -> list[MetadataBatch] | None:
         """Return the batches of the few newest commits, from the commits themselves: one small read
         each, where delta-rs lists the log and replays it. None if the commits are not plain enough:
         then the caller reads the table, which also says what is wrong.

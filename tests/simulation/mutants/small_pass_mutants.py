@@ -45,7 +45,7 @@ def _none(*arguments: Any, **named: Any) -> int:
     return 0
 
 
-def _not_heard(*arguments: Any, **named: Any) -> None:
+def _not_reached(*arguments: Any, **named: Any) -> None:
     return None
 
 
@@ -73,7 +73,10 @@ UNCONTROLLED_MUTANTS = [
     ),
     Mutant(
         "a broker that others hear is not silent",
-        ((append_watch, "heard_of", _not_heard), (small_pass, "heard_of", _not_heard)),
+        (
+            (append_watch, "reached_by_others", _not_reached),
+            (small_pass, "reached_by_others", _not_reached),
+        ),
     ),
     Mutant(
         "a member that another process has readmitted is not taken out again",

@@ -19,7 +19,7 @@ from kafka_on_spark.controller.commands.lease import is_held
 from kafka_on_spark.controller.commands.small_pass import (
     Facts,
     SmallPass,
-    heard_of,
+    reached_by_others,
     small_pass,
     why_all_lost,
 )
@@ -192,10 +192,10 @@ class AppendWatch:
         known = [brokers[each] for each in sorted(self._members()) if each in brokers]
         results = self._ports.run_probes(probe_orders(known, self._session_ms()))
         for result in results:
-            self._take(result, began_ms)
+            self._record_probe(result, began_ms)
         return frozenset(each.broker_id for each in results if each.is_answer)
 
-    def _take(self, result: ProbeResult, began_ms: int) -> None:
+    def _record_probe(self, result: ProbeResult, began_ms: int) -> None:
         broker_id = result.broker_id
         if result.is_denied:
             self._tell_denied(broker_id, result.error or "access is denied")
@@ -208,7 +208,9 @@ class AppendWatch:
             # Kept if `catch_up` fails: an older image only delays a decision.
             self._before[broker_id] = self._metadata.image
             self._before[broker_id] = self._metadata.catch_up()
-        elif heard_of(self._before[broker_id], self._metadata.image, broker_id) is not None:
+        elif (
+            reached_by_others(self._before[broker_id], self._metadata.image, broker_id) is not None
+        ):
             # Others reach the broker: the failures up to now say nothing about it.
             self._before[broker_id] = self._metadata.image
             self._failed.forget(broker_id)

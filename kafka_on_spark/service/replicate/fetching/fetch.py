@@ -281,7 +281,7 @@ class _Fetcher:
             return missing
         while missing and (bytes_max := self._bytes_max()):
             taken = first_batches(missing, bytes_max)
-            after = self._take(follower, taken)
+            after = self._copy_and_commit(follower, taken)
             if not isinstance(after, ReplicaState):
                 return after
             follower = after
@@ -309,7 +309,9 @@ class _Fetcher:
             return self._diverged(follower)
         return answer_of(lambda: missing_batches(follower, leader), FollowerRefused)
 
-    def _take(self, follower: ReplicaState, batches: Sequence[Batch]) -> FollowerOutcome | Conflict:
+    def _copy_and_commit(
+        self, follower: ReplicaState, batches: Sequence[Batch]
+    ) -> FollowerOutcome | Conflict:
         """Copy the files of `batches`, then commit the batches to the follower's log."""
         refused = self._copy([segment for batch in batches for segment in batch.segments])
         if refused is not None:

@@ -7,7 +7,7 @@ import pytest
 from kafka_on_spark.controller.commands.small_pass import (
     SMALL_PASS,
     Facts,
-    heard_of,
+    reached_by_others,
     readmitted_by_others,
     small_pass,
     why_all_lost,
@@ -235,7 +235,7 @@ def test_a_cluster_may_forbid_it():
 
 
 # fmt: off
-HEARD = [
+REACHED = [
     # how another partition, of which broker 1 has a replica, was and is; whether 1 was heard of
     pytest.param(partition("1 2 3", hw=5), partition("1 2 3", hw=6),                      True,  id="its high watermark rose"),
     pytest.param(partition("1 2 3", hw=5), partition("1 2 3", hw=5, leo=6),               True,  id="the log end of what it leads rose"),
@@ -250,16 +250,16 @@ HEARD = [
 # fmt: on
 
 
-@pytest.mark.parametrize("before, now, is_heard", HEARD)
-def test_a_broker_that_others_were_heard_of_is_not_silent(before, now, is_heard):
+@pytest.mark.parametrize("before, now, is_reached", REACHED)
+def test_a_broker_that_others_reached_is_not_silent(before, now, is_reached):
     mine = partition("1 2 3")
     begun, newest = image_of(mine, before), image_of(mine, now)
 
     result = small_pass(newest, facts(newest, before={BrokerId(1): begun}))
 
-    assert (heard_of(begun, newest, BrokerId(1)) is not None) == is_heard
-    assert bool(result.records) is not is_heard
-    if is_heard:
+    assert (reached_by_others(begun, newest, BrokerId(1)) is not None) == is_reached
+    assert bool(result.records) is not is_reached
+    if is_reached:
         assert "others reach broker 1 (orders-1: " in result.response.refusals[KEY]
 
 

@@ -2,7 +2,13 @@
 
 from dataclasses import replace
 
-from kafka_on_spark.controller.pace.sweep import NotInspected, Ring, after_slice, go_on, next_slice
+from kafka_on_spark.controller.pace.sweep import (
+    NotInspected,
+    Ring,
+    after_slice,
+    begin_round,
+    next_slice,
+)
 from kafka_on_spark.ids import TopicId
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from tests.builders import partition
@@ -45,7 +51,7 @@ class Rounds:
 
     def run(self, now_ms, *, failed=(), count_max=None):
         """Do a round; return what it inspected."""
-        position = go_on(
+        position = begin_round(
             self.ring,
             self.position,
             now_ms=now_ms,

@@ -14,7 +14,7 @@ from kafka_on_spark.controller.pace.sweep import (
     NotInspected,
     Ring,
     SweepPosition,
-    go_on,
+    begin_round,
     learned_inspection_ms,
     once_round_ms,
     slice_ms,
@@ -195,7 +195,7 @@ def test_a_failed_inspection_of_what_is_gone_or_not_asked_for_is_not_made_again(
     rounds.run(0, failed={PartitionKey(TopicId("b"), 0), PartitionKey(TopicId("c"), 1)})
     rounds.ring = ring_of(a=2, c=1)
 
-    position = go_on(
+    position = begin_round(
         rounds.ring,
         rounds.position,
         now_ms=1,

@@ -270,7 +270,9 @@ def test_a_dry_run_leaves_no_hint():
 
 def by_the_clock(ring, position, *, now_ms, interval_ms, random_below):
     """Begin where the clock says: at each run of a cron job of the interval's length the same."""
-    found = go_on(ring, position, now_ms=now_ms, interval_ms=interval_ms, random_below=random_below)
+    found = begin_round(
+        ring, position, now_ms=now_ms, interval_ms=interval_ms, random_below=random_below
+    )
     return decisions.replace(
         found, begins_at=ring.key_at(ring.count * (now_ms % interval_ms) // interval_ms)
     )
@@ -278,16 +280,16 @@ def by_the_clock(ring, position, *, now_ms, interval_ms, random_below):
 
 def from_the_first(ring, position, **named):
     """Begin at the first partition whatever the hint says."""
-    return decisions.replace(go_on(ring, position, **named), begins_at=decisions.FIRST)
+    return decisions.replace(begin_round(ring, position, **named), begins_at=decisions.FIRST)
 
 
 def nothing_owed(ring, position, **named):
     """Take a hint that is missing for one that says that all was inspected."""
-    found = go_on(ring, position, **named)
+    found = begin_round(ring, position, **named)
     return decisions.replace(found, owed=0.0) if position is None else found
 
 
-go_on = decisions.go_on
+begin_round = decisions.begin_round
 
 
 def inspected_by_cron_jobs(*, is_hint_lost):
@@ -308,7 +310,7 @@ def inspected_by_cron_jobs(*, is_hint_lost):
     "mutant, is_hint_lost", [(by_the_clock, False), (from_the_first, False), (nothing_owed, True)]
 )
 def test_where_a_slice_begins_matters(mutant, is_hint_lost):
-    with patch.object(sweep_progress, "go_on", mutant):
+    with patch.object(sweep_progress, "begin_round", mutant):
         assert inspected_by_cron_jobs(is_hint_lost=is_hint_lost) < 30
     assert inspected_by_cron_jobs(is_hint_lost=is_hint_lost) == 100
 
