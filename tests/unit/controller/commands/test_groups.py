@@ -6,9 +6,9 @@ import pytest
 
 from kafka_on_spark.controller.commands.groups import (
     alter_group_offsets,
-    committed_by,
     delete_group,
     is_saved,
+    saved_partitions,
 )
 from kafka_on_spark.errors import (
     GroupIdNotFoundError,
@@ -108,7 +108,7 @@ def test_offsets_of_some_partitions_go():
 
 
 def test_a_group_that_has_committed_nothing_does_not_exist():
-    for decide in (delete_group, committed_by):
+    for decide in (delete_group, saved_partitions):
         with pytest.raises(GroupIdNotFoundError) as caught:
             decide(image(g=(3, 4)), "h")
 
