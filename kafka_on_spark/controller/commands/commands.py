@@ -206,7 +206,7 @@ def _elect_unclean(
 ) -> ControllerResult[list[PartitionKey]]:
     """The requesting process has inspected the replicas. `looks` is the argument's name in
     requests."""
-    return recovery.recover(image, looks, forced=frozenset(look.key for look in looks))
+    return recovery.recover(image, looks, forced=frozenset(each.key for each in looks))
 
 
 def _lose_replica(
