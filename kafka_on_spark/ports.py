@@ -8,16 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from kafka_on_spark.controller.pace.sweep import SweepPosition
-from kafka_on_spark.ids import (
-    BrokerId,
-    DirectoryId,
-    LeaderEpoch,
-    Offset,
-)
-from kafka_on_spark.log.addresses import FoundTable
-from kafka_on_spark.log.addresses import (
-    ReplicaAddress as ReplicaAddress,
-)
+from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
+from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp

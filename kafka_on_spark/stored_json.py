@@ -25,7 +25,9 @@ def parse_json(content: bytes | str) -> Any:
     """
     text = content if isinstance(content, str) else content.decode()
     try:
-        value = json.loads(text, parse_int=_whole, parse_float=_finite, parse_constant=_refused)
+        value = json.loads(
+            text, parse_int=_bounded_int, parse_float=_finite, parse_constant=_refused
+        )
         if _HALF_CHARACTER.search(text) is not None:
             json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
@@ -33,7 +35,7 @@ def parse_json(content: bytes | str) -> Any:
     return value
 
 
-def _whole(digits: str) -> int:
+def _bounded_int(digits: str) -> int:
     if len(digits) > _DIGITS_MAX or not _WHOLE_MIN <= (number := int(digits)) < _WHOLE_END:
         raise ValueError("a number of more than 64 bits")
     return number

@@ -16,7 +16,7 @@ from kafka_on_spark.controller.partitions.reports import (
     ReplicaInspection,
     ReplicaReport,
 )
-from kafka_on_spark.controller.verdicts.restoring import WholeReplica
+from kafka_on_spark.controller.verdicts.lost_replica_restore import WholeReplica
 from kafka_on_spark.ids import (
     LOST,
     NO_CHAIN,
@@ -32,12 +32,12 @@ from kafka_on_spark.ids import (
     ReplicaUuid,
     TopicId,
 )
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment, StagedBatch, segment_name
 from kafka_on_spark.log.state import ProducerCounter, ReplicaIdentity, ReplicaState
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import ReplicaAddress
 
 TOPIC = "orders"
 TOPIC_ID = TopicId("11111111111111111111111111111111")
@@ -62,7 +62,7 @@ def uuid_on(broker_id: int) -> ReplicaUuid:
 
 
 def digest_at(offset: int) -> ChainDigest:
-    """Return the chain digest that the builders' registers and looks have at an offset."""
+    """Return the chain digest that the builders' registers and inspections have at an offset."""
     return ChainDigest(f"{int(offset):032x}")
 
 
@@ -367,7 +367,7 @@ def report(
     uncommitted_since_ms: int | None = None,
     key: PartitionKey = KEY,
 ) -> PartitionReport:
-    """Return one round's look at a partition, at the builders' epochs."""
+    """Return one round's report on a partition, at the builders' epochs."""
     return PartitionReport(
         key=key,
         leader_epoch=LeaderEpoch(epoch),

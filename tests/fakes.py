@@ -20,10 +20,11 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.ids import DirectoryId, LeaderEpoch, Offset
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState, check_log
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
-from kafka_on_spark.ports import Order, ReplicaAddress, Result
+from kafka_on_spark.ports import Order, Result
 
 
 class Fault(Enum):

@@ -59,7 +59,7 @@ def edit_batch(folder: Path, base_offset: int, edit: Edit) -> None:
 def rechain(folder: Path, begins: dict[int, str] | None = None) -> None:
     """Make all chain digests of a table's commits compute again.
 
-    `begins`: digests before offsets at which its log begins, besides 0.
+    `begins`: digests before offsets at which its log begins, other than 0.
     """
     configuration = DeltaTable(str(folder)).metadata().configuration
     where = [configuration["kos.topic.id"], int(configuration["kos.partition"])]
@@ -140,7 +140,7 @@ def append(folder: Path, value: bytes) -> None:
     rechain(folder)
 
 
-def set_back(folder: Path, commits: int = 1) -> None:
+def roll_back(folder: Path, commits: int = 1) -> None:
     """Take a table's newest commits away, as an older copy of the disk would."""
     without_checkpoints(folder)
     for path in commit_files(folder)[-commits:]:

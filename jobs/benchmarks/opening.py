@@ -15,9 +15,9 @@ from kafka_on_spark.ids import (
     TopicId,
 )
 from kafka_on_spark.log import operations
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, StagedBatch, segment_name
 from kafka_on_spark.log.state import LogChange, ReplicaState
-from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.storage.identity.root_identity import prepare_root
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.roots.roots import StorageOptions

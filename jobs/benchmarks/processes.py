@@ -24,9 +24,9 @@ def processes(bench: Bench) -> list[Row]:
             cluster.create_topic(f"own-{number}", partitions=1, replication_factor=3)
     peer_folder = bench.folder / "processes-peer"
     span = max(1, min(SECONDS, 3 * bench.runs))
-    mine = _together("append", bench.folder / "processes" / "metadata", span)
-    theirs = _together("delta", peer_folder, span)
-    ours, peers = _all(mine), _all(theirs)
+    mine = _run_together("append", bench.folder / "processes" / "metadata", span)
+    theirs = _run_together("delta", peer_folder, span)
+    ours, peers = _flattened(mine), _flattened(theirs)
     say(f"  appends of each process: {' '.join(str(len(each)) for each in mine)}")
     name = f"{PROCESSES} processes append 1 record to topics of their own, 3 replicas, flushed"
     peer = "as many processes append a row by delta-rs (1 copy, not flushed)"
@@ -51,11 +51,11 @@ def processes(bench: Bench) -> list[Row]:
     ]
 
 
-def _all(each: Sequence[Sequence[float]]) -> list[float]:
+def _flattened(each: Sequence[Sequence[float]]) -> list[float]:
     return [seconds for one in each for seconds in one]
 
 
-def _together(work: str, root: Path, span: int) -> list[list[float]]:
+def _run_together(work: str, root: Path, span: int) -> list[list[float]]:
     """Run `work` in all processes; return the seconds of the appends of each.
 
     They begin together: each waits, warmed up, for a line of this process.

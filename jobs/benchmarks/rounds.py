@@ -48,7 +48,7 @@ def fetch_round(bench: Bench) -> list[Row]:
         ),
         row(f"{name}: time", times[1:], "s"),
         row(
-            f"a look at a partition of 3 replicas, in a sweep over {PARTITIONS:,}",
+            f"an inspection of a partition of 3 replicas, in a sweep over {PARTITIONS:,}",
             [1000 * swept / PARTITIONS],
             "ms",
         ),

@@ -52,7 +52,7 @@ def million(bench: Bench) -> list[Row]:
 def _make(bench: Bench, partitions: int) -> Path:
     root = bench.folder / f"metadata-{partitions}"
     root.mkdir()
-    say(f"  making {partitions:,} partitions: {_work('make', root, partitions)}")
+    say(f"  creating {partitions:,} partitions: {_work('make', root, partitions)}")
     return root
 
 

@@ -161,13 +161,13 @@ def _latencies(
     """Return milliseconds from each append's answer until its row was collected in a batch."""
     seen: SimpleQueue[tuple[bytes, float]] = SimpleQueue()
 
-    def look(batch: DataFrame, _: int) -> None:
+    def record_times(batch: DataFrame, _: int) -> None:
         for each in batch.select("key").collect():
             seen.put((bytes(each.key), time.perf_counter()))
 
     checkpoint = bench.folder / f"{name}-checkpoint"
     query = (
-        rows.writeStream.foreachBatch(look)
+        rows.writeStream.foreachBatch(record_times)
         .option("checkpointLocation", str(checkpoint))
         .trigger(processingTime="0 seconds")
         .start()

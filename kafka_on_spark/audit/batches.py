@@ -113,11 +113,11 @@ class LoggedBatch:
         after `before`."""
         claimed = tuple(segment.chain_digest for segment in self.segments)
         try:
-            return batch_digests(before, topic_id, partition, self._plain()) == claimed
+            return batch_digests(before, topic_id, partition, self._to_batch()) == claimed
         except (AssertionError, TypeError):
             return False  # no valid header has such values
 
-    def _plain(self) -> Batch:
+    def _to_batch(self) -> Batch:
         first = self.segments[0]
         return Batch(
             base_offset=Offset(self.base_offset),

@@ -5,7 +5,7 @@ Reads a `MetadataHistory`, so that a cluster as of a moment answers all of it as
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kafka_on_spark.controller.commands.groups import committed_by
+from kafka_on_spark.controller.commands.groups import saved_partitions
 from kafka_on_spark.controller.moves.reassignment import (
     Reassignment,
     ReassignmentStatus,
@@ -51,7 +51,7 @@ class Answers:
 
     def describe_group(self, group: str) -> list[GroupLag]:
         image = self._metadata.catch_up()
-        committed_by(image, group)
+        saved_partitions(image, group)
         return describe_group(image, group)
 
     def reassignments(self) -> list[Reassignment]:

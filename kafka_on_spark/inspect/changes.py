@@ -6,7 +6,6 @@ A change that many partitions share is one line, since ten thousand lines can't 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import pairwise
 
 from kafka_on_spark.ids import BrokerId
@@ -14,6 +13,7 @@ from kafka_on_spark.inspect.report import broker_list
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.query.moments import in_seconds
 from kafka_on_spark.visible import visible
 
 
@@ -42,8 +42,8 @@ def changes(before: MetadataImage, after: MetadataImage) -> Changes:
     `before` may be the later moment: then the sentences say what going back would undo.
     """
     heading = (
-        f"From {_moment(before)} (metadata offset {before.offset}) to {_moment(after)}"
-        f" (metadata offset {after.offset}):"
+        f"From {in_seconds(before.time_ms)} (metadata offset {before.offset})"
+        f" to {in_seconds(after.time_ms)} (metadata offset {after.offset}):"
     )
     lines = [
         *_brokers(before, after),
@@ -52,10 +52,6 @@ def changes(before: MetadataImage, after: MetadataImage) -> Changes:
         *_others(before, after),
     ]
     return Changes(heading, tuple(lines))
-
-
-def _moment(image: MetadataImage) -> str:
-    return f"{datetime.fromtimestamp(image.time_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _brokers(before: MetadataImage, after: MetadataImage) -> Iterator[str]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Segment
-from kafka_on_spark.log.epochs import epoch_history
 from kafka_on_spark.log.state import ReplicaState
 
 
@@ -33,18 +32,6 @@ ReadTimestamps = Callable[[Segment], Sequence[int]]
 """Reads a segment's timestamps, µs, in offset order."""
 
 
-def earliest_offset(state: ReplicaState) -> FoundOffset:
-    """Return the log start."""
-    epoch = epoch_history(state).epoch_at(state.log_start_offset)
-    return FoundOffset(offset=state.log_start_offset, timestamp_us=None, leader_epoch=epoch)
-
-
-def latest_offset(state: ReplicaState) -> FoundOffset:
-    """Return the log end; its epoch is the fence, even if that has no records yet."""
-    epoch = epoch_history(state).latest_epoch
-    return FoundOffset(offset=state.log_end_offset, timestamp_us=None, leader_epoch=epoch)
-
-
 def offset_for_time(
     state: ReplicaState, timestamp_us: int, read_timestamps: ReadTimestamps
 ) -> FoundOffset | None:
@@ -55,7 +42,7 @@ def offset_for_time(
     for base_offset, epoch, segment in _segments(state):
         if segment.timestamp_max_us < timestamp_us:
             continue
-        for offset, found_us in _kept(state, base_offset, segment, read_timestamps):
+        for offset, found_us in _retained_records(state, base_offset, segment, read_timestamps):
             if found_us >= timestamp_us:
                 return FoundOffset(offset=offset, timestamp_us=found_us, leader_epoch=epoch)
     return None
@@ -72,7 +59,7 @@ def offset_of_latest_time(
     for base_offset, epoch, segment in _segments(state):
         if best is not None and segment.timestamp_max_us <= (best.timestamp_us or 0):
             continue
-        for offset, found_us in _kept(state, base_offset, segment, read_timestamps):
+        for offset, found_us in _retained_records(state, base_offset, segment, read_timestamps):
             if best is None or found_us > (best.timestamp_us or 0):
                 best = FoundOffset(offset=offset, timestamp_us=found_us, leader_epoch=epoch)
     return best
@@ -86,7 +73,7 @@ def _segments(state: ReplicaState) -> Iterable[tuple[Offset, LeaderEpoch, Segmen
             base_offset = Offset(base_offset + segment.record_count)
 
 
-def _kept(
+def _retained_records(
     state: ReplicaState, base_offset: Offset, segment: Segment, read_timestamps: ReadTimestamps
 ) -> Iterable[tuple[Offset, int]]:
     """Yield offset and timestamp of a segment's records from the log start on."""

@@ -139,8 +139,8 @@ def encode(records: Sequence[Record], stamp: Stamp) -> dict[str, list[Any] | Non
     if stamp.application_id is not None:
         columns["application_id"] = [stamp.application_id] * len(records)
     if stamp.controller_id is not None:
-        _fill(columns, "controller_id", stamp.controller_id, len(records))
-        _fill(columns, "controller_epoch", stamp.controller_epoch, len(records))
+        _set_column(columns, "controller_id", stamp.controller_id, len(records))
+        _set_column(columns, "controller_epoch", stamp.controller_epoch, len(records))
     return columns
 
 
@@ -162,7 +162,7 @@ def _changes(changes: Sequence[PartitionChange]) -> Iterator[tuple[str, list[Any
             yield name, [wires[id(change)] for change in changes]
 
 
-def _fill(columns: dict[str, list[Any] | None], name: str, value: Any, count: int) -> None:
+def _set_column(columns: dict[str, list[Any] | None], name: str, value: Any, count: int) -> None:
     """Put the stamp's value where no ControllerRecord has its own."""
     own = columns[name] or [None] * count
     columns[name] = [value if each is None else each for each in own]
@@ -177,10 +177,10 @@ def _listed(value: Any) -> Any:
 
 
 def _none(value: Any) -> Any:
-    return NONE if value is None else _kept(value)
+    return NONE if value is None else _none_if_keep(value)
 
 
-def _kept(value: Any) -> Any:
+def _none_if_keep(value: Any) -> Any:
     return None if value is KEEP else value
 
 
@@ -188,7 +188,7 @@ def _to_wire(name: str) -> Callable[[Any], Any]:
     """Return the function that converts a field of a change into its column."""
     if name in SETS:
         return _sorted
-    return _listed if name in SEQUENCES else _kept
+    return _listed if name in SEQUENCES else _none_if_keep
 
 
 def _registered_to_wire(name: str) -> Callable[[Any], Any] | None:
@@ -202,14 +202,14 @@ Field = tuple[str, Callable[[Any], Any], Callable[[Any], Any] | None]
 """A column's name, the getter of its value, and the converter to the column's type."""
 
 
-def _same(*names: str) -> list[Field]:
+def _plain_fields(*names: str) -> list[Field]:
     """Return the fields whose columns have their names and plain values."""
     return [(name, attrgetter(name), None) for name in names]
 
 
 def _broker_fields(cls: type[BrokerRecord | BrokerChangeRecord]) -> list[Field]:
     plain = [name for name in cls.__slots__ if name != "broker_state"]
-    return [*_same(*plain), ("broker_state", attrgetter("broker_state.value"), None)]
+    return [*_plain_fields(*plain), ("broker_state", attrgetter("broker_state.value"), None)]
 
 
 def _result_of(record: ControllerRecord) -> str | None:
@@ -217,15 +217,15 @@ def _result_of(record: ControllerRecord) -> str | None:
 
 
 _FIELDS: Final[Mapping[type, Sequence[Field]]] = {
-    **{cls: _same(*cls.__slots__) for cls in _PLAIN},
+    **{cls: _plain_fields(*cls.__slots__) for cls in _PLAIN},
     ControllerRecord: [
-        *_same("cause", "controller_id", "controller_epoch"),
+        *_plain_fields("cause", "controller_id", "controller_epoch"),
         ("result", _result_of, None),
     ],
     BrokerRecord: _broker_fields(BrokerRecord),
     BrokerChangeRecord: _broker_fields(BrokerChangeRecord),
     PartitionRecord: [
-        *_same("topic", "topic_id", "partition", "cause"),
+        *_plain_fields("topic", "topic_id", "partition", "cause"),
         *(
             (name, attrgetter(f"registration.{name}"), _registered_to_wire(name))
             for name in PARTITION_FIELDS
@@ -233,7 +233,9 @@ _FIELDS: Final[Mapping[type, Sequence[Field]]] = {
     ],
     PartitionChangeRecord: [
         # And those of its change, see `_changes`.
-        *_same("topic", "topic_id", "partition", "leader_epoch", "partition_epoch", "cause"),
+        *_plain_fields(
+            "topic", "topic_id", "partition", "leader_epoch", "partition_epoch", "cause"
+        ),
     ],
 }
 

@@ -335,7 +335,7 @@ def _high_watermark(draft: _Draft, record: HighWatermarkRecord) -> None:
 
 
 def is_current(record: HighWatermarkRecord, partition: PartitionRegistration) -> bool:
-    """Return whether nothing changed in `partition` since the record's author looked."""
+    """Return whether nothing changed in `partition` since the record's author inspected it."""
     return (
         record.leader_epoch == partition.leader_epoch
         and record.partition_epoch == partition.partition_epoch

@@ -149,12 +149,12 @@ def _put_packages_on_path() -> None:
     if not _IS_CHECKOUT:
         return
     folders = [str(_CHECKOUT), str(_PACKAGE / "spark" / "discovery")]
-    sys.path[:] = _with(folders, sys.path)
+    sys.path[:] = _with_folders(folders, sys.path)
     inherited = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    os.environ["PYTHONPATH"] = os.pathsep.join(_with(folders, inherited))
+    os.environ["PYTHONPATH"] = os.pathsep.join(_with_folders(folders, inherited))
 
 
-def _with(folders: list[str], path: Iterable[str]) -> list[str]:
+def _with_folders(folders: list[str], path: Iterable[str]) -> list[str]:
     rest = list(path)
     return [*(folder for folder in folders if folder not in rest), *rest]
 

@@ -21,7 +21,7 @@ def assignment(topic, replicas, partition=0):
     }
 
 
-def settle(call, file):
+def finish_moves(call, file):
     """Replicate and control until a move is done."""
     for _ in range(8):
         call.ends_with(0, "replicate")  # or 1, as long as somebody is behind
@@ -47,7 +47,7 @@ def test_reassignment_from_its_file_to_its_end(call, new_topic, cluster, json_fi
     verified = call.json("reassign-partitions", "--verify", *using, code=1)
     assert [each["status"] for each in verified["partitions"]] == ["in progress"]
 
-    settle(call, file)
+    finish_moves(call, file)
 
     assert partition_of(cluster, topic).replicas == (4, 2, 3)
     assert call.json("reassign-partitions", "--verify", *using)["is_complete"]

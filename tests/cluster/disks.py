@@ -1,4 +1,4 @@
-"""Brokers' disks as folders that can be taken away, given back, wiped and set back in time."""
+"""Brokers' disks as folders that can be taken away, given back, wiped and rolled back."""
 
 import shutil
 from collections.abc import Iterator

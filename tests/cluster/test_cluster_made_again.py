@@ -1,6 +1,6 @@
 """A path is not a cluster: one that is deleted and made again at its path is another.
 
-Whoever has the old one open notices it, is told in a sentence, and changes nothing in the new one.
+A process that has the old one open notices it, is told in a sentence, and changes nothing in the new one.
 """
 
 import shutil

@@ -8,13 +8,7 @@ from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
 from tests.builders import KEY
 from tests.conformance.world import World
-from tests.fakes import (
-    FakeClock,
-    MemoryReplicaStore,
-    MemoryRoots,
-    MemorySegmentStore,
-    folder,
-)
+from tests.fakes import FakeClock, MemoryReplicaStore, MemoryRoots, MemorySegmentStore, folder
 
 FETCH_BYTES_MAX = 2**40
 

@@ -1,10 +1,6 @@
 """A table that another incarnation of a broker made, opened as the registered one's."""
 
-from kafka_on_spark.errors import (
-    KafkaStorageError,
-    NotLeaderOrFollowerError,
-    ReplicaLostError,
-)
+from kafka_on_spark.errors import KafkaStorageError, NotLeaderOrFollowerError, ReplicaLostError
 from kafka_on_spark.ids import DirectoryId
 from tests.builders import address
 from tests.fakes import MemoryReplicaStore, MemoryRoots

@@ -126,7 +126,7 @@ def may_use(function):
     return lambda vector: vector.kind not in using
 
 
-def looking_only(order, *arguments, **named):
+def inspecting_only(order, *arguments, **named):
     return fetch(replace(order, follower=None), *arguments, **named)
 
 
@@ -134,7 +134,7 @@ def looking_only(order, *arguments, **named):
 STRICT = [           # function        what stands there instead      kinds                     at least
     pytest.param(    fence_broker,     switched_off(fence_broker),    {"controller"},           80,  id="fence_broker"),
     pytest.param(    unfence_broker,   switched_off(unfence_broker),  {"controller"},           30,  id="unfence_broker"),
-    pytest.param(    fetch,            looking_only,                  {"fetcher", "reconcile"}, 7,   id="fetch"),
+    pytest.param(    fetch,            inspecting_only,                  {"fetcher", "reconcile"}, 7,   id="fetch"),
 ]
 # fmt: on
 

@@ -11,7 +11,7 @@ from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
-from kafka_on_spark.metadata.records import ConfigRecord, MetadataBatch, Record, Stamp
+from kafka_on_spark.metadata.records import ConfigRecord, Record
 from kafka_on_spark.service.replicate.fetching.fetch_reports import (
     ends_alike,
     missing_batches,
@@ -19,6 +19,7 @@ from kafka_on_spark.service.replicate.fetching.fetch_reports import (
     state_report,
 )
 from tests.builders import KEY, address, disk, identity, image_of, partition
+from tests.committing import committed
 from tests.conformance.logs import batch_of, in_chain
 
 
@@ -79,10 +80,7 @@ class World:
 
     def commit(self, *records: Record) -> None:
         """Commit records to the metadata log: the image is what replay makes of them."""
-        if records:
-            stamp = Stamp(time_ms=self.now_ms)
-            batch = MetadataBatch(base_offset=self.image.offset, stamp=stamp, records=records)
-            self.image = self.image.replay(batch)
+        self.image = committed(self.image, records, time_ms=self.now_ms)
 
     def change(self, change: PartitionChange) -> None:
         """Commit a change of the partition."""

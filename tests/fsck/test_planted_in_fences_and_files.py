@@ -3,13 +3,7 @@
 import pytest
 
 from tests.fsck.lives import LOG_START
-from tests.fsck.plants import (
-    changed,
-    commit_records,
-    flip_a_bit,
-    found,
-    registration,
-)
+from tests.fsck.plants import changed, commit_records, flip_a_bit, found, registration
 
 
 def test_i13_an_append_by_a_deposed_leader(life, leader):

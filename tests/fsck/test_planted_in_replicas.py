@@ -4,17 +4,10 @@ import pytest
 
 from kafka_on_spark.log.batch import ProducerStamp
 from tests.fsck.lives import TOPIC
-from tests.fsck.plants import (
-    Plant,
-    changed,
-    commit_records,
-    found,
-    registration,
-    watermark,
-)
+from tests.fsck.plants import Plant, changed, commit_records, found, registration, watermark
 
 
-def test_i1_an_in_sync_replica_that_was_set_back_in_time(life, follower):
+def test_i1_an_in_sync_replica_that_was_rolled_back(life, follower):
     end = follower.state.batches[-1].base_offset
     version = follower.roll_back()
 
@@ -49,7 +42,7 @@ def test_i1_a_high_watermark_that_counted_a_replica_before_it_was_there(life, fo
     assert finding.sentence.startswith(f"the high watermark moved to {end} under leadership ")
 
 
-def test_i2_a_leader_that_was_set_back_in_time(life, leader):
+def test_i2_a_leader_that_was_rolled_back(life, leader):
     end = leader.state.batches[-1].base_offset
     version = leader.roll_back()
 
@@ -61,7 +54,7 @@ def test_i2_a_leader_that_was_set_back_in_time(life, leader):
     assert "I3" not in report.invariants
 
 
-def test_i3_all_replicas_set_back_in_time(life, leader):
+def test_i3_all_replicas_rolled_back(life, leader):
     end = leader.state.batches[-1].base_offset
     for broker_id in registration(life).replicas:
         Plant(life, broker_id).roll_back()

@@ -63,7 +63,7 @@ def spark(stores):
             "spark.master": MASTER,
             "spark.ui.enabled": False,
             "spark.jars.ivySettings": (ROOT / "conf" / "ivysettings.xml").as_uri(),
-            # Who is not let in is not asked for minutes.
+            # A client that is not let in is not tried for minutes.
             "spark.hadoop.fs.s3a.attempts.maximum": 1,
             "spark.hadoop.fs.s3a.retry.limit": 1,
             **settings_of_the_page(),

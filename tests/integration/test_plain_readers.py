@@ -105,7 +105,7 @@ def test_arrow_and_pandas_read_a_replica_through_delta_rs(disks):
     assert frame[frame["producer_id"] == "p"]["sequence"].tolist() in ([0, 1, 2], [2, 1, 0])
 
 
-def test_the_headers_of_batches_say_who_appended_them_and_under_which_leader(spark, disks):
+def test_the_headers_of_batches_name_their_producer_and_their_leader(spark, disks):
     frame = delta(spark, disks.folder(1, "orders"))
 
     epochs = frame.groupBy("leader_epoch").count().orderBy("leader_epoch").collect()

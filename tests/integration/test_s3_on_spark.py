@@ -104,7 +104,7 @@ def expected(appends, count=RECORDS, keys=7):
 
 
 def objects_with(stores, text):
-    """Return the paths of all objects and files that hold `text`, and how many were looked at."""
+    """Return the paths of all objects and files that hold `text`, and how many were searched."""
     found, count = [], 0
     for store in (stores.north, stores.south):
         files = filesystem(stores.url(store, ""), StorageOptions(stores.options))

@@ -96,9 +96,9 @@ class LateReads:
         """Yield the process after each read of `at` by `lane`, one after the other."""
         while True:
             call = self._call(number, lane)
-            if call is None or not _is_look(call):
+            if call is None or not _is_inspection(call):
                 return
-            number = self._look(number, lane, call, around)
+            number = self._inspect(number, lane, call, around)
             if _place_of(call) == at:
                 yield number
 
@@ -106,18 +106,18 @@ class LateReads:
         """Return the process after all reads of `lane` up to its next effect, or its end."""
         while True:
             call = self._call(number, lane)
-            if call is None or not _is_look(call):
+            if call is None or not _is_inspection(call):
                 return number
-            number = self._look(number, lane, call, around)
+            number = self._inspect(number, lane, call, around)
 
     def read(self, number: int, lane: Lane, around: Around) -> int:
         """Return the process after one read that `lane` stands before."""
         call = self._call(number, lane)
         assert call is not None
-        assert _is_look(call)
-        return self._look(number, lane, call, around)
+        assert _is_inspection(call)
+        return self._inspect(number, lane, call, around)
 
-    def _look(self, number: int, lane: Lane, call: Call, around: Around) -> int:
+    def _inspect(self, number: int, lane: Lane, call: Call, around: Around) -> int:
         place = self._place(number, lane)
         assert place is not None
         seen = around[_place_of(call)]
@@ -147,7 +147,7 @@ class LateReads:
         return None if found is None else found[0]
 
 
-def _is_look(call: Call) -> bool:
+def _is_inspection(call: Call) -> bool:
     return call.operation in ("load", "read")
 
 

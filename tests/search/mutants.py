@@ -310,7 +310,7 @@ BEHIND_CHAINS = [
     Pair(Case(simulated.MUTANTS[2], APPENDS), _ANY_LOG),
     Pair(
         _case(
-            "a follower cuts where it parts from its leader, not at the true high watermark",
+            "a follower cuts where it diverges from its leader, not at the true high watermark",
             BOTH,
             (fetching._Fetcher, "_adopt", _TRUE_MARK),
         ),

@@ -15,10 +15,7 @@ from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.log.batch import ProducerStamp
 from kafka_on_spark.service.append.appender import Appender, AppendThreads, _Pending
 from kafka_on_spark.service.append.preconditions import check_replicas
-from kafka_on_spark.service.append.stages import (
-    AnsweredPart,
-    StagedPart,
-)
+from kafka_on_spark.service.append.stages import AnsweredPart, StagedPart
 from kafka_on_spark.service.probing.inspecting_leaderless import inspect_replica, plan_inspections
 from kafka_on_spark.service.replica.creating_replicas import create_replica
 from kafka_on_spark.service.replicate.fetching.fetch import FetchResult, fetch
@@ -190,8 +187,8 @@ class Recovering:
     def run(self, process: Process) -> "Recovering":
         """Elect from the image, else from the logs."""
         orders = plan_inspections(process.metadata.image)
-        looks = process.map(lambda order: inspect_replica(order, process.replicas), orders)
-        seen = [look for look in looks if look is not None]
+        inspections = process.map(lambda order: inspect_replica(order, process.replicas), orders)
+        seen = [each for each in inspections if each is not None]
         process.metadata.submit(
             lambda image: elect_where_none(image, image.eligible_brokers(), "elected"),
             timeout_ms=1,

@@ -18,12 +18,12 @@ from typing import Any, Final
 
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
-from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from tests.builders import KEY, NOW_MS
 

@@ -10,9 +10,7 @@ that others see, and is the same however long it takes (13 times fewer states).
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kafka_on_spark.errors import (
-    CommitConflictError,
-)
+from kafka_on_spark.errors import CommitConflictError
 from tests.search.programs import LATE_MS, Program, Replicating
 from tests.search.replaying import (
     MAIN,
@@ -84,13 +82,13 @@ class Slots:
     def begin(self, number: int, image: int) -> int:
         """Return the process after its first read of the metadata log found `image`."""
         slot = self.slots[number]
-        return self._settle(
+        return self._run_until_blocked(
             replace(slot, image=image, is_image_current=True, is_partition_current=True)
         )
 
     def answer(self, number: int, lane: Lane, answer: Any) -> int:
         """Return the process after `lane` got its answer."""
-        return self._settle(self._answered(self.slots[number], lane, answer))
+        return self._run_until_blocked(self._answered(self.slots[number], lane, answer))
 
     def overtaken(self, number: int, broker_id: int) -> int:
         """Return the process after somebody else's commit to the replica on `broker_id`."""
@@ -103,7 +101,7 @@ class Slots:
                 for lane, index, broker, is_newest in slot.handles
             )
             same = handles == slot.handles
-            known = number if same else self._settle(replace(slot, handles=handles))
+            known = number if same else self._run_until_blocked(replace(slot, handles=handles))
             self._overtaken[place] = known
         return known
 
@@ -115,7 +113,7 @@ class Slots:
             slot, known = self.slots[number], number
             if slot.is_image_current or (slot.is_partition_current and not is_same_epoch):
                 is_current = slot.is_partition_current and is_same_epoch
-                known = self._settle(
+                known = self._run_until_blocked(
                     replace(slot, is_image_current=False, is_partition_current=is_current)
                 )
             self._moved[place] = known
@@ -144,7 +142,7 @@ class Slots:
             is_partition_current=is_partition,
         )
 
-    def _settle(self, slot: Slot) -> int:
+    def _run_until_blocked(self, slot: Slot) -> int:
         """Run `slot` on until all its calls wait for others; return its number."""
         known = self._numbers.get(slot)
         while known is None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from kafka_on_spark.errors import KafkaStorageError, ReplicaLostError
 from kafka_on_spark.ids import LOST, BrokerId, DirectoryId, LeaderEpoch, Offset
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
@@ -19,7 +20,6 @@ from kafka_on_spark.metadata.records import (
     PartitionChangeRecord,
     Record,
 )
-from kafka_on_spark.ports import ReplicaAddress
 from tests.builders import KEY, disk, identity, image_of, partition
 from tests.search.replaying import STAMP, Images, Numbers, Raised, States, with_partition_epoch
 from tests.search.scope import Scope

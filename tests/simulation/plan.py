@@ -22,7 +22,7 @@ CALL_FAULTS: Final = {
 }
 """What a port call may meet, by operation."""
 
-LOSING: Final = ("wipe", "lose tables", "roll back", "empty", "rot", "set back", "forge")
+LOSING: Final = ("wipe", "lose tables", "roll back", "empty", "rot", "roll back live", "forge")
 EVENTS: Final = {
     # event: how often of 1,000 steps, at most
     "offline": 12,
@@ -174,7 +174,7 @@ def sole(seed: int) -> Plan:
 
 
 def forged(seed: int) -> Plan:
-    """Return a plan in which tables are set back while they serve, and changed by hand."""
+    """Return a plan in which tables are rolled back while they serve, and changed by hand."""
     rng = random.Random(f"forged/{seed}")
     rare = {"kill": 0.002, "freeze": 0.004, "offline": 0.004, "rot": 0.001, "wipe": 0.001}
     return Plan(
@@ -187,7 +187,7 @@ def forged(seed: int) -> Plan:
         call_faults=rng.choice([{}, {"slow": 0.01}, {"slow": 0.02, "stale": 0.02}]),
         events={
             "forge": rng.choice([0.0, 0.005, 0.01]),
-            "set back": rng.choice([0.005, 0.01]),
+            "roll back live": rng.choice([0.005, 0.01]),
             **{name: rate for name, rate in rare.items() if rng.random() < 0.5},
         },
         twin_chance=rng.choice([0.0, 0.1]),

@@ -46,7 +46,7 @@ def test_a_planted_violation_is_seen(stage, invariant, plant):
 
 
 def test_a_table_whose_disk_lost_commits_is_not_accused(stage):
-    """What a lost disk holds is nobody's fault; that it does not count is checked elsewhere."""
+    """What a lost disk holds is no fault of the code; that it does not count is checked elsewhere."""
     stage.table(3).is_suspect = True
     stage.add(1, stage.batch(12, 2), "append")
 

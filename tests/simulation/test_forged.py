@@ -1,4 +1,4 @@
-"""Tables that are set back while they serve, or changed by hand: none of it is served or copied."""
+"""Tables that are rolled back while they serve, or changed by hand: none of it is served or copied."""
 
 from collections import Counter
 from functools import cache
@@ -16,8 +16,8 @@ MUTANT_SEEDS_MAX = 100
 
 SOMETIMES = (
     "fault: forge",
-    "fault: set back",
-    "leader epoch raised where logs part",
+    "fault: roll back live",
+    "leader epoch raised where logs diverge",
     "replica lost",
     "replica created again",
     "truncation",

@@ -48,7 +48,7 @@ def hasty(seed: int) -> Plan:
 
 
 def damaged(seed: int) -> Plan:
-    """Return a plan of files that are damaged and put right, and of looks that fail in passing."""
+    """Return a plan of files that are damaged and put right, and of inspections that fail in passing."""
     return replace(
         plan_of(seed),
         brokers=3,

@@ -162,7 +162,7 @@ def lose_what_is_not_committed(stage):
 
 
 def let_errors_pass(stage):
-    """A root is away for a moment, twice, while its replicas are looked at."""
+    """A root is away for a moment, twice, while its replicas are inspected."""
     for _ in range(2):
         stage.disks.take_away(2)
         stage.cluster.replicate(is_sweep=True)

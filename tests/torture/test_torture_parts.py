@@ -18,7 +18,7 @@ from kafka_on_spark.service.append.plan.append_results import AppendResult, Part
 from tests.torture.harness.checks.anomalies import CHECKS, Anomaly
 from tests.torture.harness.checks.facts import outcomes_of
 from tests.torture.harness.clients.appending import AppendingClient, last_work
-from tests.torture.harness.ending import is_set_back, longest_silence_s
+from tests.torture.harness.ending import is_rolled_back, longest_silence_s
 from tests.torture.harness.faults.disks import Disks, stray_commits, wrong_strays
 from tests.torture.harness.folder import TortureFolder
 from tests.torture.harness.history import (
@@ -261,20 +261,20 @@ def test_a_root_that_is_rolled_back_has_what_it_had_when_it_was_copied(disks, mo
     disks.roll_back(1, copy)
 
     assert os.listdir(root / "orders-1" / "0-1" / "_delta_log") == [f"{0:020d}.json"]
-    assert disks.set_back == {(1, "orders", 0, 0)}
+    assert disks.rolled_back == {(1, "orders", 0, 0)}
 
 
 @pytest.mark.parametrize(
     "invariant, version, is_explained",
     [("I1", 57, True), ("I1", 58, False), ("I2", 57, False), (None, 57, False)],
 )
-def test_fsck_may_find_that_a_table_ended_early_where_it_was_put_back(
+def test_fsck_may_find_that_a_table_ended_early_where_it_was_rolled_back(
     invariant, version, is_explained
 ):
     place = Place(partition=TopicPartition("orders", 0), broker_id=2, version=version, offset=400)
     finding = Finding(invariant=invariant, place=place, sentence="it ended at 368")
 
-    assert is_set_back(finding, {(2, "orders", 0, 57)}) is is_explained
+    assert is_rolled_back(finding, {(2, "orders", 0, 57)}) is is_explained
 
 
 def test_a_root_that_is_wiped_is_empty_and_one_that_is_emptied_knows_whose_it_is(disks):

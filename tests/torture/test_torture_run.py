@@ -1,5 +1,5 @@
 """A cluster under real processes, whose drivers, executors, workers, controllers and clients are
-killed, and whose disks are lost, filled, set back, hung and forged: what the clients wrote down has
+killed, and whose disks are lost, filled, rolled back, hung and forged: what the clients wrote down has
 no anomaly."""
 
 import json

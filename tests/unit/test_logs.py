@@ -1,4 +1,4 @@
-"""Which process is which, and lines that are written once: by us, or by whoever listens."""
+"""Which process is which, and lines that are written once: by us, or by the application that listens."""
 
 import logging
 import subprocess
@@ -38,7 +38,7 @@ def test_kind_of_a_process(arguments, kind):
     assert process_kind(arguments) == kind
 
 
-def said(program, level=None):
+def logged_lines(program, level=None):
     """Return what a process says on standard error that runs `program`."""
     environment = {} if level is None else {"KAFKA_ON_SPARK_LOG_LEVEL": level}
     paths = [path for path in sys.path if path]
@@ -53,9 +53,9 @@ def said(program, level=None):
 
 
 def test_warnings_are_said_by_default_and_the_rest_when_asked_for():
-    [by_default] = said(SAYING)
-    first, second = said(SAYING, "info")
-    [refusal, usual] = said(SAYING, "loud")
+    [by_default] = logged_lines(SAYING)
+    first, second = logged_lines(SAYING, "info")
+    [refusal, usual] = logged_lines(SAYING, "loud")
 
     assert " WARNING [driver " in by_default
     assert by_default.endswith("] kafka_on_spark.x: b")
@@ -71,12 +71,12 @@ def test_a_process_with_logging_of_its_own_has_each_line_once_and_in_its_own_way
     """Also where it is set up after the import."""
     configured = "import logging; logging.basicConfig(format='mine: %(message)s')\n"
 
-    assert said(configured + SAYING) == ["mine: b"]
-    assert said(configured + SAYING, "debug") == ["mine: a", "mine: b"]
+    assert logged_lines(configured + SAYING) == ["mine: b"]
+    assert logged_lines(configured + SAYING, "debug") == ["mine: a", "mine: b"]
     own = (
         "import logging; logging.getLogger('kafka_on_spark').addHandler(logging.StreamHandler())\n"
     )
-    assert said(own + SAYING) == ["b"]
+    assert logged_lines(own + SAYING) == ["b"]
 
 
 def test_a_process_is_set_up_once():

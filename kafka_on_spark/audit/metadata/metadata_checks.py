@@ -53,7 +53,7 @@ class MetadataRows:
 
 
 @dataclass(slots=True)
-class _Seen:
+class _RisingEpochs:
     """Epochs that must rise in the whole log."""
 
     controller_epoch: int = -1
@@ -71,7 +71,7 @@ class MetadataReplay:
         self.topic_names: dict[TopicId, str] = {}
         self.end_offset = 0
         self.requests = RequestReplay()
-        self._seen = _Seen()
+        self._seen = _RisingEpochs()
         self._gap_count = 0
         self._gaps: dict[PartitionKey, int] = {}  # gaps before the last record of each partition
 

@@ -33,7 +33,10 @@ class RequestReplay:
 
     def take(self, rows: Sequence[Row]) -> Iterator[Flaw]:
         """Replay the next commit; yield what is wrong with it."""
-        stamped = max((place for place, row in enumerate(rows) if self._is_late(row)), default=None)
+        stamped = max(
+            (place for place, row in enumerate(rows) if self._is_of_deposed_controller(row)),
+            default=None,
+        )
         if stamped is not None:
             sentence = (
                 f"committed under controller epoch {rows[stamped]['controller_epoch']}, though"
@@ -46,7 +49,7 @@ class RequestReplay:
             elif row["record_type"] in (_REQUEST, _RESULT):
                 yield from self._request(row, place)
 
-    def _is_late(self, row: Row) -> bool:
+    def _is_of_deposed_controller(self, row: Row) -> bool:
         """Return whether a deposed controller committed a decision. A controller's own record is
         checked with the epochs that must rise."""
         epoch = row["controller_epoch"]

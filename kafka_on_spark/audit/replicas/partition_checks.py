@@ -95,7 +95,7 @@ class _PartitionAudit:
             self._add("I23", sentence, trace, offset=before.high_watermark)
         self._check_in_sync(before)
         self._check_leader(before, after)
-        self._check_kept(before, after)
+        self._check_retained(before, after)
         return self._findings.all()
 
     def _add(
@@ -175,7 +175,7 @@ class _PartitionAudit:
             if (
                 not is_cut
                 or lifetime.batch.end_offset > mark
-                or not self._is(known, lifetime.batch)
+                or not self._is_same(known, lifetime.batch)
             ):
                 continue
             self._add(
@@ -187,7 +187,7 @@ class _PartitionAudit:
                 offset=lifetime.batch.base_offset,
             )
 
-    def _is(self, known: CommittedBatch | None, batch: LoggedBatch | None) -> bool:
+    def _is_same(self, known: CommittedBatch | None, batch: LoggedBatch | None) -> bool:
         return (
             known is not None and batch is not None and known.batch.fingerprint == batch.fingerprint
         )
@@ -337,8 +337,8 @@ class _PartitionAudit:
             )
             self._add("I9", sentence, leader, offset=leader.log_end_offset)
         batches = {batch.base_offset: batch for batch in leader.batches}
-        for base, known in self._kept(before, after):
-            if not self._is(known, batches.get(base)):
+        for base, known in self._retained_batches(before, after):
+            if not self._is_same(known, batches.get(base)):
                 sentence = (
                     f"the leader lacks the committed records [{base}, {known.batch.end_offset})"
                 )
@@ -351,21 +351,23 @@ class _PartitionAudit:
             )
             self._add("I9", sentence, leader, offset=mark)
 
-    def _kept(self, before: Register, after: Register) -> Iterable[tuple[int, CommittedBatch]]:
+    def _retained_batches(
+        self, before: Register, after: Register
+    ) -> Iterable[tuple[int, CommittedBatch]]:
         """Yield the batches that were committed before the tables were read, and are still kept."""
         for base, known in self._committed.items():
             end = known.batch.end_offset
             if after.log_start_offset < end <= before.high_watermark:
                 yield base, known
 
-    def _check_kept(self, before: Register, after: Register) -> None:
+    def _check_retained(self, before: Register, after: Register) -> None:
         """Check that some replica has each committed record (I3)."""
         if before.high_watermark <= after.log_start_offset:
             return
         held = {(b.base_offset, b.fingerprint) for trace in self._traces for b in trace.batches}
         lost = [
             base
-            for base, known in self._kept(before, after)
+            for base, known in self._retained_batches(before, after)
             if (base, known.batch.fingerprint) not in held
         ]
         end = max((trace.log_end_offset for trace in self._traces), default=0)

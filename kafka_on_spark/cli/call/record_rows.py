@@ -1,13 +1,13 @@
 """Metadata records as rows: the columns of the metadata table, and one line of text for people."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from kafka_on_spark.cli.call.output import text_of
 from kafka_on_spark.metadata.codec import encode
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Record, Stamp
+from kafka_on_spark.query.moments import time_of
 
 RECORD_COLUMNS: Final = {"record_type": "record", "cause": "cause", "fields": "what it says"}
 BATCH_COLUMNS: Final = {
@@ -24,8 +24,7 @@ _NOT_FOR_PEOPLE: Final = frozenset(
 
 def time_text(time_ms: int) -> str:
     """Return a time in ISO 8601, in UTC, with milliseconds."""
-    moment = datetime.fromtimestamp(time_ms / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return time_of(time_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def decided_rows(records: Sequence[Record], image: MetadataImage) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from kafka_on_spark.cli.kafka.kafka_files import (
     write_group_offsets,
 )
 from kafka_on_spark.cli.kafka.kafka_names import named_partitions_of
-from kafka_on_spark.controller.commands.groups import committed_by
+from kafka_on_spark.controller.commands.groups import saved_partitions
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
@@ -178,7 +178,7 @@ def _target(given: Mapping[str, Any], name: str) -> Target:
 
 def _keys(image: MetadataImage, group: str, given: Mapping[str, Any]) -> Sequence[PartitionKey]:
     if given["all_topics"]:
-        return committed_by(image, group)
+        return saved_partitions(image, group)
     return [
         PartitionKey(image.topic(name.topic).topic_id, name.partition)
         for name in named_partitions_of(image, given["topic"])

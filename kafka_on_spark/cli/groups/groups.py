@@ -25,7 +25,7 @@ from kafka_on_spark.cli.call.session import Session, opened
 from kafka_on_spark.cli.groups.group_resets import TARGETS, chosen_groups, reset_offsets_of
 from kafka_on_spark.cli.kafka.kafka_names import named_partitions_of
 from kafka_on_spark.cli.kafka.kafka_spellings import OPTIONAL_VALUES
-from kafka_on_spark.controller.commands.groups import committed_by
+from kafka_on_spark.controller.commands.groups import saved_partitions
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.query.offsets.group_offsets import describe_group, groups_of
 
@@ -226,7 +226,7 @@ def _describe(session: Session, given: Mapping[str, Any]) -> None:
 
 def _existing_groups(session: Session, given: Mapping[str, Any]) -> list[str]:
     image = session.cluster.image
-    return [group for group in chosen_groups(image, given) if committed_by(image, group)]
+    return [group for group in chosen_groups(image, given) if saved_partitions(image, group)]
 
 
 def _describe_state(session: Session, given: Mapping[str, Any]) -> None:
@@ -262,7 +262,7 @@ def _describe_offsets(session: Session, given: Mapping[str, Any]) -> None:
 def _delete(session: Session, given: Mapping[str, Any]) -> None:
     image = session.cluster.image
     groups = chosen_groups(image, given)
-    count = sum(len(committed_by(image, group)) for group in groups)
+    count = sum(len(saved_partitions(image, group)) for group in groups)
     deletions = [partial(_delete_group, group) for group in groups]
     session.confirm(
         f"deleting {plural(len(groups), 'group')} with offsets of {plural(count, 'partition')}",

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any, Final
 
 import typer
@@ -24,6 +24,7 @@ from kafka_on_spark.cli.kafka.kafka_names import all_partitions, matching_topics
 from kafka_on_spark.errors import InvalidRequestError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import INTERNAL_TOPICS, PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.query.moments import micros_of
 from kafka_on_spark.query.partition_names import partition_key
 from kafka_on_spark.service.describe.descriptions import offsets_of
 from kafka_on_spark.storage.replicas.replica_inspection import find_offset
@@ -37,7 +38,6 @@ COLUMNS: Final = {
 }
 AT_TIME_COLUMNS: Final = {"topic": "topic", "partition": "partition", "offset": "offset"}
 BY_TIME_COLUMNS: Final = {**AT_TIME_COLUMNS, "timestamp": "timestamp"}
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # Kafka's numbers, and their names.
 SPECIAL_TIMES: Final = {"-1": "latest", "-2": "earliest", "-3": "max-timestamp"}
 
@@ -113,7 +113,7 @@ def parsed_time(text: str) -> str | int:
         ) from None
     if moment.tzinfo is None:
         raise InvalidRequestError(f"--time {text!r} has no time zone: add Z for UTC, or +01:00")
-    return (moment - EPOCH) // timedelta(microseconds=1)
+    return micros_of(moment)
 
 
 def _named(image: MetadataImage, given: Mapping[str, Any]) -> list[TopicPartition]:

@@ -24,11 +24,10 @@ from kafka_on_spark.cli.cluster.metadata import log_rows
 from kafka_on_spark.cli.logs.record_content import content_as_json, shown_record
 from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError, ReplicaLostError
 from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
-from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.query.partition_names import partition_key
 from kafka_on_spark.storage.replicas.replica_inspection import (
     batch_flaw,

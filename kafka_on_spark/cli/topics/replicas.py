@@ -5,14 +5,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_on_spark.cli.call.options import (
-    FOUND,
-    AsOf,
-    ClusterUrl,
-    Format,
-    StorageOption,
-    numbers,
-)
+from kafka_on_spark.cli.call.options import FOUND, AsOf, ClusterUrl, Format, StorageOption, numbers
 from kafka_on_spark.cli.call.output import Output, plural, progress, say, write_json, write_rows
 from kafka_on_spark.cli.call.session import Session, opened
 from kafka_on_spark.cli.kafka.kafka_names import all_partitions, matching_topics

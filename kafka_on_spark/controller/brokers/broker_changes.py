@@ -15,20 +15,11 @@ from kafka_on_spark.controller.partitions.partition_change import (
 from kafka_on_spark.controller.partitions.recovery import elect_where_none
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import DuplicateBrokerRegistrationError
-from kafka_on_spark.ids import (
-    BrokerEpoch,
-    BrokerId,
-    DirectoryId,
-    PartitionKey,
-)
+from kafka_on_spark.ids import BrokerEpoch, BrokerId, DirectoryId, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
-from kafka_on_spark.metadata.records import (
-    BrokerChangeRecord,
-    BrokerRecord,
-    Record,
-)
+from kafka_on_spark.metadata.records import BrokerChangeRecord, BrokerRecord, Record
 
 
 def register_broker(

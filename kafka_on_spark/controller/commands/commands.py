@@ -19,14 +19,7 @@ from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.topics import topics
 from kafka_on_spark.controller.verdicts import unreadable_replicas
-from kafka_on_spark.ids import (
-    BrokerEpoch,
-    BrokerId,
-    DirectoryId,
-    Offset,
-    PartitionKey,
-    TopicId,
-)
+from kafka_on_spark.ids import BrokerEpoch, BrokerId, DirectoryId, Offset, PartitionKey, TopicId
 from kafka_on_spark.metadata.image import MetadataImage
 
 T = TypeVar("T")
@@ -213,7 +206,7 @@ def _elect_unclean(
 ) -> ControllerResult[list[PartitionKey]]:
     """The requesting process has inspected the replicas. `looks` is the argument's name in
     requests."""
-    return recovery.recover(image, looks, forced=frozenset(look.key for look in looks))
+    return recovery.recover(image, looks, forced=frozenset(each.key for each in looks))
 
 
 def _lose_replica(

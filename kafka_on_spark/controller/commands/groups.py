@@ -39,7 +39,7 @@ def is_saved(known: GroupOffset | None, partition: PartitionRegistration, offset
     )
 
 
-def offset_commit(
+def saved_offset(
     group: str, key: PartitionKey, partition: PartitionRegistration, offset: int, cause: str
 ) -> OffsetCommitRecord:
     """Return the record that brings a group to `offset` of a partition."""
@@ -82,7 +82,7 @@ def alter_group_offsets(
         known = image.groups.get((group, key))
         if not is_saved(known, partition, offset):
             cause = f"group {group!r} set to {offset} of {image.name_of(key)} by request"
-            records.append(offset_commit(group, key, partition, offset, cause))
+            records.append(saved_offset(group, key, partition, offset, cause))
     return ControllerResult(records, {key: Offset(each) for key, each in offsets.items()})
 
 
@@ -97,8 +97,8 @@ def delete_group(
         InvalidGroupIdError: The name can't be a group's.
         GroupIdNotFoundError: No group of that name has committed an offset.
     """
-    committed = committed_by(image, group)
-    wanted = committed if keys is None else [key for key in keys if key in set(committed)]
+    saved = saved_partitions(image, group)
+    wanted = saved if keys is None else [key for key in keys if key in set(saved)]
     records = [
         OffsetCommitRecord(
             group=group,
@@ -113,7 +113,7 @@ def delete_group(
     return ControllerResult(records, wanted)
 
 
-def committed_by(image: MetadataImage, group: str) -> list[PartitionKey]:
+def saved_partitions(image: MetadataImage, group: str) -> list[PartitionKey]:
     """Return the partitions in which a group has an offset, in order of their names.
 
     Raises:
@@ -121,11 +121,11 @@ def committed_by(image: MetadataImage, group: str) -> list[PartitionKey]:
         GroupIdNotFoundError: No group of that name has committed an offset.
     """
     check_group(group)
-    committed = sorted((key for name, key in image.groups if name == group), key=image.name_of)
-    if not committed:
+    saved = sorted((key for name, key in image.groups if name == group), key=image.name_of)
+    if not saved:
         known = ", ".join(sorted({name for name, _ in image.groups})[:10]) or "none"
         raise GroupIdNotFoundError(
             f"there is no consumer group {group!r}: it exists once it has committed an offset"
             f" (known: {known})"
         )
-    return committed
+    return saved

@@ -15,7 +15,7 @@ from kafka_on_spark.controller.commands.lease import next_controller_epoch
 from kafka_on_spark.controller.partitions.min_isr import min_isr, min_isr_setting
 from kafka_on_spark.controller.partitions.partition_change import change_of_isr, change_record
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.controller.verdicts.restoring import WholeReplica, restore
+from kafka_on_spark.controller.verdicts.lost_replica_restore import WholeReplica, restore
 from kafka_on_spark.ids import LOST, BrokerId, Keep, Offset, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
@@ -32,7 +32,7 @@ SMALL_PASS: Final = "a small pass of an append"
 """The cause of a small pass's claim, by which its commit is recognised later."""
 
 SESSIONS_UNDISPUTED: Final = 10
-"""For so many session timeouts a member that another process has put back stays in."""
+"""For so many session timeouts a member that another process has readmitted stays in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Facts:
         silent: Brokers whose session is over for this process, and why, in words.
         before: The image that this process had when the first of their probes failed.
         answering: Brokers that answered a probe of this very pass.
-        put_back: Replicas that another process has put back into the ISR lately.
+        readmitted: Replicas that another process has readmitted to the ISR lately.
         whole: Lost replicas that were found whole.
         reached_elsewhere: Brokers that tasks of this append have written to from other hosts.
         lease: The lease that this process has seen resigned or expired.
@@ -56,7 +56,7 @@ class Facts:
     silent: Mapping[BrokerId, str]
     before: Mapping[BrokerId, MetadataImage]
     answering: frozenset[BrokerId]
-    put_back: frozenset[tuple[PartitionKey, BrokerId]] = frozenset()
+    readmitted: frozenset[tuple[PartitionKey, BrokerId]] = frozenset()
     whole: Sequence[WholeReplica] = ()
     reached_elsewhere: frozenset[BrokerId] = frozenset()
     lease: ControllerLease | None
@@ -71,18 +71,19 @@ class SmallPass:
     Attributes:
         decided: The partitions that it changes.
         refusals: Why it does nothing for others, by partition, in words.
-        is_late: Another process has claimed meanwhile: read its decisions, and try again.
+        is_outdated: The facts are too old, or another process has claimed the controller role
+            meanwhile: read the log, and try again.
     """
 
     decided: tuple[PartitionKey, ...] = ()
     refusals: Mapping[PartitionKey, str] = field(default_factory=dict)
-    is_late: bool = False
+    is_outdated: bool = False
 
 
 def small_pass(image: MetadataImage, facts: Facts) -> ControllerResult[SmallPass]:
     """Decide for the partitions that an append waits for: claim, decision, resignation."""
     if image.controller != facts.lease:
-        return ControllerResult([], SmallPass(is_late=True))
+        return ControllerResult([], SmallPass(is_outdated=True))
     if not image.settings().boolean("auto.controller"):
         refusals = dict.fromkeys(facts.waits, "auto.controller=false forbids it: run a controller")
         return ControllerResult([], SmallPass(refusals=refusals))
@@ -166,12 +167,12 @@ def _own_fault(
             f"tasks on other hosts have written to broker {broker_id}, so the fault is of"
             f" {facts.caller}"
         )
-    place = heard_of(facts.before[broker_id], image, broker_id)
+    place = reached_by_others(facts.before[broker_id], image, broker_id)
     if place is not None:
         return f"others reach broker {broker_id} ({place}), so the fault is of {facts.caller}"
-    if (key, broker_id) in facts.put_back:
+    if (key, broker_id) in facts.readmitted:
         return (
-            f"another process reaches broker {broker_id} and has put its replica back into the"
+            f"another process reaches broker {broker_id} and has readmitted its replica to the"
             f" ISR, so the fault is of {facts.caller}"
         )
     return None
@@ -276,7 +277,7 @@ def _claimed(image: MetadataImage, facts: Facts, changes: Sequence[Record]) -> l
     return [claim, *changes, resignation]
 
 
-def heard_of(before: MetadataImage, now: MetadataImage, broker_id: BrokerId) -> str | None:
+def reached_by_others(before: MetadataImage, now: MetadataImage, broker_id: BrokerId) -> str | None:
     """Return which partition shows that a broker was reached between two images, in words; or None.
 
     A process that records a leader's log end has read that log. A process that raises a high
@@ -289,13 +290,13 @@ def heard_of(before: MetadataImage, now: MetadataImage, broker_id: BrokerId) -> 
         for number, partition in topic.partitions.replicas_on(broker_id):
             known = earlier.partitions.get(number)
             if known is not None and known is not partition:
-                what = _heard(known, partition, broker_id)
+                what = _how_reached(known, partition, broker_id)
                 if what is not None:
                     return f"{topic.name}-{number}: {what}"
     return None
 
 
-def _heard(
+def _how_reached(
     before: PartitionRegistration, now: PartitionRegistration, broker_id: BrokerId
 ) -> str | None:
     if broker_id in now.isr - before.isr:
@@ -308,7 +309,7 @@ def _heard(
     return None
 
 
-def put_back_by_others(
+def readmitted_by_others(
     before: MetadataImage,
     batches: Iterable[MetadataBatch],
     key: PartitionKey,
@@ -316,8 +317,8 @@ def put_back_by_others(
     *,
     is_own: Callable[[Offset], bool],
 ) -> bool:
-    """Return whether `batches`, which continue `before`, show that another process put a replica
-    back into the ISR after a small pass had taken it out.
+    """Return whether `batches`, which continue `before`, show that another process readmitted a
+    replica to the ISR after a small pass had taken it out.
 
     A replica that was out before the first of them counts as taken out by a small pass.
     """

@@ -47,10 +47,10 @@ def balance(
     for key in movable:
         board.keep_allowed(key)
     for key in sorted(movable, key=lambda each: (-sizes.get(each, 0), each)):
-        board.fill(key, len(current[key]))
+        board.add_missing(key, len(current[key]))
     board.level()
     orders = {key: _in_place(current[key], board.replicas[key]) for key in movable}
-    _Leads(orders, Counter(current[key][0] for key in fixed), racks).level()
+    _Leaderships(orders, Counter(current[key][0] for key in fixed), racks).level()
     return {key: orders.get(key, current[key]) for key in current}
 
 
@@ -103,10 +103,10 @@ class _Board:
             if in_racks[rack] > most or (
                 is_full and list(in_racks.values()).count(most) > full_racks
             ):
-                self._take(key, broker_id)
+                self._remove(key, broker_id)
                 in_racks[rack] -= 1
 
-    def _take(self, key: PartitionKey, broker_id: BrokerId) -> None:
+    def _remove(self, key: PartitionKey, broker_id: BrokerId) -> None:
         self.replicas[key].discard(broker_id)
         self._held[broker_id].discard(key)
 
@@ -114,7 +114,7 @@ class _Board:
         self.replicas[key].add(broker_id)
         self._held[broker_id].add(key)
 
-    def fill(self, key: PartitionKey, replica_count: int) -> None:
+    def add_missing(self, key: PartitionKey, replica_count: int) -> None:
         """Give a partition the replicas that it lacks, each on the broker that has least."""
         while len(self.replicas[key]) < replica_count:
             in_racks = self._in_racks(key)
@@ -130,9 +130,9 @@ class _Board:
         while has_moved:
             has_moved = False
             for source in sorted(self._held, key=lambda each: (-self._count(each), each)):
-                has_moved |= self._relieve(source)
+                has_moved |= self._move_surplus(source)
 
-    def _relieve(self, source: BrokerId) -> bool:
+    def _move_surplus(self, source: BrokerId) -> bool:
         """Move surplus replicas off one broker, the smallest first; return whether one moved."""
         has_moved = False
         lowest = min(map(self._count, self._held))
@@ -142,7 +142,7 @@ class _Board:
             takers = [each for each in self._held if self._may_move(key, source, each)]
             if takers:
                 taker = min(takers, key=lambda each: (self._count(each), each))
-                self._take(key, source)
+                self._remove(key, source)
                 self._give(key, taker)
                 has_moved = True
             if self._count(source) - min(map(self._count, self._held)) < IMBALANCE_MIN:
@@ -170,7 +170,7 @@ def _in_place(current: Sequence[BrokerId], target: set[BrokerId]) -> tuple[Broke
     return tuple(each if each in target else next(coming) for each in current)
 
 
-class _Leads:
+class _Leaderships:
     """Which partitions each broker is first in, and which brokers could take one over."""
 
     def __init__(

@@ -51,10 +51,10 @@ def replan_stalled_moves(
         else:
             change = _replanned(partition, chosen, new_uuid)
             taken = ", ".join(f"broker {new} takes the place of {old}" for old, new in chosen)
-            outcome = f"goes on to {_words(partition.merge(change).target_replicas)}: {taken}"
+            outcome = f"goes on to {_joined_ids(partition.merge(change).target_replicas)}: {taken}"
         if change is None:
             continue
-        cause = f"reassignment to {_words(partition.target_replicas)} {outcome}; " + ", ".join(
+        cause = f"reassignment to {_joined_ids(partition.target_replicas)} {outcome}; " + ", ".join(
             f"broker {each} has been away for {away_ms[each] / 1000:.1f} s" for each in dead
         )
         cause += f" ({LIMIT}={image.settings().integer(LIMIT)})"
@@ -63,7 +63,7 @@ def replan_stalled_moves(
     return ControllerResult(records, replanned)
 
 
-def _words(replicas: Iterable[BrokerId]) -> str:
+def _joined_ids(replicas: Iterable[BrokerId]) -> str:
     return " ".join(map(str, replicas))
 
 

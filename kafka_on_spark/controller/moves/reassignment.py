@@ -62,15 +62,12 @@ def start_reassignments(
     new_uuid: NewUuid,
     cause: str,
     throttle_bytes_per_s: int | None = None,
-    is_replacing: bool = False,
 ) -> ControllerResult[list[PartitionKey]]:
     """Decide that partitions move to `targets` (step A). All or none. Answer: which change.
 
     The replicas that come begin to fetch; another order of the same replicas is done at once.
     `throttle_bytes_per_s`: the rate of all their copying; for a move under way to the same target,
-    its rate from now on. It is a part of the move, and ends with it. `is_replacing`: a move under
-    way elsewhere is replaced; replicas that came for it go with the rest, and none that was there
-    is dropped before all of the new target is in sync (KRaft's rule; only its vectors ask for it).
+    its rate from now on. It is a part of the move, and ends with it.
 
     Raises:
         UnknownTopicOrPartitionError: There is no such partition.
@@ -86,13 +83,13 @@ def start_reassignments(
         partition = registered_partition(image, key)
         checked = check_target(image, key, target)
         change = _retimed(partition, checked, throttle_bytes_per_s)
-        if change is None and partition.is_reassigning and not is_replacing:
+        if change is None and partition.is_reassigning:
             raise ReassignmentInProgressError(
                 f"{image.name_of(key)} is being reassigned to {list(partition.target_replicas)}"
                 " already: wait until it is done, or cancel it first"
             )
         if change is None:
-            change = _start(partition, checked, new_uuid, throttle_bytes_per_s)
+            change = start_of_move(partition, checked, new_uuid, throttle_bytes_per_s)
         if change is not None:
             records.append(change_record(image, key, partition, change, cause))
             started.append(key)
@@ -111,12 +108,18 @@ def _retimed(
     return PartitionChange(throttle_bytes_per_s=throttle_bytes_per_s)
 
 
-def _start(
+def start_of_move(
     partition: PartitionRegistration,
     target: tuple[BrokerId, ...],
     new_uuid: NewUuid,
-    throttle_bytes_per_s: int | None,
+    throttle_bytes_per_s: int | None = None,
 ) -> PartitionChange | None:
+    """Return the change with which a partition begins to move to `target`; None: it is there.
+
+    Of a partition that is moving elsewhere the new target replaces the old one (KRaft's rule):
+    replicas that came for the old one go with the rest, and none that was there is dropped before
+    all of the new target is in sync.
+    """
     roles = roles_of(partition.replicas, target)
     moves = (partition.adding_replicas, partition.removing_replicas)
     if roles.replicas == partition.replicas and moves == (roles.adding, roles.removing):

@@ -8,6 +8,7 @@ leadership: a newer one is tried at once. Source: AbstractFetcherThread.delayPar
 from dataclasses import dataclass
 from typing import Final
 
+from kafka_on_spark.controller.pace.back_off import pause_ms
 from kafka_on_spark.errors import NO_ERROR
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, PartitionKey
 from kafka_on_spark.log.follower.fetch_checks import FetchAction, after_refusal
@@ -26,22 +27,22 @@ class FetchDelay:
         refusal_count: Refusals in a row, 1 at least.
         until_ms: The end of the back-off, on the clock of the process that waits; None: no
             time helps, only a newer leadership does.
-        look_at_ms: When it may be asked whether that is still so; nothing is taken by a look.
+        inspect_at_ms: When an inspection may ask whether that is still so; it takes nothing.
     """
 
     leader_epoch: LeaderEpoch
     refusal_count: int
     until_ms: float | None
-    look_at_ms: float = 0.0
+    inspect_at_ms: float = 0.0
 
     def remaining_ms(
         self, leader_epoch: LeaderEpoch, now_ms: int, *, is_inspection: bool = False
     ) -> float | None:
-        """Return how long a fetch under `leader_epoch`, or a look, still waits: 0 not at all, None
-        for ever."""
+        """Return how long a fetch under `leader_epoch`, or an inspection, still waits: 0 not at
+        all, None for ever."""
         if leader_epoch != self.leader_epoch:
             return 0
-        until_ms = self.look_at_ms if is_inspection else self.until_ms
+        until_ms = self.inspect_at_ms if is_inspection else self.until_ms
         return None if until_ms is None else max(0, until_ms - now_ms)
 
 
@@ -61,10 +62,7 @@ def is_delay_over(
 
 def backoff_ms(refusal_count: int, *, first_ms: int, max_ms: int, random: float) -> float:
     """Return the back-off after so many refusals in a row; `random` is in [0, 1)."""
-    # Twice as long each time. The exponent is bounded, since a root may be away for days.
-    doublings = min(refusal_count - 1, 62)
-    longer = min(first_ms << doublings, max(first_ms, max_ms))
-    return longer * (1 - JITTER + 2 * JITTER * random)
+    return pause_ms(refusal_count - 1, first_ms, max_ms) * (1 - JITTER + 2 * JITTER * random)
 
 
 def delay_after(
@@ -90,7 +88,8 @@ def delay_after(
     is_in_a_row = before is not None and before.leader_epoch == asked_epoch and not has_progressed
     refusal_count = 1 + (before.refusal_count if before is not None and is_in_a_row else 0)
     action = after_refusal(error_code, asked_epoch=asked_epoch, current_epoch=current_epoch)
-    pause_ms = backoff_ms(refusal_count, first_ms=first_ms, max_ms=max_ms, random=random)
-    look_at_ms = now_ms + pause_ms
-    until_ms = None if action is FetchAction.WAIT_FOR_METADATA else look_at_ms
-    return FetchDelay(asked_epoch, refusal_count, until_ms, look_at_ms)
+    inspect_at_ms = now_ms + backoff_ms(
+        refusal_count, first_ms=first_ms, max_ms=max_ms, random=random
+    )
+    until_ms = None if action is FetchAction.WAIT_FOR_METADATA else inspect_at_ms
+    return FetchDelay(asked_epoch, refusal_count, until_ms, inspect_at_ms)

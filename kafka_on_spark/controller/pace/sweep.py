@@ -135,7 +135,7 @@ class SweepPosition:
         return replace(self, at_ms=self.at_ms + by_ms, inspected=ranges)
 
 
-def go_on(
+def begin_round(
     ring: Ring,
     position: SweepPosition | None,
     *,
@@ -191,7 +191,7 @@ def after_slice(
     sound = len(keys) if len(wrong) <= room else wrong[room]
     inspected = position.inspected
     for part in _parts(ring, start, sound, at_ms):
-        inspected = _with(inspected, part, interval_ms // _MERGED_PART)
+        inspected = _with_range(inspected, part, interval_ms // _MERGED_PART)
     return replace(
         position,
         begins_at=ring.key_at((start + len(keys)) % ring.count) if ring.count else FIRST,
@@ -210,7 +210,7 @@ def _parts(ring: Ring, start: int, count: int, at_ms: int) -> Iterable[Inspected
         start, count = 0, count - (end - start)
 
 
-def _with(
+def _with_range(
     inspected: tuple[InspectedRange, ...], new: InspectedRange, merged_ms: int
 ) -> tuple[InspectedRange, ...]:
     if inspected and inspected[-1].end == new.start:

@@ -1,4 +1,4 @@
-"""Where a partition's log starts: delete-records and retention.
+"""Where a partition's log starts: delete-records.
 
 The log start is decided here, in the metadata log, at most the high watermark; replicas apply it
 afterwards and never run ahead. So no replica ever starts above what another may lack.
@@ -12,11 +12,8 @@ from kafka_on_spark.errors import (
     PolicyViolationError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.ids import BrokerId, Offset, PartitionKey
-from kafka_on_spark.log.batch import Batch
-from kafka_on_spark.log.state import ReplicaState
+from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import HighWatermarkRecord
 
 
@@ -87,76 +84,6 @@ def raise_log_start(
     return ControllerResult([record], offset)
 
 
-def apply_retention(
-    image: MetadataImage, key: PartitionKey, leader: ReplicaState, *, now_ms: int
-) -> ControllerResult[Offset]:
-    """Decide what retention.ms and retention.bytes delete of a log as its leader has it.
-
-    Answer: the log start afterwards. A topic that is only compacted keeps everything. No service
-    calls this yet: this version records the settings. Kafka's vectors hold the rule.
-    """
-    partition = image.topics[key.topic_id].partitions[key.partition]
-    if not _is_deleting(image, key):
-        return ControllerResult([], partition.log_start_offset)
-    settings = image.settings(key.topic_id)
-    start_offset = retained_from(
-        leader,
-        high_watermark=partition.high_watermark,
-        now_ms=now_ms,
-        retention_ms=_bound(settings.integer("retention.ms")),
-        retention_bytes=_bound(settings.integer("retention.bytes")),
-    )
-    return raise_log_start(image, key, start_offset)
-
-
-def retained_from(
-    state: ReplicaState,
-    *,
-    high_watermark: Offset,
-    now_ms: int,
-    retention_ms: int | None,
-    retention_bytes: int | None,
-) -> Offset:
-    """Return the log start that retention leads to: it removes whole batches, the oldest first.
-
-    A batch is removed while the batches after it have at least `retention_bytes`, or if its newest
-    record is older than `retention_ms`; None sets no bound. A batch that is not wholly below the
-    high watermark stays, and every batch after it. Source: UnifiedLog.deleteOldSegments.
-    """
-    kept = [batch for batch in state.batches if batch.end_offset > state.log_start_offset]
-    surplus = sum(batch.size_bytes for batch in kept) - (retention_bytes or 0)
-    start_offset = state.log_start_offset
-    for batch in kept:
-        surplus -= batch.size_bytes
-        is_surplus = retention_bytes is not None and surplus >= 0
-        is_expired = retention_ms is not None and _newest_ms(batch) < now_ms - retention_ms
-        if batch.end_offset > high_watermark or not (is_surplus or is_expired):
-            break
-        start_offset = batch.end_offset
-    return start_offset
-
-
-def _newest_ms(batch: Batch) -> int:
-    return max(segment.timestamp_max_us for segment in batch.segments) // 1000
-
-
-def low_watermark(
-    image: MetadataImage, partition: PartitionRegistration, log_starts: Mapping[BrokerId, Offset]
-) -> Offset:
-    """Return the offset below which no live replica has records any more.
-
-    `log_starts`: of the replicas that were inspected; of others all records count as kept.
-    Source: Partition.lowWatermarkIfLeader.
-    """
-    live = [each for each in partition.replicas if image.is_eligible(each)]
-    return min((log_starts.get(each, Offset(0)) for each in live), default=Offset(0))
-
-
 def _is_deleting(image: MetadataImage, key: PartitionKey) -> bool:
     words = image.settings(key.topic_id).text("cleanup.policy").split(",")
     return "delete" in (word.strip() for word in words)
-
-
-def _bound(setting: int) -> int | None:
-    """Return a retention setting's bound; -1 stands for none."""
-    return None if setting < 0 else setting

@@ -33,7 +33,7 @@ class ReplicaReport:
         last_epoch: Epoch of its last record; None if it has no records.
         chain_digest: Of its log at its end; None: not seen.
         is_matched: The chain digest at its end is the leader's there, both computed.
-        is_parted: It is not, though both logs compute and have the register's digest at the high
+        is_diverged: It is not, though both logs compute and have the register's digest at the high
             watermark, so it is unknown which log is wrong. Only set for a member of ISR or ELR.
         missing_since_ms: Append time of the first batch it lacks; None if it lacks none.
         missing_bytes: Size of the batches it lacks.
@@ -52,7 +52,7 @@ class ReplicaReport:
     last_epoch: LeaderEpoch | None = None
     chain_digest: ChainDigest | None = None
     is_matched: bool = False
-    is_parted: bool = False
+    is_diverged: bool = False
     missing_since_ms: int | None = None
     missing_bytes: int = 0
     error_code: int = NO_ERROR

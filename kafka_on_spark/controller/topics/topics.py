@@ -6,6 +6,7 @@ Creating a topic of 10,000 partitions is one commit and no table: the first appe
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from kafka_on_spark.config import SETTINGS, check_settings
+from kafka_on_spark.controller.partitions.min_isr import MIN_ISR
 from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.topics.assignment import check_agrees, check_assignment
@@ -306,7 +307,7 @@ def alter_cluster_configs(
     records = _config_records(None, image.configs, configs, cause)
     if _are_about_min_isr(records):
         for topic_id, topic in image.topics.items():
-            if "min.insync.replicas" not in topic.configs:
+            if MIN_ISR not in topic.configs:
                 records.extend(_forget_eligible(image, topic_id, cause))
     return ControllerResult(records, None)
 
@@ -336,10 +337,7 @@ def _config_records(
 
 
 def _are_about_min_isr(records: Iterable[Record]) -> bool:
-    return any(
-        isinstance(each, ConfigRecord) and each.config_name == "min.insync.replicas"
-        for each in records
-    )
+    return any(isinstance(each, ConfigRecord) and each.config_name == MIN_ISR for each in records)
 
 
 def _forget_eligible(image: MetadataImage, topic_id: TopicId, cause: str) -> Iterator[Record]:

@@ -10,8 +10,8 @@ from kafka_on_spark.controller.partitions.high_watermark import advance_high_wat
 from kafka_on_spark.controller.partitions.isr import alter_isr
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.controller.verdicts.parted_logs import raise_epoch
-from kafka_on_spark.controller.verdicts.restoring import release_former
+from kafka_on_spark.controller.verdicts.diverged_logs import raise_epoch
+from kafka_on_spark.controller.verdicts.lost_replica_restore import release_former
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import PartitionChangeRecord, Record
 

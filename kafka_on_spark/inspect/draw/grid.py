@@ -5,7 +5,7 @@ Pure: decides what pictures and pages show, in the same words for both.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import Enum
 
 from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr, min_isr
@@ -13,6 +13,7 @@ from kafka_on_spark.ids import LOST, BrokerId, Offset, PartitionKey, TopicPartit
 from kafka_on_spark.metadata.broker import BrokerRegistration, BrokerState
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.query.moments import time_of
 
 
 class Part(Enum):
@@ -136,7 +137,7 @@ def grid_of(image: MetadataImage, topics: Iterable[str] | None = None) -> Grid:
     return Grid(
         cluster_id=image.cluster_id or "",
         offset=image.offset,
-        time=datetime.fromtimestamp(image.time_ms / 1000, UTC),
+        time=time_of(image.time_ms),
         columns=tuple(_columns(image, rows)),
         rows=tuple(rows),
     )

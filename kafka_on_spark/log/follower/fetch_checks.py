@@ -9,10 +9,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final
 
-from kafka_on_spark.errors import (
-    FencedLeaderEpochError,
-    OffsetOutOfRangeError,
-)
+from kafka_on_spark.errors import FencedLeaderEpochError, OffsetOutOfRangeError
 from kafka_on_spark.ids import LeaderEpoch, Offset
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.epochs import EpochEnd, end_offset_for

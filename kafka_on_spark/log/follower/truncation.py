@@ -3,7 +3,7 @@
 A log is never cut by the high watermark: a stale one has lost committed records (KIP-101), and the
 true one keeps records that the leader does not have. One question for an epoch's end is not enough
 after two fast failovers (KIP-279), so the follower asks until both sides name the same epoch. Then
-it compares chains: where a table was set back, two logs may diverge inside an epoch, and epochs
+it compares chains: where a table was rolled back, two logs may diverge inside an epoch, and epochs
 alone would keep them apart for ever.
 """
 

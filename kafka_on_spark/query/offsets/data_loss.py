@@ -40,7 +40,7 @@ def check_cluster(image: MetadataImage, offset: StreamOffset) -> None:
     """Check that `offset` was taken of this cluster, and not in its future.
 
     Raises:
-        InconsistentClusterIdError: It is another cluster's, or this one was set back.
+        InconsistentClusterIdError: It is another cluster's, or this one was rolled back.
     """
     cut = offset.cut
     if cut is None:
@@ -53,8 +53,8 @@ def check_cluster(image: MetadataImage, offset: StreamOffset) -> None:
     if cut.metadata_offset > image.offset:
         raise InconsistentClusterIdError(
             f"the stored offsets were taken at metadata offset {cut.metadata_offset}, and the"
-            f" metadata log of cluster {image.cluster_id} ends at {image.offset}: it was set back;"
-            " start with a new checkpoint"
+            f" metadata log of cluster {image.cluster_id} ends at {image.offset}: it was rolled"
+            " back; start with a new checkpoint"
         )
 
 

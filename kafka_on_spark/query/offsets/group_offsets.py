@@ -7,7 +7,7 @@ the last batch. So a group's offsets never run ahead of what was processed.
 
 from dataclasses import dataclass
 
-from kafka_on_spark.controller.commands.groups import is_saved, offset_commit
+from kafka_on_spark.controller.commands.groups import is_saved, saved_offset
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
@@ -54,7 +54,7 @@ def group_generations(
     }
 
 
-def commit_group(image: MetadataImage, group: str, position: StreamOffset) -> ControllerResult[int]:
+def save_group(image: MetadataImage, group: str, position: StreamOffset) -> ControllerResult[int]:
     """Return the records that bring a group to `position`, and how many partitions they move.
 
     Partitions that are gone, or belong to another topic of that name now, get no record.
@@ -71,7 +71,7 @@ def commit_group(image: MetadataImage, group: str, position: StreamOffset) -> Co
             if partition is None or is_saved(known, partition, offset):
                 continue
             cause = f"group {group!r} has processed {name}-{number} up to {offset}"
-            records.append(offset_commit(group, key, partition, offset, cause))
+            records.append(saved_offset(group, key, partition, offset, cause))
     return ControllerResult(records, len(records))
 
 

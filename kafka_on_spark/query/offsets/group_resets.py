@@ -13,6 +13,7 @@ from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import Offset, PartitionKey, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.query.moments import micros_of
 
 FindOffset = Callable[[PartitionKey, int], Offset | None]
 """The first committed record of a partition that is not older than µs since 1970 UTC, or None."""
@@ -21,7 +22,6 @@ _DURATION: Final = re.compile(
     r"P(?=\d|T\d)(?:(\d{1,6})D)?"
     r"(?:T(?=\d)(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9}(?:\.\d+)?)S)?)?"
 )
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def parse_datetime(text: str) -> int:
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return (moment - _EPOCH) // timedelta(microseconds=1)
+    return micros_of(moment)
 
 
 def parse_duration(text: str) -> int:

@@ -84,7 +84,7 @@ def available(
     if fixed_ends is not None:
         ends = _bounded(ends, fixed_ends)
     if is_data_loss_failed:
-        _check_all_kept(start, wanted)
+        _check_all_retained(start, wanted)
     starts = {
         name: {
             number: _first(image, start, name, number, is_data_loss_failed=is_data_loss_failed)
@@ -100,17 +100,17 @@ def available(
     has_loss = (
         has_unclean_elections(image, since)
         or any(is_another_topic(image, since, name) for name in ends)
-        or _plain(start.positions) != _plain(since.positions)
+        or _as_dicts(start.positions) != _as_dicts(since.positions)
     )
     return Available(
         starts=starts,
         ends=ends,
-        is_moved=has_loss or ends != _plain(start.positions),
+        is_moved=has_loss or ends != _as_dicts(start.positions),
         has_loss=has_loss,
     )
 
 
-def _plain(positions: Ends) -> dict[str, dict[int, int]]:
+def _as_dicts(positions: Ends) -> dict[str, dict[int, int]]:
     return {name: dict(each) for name, each in positions.items()}
 
 
@@ -126,7 +126,7 @@ def _bounded(ends: Ends, fixed: Ends) -> dict[str, dict[int, int]]:
     }
 
 
-def _check_all_kept(start: StreamOffset, wanted: Mapping[str, list[int]]) -> None:
+def _check_all_retained(start: StreamOffset, wanted: Mapping[str, list[int]]) -> None:
     dropped = [
         f"{name}-{number}"
         for name, partitions in start.positions.items()

@@ -85,7 +85,7 @@ def is_committed(partition: PartitionRegistration, seen: ReplicaState, batch: Ba
     """Return whether the high watermark has passed this very append (I2).
 
     `seen` is the log in which the append was seen, and must be that of the current leader. Even
-    then a leader that was set back may have taken other records at the same offsets in the same
+    then a leader that was rolled back may have taken other records at the same offsets in the same
     epoch, and those may be the committed ones. So `seen` must have the append's chain digest at
     the append's end, and the registered one at the high watermark. `batch`: None if it was
     committed and has left the log since.
@@ -116,8 +116,8 @@ def is_acknowledged(
         return False  # the next try tells why
 
 
-def not_acknowledged(part: StagedPart, why: str, *, is_late: bool) -> RequestTimedOutError:
-    """Return the error of a partition whose outcome is unknown; `is_late`: its time was up."""
+def not_acknowledged(part: StagedPart, why: str, *, is_timed_out: bool) -> RequestTimedOutError:
+    """Return the error of a partition whose outcome is unknown; `is_timed_out`: its time was up."""
     producer = part.batch.producer
     advice = (
         "a retry with the same sequence is safe"
@@ -125,6 +125,6 @@ def not_acknowledged(part: StagedPart, why: str, *, is_late: bool) -> RequestTim
         else "a retry may append it twice (with a producer_id and a sequence it would not)"
     )
     return RequestTimedOutError(
-        f"partition {part.key.partition}: not acknowledged{' in time' if is_late else ''} ({why});"
-        f" whether it will be committed is unknown, {advice}"
+        f"partition {part.key.partition}: not acknowledged{' in time' if is_timed_out else ''}"
+        f" ({why}); whether it will be committed is unknown, {advice}"
     )

@@ -10,6 +10,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Final
 
+from kafka_on_spark.controller.pace.back_off import pauses_ms
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.errors import (
     CommitError,
@@ -154,7 +155,7 @@ class Appender:
         pending = {part.key: _Pending(part) for part in parts}
         answers: _Answers = {}
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        pause_ms = PAUSE_MS_MIN
+        pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
         while pending:
             ready = [each for key, each in pending.items() if not watch.is_blocked(key)]
             self._round(pending, answers, acks, ready)
@@ -166,8 +167,7 @@ class Appender:
                 self._give_up(pending, answers, watch)
                 break
             watch.update([each.wait for each in pending.values() if each.wait is not None])
-            self._clock.sleep_ms(watch.pause_ms(pause_ms * (0.5 + self._random())))
-            pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
+            self._clock.sleep_ms(watch.pause_ms(next(pauses) * (0.5 + self._random())))
             try:
                 self._second_inspections.inspect_due()
                 self._metadata.catch_up()
@@ -309,6 +309,6 @@ class Appender:
         for key, each in pending.items():
             why = None if watch is None else watch.why(key)
             why = why or str(each.last_error or "the in-sync replicas did not catch up")
-            error = not_acknowledged(each.part, why, is_late=watch is not None)
+            error = not_acknowledged(each.part, why, is_timed_out=watch is not None)
             answers[key] = UnacknowledgedPart(key=key, error=error)
         pending.clear()

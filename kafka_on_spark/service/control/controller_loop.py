@@ -17,15 +17,16 @@ from kafka_on_spark.controller.commands.commands import IdSource
 from kafka_on_spark.controller.moves.dead_destinations import replan_stalled_moves
 from kafka_on_spark.controller.moves.preferred_leaders import rebalance_leaders
 from kafka_on_spark.controller.moves.reassignment import advance_reassignments
+from kafka_on_spark.controller.pace.back_off import pauses_ms
 from kafka_on_spark.controller.partitions.recovery import elect_where_none, recover
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.controller.verdicts.restoring import restore
+from kafka_on_spark.controller.verdicts.lost_replica_restore import restore
 from kafka_on_spark.errors import NotControllerError, RootAccessDeniedError
 from kafka_on_spark.ids import BrokerId, PartitionKey, check_number
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
-from kafka_on_spark.service.control.leadership_commands import LeadershipCommands, RunCommands
+from kafka_on_spark.service.control.leadership_commands import LeadershipCommands
 from kafka_on_spark.service.control.removing_replicas import CheckControls
 from kafka_on_spark.service.control.term import LeaseWatch, Term
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
@@ -38,6 +39,7 @@ from kafka_on_spark.service.probing.probes import (
     probe_orders,
 )
 from kafka_on_spark.service.replica.creating_replicas import renew_lost
+from kafka_on_spark.service.replicate.fetching.fetch import RunFetches
 from kafka_on_spark.service.replicate.inspecting_lost import LostReplicaInspector
 
 log = logging.getLogger(__name__)
@@ -111,7 +113,7 @@ class ControllerLoop:
         timeout_ms: int,
         lost_inspector: LostReplicaInspector | None = None,
         clean: Clean | None = None,
-        run_commands: RunCommands = lambda orders: [],
+        run_commands: RunFetches = lambda orders: [],
     ) -> None:
         self._metadata = metadata
         self._clock = clock
@@ -258,8 +260,8 @@ class ControllerLoop:
         orders = plan_inspections(self._metadata.image)
         if not orders:
             return
-        looks = [look for look in self._run_inspections(orders) if look is not None]
-        moved = self._submit(lambda image: recover(image, looks))
+        inspections = [each for each in self._run_inspections(orders) if each is not None]
+        moved = self._submit(lambda image: recover(image, inspections))
         self._tally.moved.update(moved)
 
     def _judge_brokers(self) -> None:
@@ -269,7 +271,7 @@ class ControllerLoop:
         """
         pending = set(self._metadata.image.brokers)
         started_ms = self._clock.monotonic_ms()
-        pause_ms = PROBE_PAUSE_MS_MIN
+        pauses = pauses_ms(PROBE_PAUSE_MS_MIN)
         while pending:
             began_ms = self._clock.monotonic_ms()
             for result in self._run_probes(self._orders(pending)):
@@ -282,8 +284,7 @@ class ControllerLoop:
                 break
             if pending:
                 next_ms = began_ms + self._failed.next_in_ms(self._session_ms())
-                self._wait(min(pause_ms, max(next_ms - self._clock.monotonic_ms(), 1.0)))
-                pause_ms *= 2
+                self._wait(min(next(pauses), max(next_ms - self._clock.monotonic_ms(), 1.0)))
 
     def _orders(self, broker_ids: set[BrokerId]) -> list[ProbeOrder]:
         brokers = self._metadata.image.brokers
@@ -357,7 +358,7 @@ def _leader_of(image: MetadataImage, key: PartitionKey) -> BrokerId | None:
 def _is_controlled(image: MetadataImage, waited_ms: int) -> NotControllerError:
     """Return the error of a claimant that waited in vain."""
     held = image.controller
-    assert held is not None, "a lease that is not over is somebody's"
+    assert held is not None, "a lease that is not over has a holder"
     return NotControllerError(
         f"{held.controller_id} controls the cluster in epoch {held.controller_epoch} and renews its"
         f" lease: waited {waited_ms / 1000:.1f} s for it to end; try again, or for longer"

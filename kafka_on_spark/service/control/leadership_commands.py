@@ -7,7 +7,7 @@ would (I5, I13, I14). Its answer decides nothing: what it proved stands in the t
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kafka_on_spark.errors import NO_ERROR, KafkaOnSparkError
@@ -17,7 +17,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.metadata.records import PartitionChangeRecord, Record
 from kafka_on_spark.ports import Clock
-from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
+from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, RunFetches
 from kafka_on_spark.service.replicate.fetching.fetch_refusals import refusals
 
 log = logging.getLogger(__name__)
@@ -26,18 +26,17 @@ COMMANDED_MAX: Final = 256
 """Partitions that are sent their commands at a time. A command is one or two Delta commits, 10 ms
 of a disk: these are done well within a heartbeat interval, while those of a failover of 10,000
 would take minutes, for tables of which most see no append before the next change. The others are
-fenced by whoever appends to them or fetches from them next, as all would be without commands."""
+fenced by the next process that appends to them or fetches from them, as all would be without
+commands."""
 
 COMMANDS_AT_ONCE: Final = 64
-"""Commands between two looks at the clock: one Spark job."""
-
-RunCommands = Callable[[Sequence[FetchOrder]], list[FetchResult]]
+"""Commands between two readings of the clock: one Spark job."""
 
 
 class LeadershipCommands:
     """The commands that one controllership has still to send. They may be lost."""
 
-    def __init__(self, clock: Clock, *, run_commands: RunCommands) -> None:
+    def __init__(self, clock: Clock, *, run_commands: RunFetches) -> None:
         self._clock = clock
         self._run_commands = run_commands
         self._deposed: dict[PartitionKey, BrokerId | None] = {}

@@ -20,6 +20,7 @@ from kafka_on_spark.controller.commands.requests import (
     response_of,
     withdraw,
 )
+from kafka_on_spark.controller.pace.back_off import pauses_ms
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import NotControllerError
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
@@ -146,7 +147,7 @@ class CommandRunner:
         """Return the result of a request that stands in the log."""
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         watch = LeaseWatch(self._clock)
-        pause_ms = PAUSE_MS_MIN
+        pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
         while True:
             image = self._metadata.catch_up()
             result = result_of()
@@ -157,8 +158,7 @@ class CommandRunner:
             if watch.is_over(image):
                 self._answer_all(watch.seen, timeout_ms)
                 continue
-            self._clock.sleep_ms(pause_ms)
-            pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
+            self._clock.sleep_ms(next(pauses))
         self._metadata.submit(
             partial(withdraw, record=record, timeout_ms=timeout_ms), timeout_ms=timeout_ms
         )

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from kafka_on_spark.controller.moves.reassignment import Reassignment
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, Offset, TopicPartition
-from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports import ReplicaAddress
 
 Found = ReplicaState | KafkaOnSparkError
 """The state of a replica's table, or the error for why it can't be read."""

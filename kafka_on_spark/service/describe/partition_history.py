@@ -5,7 +5,7 @@ Replays the metadata log; SQL over the metadata table gives the same.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch, PartitionKey, TopicId
 from kafka_on_spark.metadata.broker import BrokerState
@@ -22,6 +22,7 @@ from kafka_on_spark.metadata.records import (
     RemoveTopicRecord,
     UnregisterBrokerRecord,
 )
+from kafka_on_spark.query.moments import time_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +135,7 @@ class _RecordPlace:
 
     @property
     def time(self) -> datetime:
-        return datetime.fromtimestamp(self.batch.stamp.time_ms / 1000, UTC)
+        return time_of(self.batch.stamp.time_ms)
 
     @property
     def offset(self) -> Offset:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from kafka_on_spark.controller.moves.reassignment import list_reassignments
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, PartitionKey, TopicPartition
-from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports import ReplicaAddress, ReplicaStore
+from kafka_on_spark.ports import ReplicaStore
 
 RunSizes = Callable[[Sequence[ReplicaAddress]], list[int | None]]
 

@@ -27,8 +27,8 @@ from kafka_on_spark.audit.replicas.partition_checks import PartitionHistory, aud
 from kafka_on_spark.audit.trace import ReplicaTrace
 from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import BrokerId, PartitionKey
-from kafka_on_spark.log.addresses import FoundTable
-from kafka_on_spark.ports import ClusterArchive, ReplicaAddress
+from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
+from kafka_on_spark.ports import ClusterArchive
 from kafka_on_spark.service.fsck.replica_audit import AuditOrder
 
 RunAudits = Callable[[Sequence[AuditOrder]], list[ReplicaTrace]]
@@ -67,7 +67,7 @@ class _MetadataReader:
                 self._take(file, snapshots)
         for end, name in snapshots.items():
             if end > self.replay.end_offset:
-                # It is of a cluster that was at this root before, or the log was set back.
+                # It is of a cluster that was at this root before, or the log was rolled back.
                 self._add_snapshot_flaw(
                     name, "it ends above the log's end, and no process reads it"
                 )

@@ -12,7 +12,8 @@ from kafka_on_spark.audit.replicas.replica import ReplicaName, ReplicaReplay
 from kafka_on_spark.audit.trace import ReplicaTrace
 from kafka_on_spark.errors import KafkaOnSparkError, ReplicaLostError
 from kafka_on_spark.ids import TopicPartition
-from kafka_on_spark.ports import ReplicaAddress, ReplicaArchive
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.ports import ReplicaArchive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

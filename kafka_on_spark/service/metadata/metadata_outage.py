@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from kafka_on_spark.controller.pace.back_off import pauses_ms
 from kafka_on_spark.errors import KafkaOnSparkError, KafkaStorageError, RootAccessDeniedError
 from kafka_on_spark.ports import Clock
 
@@ -33,8 +34,9 @@ def wait_for_root(
     Raises: as `ask`.
     """
     deadline_ms = clock.monotonic_ms() + timeout_ms
-    pause_ms = AWAY_PAUSE_MS_MIN
+    pauses = pauses_ms(AWAY_PAUSE_MS_MIN, AWAY_PAUSE_MS_MAX)
     while True:
+        pause_ms = next(pauses)
         try:
             return ask()
         except KafkaOnSparkError as error:
@@ -43,4 +45,3 @@ def wait_for_root(
             if pause_ms == AWAY_PAUSE_MS_MIN:
                 log.warning("waits for the metadata root (%d ms at most): %s", timeout_ms, error)
         clock.sleep_ms(pause_ms)
-        pause_ms = min(2 * pause_ms, AWAY_PAUSE_MS_MAX)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
+from kafka_on_spark.controller.pace.back_off import pauses_ms
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.verdicts.conclusion import conclude
@@ -255,7 +256,7 @@ class MetadataService:
     ) -> T:
         self.check_open()
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
-        pause_ms = PAUSE_MS_MIN
+        pauses = pauses_ms(PAUSE_MS_MIN, PAUSE_MS_MAX)
         while True:
             with self._acquire_lock(encoded_reports) as lock, self._lock, gc_paused():
                 if lock.needs_refresh:
@@ -278,8 +279,7 @@ class MetadataService:
                     break
             if self._clock.monotonic_ms() > deadline_ms:
                 raise RequestTimedOutError("commits to the metadata log keep conflicting")
-            self._clock.sleep_ms(pause_ms * self._random())
-            pause_ms = min(2 * pause_ms, PAUSE_MS_MAX)
+            self._clock.sleep_ms(next(pauses) * self._random())
         self._after_commit()
         return result.response
 

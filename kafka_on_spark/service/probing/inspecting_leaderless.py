@@ -7,9 +7,9 @@ from kafka_on_spark.controller.partitions.recovery import leaderless
 from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import Offset, PartitionEpoch, PartitionKey
-from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports import ReplicaAddress, ReplicaStore
+from kafka_on_spark.ports import ReplicaStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,18 +7,16 @@ read the view for as long as the files exist.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Final
+from datetime import datetime
 
-from kafka_on_spark.errors import CorruptLogError, InvalidRequestError
+from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.ports import ReplicaStore
+from kafka_on_spark.query.moments import given_micros
 from kafka_on_spark.query.reads.read_order import ReadOrder
 from kafka_on_spark.service.read.reading import Piece, read_pieces
-
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 FindSize = Callable[[ReplicaAddress, str], int | None]
 """Returns the size of a file of a replica, or None if there is none."""
@@ -66,9 +64,9 @@ class TimeRange:
 
     def has_any_of(self, segment: Segment) -> bool:
         """Return whether a segment may have a record in the range."""
-        is_late = self.start_us is None or segment.timestamp_max_us >= self.start_us
-        is_early = self.end_us is None or segment.timestamp_min_us < self.end_us
-        return is_late and is_early
+        ends_after_start = self.start_us is None or segment.timestamp_max_us >= self.start_us
+        begins_before_end = self.end_us is None or segment.timestamp_min_us < self.end_us
+        return ends_after_start and begins_before_end
 
 
 def time_range(start: object, end: object) -> TimeRange:
@@ -81,13 +79,7 @@ def time_range(start: object, end: object) -> TimeRange:
 
 
 def _micros(name: str, given: object) -> int | None:
-    if not isinstance(given, datetime):
-        return None
-    if given.tzinfo is None:
-        raise InvalidRequestError(
-            f"{name} can't be {given}: it has no time zone; give one, as in datetime.now(UTC)"
-        )
-    return (given - EPOCH) // timedelta(microseconds=1)
+    return given_micros(name, given) if isinstance(given, datetime) else None
 
 
 def files_of(

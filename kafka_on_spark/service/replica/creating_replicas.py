@@ -10,19 +10,12 @@ from dataclasses import dataclass
 from kafka_on_spark.controller.partitions.partition_change import change_record
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import NO_ERROR, UNKNOWN_SERVER_ERROR, KafkaOnSparkError, ProtocolError
-from kafka_on_spark.ids import (
-    LOST,
-    BrokerId,
-    DirectoryId,
-    LeaderEpoch,
-    PartitionKey,
-    ReplicaUuid,
-)
-from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.ids import LOST, BrokerId, DirectoryId, LeaderEpoch, PartitionKey, ReplicaUuid
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import Record
-from kafka_on_spark.ports import ReplicaAddress, ReplicaStore
+from kafka_on_spark.ports import ReplicaStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from kafka_on_spark.errors import CommitConflictError, KafkaOnSparkError
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.log import operations
-from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports import ReplicaAddress, ReplicaLog, ReplicaStore
+from kafka_on_spark.ports import ReplicaLog, ReplicaStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,21 +2,21 @@
 
 A controller's pass, a sweep and an append that waits run them. Each file is read: headers alone
 would prove a table whose files are gone or damaged, and that may be why the replica was called
-lost. controller/verdicts/restoring.py decides.
+lost. controller/verdicts/lost_replica_restore.py decides.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kafka_on_spark.controller.verdicts.restoring import WholeReplica, lost_replicas
+from kafka_on_spark.controller.verdicts.lost_replica_restore import WholeReplica, lost_replicas
 from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid
-from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaStore, SegmentStore
+from kafka_on_spark.ports import Clock, ReplicaStore, SegmentStore
 from kafka_on_spark.service.replica.replica_operations import proves_complete
 from kafka_on_spark.service.replicate.fetching.fetch_reports import ends_alike, is_evidence
 

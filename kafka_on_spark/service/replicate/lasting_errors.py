@@ -174,8 +174,8 @@ class LastingErrors:
         readable = self._readable(image, place, partition)
         seconds = (self._clock.monotonic_ms() - failing.since_ms) / 1000
         cause = (
-            f"broker {place.broker_id}: its root answers, and {failing.count} looks at the replica"
-            f" failed in {seconds:.1f} s ({failing.error}); it is not lost"
+            f"broker {place.broker_id}: its root answers, and {failing.count} inspections of the"
+            f" replica failed in {seconds:.1f} s ({failing.error}); it is not lost"
         )
         is_done = self._metadata.submit(
             lambda newest: leave_unreadable(

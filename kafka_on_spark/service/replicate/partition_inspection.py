@@ -7,7 +7,8 @@ and of three replicas the leader's would be opened twice.
 from collections.abc import Sequence
 
 from kafka_on_spark.ids import LeaderEpoch
-from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaLog, ReplicaStore, SegmentStore
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.ports import Clock, ReplicaLog, ReplicaStore, SegmentStore
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
 
 PartitionFetches = tuple[FetchOrder, ...]

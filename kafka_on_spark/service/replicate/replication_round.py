@@ -11,7 +11,7 @@ from operator import attrgetter
 
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.controller.verdicts.conclusion import conclude
-from kafka_on_spark.controller.verdicts.restoring import restore
+from kafka_on_spark.controller.verdicts.lost_replica_restore import restore
 from kafka_on_spark.errors import ERROR_NAME_BY_CODE, NO_ERROR
 from kafka_on_spark.ids import BrokerId, PartitionKey, TopicId, TopicPartition, listed
 from kafka_on_spark.metadata.image import MetadataImage
@@ -24,7 +24,7 @@ from kafka_on_spark.service.replica.creating_replicas import (
     record_created,
     renew_lost,
 )
-from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
+from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, RunFetches
 from kafka_on_spark.service.replicate.fetching.fetch_pace import FetchPace, PacedOrders
 from kafka_on_spark.service.replicate.fetching.fetch_plan import (
     covers_all,
@@ -41,7 +41,6 @@ from kafka_on_spark.service.replicate.partition_inspection import PartitionFetch
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections
 from kafka_on_spark.service.replicate.sweep_progress import Scope, SweepProgress, SweepRound
 
-RunFetches = Callable[[Sequence[FetchOrder]], list[FetchResult]]
 RunPartitionInspections = Callable[[Sequence[PartitionFetches]], list[list[FetchResult]]]
 RunCreations = Callable[[Sequence[CreateReplicaOrder]], list[CreateReplicaResult]]
 
@@ -308,7 +307,7 @@ class ReplicationRound:
             for key, partition in image.partitions_needing_work()
             if partition.leader is None and (scope is None or key.topic_id in scope)
         ]
-        not_looked_at = sweep_round.not_looked_at(leaderless)
+        not_looked_at = sweep_round.not_inspected_count(leaderless)
         is_done = not any(each is not None and has_work(each) for each in partitions)
         return ReplicationReport(
             partition_count=len(keys),

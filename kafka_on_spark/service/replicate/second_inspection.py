@@ -9,25 +9,24 @@ the verdict, and the reports of the others change nothing.
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from kafka_on_spark.controller.partitions.reports import PartitionReport, ReplicaReport
 from kafka_on_spark.errors import ClusterClosedError, KafkaOnSparkError, RootAccessDeniedError
 from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid
-from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports import Clock, ReplicaAddress
+from kafka_on_spark.ports import Clock
 from kafka_on_spark.service.metadata.metadata_roles import MetadataDecider
-from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult
+from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, RunFetches
 from kafka_on_spark.service.replicate.fetching.fetch_reports import is_evidence, merge_reports
 from kafka_on_spark.service.replicate.lasting_errors import LastingErrors
 
 log = logging.getLogger(__name__)
 
-RunFetches = Callable[[Sequence[FetchOrder]], list[FetchResult]]
 
 POLL_MS: Final = 10.0
 """How long to wait before asking again whether another thread has ended its inspections."""
@@ -155,7 +154,7 @@ class SecondInspections:
             log.info("%d bad replicas can't be reported by this process: %s", len(due), error)
             return 0
         except BaseException:
-            self._put_back(due)
+            self._requeue(due)
             raise
         finally:
             with self._lock:
@@ -176,7 +175,7 @@ class SecondInspections:
             self._under_way += bool(due)
         return due
 
-    def _put_back(self, due: dict[Finding, _Found]) -> None:
+    def _requeue(self, due: dict[Finding, _Found]) -> None:
         with self._lock:
             for finding, found in due.items():
                 self._found.setdefault(finding, found)
@@ -211,7 +210,7 @@ class SecondInspections:
             is_open = is_assigned(image, finding) and found.tries < TRIES_MAX
             if is_open and (finding.key, finding.broker_id, finding.replica_uuid) in bad:
                 again[finding] = found
-        self._put_back(again)
+        self._requeue(again)
 
 
 def _confirmed(

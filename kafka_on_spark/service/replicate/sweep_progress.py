@@ -17,7 +17,7 @@ from kafka_on_spark.controller.pace.sweep import (
     Ring,
     SweepPosition,
     after_slice,
-    go_on,
+    begin_round,
     learned_inspection_ms,
     next_slice,
     once_round_ms,
@@ -151,7 +151,7 @@ class SweepRound:
     ) -> None:
         self.interval_ms = settings.integer("replica.sweep.interval.ms")
         self.is_all = is_all
-        self.position = go_on(
+        self.position = begin_round(
             ring,
             known,
             now_ms=now_ms,
@@ -216,7 +216,7 @@ class SweepRound:
             inspection_ms = learned_inspection_ms(self.position.inspection_ms, took_ms, count)
             self.position = replace(self.position, inspection_ms=inspection_ms)
 
-    def not_looked_at(self, leaderless: Collection[PartitionKey]) -> int:
+    def not_inspected_count(self, leaderless: Collection[PartitionKey]) -> int:
         """Return how many partitions were not inspected within the interval.
 
         `leaderless`: partitions that can't be inspected.

@@ -14,11 +14,12 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.controller.verdicts.conclusion import conclude
 from kafka_on_spark.errors import CommitConflictError
 from kafka_on_spark.ids import ControllerEpoch, LeaderEpoch, Offset
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import ControllerRecord, MetadataBatch, Record, Stamp
-from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaLog, ReplicaStore
+from kafka_on_spark.ports import Clock, ReplicaLog, ReplicaStore
 
 T = TypeVar("T")
 

@@ -3,16 +3,14 @@
 Apart from the metadata service, which it does not extend: it has no method that commits.
 """
 
-from datetime import UTC, datetime, timedelta
-from typing import Final
+from datetime import datetime
 
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import MetadataBatch
+from kafka_on_spark.query.moments import given_micros, in_seconds
 from kafka_on_spark.service.metadata.metadata_roles import MetadataHistory, MetadataLogReader
-
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class MetadataAsOf:
@@ -45,7 +43,7 @@ def refusal(what: str, image: MetadataImage) -> InvalidRequestError:
     """Return the error for `what`, which can't be done to a cluster as of a moment."""
     return InvalidRequestError(
         f"can't {what}: the cluster was opened as it was at metadata offset {image.offset}"
-        f" ({_moment(image.time_ms)}), and the past is read-only; open it without as_of"
+        f" ({in_seconds(image.time_ms)}), and the past is read-only; open it without as_of"
     )
 
 
@@ -63,7 +61,7 @@ def metadata_as_of(now: MetadataLogReader, as_of: object, *, now_ms: int) -> Met
     if image.offset == 0:
         first = now.history()[0]
         raise InvalidRequestError(
-            f"as_of can't be {as_of}: the cluster was made at {_moment(first.stamp.time_ms)}, by"
+            f"as_of can't be {as_of}: the cluster was made at {in_seconds(first.stamp.time_ms)}, by"
             f" the decision that ends at metadata offset {first.end_offset}; name a later one"
         )
     return MetadataAsOf(now, image)
@@ -72,7 +70,7 @@ def metadata_as_of(now: MetadataLogReader, as_of: object, *, now_ms: int) -> Met
 def _offset_of(now: MetadataLogReader, as_of: object, now_ms: int) -> Offset:
     end = now.catch_up().offset
     if isinstance(as_of, datetime):
-        offset = _at(now, as_of, now_ms)
+        offset = _offset_at(now, as_of, now_ms)
     elif isinstance(as_of, int) and not isinstance(as_of, bool):
         offset = Offset(as_of)
     else:
@@ -86,19 +84,10 @@ def _offset_of(now: MetadataLogReader, as_of: object, now_ms: int) -> Offset:
     return offset
 
 
-def _at(now: MetadataLogReader, moment: datetime, now_ms: int) -> Offset:
-    if moment.tzinfo is None:
-        raise InvalidRequestError(
-            f"as_of can't be {moment}: it has no time zone; give one, as in datetime.now(UTC)"
-        )
-    # Not by timestamp(), a float: the moment of a history's entry must include that entry.
-    time_ms = (moment - EPOCH) // timedelta(milliseconds=1)
+def _offset_at(now: MetadataLogReader, moment: datetime, now_ms: int) -> Offset:
+    time_ms = given_micros("as_of", moment) // 1000
     if time_ms > now_ms:
         raise InvalidRequestError(
-            f"as_of can't be {moment}: that has not come yet (it is {_moment(now_ms)})"
+            f"as_of can't be {moment}: that has not come yet (it is {in_seconds(now_ms)})"
         )
     return now.offset_at(time_ms)
-
-
-def _moment(time_ms: int) -> str:
-    return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"

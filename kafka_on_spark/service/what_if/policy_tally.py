@@ -5,7 +5,7 @@ Apart from the replay, which decides: this module only counts.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import NamedTuple
 
 from kafka_on_spark.ids import (
@@ -19,6 +19,7 @@ from kafka_on_spark.ids import (
 )
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.query.moments import time_of
 from kafka_on_spark.visible import visible
 
 
@@ -212,8 +213,8 @@ class PolicyTally:
         self.differences.append(
             LeaderDifference(
                 name=self._names[key],
-                start=_time_of(start_ms),
-                end=_time_of(time_ms),
+                start=time_of(start_ms),
+                end=time_of(time_ms),
                 recorded=pair.recorded,
                 instead=pair.instead,
                 is_instead_dead=pair.is_dead,
@@ -230,7 +231,3 @@ class PolicyTally:
             for key in list(timeline.offline_since_ms):
                 timeline.end_offline(key, time_ms)
         self.differences.sort(key=lambda each: (each.start, each.name))
-
-
-def _time_of(time_ms: int) -> datetime:
-    return datetime.fromtimestamp(time_ms / 1000, UTC)

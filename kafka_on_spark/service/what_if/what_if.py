@@ -131,9 +131,9 @@ def _sentences(foreseen: Forecast) -> Iterable[str]:
     for (before, after), count in sorted(
         foreseen.moves.items(), key=lambda item: (str(item[0][0]), item[0][1])
     ):
-        whose = "nobody" if before is None else f"broker {before}"
+        former = "nobody" if before is None else f"broker {before}"
         load = foreseen.leaders_after[after]
-        yield f"    {count} from {whose} to broker {after}, which would lead {load} in all"
+        yield f"    {count} from {former} to broker {after}, which would lead {load} in all"
     yield from _listed("would be offline", foreseen.offline)
     yield from _listed("would refuse acks=all (under min ISR)", foreseen.under_min_isr)
     yield from _listed("would have one copy in sync left", foreseen.on_last_copy)

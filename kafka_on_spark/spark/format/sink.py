@@ -5,7 +5,8 @@ again after a crash, and the second append finds the first. An abort deletes not
 Spark calls it with the same messages after a commit whose outcome is unknown.
 
 One writer stages a stream's batch, and another one, in another process, appends it: the plan comes
-with the messages.
+with the messages. Spark creates both again for each batch, so what a run has open is in a module
+global. That can go once Spark keeps a writer for a run.
 """
 
 import socket

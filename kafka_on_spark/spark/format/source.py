@@ -26,7 +26,7 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.as_of import image_as_of
 from kafka_on_spark.query.offsets.data_loss import CutsSince, checked_position, unclean_cuts
-from kafka_on_spark.query.offsets.group_offsets import commit_group
+from kafka_on_spark.query.offsets.group_offsets import save_group
 from kafka_on_spark.query.offsets.next_offset import Available, available, committed_ends
 from kafka_on_spark.query.offsets.offset_resolution import TimeLookup, TimeQuestion, resolve
 from kafka_on_spark.query.offsets.positions import EARLIEST, LATEST, Positions
@@ -276,7 +276,7 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
             cuts_since=cuts_of(metadata),
         )
         self._reported = StreamOffset.in_image(image, found.ends)
-        self._commit_group(metadata, since)
+        self._save_group(metadata, since)
         if not found.is_moved:
             # Not the image after the group's commit: that may have changes this call has not seen.
             self._idle = (image, start)
@@ -304,15 +304,15 @@ class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvail
             return False
         return self._group_retry_at_ms is None or _monotonic_ms() < self._group_retry_at_ms
 
-    def _commit_group(self, metadata: MetadataService, processed: StreamOffset) -> None:
-        """Commit the group's offsets: Spark asks for what comes after `processed`."""
+    def _save_group(self, metadata: MetadataService, processed: StreamOffset) -> None:
+        """Save the group's offsets: Spark asks for what comes after `processed`."""
         group, retry_at_ms = self._options.group, self._group_retry_at_ms
         if group is None or (retry_at_ms is not None and _monotonic_ms() < retry_at_ms):
             return
         try:
             kept = checked_position(metadata.image, processed, is_data_loss_failed=False)
             moved = metadata.submit(
-                lambda image: commit_group(image, group, kept),
+                lambda image: save_group(image, group, kept),
                 timeout_ms=GROUP_COMMIT_TIMEOUT_MS,
             )
             if moved:

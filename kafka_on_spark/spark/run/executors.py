@@ -3,7 +3,8 @@
 Apart from the tasks, because it runs where those can't even be imported. Each task is pickled
 inside a function that is sent by value; on the executor this function checks the installed packages
 before it unpickles the task. On a cluster, executors are also asked once a session, before the
-first task.
+first task. Which sessions were asked is a module global: clusters share a session. It can go once a
+session holds values of ours.
 """
 
 import importlib

@@ -1,4 +1,8 @@
-"""The executors' half of a write: a task stages its rows, topic by topic."""
+"""The executors' half of a write: a task stages its rows, topic by topic.
+
+A worker runs many tasks, and Spark keeps nothing for it between two: so the image that they share
+is in a module global. That can go once a worker can hold a value of ours.
+"""
 
 from collections.abc import Iterable, Iterator
 from functools import partial

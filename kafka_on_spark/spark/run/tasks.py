@@ -9,13 +9,9 @@ import logging
 
 from kafka_on_spark.audit.trace import ReplicaTrace
 from kafka_on_spark.controller.partitions.reports import ReplicaInspection
-from kafka_on_spark.errors import (
-    NO_ERROR,
-    UNKNOWN_SERVER_ERROR,
-    KafkaOnSparkError,
-    ProtocolError,
-)
-from kafka_on_spark.ports import ReplicaAddress, ReplicaStore
+from kafka_on_spark.errors import NO_ERROR, UNKNOWN_SERVER_ERROR, KafkaOnSparkError, ProtocolError
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.ports import ReplicaStore
 from kafka_on_spark.service.control.removing_replicas import ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.service.describe.sizes import size_of
 from kafka_on_spark.service.fsck.replica_audit import AuditOrder, audit_replica
@@ -84,7 +80,7 @@ def log_start_task(order: LogStartOrder, options: StorageOptions) -> str | None:
     return run_log_start(order, replica_store(options))
 
 
-def look_task(order: InspectionOrder, options: StorageOptions) -> ReplicaInspection | None:
+def inspect_task(order: InspectionOrder, options: StorageOptions) -> ReplicaInspection | None:
     """Say what one replica's log holds."""
     return inspect_replica(order, replica_store(options))
 

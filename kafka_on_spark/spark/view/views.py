@@ -148,7 +148,9 @@ def make_view(
         _rows(table, topic, each, is_alone=len(branches) == 1, has_headers=has_headers)
         for each in branches
     ]
-    return reduce(lambda left, right: left.unionAll(right), (_in(each, times) for each in parts))
+    return reduce(
+        lambda left, right: left.unionAll(right), (_in_time_range(each, times) for each in parts)
+    )
 
 
 def _rows(
@@ -175,7 +177,7 @@ def _rows(
     return table.select(*columns, *([col("headers")] if has_headers else []))
 
 
-def _in(rows: DataFrame, times: TimeRange) -> DataFrame:
+def _in_time_range(rows: DataFrame, times: TimeRange) -> DataFrame:
     """Return the rows of a time range; Delta skips files by their statistics."""
     if times.start_us is not None:
         rows = rows.where(col("timestamp") >= _moment(times.start_us))

@@ -32,10 +32,7 @@ from kafka_on_spark.storage.identity.root_identity import (
     reporting_as_invalid_root,
 )
 from kafka_on_spark.storage.identity.roots_apart import check_root_apart, check_roots_apart
-from kafka_on_spark.storage.metadata.metadata_creation import (
-    create_metadata_log,
-    has_cluster,
-)
+from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log, has_cluster
 from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
 
 

@@ -1,7 +1,8 @@
 """Runs second inspections after an answer was given: later, before a process ends, or in a task.
 
 A process that ends without closing its cluster runs them, too: what it alone has found bad would be
-lost with it.
+lost with it. Its end concerns all its clusters, so the set of those with work is a module global.
+That can go once processes end only after they have closed their clusters.
 """
 
 import atexit
@@ -13,8 +14,8 @@ from typing import Final
 from weakref import WeakSet
 
 from kafka_on_spark.errors import KafkaOnSparkError
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
-from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.replicate.fetching.fetch import FetchOrder, FetchResult, fetch
 from kafka_on_spark.service.replicate.fetching.fetch_reports import is_evidence
 from kafka_on_spark.service.replicate.second_inspection import SecondInspections

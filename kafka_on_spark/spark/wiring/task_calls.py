@@ -7,7 +7,8 @@ from functools import partial
 from typing import Final, TypeVar
 
 from kafka_on_spark.controller.partitions.reports import ReplicaInspection
-from kafka_on_spark.ports import ReplicaAddress, TaskRunner
+from kafka_on_spark.log.addresses import ReplicaAddress
+from kafka_on_spark.ports import TaskRunner
 from kafka_on_spark.service.control.removing_replicas import ListOrder, ListResult, RemoveOrder
 from kafka_on_spark.service.probing.inspecting_leaderless import InspectionOrder
 from kafka_on_spark.service.probing.probes import ProbeOrder, ProbeResult
@@ -21,9 +22,9 @@ from kafka_on_spark.spark.run.tasks import (
     fetch_task,
     inspect_lost_task,
     inspect_partition_task,
+    inspect_task,
     list_task,
     log_start_task,
-    look_task,
     probe_task,
     remove_task,
     size_task,
@@ -84,7 +85,7 @@ class TaskCalls:
 
     def inspect_replicas(self, orders: Sequence[InspectionOrder]) -> list[ReplicaInspection | None]:
         """Inspect the replicas of partitions without a leader."""
-        return self.runner.run(partial(look_task, options=self.options), orders)
+        return self.runner.run(partial(inspect_task, options=self.options), orders)
 
     def inspect_lost(self, orders: Sequence[InspectLostOrder]) -> list[InspectLostResult]:
         """Inspect replicas that are taken for lost."""

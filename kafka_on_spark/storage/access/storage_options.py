@@ -10,9 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kafka_on_spark.errors import InvalidRequestError, InvalidRootError
-from kafka_on_spark.storage.access.credentials import (
-    OPTION as CREDENTIALS,
-)
+from kafka_on_spark.storage.access.credentials import OPTION as CREDENTIALS
 from kafka_on_spark.storage.access.credentials import (
     check_name,
     credentials_name_in,

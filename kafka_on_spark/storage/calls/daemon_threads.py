@@ -66,7 +66,7 @@ class DaemonThreads(Executor):
 
     def _begin_thread(self) -> None:
         thread = threading.Thread(
-            target=_do,
+            target=_work_through,
             args=(self._queue, self._idle),
             name=f"{self._name}_{len(self._threads)}",
             daemon=True,
@@ -103,7 +103,7 @@ class DaemonThreads(Executor):
                 thread.join(None if last is None else max(last - time.monotonic(), 0.0))
 
 
-def _do(queue: "SimpleQueue[_Work]", idle: threading.Semaphore) -> None:
+def _work_through(queue: "SimpleQueue[_Work]", idle: threading.Semaphore) -> None:
     while True:
         item = queue.get()
         if item is None:

@@ -42,8 +42,8 @@ def is_forked() -> bool:
     return _process.is_forked
 
 
-def _forked() -> None:
+def _mark_forked() -> None:
     _process.is_forked = _process.has_used
 
 
-os.register_at_fork(after_in_child=_forked)
+os.register_at_fork(after_in_child=_mark_forked)

@@ -16,6 +16,7 @@ from kafka_on_spark.audit.history import (
     TableStep,
 )
 from kafka_on_spark.errors import CorruptLogError
+from kafka_on_spark.query.moments import micros_of
 from kafka_on_spark.storage.delta.actions import PROTOCOL
 from kafka_on_spark.storage.roots.parquet_files import read_parquet
 from kafka_on_spark.stored_json import parse_json
@@ -165,10 +166,7 @@ def _micros(values: Any) -> int | None:
     text = expect(values or {}, dict).get("timestamp")
     if text is None:
         return None
-    moment = datetime.fromisoformat(text)
-    # Not by timestamp(): a float has too few digits for microseconds of this century.
-    since = moment - datetime.fromisoformat("1970-01-01T00:00:00Z")
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    return micros_of(datetime.fromisoformat(text))
 
 
 def checkpoint_step(content: bytes | None, version: int, path: str) -> TableStep:

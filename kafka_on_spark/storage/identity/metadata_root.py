@@ -24,6 +24,7 @@ from kafka_on_spark.ids import DirectoryId
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.identity.root_identity import (
     META_PROPERTIES,
+    encode_properties,
     properties_of,
     read_properties,
 )
@@ -61,13 +62,7 @@ class MetadataIdentity:
 
     def encode(self) -> bytes:
         """Return the file's bytes."""
-        lines = (
-            "version=1",
-            f"cluster.id={self.cluster_id}",
-            f"node.id={self.node_id}",
-            f"directory.id={self.directory_id}",
-        )
-        return "\n".join((*lines, "")).encode()
+        return encode_properties(self.cluster_id, f"node.id={self.node_id}", self.directory_id)
 
 
 def new_identity(cluster_id: str) -> MetadataIdentity:

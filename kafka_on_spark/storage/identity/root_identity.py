@@ -52,13 +52,7 @@ class RootIdentity:
 
     def encode(self) -> bytes:
         """Return the file's bytes."""
-        lines = (
-            "version=1",
-            f"cluster.id={self.cluster_id}",
-            f"broker.id={self.broker_id}",
-            f"directory.id={self.directory_id}",
-        )
-        return "\n".join((*lines, "")).encode()
+        return encode_properties(self.cluster_id, f"broker.id={self.broker_id}", self.directory_id)
 
 
 def read_identity(root: str, options: StorageOptions) -> RootIdentity | None:
@@ -100,6 +94,12 @@ def _identity_of(content: bytes | None, root: str) -> RootIdentity | None:
             f"{root}/{META_PROPERTIES} is not a broker's: give a root of this cluster, or an"
             " empty folder"
         ) from None
+
+
+def encode_properties(cluster_id: str, owner: str, directory_id: DirectoryId) -> bytes:
+    """Return the bytes of a ``meta.properties``; `owner` is its line of a broker or of a voter."""
+    lines = ("version=1", f"cluster.id={cluster_id}", owner, f"directory.id={directory_id}", "")
+    return "\n".join(lines).encode()
 
 
 def properties_of(content: bytes) -> dict[str, str]:

@@ -2,6 +2,10 @@
 
 A file counts while its owner holds a lock on it: reports of a process that died, and so all that
 lie there since a machine stopped, are never read. No file here is flushed.
+
+The lock holder answers by removing the file's name. Its owner reads the answer off the link count
+of the open file: that is one call, and names no path that another file may have taken meanwhile.
+This ends once processes of a machine have another way to talk to each other.
 """
 
 import fcntl
@@ -46,12 +50,7 @@ class QueuedReports:
 
     @property
     def is_committed(self) -> bool:
-        """Whether the lock holder says that it has committed the reports.
-
-        It says so by removing the file's name. The link count of the open file tells that in one
-        call, and names no path that another file may have taken meanwhile. This can go once
-        processes of a machine have another way to talk to each other.
-        """
+        """Whether the lock holder says that it has committed the reports."""
         return self._descriptor is not None and os.fstat(self._descriptor).st_nlink == 0
 
     def withdraw(self) -> None:

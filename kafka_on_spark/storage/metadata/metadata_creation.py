@@ -8,10 +8,7 @@ maintenance removes the others.
 from contextlib import suppress
 
 from kafka_on_spark.controller.brokers.cluster_creation import there_is_a_cluster
-from kafka_on_spark.errors import (
-    CommitOutcomeUnknownError,
-    KafkaStorageError,
-)
+from kafka_on_spark.errors import CommitOutcomeUnknownError, KafkaStorageError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.identity.metadata_root import (

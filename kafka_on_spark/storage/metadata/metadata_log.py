@@ -173,7 +173,7 @@ class DeltaMetadataLog:
             with self._present():
                 end = self._end
                 if end is not None and end.offset == from_offset and to_offset is None:
-                    tail = self._tail(end)
+                    tail = self._newest_batches(end)
                     if tail is not None:
                         return tail
             end_offset = self._refresh().offset
@@ -196,7 +196,7 @@ class DeltaMetadataLog:
         end = self._end  # read once: another thread may append meanwhile
         return end is not None and end.offset == offset and self._delta.is_still_at(end.version)
 
-    def _tail(self, end: _End) -> list[MetadataBatch] | None:
+    def _newest_batches(self, end: _End) -> list[MetadataBatch] | None:
         """Return the batches of the few newest commits, from the commits themselves. None if there
         are many, or they don't follow each other: then the caller reads the table's merged files,
         which also says what is wrong.
@@ -364,7 +364,7 @@ class DeltaMetadataLog:
         """Return the newest readable snapshot as a batch that ends at its end offset.
 
         `to_offset`: the newest that ends there or before. A snapshot above the log's end is another
-        log's, or holds what a log that was set back has lost.
+        log's, or holds what a log that was rolled back has lost.
         """
         with self._delta.lock:
             end = self._end or self._refresh()

@@ -76,13 +76,13 @@ def _position(fields: dict[str, Any]) -> SweepPosition:
     again, ranges = _list(fields["again"], AGAIN_MAX), _list(fields["looked_at"], RANGES_MAX)
     inspection_ms = fields["look_ms"]
     return SweepPosition(
-        at_ms=_whole(fields["at_ms"]),
+        at_ms=_checked_int(fields["at_ms"]),
         begins_at=_key(fields["begins_at"]),
-        owed=_number(fields["owed"]),
+        owed=_checked_float(fields["owed"]),
         again=tuple(map(_key, again)),
-        inspection_ms=None if inspection_ms is None else _number(inspection_ms),
+        inspection_ms=None if inspection_ms is None else _checked_float(inspection_ms),
         inspected=tuple(
-            InspectedRange(_key(start), None if end is None else _key(end), _whole(at_ms))
+            InspectedRange(_key(start), None if end is None else _key(end), _checked_int(at_ms))
             for start, end, at_ms in ranges
         ),
     )
@@ -98,16 +98,16 @@ def _key(value: Any) -> PartitionKey:
     topic_id, number = value
     if not isinstance(topic_id, str) or len(topic_id) > _ID_LENGTH_MAX:
         raise ValueError("not a topic's id")
-    return PartitionKey(TopicId(topic_id), _whole(number))
+    return PartitionKey(TopicId(topic_id), _checked_int(number))
 
 
-def _whole(value: Any) -> int:
+def _checked_int(value: Any) -> int:
     if type(value) is not int or not 0 <= value <= _NUMBER_MAX:
         raise ValueError("not a whole number of a hint")
     return value
 
 
-def _number(value: Any) -> float:
+def _checked_float(value: Any) -> float:
     if type(value) not in (int, float) or not (math.isfinite(value) and 0 <= value <= _NUMBER_MAX):
         raise ValueError("not a number of a hint")
     return float(value)

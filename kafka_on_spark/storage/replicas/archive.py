@@ -18,9 +18,8 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.ids import BrokerId, DirectoryId
-from kafka_on_spark.log.addresses import FoundTable
+from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
 from kafka_on_spark.log.batch import is_segment_name
-from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors, parsing
 from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX, SEGMENT_BYTES_MAX
 from kafka_on_spark.storage.delta.table_history import table_steps

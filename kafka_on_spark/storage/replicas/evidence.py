@@ -72,9 +72,9 @@ class _LocalInspection:
     def __init__(self, root: str) -> None:
         self._root = root
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK
-        self._handle = self._within(lambda: os.open(root, flags))
+        self._handle = self._within_deadline(lambda: os.open(root, flags))
 
-    def _within(self, call: Callable[[], T]) -> T:
+    def _within_deadline(self, call: Callable[[], T]) -> T:
         return within(self._root, call, short_call_seconds(self._root))
 
     def close(self) -> None:
@@ -82,20 +82,20 @@ class _LocalInspection:
 
     def read(self, path: str, bytes_max: int) -> bytes | None:
         try:
-            return self._within(lambda: read_local(path, bytes_max, self._handle))
+            return self._within_deadline(lambda: read_local(path, bytes_max, self._handle))
         except ABSENT:
             return None
 
     def size(self, path: str) -> int | None:
         stat = partial(os.stat, path, dir_fd=self._handle, follow_symlinks=False)
         try:
-            return self._within(stat).st_size
+            return self._within_deadline(stat).st_size
         except ABSENT:
             return None
 
     def names(self, path: str) -> frozenset[str] | None:
         try:
-            return self._within(lambda: self._names(path))
+            return self._within_deadline(lambda: self._names(path))
         except ABSENT:
             return None
 
@@ -185,7 +185,7 @@ def table_flaw(
     found: dict[str, str] = {}
     for name in files:
         try:
-            step = _step(_read(inspection, folder, name), f"{folder}/{_LOG}/{name}")
+            step = _table_step(_read(inspection, folder, name), f"{folder}/{_LOG}/{name}")
         except UnsafeFileError as error:
             return CorruptLogError(error.message, **error.context)
         if isinstance(step, TableDamage):
@@ -214,7 +214,7 @@ def _newest_checkpoint(inspection: RootInspection, folder: str, checkpoints: set
     return -1
 
 
-def _step(content: bytes, path: str) -> TableStep:
+def _table_step(content: bytes, path: str) -> TableStep:
     version = checkpoint_version(path)
     if version is not None:
         step = checkpoint_step(content, version, path)

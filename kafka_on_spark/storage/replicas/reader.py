@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_on_spark.ids import Offset
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch, Segment
-from kafka_on_spark.ports import ReplicaAddress, ReplicaStore
+from kafka_on_spark.ports import ReplicaStore
 from kafka_on_spark.query.reads.read_order import ReadOrder
 from kafka_on_spark.service.read.reading import NoteFailure, Piece, read_pieces
 from kafka_on_spark.storage.replicas.segments import HEADERS, TIMESTAMP, read_segment

@@ -14,11 +14,10 @@ import pyarrow as pa
 
 from kafka_on_spark.errors import CorruptLogError, KafkaOnSparkError, KafkaStorageError
 from kafka_on_spark.ids import Offset, PartitionKey
-from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
 from kafka_on_spark.log.batch import Batch, Segment
 from kafka_on_spark.log.offsets import FoundOffset, offset_for_time, offset_of_latest_time
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.query.reads.read_order import readers_choice
 from kafka_on_spark.service.describe.log_dirs import Found
 from kafka_on_spark.service.replica.replica_operations import proves_complete

@@ -19,6 +19,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset
 from kafka_on_spark.log import chain
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.state import (
     LogChange,
@@ -27,7 +28,6 @@ from kafka_on_spark.log.state import (
     ReplicaState,
     check_log,
 )
-from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.storage.calls.deadlines import RootHangsError, within
 from kafka_on_spark.storage.calls.error_translation import as_storage_errors, is_denied, parsing
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog

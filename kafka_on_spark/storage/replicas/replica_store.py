@@ -5,7 +5,7 @@ from threading import Lock
 from typing import Final
 
 from kafka_on_spark.ids import LeaderEpoch
-from kafka_on_spark.ports import ReplicaAddress
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.storage.access.storage_options import StorageOptions
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
 

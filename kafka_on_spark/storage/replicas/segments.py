@@ -26,8 +26,8 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.ids import LeaderEpoch
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, segment_name
-from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.storage.calls.deadlines import begin, short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import ABSENT, storage_error
 from kafka_on_spark.storage.calls.file_limits import SEGMENT_BYTES_MAX

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
 from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.ports import ReplicaAddress
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.service.read.view_plan import FindSize, ViewFile
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.replicas.replica_headers import iso

@@ -43,7 +43,7 @@ def control(cluster, name, until):
 
 
 def stay(cluster, name, until):
-    """Control the cluster for one long term: between two terms whoever asks decides for itself."""
+    """Control the cluster for one long term: between two terms a caller decides for itself."""
     cluster.run_controller(until - time.monotonic())
 
 
@@ -53,14 +53,18 @@ def command(cluster, name, until):
     while time.monotonic() < until or answers < ANSWERS_MIN:
         number += 1
         own, shared = f"own-{name}-{number}", f"shared-{number}"
-        answers += told("create", own, cluster.create_topic, own, replication_factor=3)
-        answers += told("create", shared, cluster.create_topic, shared, replication_factor=3)
-        answers += told("alter", own, cluster.alter_topic_configs, own, {"retention.ms": number})
+        answers += report_outcome("create", own, cluster.create_topic, own, replication_factor=3)
+        answers += report_outcome(
+            "create", shared, cluster.create_topic, shared, replication_factor=3
+        )
+        answers += report_outcome(
+            "alter", own, cluster.alter_topic_configs, own, {"retention.ms": number}
+        )
         if number % 3 == 0:
-            answers += told("delete", own, cluster.delete_topic, own)
+            answers += report_outcome("delete", own, cluster.delete_topic, own)
 
 
-def told(verb, topic, call, *arguments, **named):
+def report_outcome(verb, topic, call, *arguments, **named):
     """Say how a command ended; return whether it was done."""
     began = time.monotonic()
     try:

@@ -132,7 +132,7 @@ class Deaths:
         self.disks = disks
         self.targets = {("orders", 0): target, ("orders", 1): target}
 
-    def go_on(self, cluster):
+    def verify_and_finish(self, cluster):
         """Do what a user and a controller do who come to it now."""
         status = cluster.verify_reassignment(self.targets).values()
         if set(status) == {ReassignmentStatus.ELSEWHERE}:
@@ -144,9 +144,9 @@ class Deaths:
         first = self.disks.open()
         log = make_mortal(first, at, is_after=is_after)
         try:
-            self.go_on(first)
+            self.verify_and_finish(first)
         except KilledError:
-            self.go_on(self.disks.open())
+            self.verify_and_finish(self.disks.open())
         return log.is_dead
 
 

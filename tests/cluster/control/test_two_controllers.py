@@ -136,7 +136,7 @@ def harm(disks, controllers, seconds):
     return zombie
 
 
-def test_two_controllers_and_two_who_ask_at_once_lose_no_decision(disks, seconds):
+def test_two_controllers_and_two_callers_at_once_lose_no_decision(disks, seconds):
     root = disks.metadata_root
     with (
         others(root, "control", "control", seconds=WAIT_S_MAX) as controllers,
@@ -206,7 +206,7 @@ def test_commands_are_answered_by_the_controller_of_another_process(disks):
     assert disks.open().fsck().findings == ()
 
 
-def test_a_command_whose_controller_is_frozen_is_run_by_who_asked_and_not_again(disks):
+def test_a_command_whose_controller_is_frozen_is_run_by_its_caller_and_not_again(disks):
     cluster = disks.cluster
     with others(disks.metadata_root, "control", seconds=4 * LEASE_S) as [controller]:
         wait_for(lambda: holder(cluster, [controller]))

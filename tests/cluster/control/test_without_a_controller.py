@@ -96,7 +96,7 @@ def test_an_append_to_several_partitions_is_one_small_pass(disks, cluster):
     assert f"process {os.getpid()} on " in entries[0].cause
 
 
-def test_who_comes_back_is_in_sync_again_by_replication_alone(disks, cluster):
+def test_a_broker_that_comes_back_is_in_sync_again_by_replication_alone(disks, cluster):
     disks.take_away(1)
     cluster.append("orders", to_partition(0))
     disks.give_back(1)
@@ -216,7 +216,7 @@ def test_a_call_can_only_switch_it_off(cluster):
 
 
 @pytest.mark.parametrize("what", ["read", "dry run", "as_of"])
-def test_who_does_not_append_decides_nothing(disks, cluster, what):
+def test_a_process_that_does_not_append_decides_nothing(disks, cluster, what):
     disks.take_away(1)
     before = cluster.image.offset
 
@@ -327,7 +327,7 @@ def test_many_processes_at_once_make_one_decision(slow_disks, count):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 @pytest.mark.parametrize("does", [(), ("--control",)], ids=["append", "controller"])
-def test_who_may_only_read_the_brokers_judges_nobody(slow_disks, does):
+def test_a_process_that_may_only_read_the_brokers_judges_none(slow_disks, does):
     disks, cluster = slow_disks, slow_disks.cluster
     os.chmod(disks.base, 0o755)
     for folder, _, files in os.walk(disks.base):

@@ -9,11 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 from kafka_on_spark.controller.verdicts.conclusion import conclude
-from kafka_on_spark.errors import (
-    FencedLeaderEpochError,
-    NotControllerError,
-    ProducerFencedError,
-)
+from kafka_on_spark.errors import FencedLeaderEpochError, NotControllerError, ProducerFencedError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.service.replicate.fetching.fetch import fetch

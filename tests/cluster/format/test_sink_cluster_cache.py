@@ -98,7 +98,7 @@ def test_a_cluster_created_again_in_the_same_folders_is_written_to(disks, monkey
         assert values_of(cluster, "one") == [b"by plain Python"] * 20 + [b"new"]
 
 
-def test_a_log_that_was_set_back_is_read_as_by_a_new_process(disks):
+def test_a_log_that_was_rolled_back_is_read_as_by_a_new_process(disks):
     root = normalize(str(disks.metadata_root))
     copy = Path(root).with_name("copy")
     before = cached_metadata(root, OPTIONS).image

@@ -92,20 +92,20 @@ def test_what_is_available_now_is_read_to_its_end_and_waits_for_no_minimum(disks
     assert reader.reportLatestOffset()["t"] == {"0": 3}
 
 
-def test_an_idle_look_decides_nothing_again_until_the_metadata_moves(disks, monkeypatch):
-    reader, looks = stream(disks), []
+def test_an_idle_trigger_decides_nothing_again_until_the_metadata_moves(disks, monkeypatch):
+    reader, calls = stream(disks), []
     monkeypatch.setattr(
-        source, "available", lambda *args, **kwargs: looks.append(1) or available(*args, **kwargs)
+        source, "available", lambda *args, **kwargs: calls.append(1) or available(*args, **kwargs)
     )
     start = reader.initialOffset()
 
     assert all(reader.latestOffset(start, ReadAllAvailable()) == start for _ in range(20))
-    assert len(looks) == 1
+    assert len(calls) == 1
     disks.cluster.create_topic("other")
     assert reader.latestOffset(start, ReadAllAvailable()) == start
     disks.cluster.append("t", records(b"news"))
     assert reader.latestOffset(start, ReadAllAvailable())["t"] == {"0": 1}
-    assert len(looks) == 3
+    assert len(calls) == 3
 
 
 available = source.available
@@ -144,7 +144,7 @@ def test_a_query_goes_on_where_its_groups_offsets_can_not_be_committed(disks, mo
     assert "the offsets of group 'g' were not committed: the root is away" in caplog.text
 
 
-def test_what_could_not_be_committed_of_a_group_is_tried_again_and_not_at_every_look(
+def test_what_could_not_be_committed_of_a_group_is_tried_again_and_not_at_every_trigger(
     disks, monkeypatch
 ):
     tries, moments = [], iter(range(0, 60_000, 1_000))
@@ -172,7 +172,7 @@ def test_what_could_not_be_committed_of_a_group_is_tried_again_and_not_at_every_
     assert [each.offset for each in describe_group(disks.cluster.image, "g")] == [1]
 
 
-def test_records_that_come_while_a_groups_offsets_are_committed_are_seen_at_the_next_look(
+def test_records_that_come_while_a_groups_offsets_are_committed_are_seen_at_the_next_trigger(
     disks, monkeypatch
 ):
     reader = stream(disks, kafka__group__id="g")

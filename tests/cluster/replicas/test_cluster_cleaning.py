@@ -172,8 +172,8 @@ def test_readers_have_the_delay_to_end_what_they_read(disks, cluster):
 
 
 def test_what_the_log_has_never_heard_of_is_left_alone(disks, cluster):
-    stranger = disks.root(1) / f"{disks.folder(1, 'orders').parent.name}/0-{'f' * 32}"
-    shutil.copytree(disks.folder(1, "orders"), stranger)
+    unknown = disks.root(1) / f"{disks.folder(1, 'orders').parent.name}/0-{'f' * 32}"
+    shutil.copytree(disks.folder(1, "orders"), unknown)
     foreign = disks.root(2) / f"other-{'e' * 32}/0-{'d' * 32}"
     foreign.mkdir(parents=True)
     (disks.root(3) / "notes").mkdir()
@@ -181,7 +181,7 @@ def test_what_the_log_has_never_heard_of_is_left_alone(disks, cluster):
     assert cluster.run_controller().tables_removed == 0
     assert disks.open().run_controller().tables_removed == 0
 
-    assert stranger.is_dir()
+    assert unknown.is_dir()
     assert foreign.is_dir()
     assert (disks.root(3) / "notes").is_dir()
 

@@ -111,7 +111,7 @@ def test_a_replica_whose_folder_is_gone_is_made_anew_under_another_uuid(disks, c
 
 @pytest.mark.parametrize("is_other_process", [False, True], ids=["same process", "another process"])
 @pytest.mark.parametrize("broker_id", [1, 3], ids=["leader", "follower"])
-def test_a_replica_that_was_set_back_in_time_is_found_and_fetched_anew(
+def test_a_replica_that_was_rolled_back_is_found_and_fetched_anew(
     disks, cluster, broker_id, is_other_process
 ):
     folder = disks.folder(broker_id, "orders")
@@ -133,7 +133,7 @@ def test_a_replica_that_was_set_back_in_time_is_found_and_fetched_anew(
 def test_a_replica_whose_newest_checkpoint_knows_commits_that_are_gone_is_fetched_anew(
     disks, cluster, has_commit, is_other_process
 ):
-    """The checkpoint, or the commit after it, was under way when its disk was set back."""
+    """The checkpoint, or the commit after it, was under way when its disk was rolled back."""
     folder = disks.folder(3, "orders")
     copy = disks.leave_unreadable(folder)
     for value in (b"d", b"e"):
@@ -157,7 +157,7 @@ def test_a_replica_whose_newest_checkpoint_knows_commits_that_are_gone_is_fetche
     assert isr_of(cluster, "orders") == [1, 2, 3]
 
 
-def test_an_append_to_a_leader_that_was_set_back_goes_on_with_another(disks, cluster):
+def test_an_append_to_a_leader_that_was_rolled_back_goes_on_with_another(disks, cluster):
     folder = disks.folder(1, "orders")
     copy = disks.leave_unreadable(folder)
     cluster.append("orders", records(b"d"))
@@ -171,7 +171,7 @@ def test_an_append_to_a_leader_that_was_set_back_goes_on_with_another(disks, clu
     assert DeltaTable(str(folder)).version() == DeltaTable(str(copy)).version()
 
 
-def test_readers_pass_over_a_replica_that_was_set_back(disks, cluster):
+def test_readers_pass_over_a_replica_that_was_rolled_back(disks, cluster):
     folder = disks.folder(1, "orders")
     copy = disks.leave_unreadable(folder)
     cluster.append("orders", records(b"d"))

@@ -130,7 +130,7 @@ def test_an_unclean_election_says_what_is_lost(disks, how):
     assert values_of(disks.open(), "orders") == [b"a", b"c"]
 
 
-def test_an_unclean_election_is_asked_of_who_controls_through_the_log(disks):
+def test_an_unclean_election_is_asked_of_the_controller_through_the_log(disks):
     cluster = new_topic(disks)
     leave_behind(disks, cluster)
     other = disks.open()._services

@@ -1,4 +1,4 @@
-"""A bad leader that nobody appends to is found by rounds alone, whoever runs them."""
+"""A bad leader that nobody appends to is found by rounds alone, in any process."""
 
 import json
 import shutil
@@ -21,7 +21,7 @@ ROUNDS_OF_AN_INTERVAL = 10
 
 @pytest.fixture
 def disks():
-    """A topic of twelve partitions with a record each, all looked at by a first round."""
+    """A topic of twelve partitions with a record each, all inspected by a first round."""
     with new_disks() as disks:
         disks.clock = FakeClock()
         cluster = with_clock(disks, disks.cluster)
@@ -79,7 +79,7 @@ DAMAGE = {
     "removed": shutil.rmtree,
     "emptied": lambda folder: newest_commit(folder).write_bytes(b""),
     "garbage": lambda folder: newest_commit(folder).write_bytes(b"{xx"),
-    "set back": lambda folder: newest_commit(folder).unlink(),
+    "rolled back": lambda folder: newest_commit(folder).unlink(),
     "a byte changed": change_a_byte,
     "a path out of the folder": lambda folder: change_newest(folder, lead_out_of_the_folder),
     "another offset": lambda folder: change_newest(folder, move_by_one),
@@ -123,7 +123,7 @@ def test_a_leader_with_a_fence_that_nobody_decided_is_set_aside_by_rounds_alone(
 
     for _ in range(3 * ROUNDS_OF_AN_INTERVAL):
         disks.clock.advance(MINUTE_MS)
-        time.sleep(0.02)  # a session of 60 ms, by the clock of whoever counts errors
+        time.sleep(0.02)  # a session of 60 ms, by the clock of the process that counts errors
         report = disks.cluster.replicate()
         if partition_of(disks.cluster, "orders", BAD).leader != 1:
             break
@@ -167,7 +167,7 @@ def test_healthy_partitions_are_caught_up_and_slices_commit_nothing(disks):
         pytest.param(lambda hint: set_time(hint, 1), id="older than the interval"),
     ],
 )
-def test_without_a_hint_that_can_be_true_all_is_looked_at(disks, spoil):
+def test_without_a_hint_that_can_be_true_all_is_inspected(disks, spoil):
     spoil(disks.metadata_root / NAME)
 
     report = with_clock(disks, disks.open()).replicate()
@@ -179,7 +179,7 @@ def set_time(hint, at_ms):
     hint.write_text(json.dumps({**json.loads(hint.read_text()), "at_ms": at_ms}))
 
 
-def test_what_was_not_looked_at_is_never_said_to_be_caught_up(disks, monkeypatch):
+def test_what_was_not_inspected_is_never_said_to_be_caught_up(disks, monkeypatch):
     """The hint is lost, and a round has time for five partitions at a fifth of a second each."""
     monkeypatch.setattr(sweep_progress, "FIRST_INSPECTIONS", 2)
     (disks.metadata_root / NAME).unlink()
@@ -202,7 +202,7 @@ def _slow(disks, run):
     return slow
 
 
-def test_a_partition_whose_root_is_away_is_not_caught_up_and_looked_at_again(disks):
+def test_a_partition_whose_root_is_away_is_not_caught_up_and_inspected_again(disks):
     disks.take_away(2)
     disks.clock.advance(MINUTE_MS)
     away = disks.cluster.replicate()
@@ -216,7 +216,7 @@ def test_a_partition_whose_root_is_away_is_not_caught_up_and_looked_at_again(dis
     assert (back.not_looked_at, back.is_caught_up) == (0, True)
 
 
-def test_a_round_over_some_topics_looks_at_theirs_and_keeps_nobody_elses_time(disks):
+def test_a_round_over_some_topics_inspects_theirs_and_records_no_others_time(disks):
     cluster = disks.cluster
     cluster.create_topic("others", partitions=2, replication_factor=3)
     cluster.append("others", [{"value": b"a", "partition": each} for each in range(2)])

@@ -31,12 +31,12 @@ def rewritten_and_longer(folder):
     forging.append(folder, b"FORGED, too")
 
 
-def set_back(folder):
-    forging.set_back(folder)
+def rolled_back(folder):
+    forging.roll_back(folder)
 
 
-def set_back_and_gone_on(folder):
-    forging.set_back(folder)
+def rolled_back_and_gone_on(folder):
+    forging.roll_back(folder)
     forging.append(folder, b"FORGED")
 
 
@@ -58,8 +58,8 @@ DAMAGES = [
     rewritten_and_made_to_compute,
     last_rewritten_and_made_to_compute,
     rewritten_and_longer,
-    set_back,
-    set_back_and_gone_on,
+    rolled_back,
+    rolled_back_and_gone_on,
     header_changed,
     time_changed,
     bit_of_a_commit_flipped,
@@ -127,7 +127,7 @@ def test_a_process_that_goes_on_does_not_copy_what_was_changed_under_it(disks, b
 
 
 def test_two_logs_that_part_above_what_is_committed_heal_in_one_raise_of_the_epoch(disks):
-    """A leader that was set back and went on: which of both is right is not guessed."""
+    """A leader that was rolled back and went on: which of both is right is not guessed."""
     a_topic(disks)
     disks.cluster.append("orders", records(b"uncommitted"), acks=1)
     disks.cluster.replicate()
@@ -137,7 +137,7 @@ def test_two_logs_that_part_above_what_is_committed_heal_in_one_raise_of_the_epo
     for each in (2, 3):  # it is on the followers, and nobody has committed it
         take = disks.folder(1, "orders")
         forging.copy_newest(take, disks.folder(each, "orders"))
-    forging.set_back(disks.folder(1, "orders"))
+    forging.roll_back(disks.folder(1, "orders"))
     forging.append(disks.folder(1, "orders"), b"other")
     cluster = disks.open()
     before = partition_of(cluster, "orders")

@@ -1,4 +1,4 @@
-"""Who finds a replica bad reports it, whoever it is; and what is sound is never lost."""
+"""Any process that finds a replica bad reports it, and no sound replica is ever lost."""
 
 import os
 import shutil
@@ -48,11 +48,11 @@ def break_newest_commit(folder):
     newest_commit(folder).write_text("{xx")
 
 
-def set_back(folder):
+def rolled_back(folder):
     newest_commit(folder).unlink()
 
 
-DAMAGES = [remove, break_newest_commit, set_back]
+DAMAGES = [remove, break_newest_commit, rolled_back]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -81,7 +81,7 @@ def test_an_append_that_finds_a_follower_bad_reports_it_and_is_acknowledged(disk
     assert partition_of(other, "orders").directory_of(3) == LOST
 
 
-def test_an_append_whose_time_is_up_before_the_second_look_has_it_made_when_the_cluster_is_closed():
+def test_an_append_whose_time_is_up_before_the_second_inspection_has_it_made_when_the_cluster_is_closed():
     with new_disks(configs={"replica.verdict.delay.ms": 1500}) as disks:
         filled(disks)
         remove(disks.folder(1, "orders"))
@@ -96,7 +96,7 @@ def test_an_append_whose_time_is_up_before_the_second_look_has_it_made_when_the_
         assert partition_of(disks.cluster, "orders").leader == 2
 
 
-def test_a_process_that_ends_before_its_second_look_makes_it_before_it_is_gone():
+def test_a_process_that_ends_before_its_second_inspection_makes_it_before_it_is_gone():
     with new_disks(configs={"replica.verdict.delay.ms": 1500}) as disks:
         filled(disks)
         remove(disks.folder(1, "orders"))
@@ -163,7 +163,7 @@ def test_a_pass_that_commands_a_bad_leader_reports_it(disks, cluster):
 
 
 def test_roots_that_go_away_for_moments_lose_no_replica(disks, cluster):
-    """Each look is a process's first: nothing is kept that could have been read before."""
+    """Each inspection is a process's first: nothing is kept that could have been read before."""
     is_over = threading.Event()
     away = [0]
 
@@ -199,7 +199,7 @@ def newest_segment(folder):
 
 
 def lose_by_a_missing_segment(disks):
-    """Take the newest file from the leader, which a read finds; return what puts it back."""
+    """Take the newest file from the leader, which a read finds; return what restores it."""
     folder = disks.folder(1, "orders")
     segment = newest_segment(folder)
     aside = disks.base / segment.name
@@ -213,12 +213,12 @@ def lose_by_a_missing_segment(disks):
 
 def test_a_replica_whose_missing_segment_was_restored_is_taken_back(disks, cluster):
     uuid = partition_of(cluster, "orders").uuid_of(1)
-    put_back = lose_by_a_missing_segment(disks)
+    restore = lose_by_a_missing_segment(disks)
     other = disks.open()
     other.run_controller()
     assert partition_of(other, "orders").uuid_of(1) != uuid  # made anew: it is not whole
 
-    put_back()
+    restore()
     another = disks.open()  # this process has found nothing wrong with it
     another.run_controller()
 
@@ -251,7 +251,7 @@ def test_a_lost_table_that_a_cleaner_has_begun_to_remove_is_never_taken_back():
         cluster = filled(disks)
         folder = disks.folder(1, "orders")
         copy = disks.leave_unreadable(folder)
-        put_back = lose_by_a_missing_segment(disks)
+        restore = lose_by_a_missing_segment(disks)
         cluster.run_controller()
         for _ in range(2):
             cluster.replicate(is_sweep=True)
@@ -260,14 +260,14 @@ def test_a_lost_table_that_a_cleaner_has_begun_to_remove_is_never_taken_back():
         assert not folder.exists()
 
         shutil.copytree(copy, folder)
-        put_back()
+        restore()
         disks.open().run_controller()
 
         assert partition_of(cluster, "orders").uuid_of(1) == uuid
         assert not folder.exists()
 
 
-def test_a_process_that_was_stopped_between_its_looks_loses_no_replica_that_was_mended():
+def test_a_process_that_was_stopped_between_its_inspections_loses_no_replica_that_was_mended():
     """Hours may lie between them: the second is made on the newest metadata, of what is there."""
     with new_disks(configs={"replica.verdict.delay.ms": 3000}) as disks:
         filled(disks)
@@ -275,7 +275,9 @@ def test_a_process_that_was_stopped_between_its_looks_loses_no_replica_that_was_
         aside = disks.base / segment.name
         segment.rename(aside)
         other = disks.open()
-        assert values_of(other, "orders") == VALUES  # the first look; the second is not due yet
+        assert (
+            values_of(other, "orders") == VALUES
+        )  # the first inspection; the second is not due yet
         shutil.copy(aside, segment)
 
         other.close()

@@ -51,7 +51,7 @@ def base(tmp_path):
     return tmp_path
 
 
-def told(base, script):
+def lines_of(base, script):
     """Return what a script prints, line by line; it must end, and by itself."""
     done = subprocess.run(
         [sys.executable, "-c", PRELUDE + textwrap.dedent(script), str(base)],
@@ -65,7 +65,7 @@ def told(base, script):
 
 
 def test_a_pipe_for_a_disks_name_is_a_dead_disk_and_another_dead_one_is_failed_over(base):
-    [line] = told(
+    [line] = lines_of(
         base,
         """
         pipe(f"{roots[3]}/meta.properties")
@@ -88,7 +88,7 @@ def test_a_pipe_for_a_disks_name_is_a_dead_disk_and_another_dead_one_is_failed_o
     ],
 )
 def test_a_pipe_in_the_place_of_a_file_hangs_nobody(base, place):
-    lines = told(
+    lines = lines_of(
         base,
         f"""
         place = folder(1, 0)
@@ -109,10 +109,10 @@ def test_a_pipe_in_the_place_of_a_file_hangs_nobody(base, place):
 
 
 def test_a_root_that_hangs_is_left_behind_and_reads_and_appends_go_on(base):
-    lines = told(
+    lines = lines_of(
         base,
         """
-        # As a dead hard mount: whoever looks below it does not come back.
+        # As a dead hard mount: a call on a path below it does not come back.
         for module, name in ((os, "open"), (os, "stat"), (os, "listdir"), (os, "scandir")):
             whole = getattr(module, name)
             def hang(path, *more, whole=whole, **named):
@@ -132,7 +132,7 @@ def test_a_root_that_hangs_is_left_behind_and_reads_and_appends_go_on(base):
 
 def test_delta_rs_that_hangs_is_left_behind(base):
     """It writes checkpoints, after the answer."""
-    lines = told(
+    lines = lines_of(
         base,
         """
         from kafka_on_spark.storage.delta import checkpoints, conditional_commit
@@ -164,7 +164,7 @@ SIZE = 2**40
 )
 def test_a_file_of_a_terabyte_is_not_read(base, place):
     """Sparse files take no room on a disk and all memory of who reads them."""
-    lines = told(
+    lines = lines_of(
         base,
         f"""
         import resource
@@ -183,7 +183,7 @@ def test_a_file_of_a_terabyte_is_not_read(base, place):
 
 
 def test_a_disks_name_of_a_terabyte_stops_no_controller(base):
-    [line] = told(
+    [line] = lines_of(
         base,
         f"""
         os.truncate(f"{{roots[3]}}/meta.properties", {SIZE})
@@ -195,7 +195,7 @@ def test_a_disks_name_of_a_terabyte_stops_no_controller(base):
 
 
 def test_a_cluster_is_closed_in_a_forked_process_and_none_is_opened_there(base):
-    lines = told(
+    lines = lines_of(
         base,
         """
         def child(work):
@@ -269,7 +269,7 @@ say(lambda: cluster.append("orders", [{{"value": b"c", "partition": 0}}]))
 say(lambda: cluster.read("orders").num_rows)
 os._exit(0)
 """
-    lines = told(open_base, REFUSED + script)
+    lines = lines_of(open_base, REFUSED + script)
 
     assert lines[0].startswith("RootAccessDeniedError True ")
     assert "same sequence" not in lines[0]
@@ -284,14 +284,14 @@ say(lambda: Cluster.create(f"{base}/sealed", {1: f"{base}/new"}))
 say(lambda: Cluster.create(f"{base}/other", {1: f"{base}/sealed"}))
 os._exit(0)
 """
-    lines = told(open_base, REFUSED + script)
+    lines = lines_of(open_base, REFUSED + script)
 
     assert [line.split()[:2] for line in lines] == [["InvalidRootError", "True"]] * 2
     assert all("Permission denied" in line for line in lines)
 
 
 def test_a_metadata_root_that_goes_away_is_away_and_not_corrupt(base):
-    lines = told(
+    lines = lines_of(
         base,
         """
         from kafka_on_spark.storage.metadata import metadata_reading
@@ -315,7 +315,7 @@ def test_a_metadata_root_that_goes_away_is_away_and_not_corrupt(base):
 
 
 def test_a_process_without_descriptors_says_that(base):
-    [line] = told(
+    [line] = lines_of(
         base,
         """
         import resource

@@ -161,7 +161,7 @@ def damage(disks, kind, which, name):
     return path
 
 
-def ours(act):
+def own_errors_only(act):
     """Do what may fail, by an error of ours that is a sentence."""
     try:
         return act()
@@ -181,14 +181,16 @@ def test_rubbish_on_one_brokers_root_stops_no_other_partition(restored, kind, wh
 
     with Cluster.open(restored.metadata_root) as cluster:
         for topic in VICTIMS:
-            ours(lambda topic=topic: cluster.append(topic, records(b"new"), timeout_ms=300))
-            ours(lambda topic=topic: cluster.read(topic))
+            own_errors_only(
+                lambda topic=topic: cluster.append(topic, records(b"new"), timeout_ms=300)
+            )
+            own_errors_only(lambda topic=topic: cluster.read(topic))
         assert cluster.append("other", records(b"new")).record_count == 1
         assert values_of(cluster, "other") == [*(b"%d" % each for each in range(11)), b"new"]
         assert cluster.replicate(is_sweep=True).partition_count >= 0
         cluster.run_controller()
         for topic in VICTIMS:
-            ours(lambda topic=topic: cluster.read(topic))
+            own_errors_only(lambda topic=topic: cluster.read(topic))
         assert cluster.append("other", records(b"last")).record_count == 1
     report = check_cluster(str(restored.metadata_root))
     assert not [
@@ -202,15 +204,15 @@ def test_rubbish_on_one_brokers_root_stops_no_other_partition(restored, kind, wh
 def test_rubbish_on_the_metadata_root_is_said_or_does_no_harm(restored, kind, which, name):
     damage(restored, kind, which, name)
 
-    opened = ours(lambda: Cluster.open(restored.metadata_root))
+    opened = own_errors_only(lambda: Cluster.open(restored.metadata_root))
     if isinstance(opened, Cluster):
         with opened as cluster:
-            ours(lambda: cluster.append("other", records(b"new"), timeout_ms=300))
-            ours(lambda: cluster.read("other"))
-            ours(lambda: cluster.replicate(is_sweep=True))
-            ours(cluster.run_controller)
-            ours(cluster.history)
-    ours(lambda: check_cluster(str(restored.metadata_root)))
+            own_errors_only(lambda: cluster.append("other", records(b"new"), timeout_ms=300))
+            own_errors_only(lambda: cluster.read("other"))
+            own_errors_only(lambda: cluster.replicate(is_sweep=True))
+            own_errors_only(cluster.run_controller)
+            own_errors_only(cluster.history)
+    own_errors_only(lambda: check_cluster(str(restored.metadata_root)))
 
 
 def test_every_kind_of_file_is_damaged(life):

@@ -112,9 +112,11 @@ def test_a_machine_that_lacks_a_mount_moves_nothing_while_others_reach_the_disk(
     assert json.loads(_run(machines.whole, root, LEADERS)) == [[1, [1, 2, 3]]] * 2
 
 
-def test_a_machine_that_lacks_a_mount_does_not_take_out_again_whom_others_put_back(tmp_path):
+def test_a_machine_that_lacks_a_mount_does_not_take_out_again_a_replica_that_others_readmitted(
+    tmp_path,
+):
     machines, root = Machines(tmp_path), tmp_path / "meta"
-    # Who put it back is remembered for ten sessions, and each process takes its time to start.
+    # The process that readmitted it is remembered for ten sessions, and each process takes its time to start.
     _run(machines.whole, root, CREATE, "6000")
 
     assert _run(machines.lacking, root, APPEND, "60000") == "appended"
@@ -122,5 +124,5 @@ def test_a_machine_that_lacks_a_mount_does_not_take_out_again_whom_others_put_ba
     assert _run(machines.whole, root, REPLICATE) == "[1, 2, 3]"
     said = _run(machines.lacking, root, APPEND, "8000")
 
-    assert "another process reaches broker 1 and has put its replica back" in said
+    assert "another process reaches broker 1 and has readmitted its replica" in said
     assert json.loads(_run(machines.whole, root, LEADERS)) == [[2, [1, 2, 3]], [1, [1, 2, 3]]]

@@ -20,9 +20,10 @@ from tests.conformance.adapters.controller.partitions import (
 )
 from tests.conformance.adapters.controller.placement import Ring, Striped
 from tests.conformance.adapters.logs.log_offsets import ListOffsets, LogOffsets
-from tests.conformance.adapters.logs.log_start import DeleteRecords, Retention
+from tests.conformance.adapters.logs.log_start import DeleteRecords
 from tests.conformance.adapters.logs.partitioner import Partitioner
 from tests.conformance.adapters.logs.producers import IdempotentLog, ProducerState
+from tests.conformance.adapters.logs.retention import Retention
 from tests.conformance.adapters.replication.epochs import (
     EpochLog,
     FetchDivergence,

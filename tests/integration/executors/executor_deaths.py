@@ -1,6 +1,6 @@
 """Tasks that kill what runs them, once and at a named point: imported by executors.
 
-Whose executor is killed goes on as what it is then: a process without anybody who takes its answer,
+A task whose executor is killed goes on as a process without anybody that takes its answer,
 while Spark runs its task again elsewhere.
 """
 

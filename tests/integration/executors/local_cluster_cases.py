@@ -170,7 +170,7 @@ def test_a_round_whose_executor_is_killed_copies_once(spark, disks, tmp_path, mo
 
     assert died(mark)
     monkeypatch.undo()
-    disks.cluster.replicate()  # who was fenced off meanwhile is looked at once more
+    disks.cluster.replicate()  # a replica that was fenced off meanwhile is inspected once more
     check_all(disks, range(COUNT))
 
 

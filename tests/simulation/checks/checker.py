@@ -29,7 +29,7 @@ from tests.simulation.checks.verdicts import (
     sound_is_not_lost,
     taken_back_is_whole,
 )
-from tests.simulation.world.cleaning import removed_is_nobodys, replica_at
+from tests.simulation.world.cleaning import removed_is_unassigned, replica_at
 from tests.simulation.world.disks import Disks, Root, Table
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Checker(History):
 
     def on_remove(self, place: str) -> None:
         """Check one removal of a replica's folder."""
-        removed_is_nobodys(self.ledger, place)
+        removed_is_unassigned(self.ledger, place)
         removed_is_not_waited_for(self.ledger, *replica_at(place))
         self._seen["table removed"] += 1
 
@@ -160,7 +160,7 @@ class Checker(History):
             if new.leader not in old.isr:
                 seen["election outside the ISR"] += 1
             is_raised = new.leader == old.leader and new.replicas == old.replicas
-            seen["leader epoch raised where logs part"] += is_raised
+            seen["leader epoch raised where logs diverge"] += is_raised
         if new.leader is None and old.leader is not None:
             seen["offline partition"] += 1
         seen["ISR shrink"] += len(old.isr - new.isr) > 0
@@ -265,7 +265,7 @@ class Checker(History):
         """Begin again after an unclean election: what the new leader has is committed.
 
         Also if its disk has lost commits: what it has left is what there is. If it has gone
-        since it was looked at, nobody has, and nobody can read, what it had.
+        since it was inspected, nobody has, and nobody can read, what it had.
         """
         require(new.leader is not None, "I1 committed prefix", "an unclean election without leader")
         assert new.leader is not None

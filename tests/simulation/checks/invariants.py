@@ -2,7 +2,7 @@
 
 One function an invariant, called with the effect that may break it: between effects nothing
 changes, so this is the same as checking everything after every step, and fast. A table whose
-disk has lost commits is suspect: what it holds is nobody's fault, and it must not count.
+disk has lost commits is suspect: what it holds is no fault of the code, and it must not count.
 """
 
 from dataclasses import replace
@@ -251,8 +251,8 @@ def truncation_floor(
         return
     if partition.uuid_of(broker_id) != table.identity.replica_uuid:
         return
-    is_late = (after.leader_epoch or 0) < partition.leader_epoch
-    if is_late and partition.unclean_generation > 0:
+    has_older_epoch = (after.leader_epoch or 0) < partition.leader_epoch
+    if has_older_epoch and partition.unclean_generation > 0:
         # Such an election takes what it has looked at, and fences nobody before: a leader that is
         # cut meanwhile fails its proof, and the next election says what is lost.
         table.is_suspect = table.is_suspect or broker_id in partition.isr
@@ -263,8 +263,8 @@ def truncation_floor(
             "I14 truncation floor",
             f"{key.partition} on {broker_id}: cut to {after.log_end_offset}",
         )
-    is_changed = _is_suspect(ledger, key, partition, partition.leader)
-    if (is_late or is_changed) and broker_id not in partition.isr | partition.elr:
+    is_leader_suspect = _is_suspect(ledger, key, partition, partition.leader)
+    if (has_older_epoch or is_leader_suspect) and broker_id not in partition.isr | partition.elr:
         return
     start = max(after.log_end_offset, partition.log_start_offset, before.log_start_offset)
     end = min(before.log_end_offset, partition.high_watermark)
@@ -274,7 +274,7 @@ def truncation_floor(
         is_same = [each for each, own in zip(kept, lost, strict=False) if each == own]
         # What follows the point of divergence is not the committed record even if it looks alike:
         # only a run of them from `start` on was shared, in the very batch that was committed. A
-        # producer that repeats itself to a leader that was set back makes another one.
+        # producer that repeats itself to a leader that was rolled back makes another one.
         batch = next(each for each in before.batches if each.end_offset > start)
         is_shared = ledger.log(key).leads_to(batch.chain_digest, partition.high_watermark_chain)
         require(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tests.simulation.world.processes import Driver
 
 SLACK_MS = 1500
-"""What an append takes besides waiting, in virtual time: each of its calls takes 2 ms."""
+"""What an append takes apart from waiting, in virtual time: each of its calls takes 2 ms."""
 
 
 class Passes:
@@ -50,7 +50,7 @@ class Passes:
         self._decided_ms = 0.0
         self._raised: list[tuple[float, str, set[BrokerId]]] = []
         self._taken_out: dict[tuple[PartitionKey, BrokerId], bool] = {}
-        self._put_back: dict[tuple[PartitionKey, BrokerId], tuple[float, str]] = {}
+        self._readmitted: dict[tuple[PartitionKey, BrokerId], tuple[float, str]] = {}
 
     @property
     def _now_ms(self) -> float:
@@ -123,7 +123,7 @@ class Passes:
             self._taken_out[key, broker_id] = is_small
         for broker_id in new.isr - old.isr:
             if self._taken_out.get((key, broker_id)):
-                self._put_back[key, broker_id] = (self._now_ms, author)
+                self._readmitted[key, broker_id] = (self._now_ms, author)
 
     def _check(
         self, before: MetadataImage, after: MetadataImage, batch: MetadataBatch, node: Node
@@ -203,9 +203,11 @@ class Passes:
         )
         heard = [each for each in self._raised if each[0] > begin_ms and broker_id in each[2]]
         require(not heard, "S7 no other process has heard of it", f"{broker_id}: {heard}")
-        at_ms, author = self._put_back.get((key, broker_id), (float("-inf"), node.name))
+        at_ms, author = self._readmitted.get((key, broker_id), (float("-inf"), node.name))
         is_disputed = author != node.name and now_ms - at_ms < SESSIONS_UNDISPUTED * session_ms
-        require(not is_disputed, "S8 no pass takes out again what another put back", f"{broker_id}")
+        require(
+            not is_disputed, "S8 no pass takes out again what another readmitted", f"{broker_id}"
+        )
 
 
 def append_without_a_disk(
@@ -213,7 +215,7 @@ def append_without_a_disk(
 ) -> None:
     """L6: with nobody about and one disk gone, an append is answered by the session and a little
     more. It is tried where what is left of the ISR is enough."""
-    # No process takes out again what others have put back lately.
+    # No process takes out again what others have readmitted lately.
     driver.clock.sleep_ms((SESSIONS_UNDISPUTED + 1) * plan.session_ms)
     image = driver.metadata.catch_up()
     partitions = image.topic(TOPIC).partitions

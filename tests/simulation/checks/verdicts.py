@@ -38,7 +38,7 @@ def _is_sound(
     if table is None or not root.is_whole(_place(table)):
         return False
     if _place(table) in root.damaged:
-        return False  # it was damaged when it was looked at
+        return False  # it was damaged when it was inspected
     start, mark = table.state.log_start_offset, partition.high_watermark
     committed = ledger.log(key).committed[start:mark]
     return start <= partition.log_start_offset and records_of(table.state, start, mark) == committed
@@ -91,7 +91,7 @@ def taken_back_is_whole(
 ) -> None:
     """A replica that was lost is one again only with all of its files.
 
-    A disk may be wiped between the look and the commit: facts are a moment old, and the next look
+    A disk may be wiped between the inspection and the commit: facts are a moment old, and the next
     finds the replica lost again.
     """
     for broker_id in after.replicas:

@@ -68,7 +68,7 @@ class Drawing:
             return None
         if name == "forge":
             return (name, str(broker), rng.choice(WAYS))
-        if name in ("roll back", "set back", "burst"):
+        if name in ("roll back", "roll back live", "burst"):
             return (name, str(broker), str(rng.randint(1, 4)))
         return (name, str(broker))
 

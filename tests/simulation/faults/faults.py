@@ -94,8 +94,8 @@ class Faults(Drawing):
         return False
 
     def _nap(self, name: str, broker: str, calls: str) -> bool:
-        """Freeze a process between its looks while a root is back, which is away again when it goes
-        on."""
+        """Freeze a process between its inspections while a root is back, which is away again when it
+        goes on."""
         node = next((each for each in self._nodes() if each.name == name), None)
         root = self._world.disks.root_of(int(broker))
         tasks = [each for each in self._world.scheduler.tasks.values() if each.node is node]
@@ -203,7 +203,7 @@ class Faults(Drawing):
     def _roll_back(self, root: Root, commits: str) -> bool:
         """Restore the disk of a broker that is down from an older copy.
 
-        Of one that is down; see `_set_back` for one that serves.
+        Of one that is down; see `_roll_back_live` for one that serves.
         """
         if not self._is_down(root.broker_id):
             return False
@@ -215,8 +215,8 @@ class Faults(Drawing):
                 done = True
         return done
 
-    def _set_back(self, root: Root, commits: str) -> bool:
-        """Put one table back in time while it serves."""
+    def _roll_back_live(self, root: Root, commits: str) -> bool:
+        """Roll one table back while it serves."""
         for place, table in self._tables(root):
             kept = max(1, len(table.states) - int(commits))
             if kept < len(table.states):

@@ -60,7 +60,7 @@ FORGING_MUTANTS = [
         ((state, "check_chain", _believed), (operations, "check_chain", _believed)),
     ),
     Mutant(
-        "of two logs that part above what is committed none is guessed to be the wrong one",
+        "of two logs that diverge above what is committed none is guessed to be the wrong one",
         ((fetching._Fetcher, "_diverged", _the_follower_is_bad),),
     ),
     Mutant(
@@ -69,7 +69,7 @@ FORGING_MUTANTS = [
         seed=300,
     ),
     Mutant(
-        "a follower is cut where the chains part, not the epochs alone",
+        "a follower is cut where the chains diverge, not the epochs alone",
         ((truncation, "shared_border", _by_epochs),),
     ),
     Mutant(
@@ -77,7 +77,7 @@ FORGING_MUTANTS = [
         ((replica_operations, "has_all_committed", _by_epoch_alone),),
     ),
     Mutant(
-        "where two logs part the leader epoch is raised",
+        "where two logs diverge the leader epoch is raised",
         ((conclusion, "raise_epoch", _nothing),),
     ),
 ]

@@ -119,7 +119,7 @@ MUTANTS = [
         ((acknowledging, "is_acknowledged", _committed_by_offset),),
     ),
     Mutant(
-        "a follower cuts where it parts from its leader, not at an old high watermark",
+        "a follower cuts where it diverges from its leader, not at an old high watermark",
         ((fetching._Fetcher, "_adopt", _cut_to(lambda self, log: 0)),),
     ),
     Mutant(

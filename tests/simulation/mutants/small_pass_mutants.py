@@ -8,7 +8,7 @@ from kafka_on_spark.controller.brokers.silence import Silence
 from kafka_on_spark.controller.commands import small_pass
 from kafka_on_spark.controller.commands.small_pass import SmallPass
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.service.append.waiting import append_watch, put_back
+from kafka_on_spark.service.append.waiting import append_watch, readmitted_replicas
 from kafka_on_spark.service.append.waiting.append_watch import AppendWatch
 from kafka_on_spark.service.control.term import LeaseWatch
 from kafka_on_spark.service.probing import probes
@@ -45,11 +45,11 @@ def _none(*arguments: Any, **named: Any) -> int:
     return 0
 
 
-def _not_heard(*arguments: Any, **named: Any) -> None:
+def _not_reached(*arguments: Any, **named: Any) -> None:
     return None
 
 
-def _not_put_back(*arguments: Any, **named: Any) -> bool:
+def _not_readmitted(*arguments: Any, **named: Any) -> bool:
     return False
 
 
@@ -73,11 +73,14 @@ UNCONTROLLED_MUTANTS = [
     ),
     Mutant(
         "a broker that others hear is not silent",
-        ((append_watch, "heard_of", _not_heard), (small_pass, "heard_of", _not_heard)),
+        (
+            (append_watch, "reached_by_others", _not_reached),
+            (small_pass, "reached_by_others", _not_reached),
+        ),
     ),
     Mutant(
-        "whom another has put back is not taken out again",
-        ((put_back, "put_back_by_others", _not_put_back),),
+        "a member that another process has readmitted is not taken out again",
+        ((readmitted_replicas, "readmitted_by_others", _not_readmitted),),
     ),
     Mutant("an append goes on without a disk", ((append_watch, "small_pass", _never),)),
 ]

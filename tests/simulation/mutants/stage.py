@@ -18,6 +18,7 @@ from kafka_on_spark.ids import (
     ReplicaUuid,
     TopicId,
 )
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment, segment_name
 from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
@@ -30,7 +31,6 @@ from kafka_on_spark.metadata.records import (
     Stamp,
     TopicRecord,
 )
-from kafka_on_spark.ports import ReplicaAddress
 from tests.simulation.checks.checker import Checker
 from tests.simulation.checks.ledger import Log
 from tests.simulation.world.disks import Disks, Table, folder

@@ -99,7 +99,7 @@ class Replicator(Program):
 
 
 class RoundSeen:
-    """What a round may say, by when replicas were really looked at."""
+    """What a round may say, by when replicas were really inspected."""
 
     def __init__(self, world: World, image: MetadataImage) -> None:
         self._world = world
@@ -107,7 +107,7 @@ class RoundSeen:
         self._before = image
         for key, partition in image.partitions():
             for broker_id in filter(partition.is_created, partition.replicas):
-                world.looked_at_ms.setdefault((key, broker_id), self._began_ms)
+                world.inspected_at_ms.setdefault((key, broker_id), self._began_ms)
 
     def check(self) -> None:
         """I24: what is reported as caught up was inspected within the interval.
@@ -128,11 +128,11 @@ class RoundSeen:
             for broker_id in partition.replicas:
                 if not partition.is_created(broker_id):
                     continue
-                looked_at_ms = self._world.looked_at_ms[key, broker_id]
+                inspected_at_ms = self._world.inspected_at_ms[key, broker_id]
                 require(
-                    looked_at_ms >= self._began_ms - interval_ms,
+                    inspected_at_ms >= self._began_ms - interval_ms,
                     "I24 inspected in time",
-                    f"{key.partition} on {broker_id} was inspected at {looked_at_ms}, the round"
+                    f"{key.partition} on {broker_id} was inspected at {inspected_at_ms}, the round"
                     f" began at {self._began_ms}, the interval is {interval_ms}",
                 )
         self._world.seen["caught up, and all inspected"] += 1

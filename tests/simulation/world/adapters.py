@@ -22,10 +22,10 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.ids import BrokerId, LeaderEpoch, Offset, PartitionKey
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.log.state import LogChange, ReplicaState, check_log
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
-from kafka_on_spark.ports import ReplicaAddress
 from tests.simulation.world.disks import Disks, Root, Table, folder
 from tests.simulation.world.scheduler import Node, Scheduler
 
@@ -33,7 +33,7 @@ LEFT_BEHIND: type[KafkaOnSparkError] = CommitOutcomeUnknownError
 """What is said of a commit that nobody waited for any longer: it may land."""
 
 FAILED = ("failed", "hung")
-"""What a look can meet, and then has seen nothing."""
+"""What an inspection can meet, and then has seen nothing."""
 
 SETTLE_TRIES: int = 6
 """Looks for one's own commit before its outcome is called unknown."""
@@ -47,19 +47,20 @@ class World:
         pending: Puts under way that nobody waits for: they land later, or find their place
             taken.
         seen: How often what happened (the "sometimes" counters).
-        looked_at_ms: When the newest look at a replica that was read began, or before the first
-            one, when a round found it made.
+        inspected_at_ms: When the newest inspection of a replica that was read began, or before the
+            first one, when a round found it created.
         are_clocks_right: All wall clocks say the same.
-        mistaken: Replicas that a look was mistaken about: no second one is, nor is one stale.
-        stale: Replicas of which a look did not show the newest: no look is mistaken about them, since
-            a stale look and a mistaken one are two wrong ones, and two looks are what a verdict asks.
+        mistaken: Replicas that an inspection was mistaken about: no second one is, nor is one
+            stale.
+        stale: Replicas of which an inspection did not show the newest: none is mistaken about them,
+            since a stale inspection and a mistaken one are two wrong ones, and two are what a verdict asks.
     """
 
     scheduler: Scheduler
     disks: Disks
     pending: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
     seen: Counter[str] = field(default_factory=Counter)
-    looked_at_ms: dict[tuple[PartitionKey, BrokerId], float] = field(default_factory=dict)
+    inspected_at_ms: dict[tuple[PartitionKey, BrokerId], float] = field(default_factory=dict)
     are_clocks_right: bool = True
     mistaken: set[str] = field(default_factory=set)
     stale: set[str] = field(default_factory=set)
@@ -135,7 +136,7 @@ class SimulatedReplicaLog:
         if table.is_emptied:
             raise CorruptLogError("a commit is gone or empty")
         state = table.state
-        # A listing may miss what is new, but not for ever: the next look shows it.
+        # A listing may miss what is new, but not for ever: the next listing shows it.
         is_stale = fault == "stale" and folder(self._address) not in self._world.mistaken
         if is_stale and not self._was_stale:
             state = self._older(table)

@@ -77,7 +77,7 @@ def _is_former(ledger: Ledger, place: str) -> bool:
     return partition is not None and uuid in partition.former_uuids
 
 
-def removed_is_nobodys(ledger: Ledger, place: str) -> None:
+def removed_is_unassigned(ledger: Ledger, place: str) -> None:
     """I18, I19: a table is removed only after the commit that takes its replica away."""
     require(
         not _is_assigned(ledger, place),

@@ -13,11 +13,11 @@ from typing import Any, Protocol
 from kafka_on_spark.controller.pace.sweep import SweepPosition
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch, Segment
 from kafka_on_spark.log.state import LogChange, ReplicaIdentity, ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
-from kafka_on_spark.ports import ReplicaAddress
 
 
 def values_in(segment: Segment) -> tuple[int, ...]:
@@ -41,7 +41,7 @@ class Table:
     Attributes:
         identity: Which replica it is.
         states: By version.
-        is_suspect: Its disk lost commits: what is in it is nobody's fault.
+        is_suspect: Its disk lost commits: what is in it is no fault of the code.
         is_emptied: Its last commit file has no bytes.
         verified: Up to where its log is known to be what was committed.
         forgotten: What its disk had there and lost, each time, until the checker knows.
@@ -72,7 +72,7 @@ class Root:
         failing_calls: So many of the next calls fail (a burst of 503, one EIO).
         rotten: Files whose bytes are not what they were, by folder and path.
         damaged: Folders in which a file was damaged once. It may have been put right, or removed by
-            retention, since somebody looked at it.
+            retention, since a process inspected it.
         lost: What stood in folders that this disk has lost, or that were removed: a late task may
             make a table there again.
         whole: Folders that had all of their files when the disk was wiped: a process that read before may

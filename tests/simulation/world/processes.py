@@ -18,8 +18,8 @@ from kafka_on_spark.errors import (
     ProtocolError,
 )
 from kafka_on_spark.ids import BrokerId
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, segment_name
-from kafka_on_spark.ports import ReplicaAddress
 from kafka_on_spark.service.append.append_service import AppendService
 from kafka_on_spark.service.append.appender import Appender, AppendThreads
 from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
@@ -89,7 +89,7 @@ def fetch_task(worker: Worker, order: FetchOrder) -> FetchResult:
     """Bring one follower up to its leader."""
     began_ms = worker.world.scheduler.now_ms
     result = fetch(order, worker.replicas, worker.segments, worker.clock)
-    note_look(worker.world, result, began_ms)
+    note_inspection(worker.world, result, began_ms)
     return result
 
 
@@ -98,16 +98,16 @@ def inspect_partition_task(worker: Worker, orders: PartitionFetches) -> list[Fet
     began_ms = worker.world.scheduler.now_ms
     results = inspect_partition(orders, worker.replicas, worker.segments, worker.clock)
     for result in results:
-        note_look(worker.world, result, began_ms)
+        note_inspection(worker.world, result, began_ms)
     return results
 
 
-def note_look(world: World, result: FetchResult, began_ms: float) -> None:
-    """Note which replicas were read by a look that began then."""
+def note_inspection(world: World, result: FetchResult, began_ms: float) -> None:
+    """Note which replicas were read by an inspection that began then."""
     for seen in (result.report.leader, *result.report.followers):
         if seen.error_code == NO_ERROR:
             place = (result.report.key, seen.broker_id)
-            world.looked_at_ms[place] = max(began_ms, world.looked_at_ms.get(place, 0.0))
+            world.inspected_at_ms[place] = max(began_ms, world.inspected_at_ms.get(place, 0.0))
 
 
 def command_task(worker: Worker, order: FetchOrder) -> FetchResult:
@@ -124,7 +124,7 @@ def create_replica_task(worker: Worker, order: CreateReplicaOrder) -> CreateRepl
     return create_replica(order, worker.replicas)
 
 
-def look_task(worker: Worker, order: InspectionOrder) -> ReplicaInspection | None:
+def inspect_task(worker: Worker, order: InspectionOrder) -> ReplicaInspection | None:
     """Say what one replica's log holds."""
     return inspect_replica(order, worker.replicas)
 
@@ -216,7 +216,7 @@ class Driver:
                 self.metadata,
                 self.clock,
                 run_probes=lambda orders: self._here(probe_task, orders),
-                run_inspections=lambda orders: self._here(look_task, orders),
+                run_inspections=lambda orders: self._here(inspect_task, orders),
                 timeout_ms=TIMEOUT_MS,
             ),
             timeout_ms=TIMEOUT_MS,
@@ -298,7 +298,7 @@ class Driver:
             self.clock,
             controller_id=self.node.name,
             run_probes=lambda orders: self.executors.run(probe_task, orders),
-            run_inspections=lambda orders: self.executors.run(look_task, orders),
+            run_inspections=lambda orders: self.executors.run(inspect_task, orders),
             id_source=self.id_source,
             timeout_ms=TIMEOUT_MS,
             lost_inspector=self.lost_inspector,

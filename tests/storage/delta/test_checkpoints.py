@@ -164,7 +164,7 @@ def test_new_handle_does_not_make_again_what_is_there(log, uri):
     assert checkpoints(uri) == [11]
 
 
-def test_checkpoint_of_a_table_that_was_not_opened_is_nobodys_business(uri):
+def test_checkpoint_of_a_table_that_was_not_opened_is_left_alone(uri):
     DeltaLog(uri, OPTIONS).checkpoint_if_due()
 
     assert not os.path.exists(uri)

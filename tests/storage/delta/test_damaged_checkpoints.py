@@ -14,13 +14,7 @@ from kafka_on_spark.storage.delta.table_history import table_steps
 from kafka_on_spark.storage.roots import parquet_files
 from kafka_on_spark.storage.roots.roots import RootFiles
 from tests.storage.damages import LAST, empty, halve, remove, up_to_last, with_checkpoint, zero
-from tests.storage.tables import (
-    OPTIONS,
-    commit_file,
-    commit_times,
-    names_in_log,
-    opened,
-)
+from tests.storage.tables import OPTIONS, commit_file, commit_times, names_in_log, opened
 
 
 @pytest.fixture

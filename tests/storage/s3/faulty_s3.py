@@ -77,7 +77,7 @@ class FaultyS3:
         struck: The faults that were met, in order.
         requests: Method and path of each request, in order.
         before_put: What to do once, before the next commit is put.
-        is_conditional: Whether ``If-None-Match`` is looked at.
+        is_conditional: Whether ``If-None-Match`` is honoured.
         is_atomic: Whether looking and writing are one step.
         bucket: The one that is made at first.
         key_id: Whom it knows: everybody else is denied.

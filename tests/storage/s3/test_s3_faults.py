@@ -66,7 +66,7 @@ def written(monkeypatch):
     """Record the write ids of the commits that are begun."""
     monkeypatch.setattr(
         conditional_commit, "commit_properties", conditional_commit.commit_properties
-    )  # so that it is put back
+    )  # so that the original is restored
     return note_write_ids()
 
 

@@ -61,11 +61,11 @@ class Ending:
     def _wait(self, is_true: Callable[[], bool], wait_s: float) -> bool:
         """Wait, and start again what has ended by what befell it before."""
 
-        def look() -> bool:
+        def is_reached() -> bool:
             self._processes.start()
             return is_true()
 
-        return wait_until(look, wait_s)
+        return wait_until(is_reached, wait_s)
 
     def _missing(self, into: list[str]) -> list[str]:
         into[:] = what_is_missing(self._cluster)
@@ -109,28 +109,28 @@ class Ending:
                 count += sum(map(len, records.values()))
         return count
 
-    def check_tables(self, set_back: Collection[tuple[int, str, int, int]]) -> FsckReport:
+    def check_tables(self, rolled_back: Collection[tuple[int, str, int, int]]) -> FsckReport:
         """Check every table at every version.
 
-        A table that was put back in time while its replica was in sync lacks what it had, and
+        A table that was rolled back while its replica was in sync lacks what it had, and
         fsck says so by its newest version then. That is what was done to it.
         """
         with Cluster.open(self._folder.metadata_root) as cluster:
             report = cluster.fsck()
         for finding in report.findings:
-            if is_set_back(finding, set_back):
+            if is_rolled_back(finding, rolled_back):
                 continue
             name = f"fsck {finding.invariant or finding.severity}"
             self.anomalies.append(Anomaly(name, str(finding.place), finding.sentence))
         return report
 
 
-def is_set_back(finding: Finding, set_back: Collection[tuple[int, str, int, int]]) -> bool:
-    """Return whether fsck finds of a table only that it was put back in time."""
+def is_rolled_back(finding: Finding, rolled_back: Collection[tuple[int, str, int, int]]) -> bool:
+    """Return whether fsck finds of a table only that it was rolled back."""
     place, table = finding.place, finding.place.partition
     if finding.invariant != COMMITTED_PREFIX or table is None:
         return False
-    return (place.broker_id, table.topic, table.partition, place.version) in set_back
+    return (place.broker_id, table.topic, table.partition, place.version) in rolled_back
 
 
 def _is_alive(facts: Facts, since_ns: int) -> bool:

@@ -100,7 +100,7 @@ def _torture(
         processes.end()
     count = ending.read_back()
     say(f"{count:,} records read back; checking every table at every version")
-    fsck = ending.check_tables(disks.set_back)
+    fsck = ending.check_tables(disks.rolled_back)
     events = read_history(folder.history)
     facts = facts_of(events)
     strays = [Anomaly("stray-write", "", each) for each in disks.wrong_strays]

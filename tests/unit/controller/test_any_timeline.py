@@ -49,15 +49,15 @@ def test_any_course_keeps_what_must_hold_and_is_replayed_to_the_same_image(steps
 def test_a_controller_that_dies_after_any_commit_leaves_what_the_next_one_ends_alike(steps):
     timeline = gone(steps)
     whole = timeline.copy()
-    whole.settle()
+    whole.run_until_stable()
 
     cut = timeline.copy()
     for stop, _ in enumerate(cut.pass_once()):
         next_one = cut.copy()
-        next_one.settle()
+        next_one.run_until_stable()
         assert shape(next_one.image) == shape(whole.image), stop
 
-    assert whole.go_on(timelines.advance_reassignments) == 0
+    assert whole.commit_until_done(timelines.advance_reassignments) == 0
 
 
 def some_course(seed):

@@ -8,7 +8,7 @@ from kafka_on_spark.controller.brokers.draining import continue_draining
 from kafka_on_spark.controller.commands import commands
 from kafka_on_spark.controller.moves.reassignment import advance_reassignments, list_reassignments
 from kafka_on_spark.ids import BrokerId
-from tests.unit.controller.timelines import BROKERS, TOPICS, looks_of
+from tests.unit.controller.timelines import BROKERS, TOPICS, inspections_of
 
 
 def some(values, number):
@@ -94,7 +94,7 @@ def elect(timeline, a, b, through_log):
 
 
 def elect_unclean(timeline, a, b, through_log):
-    timeline.command(commands.ELECT_UNCLEAN, through_log, looks=looks_of(timeline.image))
+    timeline.command(commands.ELECT_UNCLEAN, through_log, looks=inspections_of(timeline.image))
 
 
 def reassign(timeline, a, b, through_log):
@@ -113,11 +113,11 @@ def cancel(timeline, a, b, through_log):
 
 
 def advance(timeline, a, b, through_log):
-    timeline.go_on(advance_reassignments)
+    timeline.commit_until_done(advance_reassignments)
 
 
 def go_on_draining(timeline, a, b, through_log):
-    timeline.go_on(continue_draining)
+    timeline.commit_until_done(continue_draining)
 
 
 def one_pass(timeline, a, b, through_log):

@@ -62,10 +62,10 @@ class Timeline:
             return error
         assert self._from(first, decide) == result
         self._append(result)
-        assert not self._again(decide), (decide, result.records)
+        assert not self._decide_again(decide), (decide, result.records)
         return result.response
 
-    def go_on(self, decide):
+    def commit_until_done(self, decide):
         """Commit the steps of what goes on in steps; return how many there were."""
         for steps in range(10):
             result = decide(self.image)
@@ -78,7 +78,7 @@ class Timeline:
         self._ids = count(first)
         return decide(self.image)
 
-    def _again(self, decide):
+    def _decide_again(self, decide):
         try:
             return decide(self.image).records
         except ProtocolError:
@@ -130,7 +130,7 @@ class Timeline:
         """Yield after each commit of one pass of a controller, in the loop's order."""
         for decide in (
             lambda image: elect_where_none(image, image.eligible_brokers(), "by a test"),
-            lambda image: recover(image, looks_of(image)),
+            lambda image: recover(image, inspections_of(image)),
             lambda image: renew_lost(image, self.id_source.new_uuid),
             continue_draining,
             lambda image: replan_stalled_moves(
@@ -173,7 +173,7 @@ class Timeline:
         ]
         self._append(conclude(image, reports))
 
-    def settle(self):
+    def run_until_stable(self):
         """Pass and replicate until nothing is left to do."""
         for _ in range(12):
             before = self.image.offset
@@ -233,8 +233,8 @@ def report_of(key, partition, appended, lagging):
     )
 
 
-def looks_of(image):
-    """What a look at the replicas of leaderless partitions says: they lack what is committed."""
+def inspections_of(image):
+    """What inspections of leaderless partitions say: their replicas lack what is committed."""
     return [
         ReplicaInspection(
             key=key,

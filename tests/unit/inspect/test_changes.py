@@ -16,7 +16,7 @@ from tests.unit.service.lives import life
 BEFORE = partition("1 2 3", hw=10)
 
 
-def told(before, after, **more):
+def lines_of(before, after, **more):
     """Return the lines about one partition that was `before` and is `after`."""
     return list(changes(image_of(before), image_of(after, **more)).lines)
 
@@ -49,7 +49,7 @@ CASES = [
 
 @pytest.mark.parametrize("before, after, lines", CASES)
 def test_changes_of_a_partition(before, after, lines):
-    assert told(before, after) == lines
+    assert lines_of(before, after) == lines
 
 
 def test_what_many_partitions_went_through_alike_is_one_line():
@@ -155,10 +155,10 @@ def test_texts_for_terminals_show_racks_roots_groups_and_causes_as_escapes():
     after = replace(image, brokers={**image.brokers, BrokerId(1): other})
     groups = {(EVIL, KEY): GroupOffset(offset=4, leader_epoch=None)}
 
-    told = str(changes(image, replace(after, groups=groups)))
+    text = str(changes(image, replace(after, groups=groups)))
 
-    assert told.count(visible(EVIL)) == 3
+    assert text.count(visible(EVIL)) == 3
     history = [entry(0, 1, 0, "1 2", f"root {EVIL} is away")]
     assert visible(EVIL) in history_text(history)
-    for text in (told, history_text(history)):
-        assert all(line.isprintable() for line in text.splitlines())
+    for shown in (text, history_text(history)):
+        assert all(line.isprintable() for line in shown.splitlines())

@@ -46,7 +46,7 @@ PROBLEMS = [
     pytest.param(partition("1 2 3", "1 2"),                  ("under-replicated (2 of 3)",),                            id="one out of sync"),
     pytest.param(partition("1 2 3", "1"),                    ("under min ISR (1 of 2)", "under-replicated (1 of 3)"),   id="below the minimum"),
     pytest.param(partition("1 2 3", "2", None),              ("no leader", "under min ISR (1 of 2)", "under-replicated (1 of 3)"), id="no leader"),
-    pytest.param(partition("1 2 3", "1 2", adding="3"),      (),                                                        id="who comes is not missed"),
+    pytest.param(partition("1 2 3", "1 2", adding="3"),      (),                                                        id="a replica that comes is not missed"),
     pytest.param(partition("1"),                             (),                                                        id="the minimum is at most all"),
 ]
 # fmt: on

@@ -22,7 +22,7 @@ OUT = OffsetOutOfRangeError
 LOG = log("1:ab 3:cde", base=10)  # epoch 1 at 10 and 11, epoch 3 at 12 to 14
 
 # fmt: off
-FETCHES = [  # offset  last epoch  logs part at, or refusal
+FETCHES = [  # offset  last epoch  logs diverge at, or refusal
     pytest.param(15, None, None,           id="at-the-end"),
     pytest.param(10, None, None,           id="at-the-start"),
     pytest.param(9,  None, OUT,            id="below-the-start"),

@@ -4,13 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.log.offsets import (
-    FoundOffset,
-    earliest_offset,
-    latest_offset,
-    offset_for_time,
-    offset_of_latest_time,
-)
+from kafka_on_spark.log.offsets import FoundOffset, offset_for_time, offset_of_latest_time
 from tests import builders
 from tests.builders import log
 
@@ -72,18 +66,11 @@ def test_latest_time_is_the_first_of_its_records(timed, start, offset):
     assert offset_of_latest_time(replace(timed, log_start_offset=start), read).offset == offset
 
 
-def test_empty_log_has_no_times_but_ends():
+def test_an_empty_log_has_no_times():
     empty = log(base=7, fence=3)
 
     assert offset_for_time(empty, 0, read) is None
     assert offset_of_latest_time(empty, read) is None
-    assert earliest_offset(empty) == latest_offset(empty) == found(7, None, 3)
-
-
-def test_ends_carry_the_epochs_of_the_history(timed):
-    assert earliest_offset(timed) == found(0, None, 1)
-    assert latest_offset(timed) == found(6, None, 2)
-    assert latest_offset(replace(timed, leader_epoch=5)) == found(6, None, 5)
 
 
 def test_the_offset_of_a_record_is_its_place_behind_any_base():

@@ -1,4 +1,4 @@
-"""Where a follower's log parts from its leader's: the KIPs' scenarios, then all small logs."""
+"""Where a follower's log diverges from its leader's: the KIPs' scenarios, then all small logs."""
 
 from dataclasses import replace
 from functools import partial

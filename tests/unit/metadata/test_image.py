@@ -10,11 +10,7 @@ from kafka_on_spark.errors import UnknownTopicOrPartitionError
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.metadata import records as kinds
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.metadata.image import (
-    ControllerLease,
-    GroupOffset,
-    MetadataImage,
-)
+from kafka_on_spark.metadata.image import ControllerLease, GroupOffset, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import MetadataBatch, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
@@ -115,7 +111,7 @@ CASES = [  # record                                              fields that dif
     pytest.param([change(leader=2), change(isr=frozenset({2}))], with_partition(replace(ONE, leader=2, isr=frozenset({2}), leader_epoch=6, partition_epoch=11)), id="partition-changes-twice"),
     pytest.param([change(GONE, leader=2)],                       {},                                                           id="change-of-an-unknown-topic"),
     pytest.param([change(PartitionKey(TOPIC_ID, 7), leader=2)],  {},                                                           id="change-of-an-unknown-partition"),
-    # High watermarks: valid only if nothing changed since their author looked.
+    # High watermarks: valid only if nothing changed since their author inspected the replicas.
     pytest.param([high_watermark(8)],                            with_partition(replace(ONE, high_watermark=8, high_watermark_epoch=5, high_watermark_chain=digest_at(8), log_end_offset=9)), id="high-watermark-moves"),
     pytest.param([high_watermark(None, hw_epoch=None)],          with_partition(replace(ONE, log_end_offset=9)),               id="only-the-log-end"),
     pytest.param([high_watermark(3)],                            with_partition(replace(ONE, log_end_offset=9)),               id="high-watermark-never-falls"),

@@ -3,18 +3,13 @@
 import random
 from itertools import count
 
-from kafka_on_spark.controller.commands.commands import (
-    CREATE_TOPIC,
-    IdSource,
-)
+from kafka_on_spark.controller.commands.commands import CREATE_TOPIC, IdSource
 from kafka_on_spark.controller.commands.requests import Request, request_record
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import BrokerEpoch, BrokerId
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import (
-    BrokerRecord,
-)
+from kafka_on_spark.metadata.records import BrokerRecord
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
 from kafka_on_spark.service.control.term import Term

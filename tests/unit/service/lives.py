@@ -114,7 +114,7 @@ class Life:
     def recover(self, *ends: tuple[int, int], forced: bool = False, number: int = 0) -> "Life":
         """Leaders from what logs prove: `ends` are brokers and the ends of their logs."""
         key, now = PartitionKey(TOPIC_ID, number), self.partition(number)
-        looks = [
+        inspections = [
             ReplicaInspection(
                 key=key,
                 broker_id=BrokerId(broker_id),
@@ -134,7 +134,7 @@ class Life:
             for broker_id, end in ends
         ]
         forced_keys = frozenset({key} if forced else ())
-        self.commit(*recover(self.image, looks, forced=forced_keys).records)
+        self.commit(*recover(self.image, inspections, forced=forced_keys).records)
         return self.end_pass()
 
     def set(self, name: str, value: str | None, topic: bool = True) -> "Life":

@@ -20,7 +20,7 @@ class Image:
 
 @dataclass
 class Metadata:
-    """Moves on by one with each look; `error` is what a look fails with."""
+    """Moves on by one with each check; `error` is what a check fails with."""
 
     image: Image
     error: Exception | None = None

@@ -7,11 +7,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from kafka_on_spark.errors import (
-    InvalidRecordError,
-    MessageTooLargeError,
-    RootAccessDeniedError,
-)
+from kafka_on_spark.errors import InvalidRecordError, MessageTooLargeError, RootAccessDeniedError
 from kafka_on_spark.ids import BrokerId, LeaderEpoch
 from kafka_on_spark.service.append.plan.stage_plan import PartitionTarget, StageOrder
 from kafka_on_spark.storage.identity.root_identity import prepare_root
@@ -287,7 +283,7 @@ def test_too_large_a_record_is_refused_by_code(order):
     ]
 
 
-def test_records_for_a_partition_without_a_leader_go_to_who_is_in_sync(order):
+def test_records_for_a_partition_without_a_leader_go_to_those_in_sync(order):
     [staged] = stage_records(order(leaderless=(1,)), [batch({"partition": 1})], OPTIONS)
 
     assert (staged.partition, staged.holders) == (1, (1, 2))
@@ -300,7 +296,7 @@ def others_only(stage, first):
     return replace(stage, targets=(changed,))
 
 
-def test_records_that_reach_no_leader_go_to_another_who_is_in_sync(order):
+def test_records_that_reach_no_leader_go_to_another_in_sync_replica(order):
     """Of acks=1, which writes to the leader only: another may lead before the append is over."""
     stage = order(partition_count=1)
     [target] = stage.targets
@@ -312,7 +308,7 @@ def test_records_that_reach_no_leader_go_to_another_who_is_in_sync(order):
     assert (there.holders, elsewhere.holders) == ((1,), (2,))
 
 
-def test_who_may_write_to_no_root_is_told_so_and_not_to_wait(order, monkeypatch):
+def test_a_producer_that_may_write_to_no_root_is_told_so_and_not_to_wait(order, monkeypatch):
     def denied(addresses, *rest):
         return {each.broker_id: RootAccessDeniedError("permission denied") for each in addresses}
 

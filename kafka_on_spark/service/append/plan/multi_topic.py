@@ -9,12 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 
-from kafka_on_spark.errors import (
-    ERROR_BY_CODE,
-    NO_ERROR,
-    CommitConflictError,
-    KafkaStorageError,
-)
+from kafka_on_spark.errors import ERROR_BY_CODE, NO_ERROR, CommitConflictError, KafkaStorageError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.service.append.plan.stage_plan import (

@@ -4,16 +4,16 @@ Source: LogValidator.validateTimestamp. Not for topics whose timestamps are the 
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from kafka_on_spark.config import Settings
 from kafka_on_spark.errors import InvalidTimestampError
 from kafka_on_spark.log.batch import Segment
+from kafka_on_spark.query.moments import EPOCH
 
 AFTER: Final = "message.timestamp.after.max.ms"
 BEFORE: Final = "message.timestamp.before.max.ms"
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def check_timestamps(
@@ -46,6 +46,6 @@ def _refusal(
 
 def _time(timestamp_us: int) -> str:
     try:
-        return (_EPOCH + timedelta(microseconds=timestamp_us)).isoformat()
+        return (EPOCH + timedelta(microseconds=timestamp_us)).isoformat()
     except OverflowError:
         return f"{timestamp_us} µs since 1970"

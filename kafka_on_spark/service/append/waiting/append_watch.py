@@ -19,13 +19,13 @@ from kafka_on_spark.controller.commands.lease import is_held
 from kafka_on_spark.controller.commands.small_pass import (
     Facts,
     SmallPass,
-    heard_of,
+    reached_by_others,
     small_pass,
     why_all_lost,
 )
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.controller.verdicts.restoring import WholeReplica
+from kafka_on_spark.controller.verdicts.lost_replica_restore import WholeReplica
 from kafka_on_spark.errors import (
     NO_ERROR,
     CommitConflictError,
@@ -41,7 +41,7 @@ from kafka_on_spark.ids import LOST, BrokerId, PartitionKey
 from kafka_on_spark.metadata.image import ControllerLease, MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock
-from kafka_on_spark.service.append.waiting.put_back import PutBackReplicas
+from kafka_on_spark.service.append.waiting.readmitted_replicas import ReadmittedReplicas
 from kafka_on_spark.service.control.term import LeaseWatch
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.service.probing.probes import FailedProbes, ProbeResult, RunProbes, probe_orders
@@ -140,12 +140,12 @@ class AppendWatch:
         self._began_ms: int | None = None
         self._probe_at_ms = 0.0
         self._warn_at_ms = 0.0
-        self._is_changed = False
-        self._put_back = PutBackReplicas(ports.metadata, ports.clock)
+        self._may_retry_now = False
+        self._readmitted = ReadmittedReplicas(ports.metadata, ports.clock)
 
     def update(self, waits: Sequence[Wait]) -> None:
         """Probe, decide and warn, as far as due, for the partitions that still wait."""
-        now_ms, self._is_changed = self._clock.monotonic_ms(), False
+        now_ms, self._may_retry_now = self._clock.monotonic_ms(), False
         self._waits = {each.key: each for each in waits}
         self._failed.keep(self._members())
         if not waits:
@@ -159,13 +159,13 @@ class AppendWatch:
                 whole = self._find_whole()
                 now_ms = self._clock.monotonic_ms()
                 self._decide(self._probe(now_ms), whole, now_ms, is_over)
-                self._look_up_put_back()
+                self._look_up_readmitted()
             except METADATA_AWAY as error:
                 log.debug("no small pass: %s", error)
             self._probe_at_ms = now_ms + self._failed.next_in_ms(self._session_ms())
         self._warn()
 
-    def _look_up_put_back(self) -> None:
+    def _look_up_readmitted(self) -> None:
         """Look up brokers that have failed for half a session where no controller is active, so
         that the decision need not wait for the history."""
         now_ms, half_ms = self._clock.monotonic_ms(), self._session_ms() / 2
@@ -176,7 +176,7 @@ class AppendWatch:
         ]
         if failing and self._may_decide():
             waits = {each.key: each.partition for each in self._waits.values()}
-            self._put_back.look_up_early(waits, failing)
+            self._readmitted.look_up_early(waits, failing)
 
     def _members(self) -> frozenset[BrokerId]:
         """Return the brokers in the ISRs of the partitions that wait."""
@@ -192,10 +192,10 @@ class AppendWatch:
         known = [brokers[each] for each in sorted(self._members()) if each in brokers]
         results = self._ports.run_probes(probe_orders(known, self._session_ms()))
         for result in results:
-            self._take(result, began_ms)
+            self._record_probe(result, began_ms)
         return frozenset(each.broker_id for each in results if each.is_answer)
 
-    def _take(self, result: ProbeResult, began_ms: int) -> None:
+    def _record_probe(self, result: ProbeResult, began_ms: int) -> None:
         broker_id = result.broker_id
         if result.is_denied:
             self._tell_denied(broker_id, result.error or "access is denied")
@@ -208,7 +208,9 @@ class AppendWatch:
             # Kept if `catch_up` fails: an older image only delays a decision.
             self._before[broker_id] = self._metadata.image
             self._before[broker_id] = self._metadata.catch_up()
-        elif heard_of(self._before[broker_id], self._metadata.image, broker_id) is not None:
+        elif (
+            reached_by_others(self._before[broker_id], self._metadata.image, broker_id) is not None
+        ):
             # Others reach the broker: the failures up to now say nothing about it.
             self._before[broker_id] = self._metadata.image
             self._failed.forget(broker_id)
@@ -255,7 +257,7 @@ class AppendWatch:
             silent=silent,
             before=dict(self._before),
             answering=answering,
-            put_back=self._put_back.among(due, silent),
+            readmitted=self._readmitted.among(due, silent),
             whole=whole,
             reached_elsewhere=self._reached_elsewhere,
             lease=self._lease.seen,
@@ -265,7 +267,7 @@ class AppendWatch:
         decide = partial(self._pass_in_time, facts, known_ms)
         outcome = self._metadata.submit(decide, timeout_ms=self._session_ms())
         self._reasons = dict(outcome.refusals)
-        self._is_changed = outcome.is_late or bool(outcome.decided)
+        self._may_retry_now = outcome.is_outdated or bool(outcome.decided)
         for key in outcome.decided:
             log.warning("%s", self._in_words(key, "decided by a small pass of this append"))
 
@@ -274,7 +276,7 @@ class AppendWatch:
     ) -> ControllerResult[SmallPass]:
         """Decide on facts of just now: after a freeze, or after conflicts, they are too old."""
         if (self._clock.monotonic_ms() - known_ms) * GAPS_A_SESSION > self._session_ms():
-            return ControllerResult([], SmallPass(is_late=True))
+            return ControllerResult([], SmallPass(is_outdated=True))
         return small_pass(image, facts)
 
     def is_blocked(self, key: PartitionKey) -> bool:
@@ -309,7 +311,7 @@ class AppendWatch:
     def pause_ms(self, pause_ms: float) -> float:
         """Return how long to sleep before the next try, but not beyond the next probe or
         warning; 1 ms if something was decided."""
-        if self._is_changed:
+        if self._may_retry_now:
             return 1.0
         if not any(True for _ in self._failed):
             return pause_ms

@@ -6,7 +6,7 @@ raises for what a root or a table does: one partition's failure stops no other. 
 AbstractFetcherThread.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +20,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import PartitionKey
 from kafka_on_spark.log import operations
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch, Segment
 from kafka_on_spark.log.epochs import latest_epoch_with_records
 from kafka_on_spark.log.follower.fetch_checks import (
@@ -32,7 +33,7 @@ from kafka_on_spark.log.follower.truncation import follow
 from kafka_on_spark.log.leadership import check_leader_epoch
 from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import Clock, ReplicaAddress, ReplicaLog, ReplicaStore, SegmentStore
+from kafka_on_spark.ports import Clock, ReplicaLog, ReplicaStore, SegmentStore
 from kafka_on_spark.service.replica.log_starts import advance_to
 from kafka_on_spark.service.replica.replica_operations import begin_leadership
 from kafka_on_spark.service.replicate.fetching.complete_followers import (
@@ -102,6 +103,9 @@ class FetchResult:
     copied_records: int = 0
     truncated_records: int = 0
 
+
+RunFetches = Callable[[Sequence[FetchOrder]], list[FetchResult]]
+"""Runs fetches, and returns a result for each, in order."""
 
 FollowerOutcome = ReplicaState | LeaderRefused | FollowerRefused | Diverged
 """What becomes of a follower whose leader could be read."""
@@ -277,7 +281,7 @@ class _Fetcher:
             return missing
         while missing and (bytes_max := self._bytes_max()):
             taken = first_batches(missing, bytes_max)
-            after = self._take(follower, taken)
+            after = self._copy_and_commit(follower, taken)
             if not isinstance(after, ReplicaState):
                 return after
             follower = after
@@ -305,7 +309,9 @@ class _Fetcher:
             return self._diverged(follower)
         return answer_of(lambda: missing_batches(follower, leader), FollowerRefused)
 
-    def _take(self, follower: ReplicaState, batches: Sequence[Batch]) -> FollowerOutcome | Conflict:
+    def _copy_and_commit(
+        self, follower: ReplicaState, batches: Sequence[Batch]
+    ) -> FollowerOutcome | Conflict:
         """Copy the files of `batches`, then commit the batches to the follower's log."""
         refused = self._copy([segment for batch in batches for segment in batch.segments])
         if refused is not None:
@@ -382,7 +388,7 @@ def _follower_reports(order: FetchOrder, outcome: FetchOutcome) -> tuple[Replica
         return (failed_report(address, follower.error),)
     if isinstance(follower, Diverged):
         log = follower.follower
-        return (state_report(address, log, is_matched=False, is_parted=True, missing=()),)
+        return (state_report(address, log, is_matched=False, is_diverged=True, missing=()),)
     assert isinstance(leader, ReplicaState), "a follower's log is compared with its leader's"
     is_matched = ends_alike(follower, leader)
     missing = missing_batches(follower, leader) if is_matched else ()

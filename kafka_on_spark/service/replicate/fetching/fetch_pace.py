@@ -18,13 +18,7 @@ from kafka_on_spark.controller.pace.limits import (
     move_rate,
     unfilled_limits,
 )
-from kafka_on_spark.controller.pace.throttle import (
-    Demand,
-    Quota,
-    accrue,
-    deal,
-    wait_ms,
-)
+from kafka_on_spark.controller.pace.throttle import Demand, Quota, accrue, deal, wait_ms
 from kafka_on_spark.ids import BrokerId, PartitionKey, ReplicaUuid
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.ports import Clock
@@ -113,7 +107,7 @@ class FetchPace:
                 self._record_result(image, order, result, settings, now_ms)
                 if order.copy_bytes_max is not None:
                     used = result.copied_bytes - order.copy_bytes_max
-                    self._use(_limits_of(image, order, overrides), used)
+                    self._charge(_limits_of(image, order, overrides), used)
 
     def _remaining_ms(self, order: FetchOrder, now_ms: int) -> float | None:
         delay = self._delays.get(_fetcher(order))
@@ -188,7 +182,7 @@ class FetchPace:
         )
         for order, drawn_on, granted in zip(orders, limits, dealt, strict=True):
             if granted:
-                self._use(drawn_on, granted)
+                self._charge(drawn_on, granted)
                 self._served_in[_fetcher(order)] = self._rounds
         paced = [
             order if granted is None else replace(order, copy_bytes_max=granted)
@@ -203,7 +197,7 @@ class FetchPace:
         ]
         return paced, min(waits)
 
-    def _use(self, limits: Sequence[Limit], size_bytes: int) -> None:
+    def _charge(self, limits: Sequence[Limit], size_bytes: int) -> None:
         for limit in limits:
             if limit in self._quotas:
                 self._quotas[limit] = self._quotas[limit].less(size_bytes)

@@ -19,11 +19,11 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
 )
 from kafka_on_spark.ids import ChainDigest, Offset, PartitionKey
+from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.epochs import epoch_entries
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.ports import ReplicaAddress
 
 
 def partition_report(
@@ -84,7 +84,7 @@ def state_report(
     state: ReplicaState,
     *,
     is_matched: bool,
-    is_parted: bool = False,
+    is_diverged: bool = False,
     missing: Sequence[Batch],
 ) -> ReplicaReport:
     """Return the report of a replica whose table was read."""
@@ -98,7 +98,7 @@ def state_report(
         last_epoch=state.batches[-1].leader_epoch if state.batches else None,
         chain_digest=state.chain_digest,
         is_matched=is_matched,
-        is_parted=is_parted,
+        is_diverged=is_diverged,
         missing_since_ms=missing[0].appended_at_ms if missing else None,
         missing_bytes=sum(batch.size_bytes for batch in missing),
         error_code=NO_ERROR if error is None else error.code,

@@ -18,22 +18,15 @@ from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import BrokerId, DirectoryId
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
-from kafka_on_spark.metadata.records import BrokerRecord, MetadataBatch, Stamp
+from kafka_on_spark.metadata.records import BrokerRecord
 from tests.builders import KEY, disk, image_of, partition
+from tests.committing import committed
 from tests.conformance.runner import Adapter, Answer, CutOffError
 
 PROCESS = "brokers-are-roots"
 OTHER = 50
 REFUSED = {"error": frozenset({"INTERNAL", "ILLEGAL_STATE"})}
 WORDS = {BrokerState.ACTIVE: "UNFENCED", BrokerState.FENCED: "FENCED"}
-
-
-def replayed(image, records):
-    """Return the image after a commit."""
-    if not records:
-        return image
-    batch = MetadataBatch(base_offset=image.offset, stamp=Stamp(time_ms=1), records=tuple(records))
-    return image.replay(batch)
 
 
 class BrokerHeartbeats(Adapter):
@@ -62,12 +55,12 @@ class BrokerHeartbeats(Adapter):
             directory_id=disk(broker_id),
             broker_state=BrokerState.FENCED if fenced else state,
         )
-        self.image = replayed(self.image, [record])
+        self.image = committed(self.image, [record])
 
     def op_fence(self, broker):
         if self.image.brokers[broker].state is BrokerState.DRAINING:
             self.failed_draining.add(broker)
-        self.image = replayed(self.image, fence_broker(self.image, broker, "fails").records)
+        self.image = committed(self.image, fence_broker(self.image, broker, "fails").records)
 
     def op_touch(self, broker, fenced=True, metadata_offset=-1):
         if broker not in self.image.brokers:
@@ -76,7 +69,7 @@ class BrokerHeartbeats(Adapter):
             self.op_fence(broker)
         else:
             records = unfence_broker(self.image, broker, "answers").records
-            self.image = replayed(self.image, records)
+            self.image = committed(self.image, records)
         return None
 
     def op_set_controlled_shutdown_offset(self, broker, offset):
@@ -84,7 +77,7 @@ class BrokerHeartbeats(Adapter):
             records = drain_broker(self.image, broker, "shuts down").records
         except InvalidRequestError:
             return REFUSED
-        self.image = replayed(self.image, records)
+        self.image = committed(self.image, records)
         return Answer(None, {"": PROCESS})
 
     def op_unfence(self, broker, metadata_offset=-1):
@@ -120,11 +113,11 @@ class BrokerHeartbeats(Adapter):
         if is_behind and not (want_fence or want_shutdown):
             return Answer(None, {"": PROCESS})  # it does not know that it is registered
         if want_fence:
-            image = replayed(image, fence_broker(image, broker, "fails").records)
+            image = committed(image, fence_broker(image, broker, "fails").records)
         if want_shutdown:
             return self.drained(image, broker, has_leaderships)
         if not want_fence:
-            image = replayed(image, unfence_broker(image, broker, "answers").records)
+            image = committed(image, unfence_broker(image, broker, "answers").records)
         return WORDS[image.brokers[broker].state]
 
     def drained(self, image, broker, has_leaderships):
@@ -140,11 +133,11 @@ class BrokerHeartbeats(Adapter):
         brokers = {**world.brokers, **image.brokers}
         image = replace(image, brokers=brokers, topics=world.topics, topic_ids=world.topic_ids)
         try:
-            image = replayed(image, drain_broker(image, broker, "shuts down").records)
+            image = committed(image, drain_broker(image, broker, "shuts down").records)
         except InvalidRequestError:
             return "SHUTDOWN_NOW"
         while records := continue_draining(image).records:
-            image = replayed(image, records)
+            image = committed(image, records)
         leads = image.partition(KEY).leader == broker
         return "CONTROLLED_SHUTDOWN" if leads else "SHUTDOWN_NOW"
 
@@ -175,13 +168,13 @@ class BrokerRegistrations(Adapter):
             cause="",
         )
         self.told.setdefault((broker, result.response), record_offset)
-        self.image = replayed(self.image, result.records)
+        self.image = committed(self.image, result.records)
         # Without a beat it has no session: it is away until then.
-        self.image = replayed(self.image, fence_broker(self.image, broker, "no beat").records)
+        self.image = committed(self.image, fence_broker(self.image, broker, "no beat").records)
         return {"broker_epoch": self.told[broker, self.image.brokers[broker].broker_epoch]}
 
     def op_heartbeat(self, broker, broker_epoch):
-        self.image = replayed(self.image, unfence_broker(self.image, broker, "beats").records)
+        self.image = committed(self.image, unfence_broker(self.image, broker, "beats").records)
 
     def op_check_broker_epoch(self, broker, broker_epoch):
         known = self.image.brokers.get(broker)

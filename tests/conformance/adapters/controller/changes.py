@@ -18,6 +18,7 @@ from kafka_on_spark.controller.partitions.recovery import recover
 from kafka_on_spark.ids import KEEP, LOST, DirectoryId, Offset
 from kafka_on_spark.metadata.partition import PartitionChange
 from tests.builders import KEY, image_of, inspection
+from tests.conformance.adapters.controller.moves import start_or_replace
 from tests.conformance.adapters.controller.partitions import (
     NOBODY,
     SETS,
@@ -155,14 +156,7 @@ class PartitionChanges(Adapter):
         roles = roles_of(one.replicas, target)
         if not target or wanted != (roles.replicas, roles.removing, roles.adding):
             raise CutOffError("moves-have-a-target")
-        result = start_reassignments(
-            self.image(EVERYONE),
-            {KEY: target},
-            new_uuid=lambda: "new",
-            cause="",
-            is_replacing=True,
-        )
-        self.decided(result)
+        self.decided(start_or_replace(self.image(EVERYONE), KEY, target, lambda: "new"))
 
     def change_isr(self, target_isr):
         isr = self.one.isr if target_isr is None else frozenset(target_isr)
@@ -261,7 +255,7 @@ class PartitionChanges(Adapter):
 
 
 class LeaderEpochBumps(Adapter):
-    """Whether a change begins a leadership by itself, whoever could be elected."""
+    """Whether a change begins a leadership by itself, whichever replica could be elected."""
 
     def __init__(
         self,

@@ -7,7 +7,6 @@ from kafka_on_spark.controller.moves.reassignment import (
     cancel_reassignments,
     list_reassignments,
     roles_of,
-    start_reassignments,
 )
 from kafka_on_spark.controller.partitions.isr import alter_isr
 from kafka_on_spark.controller.partitions.recovery import leaderless
@@ -17,6 +16,7 @@ from kafka_on_spark.errors import InvalidReplicaAssignmentError, KafkaOnSparkErr
 from kafka_on_spark.metadata.broker import BrokerState
 from tests.conformance.adapters.controller.controller_brokers import ControllerBrokers
 from tests.conformance.adapters.controller.controller_world import EPOCHS
+from tests.conformance.adapters.controller.moves import start_or_replace
 from tests.conformance.adapters.controller.partitions import state_of
 from tests.conformance.runner import Answer, CutOffError, kafka_names
 
@@ -180,7 +180,7 @@ class Controller(ControllerBrokers):
         if change is None and known != list(isr):
             self.reorders[key] += 1
             self.left_out.setdefault(key, REORDERED)
-        self.settle()
+        self.finish_pass()
         is_over = one.is_reassigning and not self.image.partition(key).is_reassigning
         left_out = dict.fromkeys(("error", "leader", "isr"), "moved-in-rows") if is_over else {}
         return Answer(self.state(key), {**self.epochs_left_out(key), **left_out})
@@ -215,14 +215,12 @@ class Controller(ControllerBrokers):
         if any(each in self.image.brokers and not self.image.is_eligible(each) for each in coming):
             raise CutOffError("only-active-brokers-take-replicas")
         try:
-            result = start_reassignments(
-                self.image, {key: target}, new_uuid=self.new_uuid, cause="", is_replacing=True
-            )
+            result = start_or_replace(self.image, key, target, self.new_uuid)
         except KafkaOnSparkError as error:
             return refusal(error)
         records, _ = self.decide(result)
         before = self.image.partition(key)
-        self.settle()
+        self.finish_pass()
         left_out = (
             {"records": "moved-in-rows"}
             if is_replaced or before is not self.image.partition(key)
@@ -240,7 +238,7 @@ class Controller(ControllerBrokers):
         except KafkaOnSparkError as error:
             return refusal(error)
         records, _ = self.decide(result)
-        self.settle()
+        self.finish_pass()
         return {"records": records}
 
     def op_list_reassignments(self):
@@ -258,7 +256,7 @@ class Controller(ControllerBrokers):
             _, moved = self.decide(elect_preferred(self.image, "", keys))
         else:
             moved = self.recover(keys or leaderless(self.image))
-        self.settle()
+        self.finish_pass()
         return moved
 
     def op_elect_leaders(self, election, topic, partition):
@@ -292,7 +290,7 @@ class Controller(ControllerBrokers):
 
     def op_maybe_elect_unclean(self):
         self.last_count = len(self.recover())
-        self.settle()
+        self.finish_pass()
         return {"records": self.last_count}
 
     def expected(self):

@@ -16,14 +16,14 @@ class ControllerBrokers(ControllerWorld):
         self.check_eligible(())
         # Kafka elects uncleanly in the very record that fences, here that is the next step.
         self.left_out |= dict.fromkeys(self.recover(), "unclean-comes-after")
-        self.settle()
+        self.finish_pass()
 
     def op_unfence(self, broker):
         was_draining = self.image.brokers[broker].state is BrokerState.DRAINING
         self.decide(unfence_broker(self.image, broker, "returns"))
         self.check_is(broker, eligible=not was_draining)
         self.recover()
-        self.settle()
+        self.finish_pass()
 
     def check_is(self, broker, *, eligible):
         """Check that a step did what its name says, also where a vector asks for nothing after."""
@@ -95,7 +95,7 @@ class ControllerBrokers(ControllerWorld):
         }
         if not has_led:
             self.decide(fence_broker(self.image, broker, "drained"))
-        self.settle()
+        self.finish_pass()
         return self.lives(broker, {})
 
     def op_set_controlled_shutdown_state_only(self, broker):

@@ -9,9 +9,7 @@ from collections import Counter
 from dataclasses import replace
 from itertools import count
 
-from kafka_on_spark.controller.moves.reassignment import (
-    advance_reassignments,
-)
+from kafka_on_spark.controller.moves.reassignment import advance_reassignments
 from kafka_on_spark.controller.partitions.recovery import leaderless, recover
 from kafka_on_spark.controller.partitions.reports import (
     PartitionReport,
@@ -19,9 +17,7 @@ from kafka_on_spark.controller.partitions.reports import (
     ReplicaReport,
 )
 from kafka_on_spark.controller.topics import topics
-from kafka_on_spark.errors import (
-    UnknownTopicOrPartitionError,
-)
+from kafka_on_spark.errors import UnknownTopicOrPartitionError
 from kafka_on_spark.ids import KEEP, PartitionKey, TopicId
 from kafka_on_spark.metadata.broker import BrokerState
 from kafka_on_spark.metadata.image import MetadataImage
@@ -29,13 +25,12 @@ from kafka_on_spark.metadata.records import (
     BrokerRecord,
     ConfigRecord,
     HighWatermarkRecord,
-    MetadataBatch,
     PartitionChangeRecord,
     PartitionRecord,
-    Stamp,
     TopicRecord,
 )
 from tests.builders import digest_at, disk
+from tests.committing import committed
 from tests.conformance.adapters.controller.partitions import SETS, registration
 from tests.conformance.runner import Adapter, CutOffError
 
@@ -162,13 +157,8 @@ class ControllerWorld(Adapter):
 
     def replay(self, records):
         """Commit; tables are made in the instant in which they are assigned."""
-        if not records:
-            return
-        made = tuple(_made(self.image, each) for each in records if not self.is_of_elrs(each))
-        batch = MetadataBatch(
-            base_offset=self.image.offset, stamp=Stamp(time_ms=NOW_MS), records=made
-        )
-        self.image = self.image.replay(batch)
+        made = [_made(self.image, each) for each in records if not self.is_of_elrs(each)]
+        self.image = committed(self.image, made, time_ms=NOW_MS)
 
     def is_of_elrs(self, record):
         """Whether a record only says from where on ELRs are tracked, where Kafka has none."""
@@ -203,7 +193,7 @@ class ControllerWorld(Adapter):
             )
         self.replay(records)
 
-    def settle(self):
+    def finish_pass(self):
         """Do what a controller's pass does after a change: recover, go on with moves."""
         moving = {key for key, one in self.image.partitions() if one.is_reassigning}
         for _ in range(4):
@@ -222,13 +212,13 @@ class ControllerWorld(Adapter):
                 raise CutOffError("last-member-stays")
 
     def recover(self, forced=()):
-        looks = [
-            self.look(key, broker_id)
+        inspections = [
+            self.inspect(key, broker_id)
             for key in leaderless(self.image)
             for broker_id in self.image.partition(key).replicas
             if self.image.is_eligible(broker_id)
         ]
-        _, elected = self.decide(recover(self.image, looks, forced=frozenset(forced)))
+        _, elected = self.decide(recover(self.image, inspections, forced=frozenset(forced)))
         for key in elected:
             one = self.image.partition(key)
             first = next(each for each in one.replicas if self.image.is_eligible(each))
@@ -237,7 +227,7 @@ class ControllerWorld(Adapter):
             self.ends[key] = {}  # what the others have is not its log any more
         return elected
 
-    def look(self, key, broker_id):
+    def inspect(self, key, broker_id):
         partition = self.image.partition(key)
         end = self.ends[key].get(broker_id, 0)
         has_mark = end >= partition.high_watermark

@@ -1,6 +1,6 @@
 """The kind "isr_index": whom a broker's failure concerns, and who waits for a leader.
 
-Kafka keeps an index of that. Here an image does, of what is not settled, and a failure's records
+Kafka keeps an index of that. Here an image does, of what is not done, and a failure's records
 say the rest.
 """
 
@@ -11,14 +11,13 @@ from kafka_on_spark.controller.partitions.recovery import elect_where_none
 from kafka_on_spark.ids import BrokerId, PartitionKey
 from kafka_on_spark.metadata.partition import PartitionChange
 from kafka_on_spark.metadata.records import (
-    MetadataBatch,
     PartitionChangeRecord,
     PartitionRecord,
     RemoveTopicRecord,
-    Stamp,
     TopicRecord,
 )
 from tests.builders import image_of, partition
+from tests.committing import committed
 from tests.conformance.adapters.controller.partitions import NOBODY, words
 from tests.conformance.runner import Adapter
 
@@ -33,10 +32,7 @@ class IsrIndex(Adapter):
         self.image = replace(image_of(partition("1"), ids=words(EVERYONE)), topics={}, topic_ids={})
 
     def commit(self, *records):
-        batch = MetadataBatch(
-            base_offset=self.image.offset, stamp=Stamp(time_ms=1), records=records
-        )
-        self.image = self.image.replay(batch)
+        self.image = committed(self.image, records)
 
     def op_index_update(self, partition, prev_isr, next_isr, prev_leader, next_leader):
         key = PartitionKey(f"id of {partition}", 0)

@@ -9,7 +9,6 @@ from kafka_on_spark.controller.moves.reassignment import (
     cancel_reassignments,
     next_step,
     roles_of,
-    start_reassignments,
 )
 from kafka_on_spark.controller.partitions.election import Election, elect_leader
 from kafka_on_spark.controller.partitions.recovery import recover
@@ -17,8 +16,10 @@ from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.ids import NO_CHAIN
 from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord, Stamp
+from kafka_on_spark.metadata.records import PartitionChangeRecord
 from tests.builders import KEY, TOPIC, disk, elect_unclean, image_of
+from tests.committing import replay
+from tests.conformance.adapters.controller.moves import start_or_replace
 from tests.conformance.adapters.controller.partitions import SETS, registration, words
 from tests.conformance.runner import Adapter, Answer, CutOffError
 
@@ -27,7 +28,7 @@ ALGORITHMS = {"REASSIGN": Election.ONLINE, "PREFERRED": Election.PREFERRED}
 
 
 class ElectionAlgorithms(Adapter):
-    """Who leads, by each of the four algorithms."""
+    """Which replica leads, by each of the four algorithms."""
 
     def __init__(self, assignment, isr, live, unclean_enabled=False, shutting_down=()):
         self.given = (assignment, isr)
@@ -67,7 +68,7 @@ class ElectionAlgorithms(Adapter):
 
 
 class ReplicaAssignment(Adapter):
-    """Who comes and goes, and what a reassignment leads to."""
+    """Which brokers come and go, and what a reassignment leads to."""
 
     def __init__(self, current):
         self.one = registration(isr=current["replicas"], **current)
@@ -92,15 +93,6 @@ class ReplicaAssignment(Adapter):
             "target_replicas": list(self.one.target_replicas),
             "being_reassigned": self.one.is_reassigning,
         }
-
-
-def replay(image, result):
-    if not result.records:
-        return image
-    batch = MetadataBatch(
-        base_offset=image.offset, stamp=Stamp(time_ms=1), records=tuple(result.records)
-    )
-    return image.replay(batch)
 
 
 def changed(image, **fields):
@@ -136,10 +128,7 @@ class _Moving(Adapter):
         return f"new{self.uuids}"
 
     def reassign(self, target):
-        result = start_reassignments(
-            self.image, {KEY: target}, new_uuid=self.new_uuid, cause="", is_replacing=True
-        )
-        self.image = replay(self.image, result)
+        self.image = replay(self.image, start_or_replace(self.image, KEY, target, self.new_uuid))
 
     def make(self):
         self.image = changed(
@@ -271,7 +260,7 @@ class ControllerIntegration(_Moving):
         """Have a replica that can prove nothing lead, where that is allowed."""
         if self.one.leader is not None or not self.is_unclean_allowed:
             return
-        looks = [
+        inspections = [
             ReplicaInspection(
                 key=KEY,
                 broker_id=each,
@@ -287,7 +276,7 @@ class ControllerIntegration(_Moving):
             for each in self.one.replicas
             if self.image.is_eligible(each)
         ]
-        self.image = replay(self.image, recover(self.image, looks, forced=frozenset({KEY})))
+        self.image = replay(self.image, recover(self.image, inspections, forced=frozenset({KEY})))
 
     def op_wait_isr(self, isr):
         self.image = changed(self.image, isr=frozenset(isr))

@@ -178,7 +178,7 @@ def state_of(one):
 
 
 class ReassignmentPlan(Adapter):
-    """Who comes and goes."""
+    """Which brokers come and go."""
 
     def __init__(self, current):
         self.current = current

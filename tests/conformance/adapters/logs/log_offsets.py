@@ -7,12 +7,7 @@ from kafka_on_spark.ids import NO_CHAIN, Offset
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.epochs import EpochEntry, epoch_history
 from kafka_on_spark.log.follower.fetch_checks import check_fetch
-from kafka_on_spark.log.offsets import (
-    earliest_offset,
-    latest_offset,
-    offset_for_time,
-    offset_of_latest_time,
-)
+from kafka_on_spark.log.offsets import FoundOffset, offset_for_time, offset_of_latest_time
 from tests.builders import NOW_MS
 from tests.conformance.adapters.replication.epochs import EpochLog
 from tests.conformance.logs import batch_of, entries_of, log_of
@@ -172,10 +167,15 @@ def records_in_words(text):
 
 def find(state, timestamp):
     """Ask a log for what a vector calls LATEST, 100 and so on."""
+    epochs = epoch_history(state)
     if timestamp in ("EARLIEST", "EARLIEST_LOCAL"):
-        return earliest_offset(state)
+        start = state.log_start_offset
+        return FoundOffset(offset=start, timestamp_us=None, leader_epoch=epochs.epoch_at(start))
     if timestamp == "LATEST":
-        return latest_offset(state)
+        # The epoch is the fence, even if that has no records yet.
+        return FoundOffset(
+            offset=state.log_end_offset, timestamp_us=None, leader_epoch=epochs.latest_epoch
+        )
     if timestamp == "MAX_TIMESTAMP":
         return offset_of_latest_time(state, read_nothing)
     return offset_for_time(state, timestamp * 1000, read_nothing)

@@ -1,14 +1,7 @@
-"""Kinds of file 07 about where a log starts: retention, and records deleted by request."""
-
-from dataclasses import replace
+"""The kind of file 07 about records deleted by request."""
 
 from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
-from kafka_on_spark.controller.partitions.log_start import (
-    apply_retention,
-    delete_records,
-    low_watermark,
-    raise_log_start,
-)
+from kafka_on_spark.controller.partitions.log_start import delete_records
 from kafka_on_spark.controller.verdicts.conclusion import conclude
 from kafka_on_spark.errors import KafkaOnSparkError, OffsetOutOfRangeError
 from kafka_on_spark.ids import BrokerId, Offset
@@ -23,90 +16,6 @@ from tests.conformance.fetching import fetch_once
 from tests.conformance.logs import batch_of, log_of
 from tests.conformance.runner import Adapter, Answer, kafka_names
 from tests.conformance.world import World
-
-NOW_MS = 1_700_000_000_000
-
-
-class Retention(Adapter):
-    """Kafka's segment is our batch: what retention takes whole. Sizes are in records.
-
-    Kafka keeps an empty active segment in an emptied log; we keep none, and count it.
-    """
-
-    def __init__(
-        self,
-        high_watermark,
-        segments=None,
-        log_end_offset=0,
-        retention_ms=None,
-        retention_bytes=None,
-        record_timestamps="now",
-        all_expired=False,
-        cleanup_policy="delete",
-        note=None,
-    ):
-        listed = segments or [[each, 1] for each in range(log_end_offset)]
-        timestamps = _timestamps(0 if all_expired else record_timestamps, len(listed))
-        batches = [
-            batch_of(base, 0, count, timestamp_ms=time_ms)
-            for (base, count), time_ms in zip(listed, timestamps, strict=True)
-        ]
-        configs = {
-            "cleanup.policy": cleanup_policy,
-            "retention.ms": -1 if retention_ms is None else retention_ms,
-            "retention.bytes": -1 if retention_bytes is None else _records(retention_bytes),
-        }
-        self.world = World(
-            log_of(batches, fence=0),
-            high_watermark=high_watermark,
-            now_ms=NOW_MS,
-            configs=configs,
-        )
-
-    def op_delete_old_segments(self):
-        self._apply(apply_retention(self.world.image, KEY, self.world.leader, now_ms=NOW_MS))
-        return self._about()
-
-    def op_advance_log_start(self, offset):
-        self._apply(raise_log_start(self.world.image, KEY, Offset(offset)))
-        return self._about()
-
-    def op_for_hw_0_to_100_delete_old_segments(self):
-        is_held = True
-        for high_watermark in range(101):
-            registered = replace(self.world.partition, high_watermark=high_watermark)
-            self.world.register(registered)
-            self.op_delete_old_segments()
-            is_held &= self.world.leader.log_start_offset <= high_watermark
-        return {"invariant": "log_start_offset <= high_watermark" if is_held else "broken"}
-
-    def _apply(self, result):
-        self.world.commit(*result.records)
-        change = operations.advance_log_start(self.world.leader, result.response)
-        if change is not None:
-            self.world.leader = self.world.leader.apply(change)
-
-    def _about(self):
-        batches = self.world.leader.batches
-        return {
-            "segments": max(1, len(batches)),
-            "log_start_offset": self.world.leader.log_start_offset,
-            "active_size": batches[-1].record_count if batches else 0,
-        }
-
-    def expected(self):
-        return self._about()
-
-
-def _timestamps(given, count):
-    if isinstance(given, list):
-        return given
-    return [NOW_MS if given == "now" else int(given)] * count
-
-
-def _records(given):
-    """Return a size as a number of records: the leading number of "10 records"."""
-    return int(str(given).split()[0])
 
 
 class DeleteRecords(Adapter):
@@ -232,6 +141,16 @@ class DeleteRecords(Adapter):
                 self.world.leader = after
             else:
                 self.world.followers[each] = after
+
+
+def low_watermark(image, partition, log_starts):
+    """Return the offset below which no live replica has records any more.
+
+    Of a replica that is not in `log_starts` all records count. Source:
+    Partition.lowWatermarkIfLeader.
+    """
+    live = [each for each in partition.replicas if image.is_eligible(each)]
+    return min((log_starts.get(each, Offset(0)) for each in live), default=Offset(0))
 
 
 def _broker(replica):

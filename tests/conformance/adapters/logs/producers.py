@@ -175,7 +175,7 @@ class ProducerState(IdempotentLog):
         count = last_seq - first_seq + 1
         is_below = offset < self.state.log_end_offset
         if count < 1 or is_below or (known is not None and self.is_repeat(known, first_seq, count)):
-            raise CutOffError(SEQUENCES)  # it wraps, or is looked at apart from any log
+            raise CutOffError(SEQUENCES)  # it wraps, or is inspected apart from any log
         if origin == "CLIENT":
             staged = self.staged(count, producer_id, epoch, first_seq)
             self.fill(offset)

@@ -2,7 +2,7 @@
 
 Kafka's leader remembers when a follower fetched; here a report says where its log ends, and what
 it lacks was appended at known times. A vector says when the leader's log was seen at which end:
-what is new since the last look was appended just after that look.
+what is new since the last inspection was appended just after it.
 """
 
 from kafka_on_spark.controller.partitions.isr import lagging_members

@@ -187,7 +187,7 @@ class Reconcile(Adapter):
     """A follower becomes like its leader. Batches are [base offset, count, epoch].
 
     A follower's batches are copies of its leader's: where a vector states one run of an epoch,
-    it is split where the leader's batches of that epoch part.
+    it is split where the leader's batches of that epoch diverge.
     """
 
     def __init__(self, follower, leader):

@@ -76,7 +76,7 @@ class TwoLogs(Adapter):
         if during_epoch_lookup or fail or leader_replies:
             raise CutOffError(ORDERS)
         if offset_lookup_raises or epoch_lookup_returns_extra_partition:
-            raise CutOffError(WIRE)  # both tables are looked at in one task; nothing is looked up
+            raise CutOffError(WIRE)  # both tables are inspected in one task; nothing is looked up
         self.fetch_raises = fetch_raises
         self.is_corrupt = corrupt_first_response
         # Some of Kafka's tests give a leader records of later epochs than its own leadership.

@@ -1,4 +1,4 @@
-"""The kind of file 04 about what a broker refuses, and in which order it looks."""
+"""The kind of file 04 about what a broker refuses, and in which order it checks."""
 
 from dataclasses import replace
 
@@ -10,11 +10,11 @@ from kafka_on_spark.log import operations
 from kafka_on_spark.log.follower.fetch_checks import check_fetch
 from kafka_on_spark.log.leadership import check_request
 from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.metadata.records import MetadataBatch, Stamp
 from kafka_on_spark.query.reads.read_order import plan_read
 from kafka_on_spark.service.append.acknowledging import is_committed
 from kafka_on_spark.service.append.preconditions import check_min_isr
 from tests.builders import KEY, TOPIC_ID, image_of, partition
+from tests.committing import committed
 from tests.conformance.adapters.logs.log_offsets import find, found_in_words
 from tests.conformance.adapters.replication.epochs import given, undefined_or
 from tests.conformance.adapters.replication.leader import Leader
@@ -53,7 +53,7 @@ class Gates(Leader):
         if partitions is not None:
             self._register(partitions)
         self.appended_end = None
-        self.parted = None
+        self.diverging_end = None
         self.seen_records = 0
 
     def _stamp(self, timestamps):
@@ -90,8 +90,8 @@ class Gates(Leader):
         self._check(current_leader_epoch, only_leader=True, fetched_by=BrokerId(replica))
         end = check_fetch(self.world.leader, offset, last_fetched_epoch=given(last_fetched_epoch))
         if end is not None:
-            self.parted = undefined_or(end)
-            return {"diverging": self.parted}
+            self.diverging_end = undefined_or(end)
+            return {"diverging": self.diverging_end}
         answer = super().op_follower_fetch(
             replica, offset, current_leader_epoch=current_leader_epoch, **step
         )
@@ -208,10 +208,7 @@ class Gates(Leader):
             leader=leader_of(record.get("leader", KEEP)),
         )
         stamped = change_record(self.cluster, PartitionKey(TOPIC_ID, place), found, change, "")
-        batch = MetadataBatch(
-            base_offset=self.cluster.offset, stamp=Stamp(time_ms=0), records=(stamped,)
-        )
-        self.cluster = self.cluster.replay(batch)
+        self.cluster = committed(self.cluster, [stamped])
 
     def op_partition_view(self, partition):
         found = self.cluster.topics[TOPIC_ID].partitions[self.names[partition]]
@@ -229,7 +226,7 @@ class Gates(Leader):
         if expectation == ">0":
             return max(1, self.seen_records)
         if expectation is True:
-            return True if self.parted is None else self.parted
+            return True if self.diverging_end is None else self.diverging_end
         return super().resolve(expectation)
 
     def _register(self, partitions):

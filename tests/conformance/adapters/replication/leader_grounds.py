@@ -1,7 +1,7 @@
 """Where a vector about a leader leaves our ground: told from what Kafka's leader would remember.
 
 Kafka's high watermark also waits for replicas that are about to join the ISR, and its lag counts
-from a fetch. Nothing here looks at what the product answers.
+from a fetch. Nothing here reads what the product answers.
 """
 
 from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr

@@ -113,7 +113,7 @@ class AppendingClient:
             self._failed(index, work, error)
         else:
             self._open = None
-            self._writer.complete(index, APPEND, OK, **_told(work.topic, result))
+            self._writer.complete(index, APPEND, OK, **_result_fields(work.topic, result))
 
     def _failed(self, index: int, work: Work, error: Exception) -> None:
         # Of several partitions each has an outcome of its own, and one error speaks for all.
@@ -152,7 +152,7 @@ class AppendingClient:
         return tuple(f"{self._writer.process}:{number}" for number in range(first, self._sent))
 
 
-def _told(topic: str, result: AppendResult) -> dict[str, Any]:
+def _result_fields(topic: str, result: AppendResult) -> dict[str, Any]:
     return {
         "bases": {
             key_of(topic, number): each.base_offset for number, each in result.partitions.items()

@@ -78,7 +78,7 @@ class Hit:
 
     Attributes:
         kind: Of DISK_FAULTS.
-        broker_id: Whose disk.
+        broker_id: The broker that has the disk.
         hold_s: How long, where that is free.
         rng: For what else is free.
     """
@@ -311,14 +311,14 @@ class DiskFaults:
         """Wait until each partition has got an append that was begun without the disk."""
         missing: list[str] = []
 
-        def look() -> bool:
+        def is_answered() -> bool:
             times = acknowledged_since(self._disks.folder.history, APPENDING, begun_ns)
             missing[:] = [key for key, at_ns in times.items() if at_ns is None]
             if not missing:
                 self.answered_s.append(max(at_ns or 0 for at_ns in times.values()) / 1e9)
             return not missing or self._over.is_set()
 
-        if not wait_until(look, ANSWERED_S_MAX):
+        if not wait_until(is_answered, ANSWERED_S_MAX):
             sentence = f"nobody controls, and no append was answered in {ANSWERED_S_MAX:.0f} s"
             self._fail(", ".join(missing), sentence)
 

@@ -32,7 +32,7 @@ class Disks:
         why_not: Faults that can't be done here, with the reason.
         stray_commits: Commits that landed where a root was away, and that nobody counted.
         wrong_strays: Writes to such a place that break a promise, in words.
-        set_back: Tables that were put back in time: broker, topic, partition, and the version that
+        rolled_back: Tables that were rolled back: broker, topic, partition, and the version that
             was the last one then.
     """
 
@@ -40,7 +40,7 @@ class Disks:
     why_not: dict[str, str] = field(default_factory=dict)
     stray_commits: int = 0
     wrong_strays: list[str] = field(default_factory=list)
-    set_back: set[tuple[int, str, int, int]] = field(default_factory=set)
+    rolled_back: set[tuple[int, str, int, int]] = field(default_factory=set)
     _are_mounted: bool = False
     _set_read_only: Callable[[Path, bool], None] | None = None
 
@@ -147,7 +147,7 @@ class Disks:
         root = self.folder.root(broker_id)
         for table in copy.glob("*/*"):
             topic, number = table.parent.name.rpartition("-")[0], int(table.name.split("-")[0])
-            self.set_back.add((broker_id, topic, number, last_version(table)))
+            self.rolled_back.add((broker_id, topic, number, last_version(table)))
         exchange(copy, root)
         copy.rename(free_name(root, "rolled-back"))
         return lambda: None

@@ -1,7 +1,7 @@
 """What befalls a run, and when: two sequences of faults from one seed, of disks and of processes.
 
 No more is done at once than a cluster with two of three replicas in sync must stand: one disk at a
-time. Processes are killed and frozen at any moment besides.
+time. Processes are killed and frozen at any moment, too.
 """
 
 import random

@@ -20,26 +20,11 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import DuplicateBrokerRegistrationError
 from kafka_on_spark.ids import KEEP, LOST, BrokerId, DirectoryId, PartitionKey
 from kafka_on_spark.metadata.broker import BrokerState
-from kafka_on_spark.metadata.records import (
-    BrokerChangeRecord,
-    BrokerRecord,
-    MetadataBatch,
-    PartitionChangeRecord,
-    Stamp,
-)
+from kafka_on_spark.metadata.records import BrokerChangeRecord, BrokerRecord, PartitionChangeRecord
 from tests.builders import TOPIC_ID, brokers, disk, image_of, partition, subsets
+from tests.committing import replay
 
 MIN_2 = {"min.insync.replicas": "2"}
-
-
-def replay(image, result):
-    """Return the image after the decision was committed."""
-    if not result.records:
-        return image
-    batch = MetadataBatch(
-        base_offset=image.offset, stamp=Stamp(time_ms=1), records=tuple(result.records)
-    )
-    return image.replay(batch)
 
 
 def partitions(image):
@@ -88,7 +73,7 @@ def test_failure_of_a_broker(before, minimum, draining, expected):
     assert result.response == ([PartitionKey(TOPIC_ID, 0)] if before.leader == 1 else [])
 
 
-def test_who_leaves_the_isr_is_not_elected_though_it_is_eligible():
+def test_a_member_that_leaves_the_isr_is_not_elected_though_it_is_eligible():
     before = partition("1 2")
 
     change = change_of_isr(

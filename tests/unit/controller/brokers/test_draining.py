@@ -18,13 +18,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import MetadataBatch, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from tests.builders import KEY, TOPIC_ID, brokers, image_of, partition, report, seen, subsets
-
-
-def replay(image, records):
-    if not records:
-        return image
-    batch = MetadataBatch(base_offset=image.offset, stamp=Stamp(time_ms=1), records=tuple(records))
-    return image.replay(batch)
+from tests.committing import committed
 
 
 def only(image):
@@ -55,7 +49,7 @@ def test_broker_is_drained(before, first, last):
     if 4 in before.replicas:
         last = (last[0].replace(" 4", ""), last[1])
 
-    drained = replay(image, drain_broker(image, 1, "why").records)
+    drained = committed(image, drain_broker(image, 1, "why").records)
 
     assert in_short(only(drained)) == first
     assert in_short(only(finished(drained))) == last
@@ -67,7 +61,7 @@ def finished(image):
         decided = continue_draining(image)
         if not decided.records:
             return image
-        image = replay(image, decided.records)
+        image = committed(image, decided.records)
     raise AssertionError("draining goes on and on")
 
 
@@ -81,7 +75,7 @@ def test_every_small_partition_is_drained_without_going_offline():
         image = image_of(before, fenced=" ".join(map(str, fenced)))
         decided = drain_broker(image, 1, "why")
         while decided.records:
-            after = replay(image, decided.records)
+            after = committed(image, decided.records)
             # Leaderships first, the ISR after: never both in one commit.
             assert only(after).leader == only(image).leader or only(after).isr == only(image).isr
             assert (only(after).leader is None) == (leader is None)
@@ -96,20 +90,20 @@ def test_every_small_partition_is_drained_without_going_offline():
 
 def test_a_drained_broker_does_not_join_again():
     image = image_of(partition("2 1"), ids="1 2")
-    image = finished(replay(image, drain_broker(image, 1, "why").records))
+    image = finished(committed(image, drain_broker(image, 1, "why").records))
     follower = seen(1, 0)
 
     assert only(image).isr == {2}
     assert not may_join(image, only(image), report(seen(2), follower, version=10), follower)
 
-    image = replay(image, resume_broker(image, 1, "why").records)
+    image = committed(image, resume_broker(image, 1, "why").records)
 
     assert may_join(image, only(image), report(seen(2), follower, version=10), follower)
 
 
 def test_draining_again_is_nothing_new_and_resuming_an_active_broker_is_nothing():
     image = image_of(partition("1 2"), ids="1 2")
-    drained = replay(image, drain_broker(image, 1, "why").records)
+    drained = committed(image, drain_broker(image, 1, "why").records)
 
     assert drained.brokers[1].state is BrokerState.DRAINING
     assert drain_broker(drained, 1, "why").records == []
@@ -125,19 +119,19 @@ def test_answer_is_what_moves():
 
 def test_below_the_minimum_a_drained_broker_stays_eligible():
     image = image_of(partition("2 1"), ids="1 2", configs={"min.insync.replicas": "2"})
-    image = finished(replay(image, drain_broker(image, 1, "why").records))
+    image = finished(committed(image, drain_broker(image, 1, "why").records))
 
     assert (only(image).isr, only(image).elr) == ({2}, {1})
 
 
 def test_empty_broker_is_unregistered_and_its_epoch_stays_taken():
     image = image_of(partition("1 2"))
-    gone = replay(image, unregister_broker(image, 3, "why").records)
+    gone = committed(image, unregister_broker(image, 3, "why").records)
 
     assert sorted(gone.brokers) == [1, 2]
     again = register_broker(gone, 3, "memory://3b", rack=None, directory_id="d3b", cause="why")
     assert again.response == 1
-    assert replay(gone, again.records).past_brokers == {}
+    assert committed(gone, again.records).past_brokers == {}
     rebuilt = MetadataImage().replay(
         MetadataBatch(base_offset=0, stamp=Stamp(time_ms=1), records=tuple(snapshot_records(gone)))
     )

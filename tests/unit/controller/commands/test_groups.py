@@ -6,9 +6,9 @@ import pytest
 
 from kafka_on_spark.controller.commands.groups import (
     alter_group_offsets,
-    committed_by,
     delete_group,
     is_saved,
+    saved_partitions,
 )
 from kafka_on_spark.errors import (
     GroupIdNotFoundError,
@@ -18,8 +18,8 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.ids import Offset, PartitionKey
 from kafka_on_spark.metadata.image import GroupOffset
-from kafka_on_spark.metadata.records import MetadataBatch, Stamp
 from tests.builders import KEY, TOPIC_ID, image_of, partition
+from tests.committing import replay
 
 ONE = PartitionKey(TOPIC_ID, 1)
 
@@ -36,14 +36,6 @@ def image(**groups):
     return replace(image_of(registration, registration), groups=saved)
 
 
-def after(before, result):
-    """Return the image with a decision committed."""
-    batch = MetadataBatch(
-        base_offset=before.offset, stamp=Stamp(time_ms=0), records=tuple(result.records)
-    )
-    return before.replay(batch) if result.records else before
-
-
 def positions(of, group):
     return {
         key.partition: place.offset for (name, key), place in of.groups.items() if name == group
@@ -57,11 +49,11 @@ def test_offsets_are_set_for_a_group_that_may_be_new():
     other = alter_group_offsets(before, "new", {KEY: 5})
 
     assert result.response == {KEY: 2, ONE: 8}
-    assert positions(after(before, result), "g") == {0: 2, 1: 8}
+    assert positions(replay(before, result), "g") == {0: 2, 1: 8}
     # The epoch is known of the last committed record only.
     assert [record.leader_epoch for record in result.records] == [None, 4]
     assert result.records[0].cause == "group 'g' set to 2 of orders-0 by request"
-    assert positions(after(before, other), "new") == {0: 5}
+    assert positions(replay(before, other), "new") == {0: 5}
 
 
 def test_an_offset_where_the_group_stands_is_no_record():
@@ -103,20 +95,20 @@ def test_a_group_goes_with_all_of_its_offsets_and_others_stay():
     result = delete_group(before, "g")
 
     assert result.response == [KEY, ONE]
-    assert positions(after(before, result), "g") == {}
-    assert positions(after(before, result), "h") == {0: 5, 1: 6}
+    assert positions(replay(before, result), "g") == {}
+    assert positions(replay(before, result), "h") == {0: 5, 1: 6}
 
 
 def test_offsets_of_some_partitions_go():
     before = image(g=(3, 4), h=(5, None))
 
     assert delete_group(before, "g", [ONE]).response == [ONE]
-    assert positions(after(before, delete_group(before, "g", [ONE])), "g") == {0: 3}
+    assert positions(replay(before, delete_group(before, "g", [ONE])), "g") == {0: 3}
     assert delete_group(before, "h", [ONE]).records == []
 
 
 def test_a_group_that_has_committed_nothing_does_not_exist():
-    for decide in (delete_group, committed_by):
+    for decide in (delete_group, saved_partitions):
         with pytest.raises(GroupIdNotFoundError) as caught:
             decide(image(g=(3, 4)), "h")
 

@@ -7,8 +7,8 @@ import pytest
 from kafka_on_spark.controller.commands.small_pass import (
     SMALL_PASS,
     Facts,
-    heard_of,
-    put_back_by_others,
+    reached_by_others,
+    readmitted_by_others,
     small_pass,
     why_all_lost,
 )
@@ -79,11 +79,11 @@ REFUSALS = [
     # the partition, who is silent, who answers, what else is known, why nothing is decided
     pytest.param(partition("1"),                  "1",   "2 3", {}, "0 left, and min.insync.replicas asks for 1",   id="the only one"),
     pytest.param(partition("1 2"),                "1",   "2",   {}, "1 left, and min.insync.replicas asks for 2",   id="nothing would be won"),
-    pytest.param(partition("1 2 3", isr="1 2"),   "1",   "2 3", {}, "1 left, and min.insync.replicas asks for 2",   id="who is out of sync does not count"),
+    pytest.param(partition("1 2 3", isr="1 2"),   "1",   "2 3", {}, "1 left, and min.insync.replicas asks for 2",   id="an out-of-sync replica does not count"),
     pytest.param(partition("1 2 3"),              "1",   "2",   {}, "broker 3, which would be left in the ISR, does not answer either", id="another does not answer"),
     pytest.param(partition("1 2 3"),              "1",   "",    {}, "broker 2, broker 3, which would be left",      id="nobody answers"),
     pytest.param(partition("1 2 3", leader=None), "",    "",    {}, "broker 1, broker 2, broker 3, which would be", id="nobody led, nobody answers"),
-    pytest.param(partition("1 2 3"),              "1",   "2 3", {"put_back": frozenset({(KEY, BrokerId(1))})}, "has put its replica back into the ISR, so the fault is of process 7 on host", id="put back by another"),
+    pytest.param(partition("1 2 3"),              "1",   "2 3", {"readmitted": frozenset({(KEY, BrokerId(1))})}, "has readmitted its replica to the ISR, so the fault is of process 7 on host", id="readmitted by another"),
     pytest.param(partition("1 2 3"),              "1",   "2 3", {"reached_elsewhere": frozenset({BrokerId(1)})}, "tasks on other hosts have written to broker 1, so the fault is of process 7 on host", id="executors reach it"),
 ]
 # fmt: on
@@ -207,12 +207,12 @@ def test_the_cause_names_host_and_process_and_what_was_met():
     )
 
 
-def test_who_was_overtaken_by_a_claim_decides_nothing():
+def test_a_process_that_was_overtaken_by_a_claim_decides_nothing():
     seen = image_of(partition("1 2 3"))
 
     result = small_pass(replace(seen, controller=RESIGNED), facts(seen))
 
-    assert (result.records, result.response.is_late) == ([], True)
+    assert (result.records, result.response.is_outdated) == ([], True)
 
 
 @pytest.mark.parametrize("fields", [{"version": 10}, {"epoch": 6}])
@@ -235,7 +235,7 @@ def test_a_cluster_may_forbid_it():
 
 
 # fmt: off
-HEARD = [
+REACHED = [
     # how another partition, of which broker 1 has a replica, was and is; whether 1 was heard of
     pytest.param(partition("1 2 3", hw=5), partition("1 2 3", hw=6),                      True,  id="its high watermark rose"),
     pytest.param(partition("1 2 3", hw=5), partition("1 2 3", hw=5, leo=6),               True,  id="the log end of what it leads rose"),
@@ -250,16 +250,16 @@ HEARD = [
 # fmt: on
 
 
-@pytest.mark.parametrize("before, now, is_heard", HEARD)
-def test_a_broker_that_others_were_heard_of_is_not_silent(before, now, is_heard):
+@pytest.mark.parametrize("before, now, is_reached", REACHED)
+def test_a_broker_that_others_reached_is_not_silent(before, now, is_reached):
     mine = partition("1 2 3")
     begun, newest = image_of(mine, before), image_of(mine, now)
 
     result = small_pass(newest, facts(newest, before={BrokerId(1): begun}))
 
-    assert (heard_of(begun, newest, BrokerId(1)) is not None) == is_heard
-    assert bool(result.records) is not is_heard
-    if is_heard:
+    assert (reached_by_others(begun, newest, BrokerId(1)) is not None) == is_reached
+    assert bool(result.records) is not is_reached
+    if is_reached:
         assert "others reach broker 1 (orders-1: " in result.response.refusals[KEY]
 
 
@@ -283,22 +283,24 @@ HISTORIES = [
     # the ISR before, what followed, which commits are this process's own, whether it is disputed
     pytest.param("1 2 3", [],                                                              set(), False, id="nothing"),
     pytest.param("1 2 3", [commit(1, "2 3", by_small_pass=True)],                          set(), False, id="taken out"),
-    pytest.param("1 2 3", [commit(1, "2 3", by_small_pass=True), commit(2, "1 2 3")],      set(), True,  id="put back by another"),
-    pytest.param("1 2 3", [commit(1, "2 3", by_small_pass=True), commit(2, "1 2 3")],      {2},   False, id="put back by this process"),
+    pytest.param("1 2 3", [commit(1, "2 3", by_small_pass=True), commit(2, "1 2 3")],      set(), True,  id="readmitted by another"),
+    pytest.param("1 2 3", [commit(1, "2 3", by_small_pass=True), commit(2, "1 2 3")],      {2},   False, id="readmitted by this process"),
     pytest.param("1 2 3", [commit(1, "2 3"), commit(2, "1 2 3")],                          set(), False, id="taken out for its lag"),
     pytest.param("2 3",   [commit(1, "1 2 3")],                                            set(), True,  id="taken out before, by whom is not known"),
     pytest.param("1 2 3", [commit(1, "1 2"), commit(2, "1 2 3")],                          set(), False, id="another broker left and joined"),
     pytest.param("1 2 3", [commit(1, None)],                                               set(), False, id="a change of something else"),
     pytest.param("2 3",   [commit(1, "1 2 3", key=SECOND)],                                set(), False, id="another partition"),
-    pytest.param("1 2 3", [commit(1, "2 3", by_small_pass=True), commit(2, "1 2 3"), commit(3, "2 3"), commit(4, "1 2 3")], {2}, False, id="put back by this process, then out for its lag"),
+    pytest.param("1 2 3", [commit(1, "2 3", by_small_pass=True), commit(2, "1 2 3"), commit(3, "2 3"), commit(4, "1 2 3")], {2}, False, id="readmitted by this process, then out for its lag"),
 ]
 # fmt: on
 
 
 @pytest.mark.parametrize("isr, batches, own, is_disputed", HISTORIES)
-def test_who_takes_out_whom_another_has_put_back_is_the_odd_one(isr, batches, own, is_disputed):
+def test_a_process_that_takes_out_a_readmitted_member_is_the_odd_one(
+    isr, batches, own, is_disputed
+):
     before = image_of(partition("1 2 3", isr=isr, leader=2))
 
-    found = put_back_by_others(before, batches, KEY, BrokerId(1), is_own=own.__contains__)
+    found = readmitted_by_others(before, batches, KEY, BrokerId(1), is_own=own.__contains__)
 
     assert found is is_disputed

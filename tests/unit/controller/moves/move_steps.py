@@ -2,27 +2,11 @@
 
 from itertools import count
 
-from kafka_on_spark.controller.moves.reassignment import (
-    advance_reassignments,
-    start_reassignments,
-)
+from kafka_on_spark.controller.moves.reassignment import advance_reassignments, start_reassignments
 from kafka_on_spark.metadata.partition import PartitionChange
-from kafka_on_spark.metadata.records import MetadataBatch, PartitionChangeRecord, Stamp
-from tests.builders import (
-    KEY,
-    TOPIC,
-    TOPIC_ID,
-    brokers,
-)
-
-
-def replay(image, result):
-    if not result.records:
-        return image
-    batch = MetadataBatch(
-        base_offset=image.offset, stamp=Stamp(time_ms=1), records=tuple(result.records)
-    )
-    return image.replay(batch)
+from kafka_on_spark.metadata.records import PartitionChangeRecord
+from tests.builders import KEY, TOPIC, TOPIC_ID, brokers
+from tests.committing import committed, replay
 
 
 def only(image):
@@ -43,8 +27,7 @@ def changed(image, **fields):
         topic_id=TOPIC_ID, partition=0, change=PartitionChange(**fields), topic=TOPIC,
         leader_epoch=epochs[0], partition_epoch=epochs[1],
     )  # fmt: skip
-    batch = MetadataBatch(base_offset=image.offset, stamp=Stamp(time_ms=1), records=(record,))
-    return image.replay(batch)
+    return committed(image, [record])
 
 
 def in_sync(image, text):

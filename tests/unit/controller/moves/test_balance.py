@@ -74,7 +74,7 @@ def test_the_smallest_replicas_are_the_ones_that_move():
     assert after == assignment("1", "2", "1", "2")
 
 
-def test_who_stays_keeps_its_place_and_who_comes_takes_that_of_who_goes():
+def test_a_replica_that_stays_keeps_its_place_and_one_that_comes_takes_that_of_one_that_goes():
     assert balance(assignment("1 2 3"), dict.fromkeys(brokers("1 3 4")), {}) == assignment("1 4 3")
 
 
@@ -174,7 +174,7 @@ def test_what_is_in_balance_is_left_alone_and_planning_twice_moves_nothing_more(
 
 # fmt: off
 CHEAP = [  # now                                             racks                        sizes               bytes moved
-    pytest.param("3, 3 1, 3 1, 2 3, 2 1, 3 1",               {1: "a", 2: "a", 3: "a"},     [8, 8, 4, 3, 0, 3],  3,  id="who has most gives first"),
+    pytest.param("3, 3 1, 3 1, 2 3, 2 1, 3 1",               {1: "a", 2: "a", 3: "a"},     [8, 8, 4, 3, 0, 3],  3,  id="the broker with most gives first"),
     pytest.param("3, 1, 3 1 2, 4 1 3, 3 1, 5, 1",            {1: "b", 2: "a", 3: "b"},     [1] * 7,             3,  id="a rack takes as many as it has to"),
     pytest.param("1, 5, 6, 2, 4 3 5 6",                      {1: "b", 2: "a", 3: "a", 4: "a"}, [1, 9, 6, 2, 8], 32, id="the largest finds its place first"),
 ]

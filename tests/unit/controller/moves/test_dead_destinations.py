@@ -12,6 +12,7 @@ from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.records import BrokerChangeRecord, MetadataBatch, Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from tests.builders import KEY, TOPIC_ID, brokers, image_of, partition, subsets
+from tests.committing import committed
 from tests.unit.controller.moves.move_steps import finished, in_sync, only, replay, start
 
 FENCED_AT_MS = 1_000_000
@@ -35,7 +36,7 @@ def away(image, text, *, since_ms=FENCED_AT_MS):
     return replace(image, brokers=image.brokers | changed)
 
 
-def settle(image, after_ms=LIMIT_MS):
+def replan(image, after_ms=LIMIT_MS):
     return replan_stalled_moves(
         image, now_ms=FENCED_AT_MS + after_ms, new_uuid=iter("abcdefgh").__next__
     )
@@ -72,8 +73,8 @@ NOT_CONCERNED = [
 def test_another_broker_takes_the_place_of_one_that_stays_away(under_way, ids, racks, expected):
     image = away(image_of(under_way, ids=ids, racks=racks), "4")
 
-    assert settle(image, LIMIT_MS - 1).records == []
-    result = settle(image)
+    assert replan(image, LIMIT_MS - 1).records == []
+    result = replan(image)
 
     after = replay(image, result)
     assert row(after) == expected
@@ -82,13 +83,13 @@ def test_another_broker_takes_the_place_of_one_that_stays_away(under_way, ids, r
     assert only(after).uuid_of(came) == "a"  # a making that nobody has
     assert only(after).directory_of(came) is None  # so it is made, and fetched from the start
     assert only(after).leader_epoch == only(image).leader_epoch + 1  # old lists are fenced off
-    assert settle(after).records == []
+    assert replan(after).records == []
 
 
-def test_what_is_decided_says_who_was_away_for_how_long_and_who_comes():
+def test_what_is_decided_says_which_broker_was_away_for_how_long_and_which_comes():
     image = away(image_of(TO_4, ids="1 2 3 4"), "4")
 
-    [record] = settle(image, 30_500).records
+    [record] = replan(image, 30_500).records
 
     assert record.cause == (
         "reassignment to 4 1 goes on to 3 1: broker 3 takes the place of 4; broker 4 has been away"
@@ -100,7 +101,7 @@ def test_replacements_are_spread_over_the_brokers_with_fewest_replicas():
     moves = [partition("9 1", isr="1", leader=1, adding="9") for _ in range(6)]
     image = away(image_of(*moves, partition("2"), ids="1 2 3 4 9"), "9")
 
-    after = replay(image, settle(image))
+    after = replay(image, replan(image))
 
     comes = [after.topics[TOPIC_ID].partitions[each].adding_replicas for each in range(6)]
     assert [broker for (broker,) in comes] == [3, 4, 2, 3, 4, 2]
@@ -112,8 +113,8 @@ def test_a_move_that_no_other_broker_can_take_fails(under_way, minimum, expected
     ids = " ".join(map(str, sorted(under_way.replicas)))
     image = away(image_of(under_way, ids=ids, configs=settings), "4")
 
-    assert settle(image, LIMIT_MS - 1).records == []
-    result = settle(image)
+    assert replan(image, LIMIT_MS - 1).records == []
+    result = replan(image)
 
     assert (row(replay(image, result)) if result.records else None) == expected
     assert result.response == ([] if expected is None else [KEY])
@@ -123,7 +124,7 @@ def test_a_move_that_no_other_broker_can_take_fails(under_way, minimum, expected
 
 @pytest.mark.parametrize("under_way", NOT_CONCERNED)
 def test_what_does_not_move_to_the_dead_broker_is_left_alone(under_way):
-    assert settle(away(image_of(under_way, ids="1 2 3 4 5"), "4")).records == []
+    assert replan(away(image_of(under_way, ids="1 2 3 4 5"), "4")).records == []
 
 
 def test_a_move_to_a_broker_that_is_back_goes_on():
@@ -131,17 +132,14 @@ def test_a_move_to_a_broker_that_is_back_goes_on():
     image = replay(image, fence_broker(image, 4, "away"))
     image = replay(image, unfence_broker(image, 4, "back"))
 
-    assert settle(image, 10**9).records == []
+    assert replan(image, 10**9).records == []
 
 
 def test_the_window_begins_with_the_fencing_commit_and_outlives_snapshots():
     image = image_of(TO_4, ids="1 2 3 4")
     for time_ms in (FENCED_AT_MS, FENCED_AT_MS + 7_000):  # the second time says nothing new
         records = tuple(fence_broker(image, 4, "away").records) or fenced_again(image)
-        batch = MetadataBatch(
-            base_offset=image.offset, stamp=Stamp(time_ms=time_ms), records=records
-        )
-        image = image.replay(batch)
+        image = committed(image, records, time_ms=time_ms)
     records = tuple(snapshot_records(image))
     snapshot = MetadataBatch(
         base_offset=0, stamp=Stamp(time_ms=FENCED_AT_MS + 20_000), records=records
@@ -150,8 +148,8 @@ def test_the_window_begins_with_the_fencing_commit_and_outlives_snapshots():
 
     for each in (image, successor):
         assert each.brokers[4].fenced_since_ms == FENCED_AT_MS
-        assert settle(each, LIMIT_MS - 1).records == []
-        assert settle(each, LIMIT_MS).response == [KEY]
+        assert replan(each, LIMIT_MS - 1).records == []
+        assert replan(each, LIMIT_MS).response == [KEY]
 
 
 def fenced_again(image):
@@ -175,11 +173,11 @@ def test_every_small_move_of_which_anybody_dies_ends_with_all_of_its_target_or_a
         image = in_sync(image, " ".join(map(str, {1, 2} | (there - dead))))
         gone = dead | (set(brokers("5 6")) - spare)
         image = away(image, " ".join(map(str, gone)))
-        after = replay(image, settle(image))
+        after = replay(image, replan(image))
         one = only(after)
         assert one.isr >= {1, 2}
         assert set(one.adding_replicas).isdisjoint(gone)
-        assert settle(after).records == []  # once
+        assert replan(after).records == []  # once
         if one.is_reassigning:
             assert len(one.target_replicas) == 2
             everyone = " ".join(map(str, one.replicas))
@@ -200,6 +198,6 @@ def test_a_move_that_can_neither_go_on_nor_back_keeps_no_other_from_it():
     stuck = partition("4 1", isr="4", leader=4, adding="4", lost="1")
     image = away(image_of(stuck, partition("4 2", isr="2", leader=2, adding="4"), ids="1 2 4"), "4")
 
-    result = settle(image)
+    result = replan(image)
 
     assert [each.partition for each in result.response] == [1]

@@ -10,11 +10,14 @@ from kafka_on_spark.controller.moves.reassignment import (
     advance_reassignments,
     cancel_reassignments,
     list_reassignments,
+    start_of_move,
     start_reassignments,
     status_of,
 )
 from kafka_on_spark.controller.moves.reassignment_checks import check_throttle
 from kafka_on_spark.controller.partitions.isr import may_join
+from kafka_on_spark.controller.partitions.partition_change import change_record
+from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import (
     InvalidReplicaAssignmentError,
     InvalidRequestError,
@@ -23,16 +26,7 @@ from kafka_on_spark.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka_on_spark.ids import PartitionKey
-from tests.builders import (
-    KEY,
-    TOPIC,
-    TOPIC_ID,
-    disk,
-    image_of,
-    partition,
-    report,
-    seen,
-)
+from tests.builders import KEY, TOPIC, TOPIC_ID, disk, image_of, partition, report, seen
 from tests.unit.controller.moves.move_steps import changed, finished, in_sync, only, replay, start
 
 SIX = "1 2 3 4 5 6"
@@ -216,24 +210,20 @@ REPLACED = [  # another target                replicas       adding   removing  
 def test_replaced_when_told_to(target, replicas, adding, removing, last):
     image = image_of(MOVING, ids=SIX)
 
-    image = replay(
-        image,
-        start_reassignments(
-            image, {KEY: target}, new_uuid=count().__next__, cause="", is_replacing=True
-        ),
-    )
+    change = start_of_move(only(image), target, count().__next__)
+    image = replay(image, ControllerResult([change_record(image, KEY, only(image), change, "")], 0))
 
     assert row(image)[:3] == (replicas, adding, removing)
     everyone = frozenset(only(image).replicas)
     assert row(finished(changed(image, isr=everyone)))[0] == last
 
 
-def test_same_target_again_is_nothing_to_do():
+def test_same_target_again_leaves_no_replica_to_add():
     image = image_of(partition("4 2 1", isr="1 2", leader=1, adding="4", removing="1"), ids=SIX)
 
-    again = start_reassignments(image, {KEY: (4, 2)}, new_uuid=str, cause="", is_replacing=True)
+    again = start_of_move(only(image), (4, 2), str)
 
-    assert again.response == [KEY]  # as in KRaft: who had come is one of those there now
+    assert again.adding_replicas == ()  # as in KRaft: the one that came is there now
 
 
 def test_cancelling_is_refused_where_nobody_in_sync_would_be_left():

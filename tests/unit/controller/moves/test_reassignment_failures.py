@@ -3,17 +3,8 @@
 from itertools import permutations, product
 
 from kafka_on_spark.controller.brokers.broker_changes import fence_broker, unfence_broker
-from kafka_on_spark.controller.moves.reassignment import (
-    advance_reassignments,
-    cancel_reassignments,
-)
-from tests.builders import (
-    KEY,
-    brokers,
-    image_of,
-    partition,
-    subsets,
-)
+from kafka_on_spark.controller.moves.reassignment import advance_reassignments, cancel_reassignments
+from tests.builders import KEY, brokers, image_of, partition, subsets
 from tests.unit.controller.moves.move_steps import changed, finished, only, replay, start
 
 
@@ -38,7 +29,7 @@ def test_every_small_move_with_every_way_of_catching_up():
                 assert only(finished(image)) == only(image)
                 image = changed(image, isr=only(image).isr | {each})
                 check_register(only(image))
-            # Whoever goes on at whichever row, it ends the same.
+            # Whichever process goes on at whichever row, it ends the same.
             image = finished(image)
             check_register(only(image))
             one = only(image)

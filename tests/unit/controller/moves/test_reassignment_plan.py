@@ -35,7 +35,7 @@ def test_a_plan_counts_the_bytes_of_each_replica_that_comes():
     assert [str(each) for each in plan.unmeasured] == ["orders-1"]
 
 
-def test_who_moves_already_counts_where_it_goes_and_is_left_alone():
+def test_a_replica_that_moves_already_counts_where_it_goes_and_is_left_alone():
     moving = partition("1 3", adding="3", removing="1")
 
     assert planned(moving, brokers=(4,)).moves == ()

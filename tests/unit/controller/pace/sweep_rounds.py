@@ -2,7 +2,13 @@
 
 from dataclasses import replace
 
-from kafka_on_spark.controller.pace.sweep import NotInspected, Ring, after_slice, go_on, next_slice
+from kafka_on_spark.controller.pace.sweep import (
+    NotInspected,
+    Ring,
+    after_slice,
+    begin_round,
+    next_slice,
+)
 from kafka_on_spark.ids import TopicId
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from tests.builders import partition
@@ -33,7 +39,7 @@ def all_keys(ring):
 
 
 class Rounds:
-    """Rounds over a ring, and when each partition was looked at last."""
+    """Rounds over a ring, and when each partition was inspected last."""
 
     def __init__(self, ring, *, inspection_ms=None, share=1.0, random_below=lambda below: 0):
         self.ring = ring
@@ -44,8 +50,8 @@ class Rounds:
         self.random_below = random_below
 
     def run(self, now_ms, *, failed=(), count_max=None):
-        """Do a round; return what it looked at."""
-        position = go_on(
+        """Do a round; return what it inspected."""
+        position = begin_round(
             self.ring,
             self.position,
             now_ms=now_ms,
@@ -70,13 +76,13 @@ class Rounds:
         return keys
 
     def late(self, now_ms):
-        """Return the partitions that were not looked at within the interval."""
+        """Return the partitions that were not inspected within the interval."""
         return {
             key
             for key in all_keys(self.ring)
             if now_ms - self.inspected_ms.get(key, -INTERVAL_MS) >= INTERVAL_MS
         }
 
-    def not_looked_at(self, now_ms):
+    def not_inspected(self, now_ms):
         gaps = NotInspected(self.ring, self.position)
         return {key for key in all_keys(self.ring) if key in gaps or key in self.position.again}

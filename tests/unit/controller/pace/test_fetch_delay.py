@@ -104,7 +104,7 @@ REMAINING = [  # until     asked under  remaining
 
 
 def test_an_inspection_does_not_wait_for_a_newer_leadership():
-    delay = FetchDelay(5, 1, None, look_at_ms=NOW_MS + 7)
+    delay = FetchDelay(5, 1, None, inspect_at_ms=NOW_MS + 7)
 
     assert delay.remaining_ms(5, NOW_MS) is None
     assert delay.remaining_ms(5, NOW_MS, is_inspection=True) == 7

@@ -1,4 +1,4 @@
-"""Whatever the sequence of rounds, each partition is looked at within the interval."""
+"""Whatever the sequence of rounds, each partition is inspected within the interval."""
 
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ from kafka_on_spark.controller.pace.sweep import (
     NotInspected,
     Ring,
     SweepPosition,
-    go_on,
+    begin_round,
     learned_inspection_ms,
     once_round_ms,
     slice_ms,
@@ -91,7 +91,7 @@ def test_a_hint_that_can_not_be_true_is_none(at_ms):
     keys = rounds.run(1000, count_max=1)
 
     assert len(keys) == 1
-    assert len(rounds.not_looked_at(1000)) == 3
+    assert len(rounds.not_inspected(1000)) == 3
 
 
 def test_a_round_inspects_the_part_of_all_that_its_time_is_of_the_interval():
@@ -131,7 +131,7 @@ def test_a_process_that_goes_on_inspects_each_partition_within_the_interval(coun
         rounds.run(now_ms)
 
         assert rounds.late(now_ms) == set()
-        assert rounds.not_looked_at(now_ms) == set()
+        assert rounds.not_inspected(now_ms) == set()
 
 
 @settings(max_examples=100, deadline=None)
@@ -164,7 +164,7 @@ def test_processes_side_by_side_or_without_a_hint_inspect_no_more_seldom(count, 
     ),
 )
 def test_what_was_not_inspected_is_known_to_be_so(count, turns):
-    """With slices cut short by their time, and with looks that fail."""
+    """With slices cut short by their time, and with inspections that fail."""
     ring = ring_of(a=count // 3, b=count - count // 3)
     rounds = Rounds(ring)
     now_ms = 0
@@ -177,7 +177,7 @@ def test_what_was_not_inspected_is_known_to_be_so(count, turns):
         for key in failed & seen:
             rounds.inspected_ms.pop(key, None)
 
-        assert rounds.late(now_ms) <= rounds.not_looked_at(now_ms)
+        assert rounds.late(now_ms) <= rounds.not_inspected(now_ms)
 
 
 def test_what_is_owed_is_inspected_as_soon_as_there_is_time_for_it():
@@ -187,7 +187,7 @@ def test_what_is_owed_is_inspected_as_soon_as_there_is_time_for_it():
     keys = [*first, *rounds.run(1, count_max=30), *rounds.run(2, count_max=60)]
 
     assert sorted(keys) == all_keys(rounds.ring)
-    assert rounds.not_looked_at(2) == set()
+    assert rounds.not_inspected(2) == set()
 
 
 def test_a_failed_inspection_of_what_is_gone_or_not_asked_for_is_not_made_again():
@@ -195,7 +195,7 @@ def test_a_failed_inspection_of_what_is_gone_or_not_asked_for_is_not_made_again(
     rounds.run(0, failed={PartitionKey(TopicId("b"), 0), PartitionKey(TopicId("c"), 1)})
     rounds.ring = ring_of(a=2, c=1)
 
-    position = go_on(
+    position = begin_round(
         rounds.ring,
         rounds.position,
         now_ms=1,
@@ -232,7 +232,7 @@ def test_partitions_behind_a_topic_that_was_deleted_do_not_count_as_inspected():
 
     rounds.run(1, count_max=0)
 
-    assert len(rounds.not_looked_at(1)) == 10
+    assert len(rounds.not_inspected(1)) == 10
 
 
 def test_a_failed_inspection_is_made_again_in_the_next_round_and_holds_up_nothing():
@@ -243,10 +243,10 @@ def test_a_failed_inspection_is_made_again_in_the_next_round_and_holds_up_nothin
     rounds.run(0, failed={bad})
 
     assert rounds.position.again == (bad,)
-    assert rounds.not_looked_at(0) == {bad}
+    assert rounds.not_inspected(0) == {bad}
     rounds.run(1)
     assert rounds.position.again == ()
-    assert rounds.not_looked_at(1) == set()
+    assert rounds.not_inspected(1) == set()
 
 
 def test_of_too_many_failed_inspections_those_that_are_not_remembered_do_not_count():
@@ -256,7 +256,7 @@ def test_of_too_many_failed_inspections_those_that_are_not_remembered_do_not_cou
     rounds.run(0, failed=set(all_keys(ring)[100:]))
 
     assert len(rounds.position.again) == AGAIN_MAX
-    assert len(rounds.not_looked_at(0)) == 200
+    assert len(rounds.not_inspected(0)) == 200
 
 
 def test_what_is_remembered_has_a_bound():
@@ -267,7 +267,7 @@ def test_what_is_remembered_has_a_bound():
 
         assert len(rounds.position.inspected) <= RANGES_MAX
 
-    assert rounds.not_looked_at(3 * INTERVAL_MS) == set()
+    assert rounds.not_inspected(3 * INTERVAL_MS) == set()
 
 
 def test_counted_is_what_no_inspection_of_the_interval_has_seen_and_what_failed():
@@ -282,7 +282,7 @@ def test_counted_is_what_no_inspection_of_the_interval_has_seen_and_what_failed(
     assert gaps.count([keys[0], keys[2], keys[2], keys[9]]) == 8
 
 
-# How much a round may look at
+# How much a round may inspect
 
 
 def test_a_slice_takes_its_share_of_the_time_and_a_second_at_least():
@@ -300,7 +300,7 @@ def test_what_an_inspection_takes_is_learned_and_one_slow_disk_is_not_all():
     "inspection_ms, elapsed_ms, expected_ms",
     [
         (None, None, INTERVAL_MS),
-        (0.5, 60_000, INTERVAL_MS),  # 50 s of looks, and six in a minute
+        (0.5, 60_000, INTERVAL_MS),  # 50 s of inspections, and six in a minute
         (10.0, 60_000, 10_000_000),
         (10.0, 2000, 2_000_000),  # a second of two
         (10.0, None, 10_000_000),
@@ -324,8 +324,8 @@ def test_without_a_share_nothing_comes_to_an_end():
     assert once_round_ms(ring_of(a=1), position, elapsed_ms=None, interval_ms=1, share=0.0) is None
 
 
-def test_rounds_look_at_few_at_a_time_over_many_partitions():
-    """Nothing bursts: of a million, a round each second looks at its part, and no more."""
+def test_rounds_inspect_few_at_a_time_over_many_partitions():
+    """Nothing bursts: of a million, a round each second inspects its part, and no more."""
     rounds = Rounds(ring_of(a=1_000_000))
     rounds.run(0)
 

@@ -61,7 +61,7 @@ DEALT = [  # demands                                           credits        le
     pytest.param([both()],                                       (100, 70),   10,    [70],           id="the-smaller-of-two-quotas"),
     pytest.param([Demand((LEADER,)), Demand((FOLLOWER,))],       (100, 70),   10,    [100, 70],      id="each-its-own"),
     pytest.param([both(), both()],                               (100, 100),  10,    [50, 50],       id="equal-shares"),
-    pytest.param([both(), both(), both()],                       (20, 20),    10,    [10, 10, 0],    id="few-in-full-rather-than-all-in-crumbs"),
+    pytest.param([both(), both(), both()],                       (20, 20),    10,    [10, 10, 0],    id="few-in-full-rather-than-all-in-small-parts"),
     pytest.param([both(), both()],                               (5, 5),      10,    [5, 0],         id="less-than-the-least-serves-one"),
     pytest.param([both(served_in=3), both(served_in=2)],         (5, 5),      10,    [0, 5],         id="who-was-served-longest-ago-first"),
     pytest.param([both(), both(served_in=9, is_in_sync=True)],   (5, 5),      10,    [0, 5],         id="in-sync-first-all-the-same"),

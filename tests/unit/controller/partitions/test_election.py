@@ -1,14 +1,10 @@
-"""Who leads a partition: one table of hand-picked cases, then every small case there is."""
+"""Which replica leads a partition: one table of hand-picked cases, then every small case there is."""
 
 from itertools import product
 
 import pytest
 
-from kafka_on_spark.controller.partitions.election import (
-    Election,
-    elect_leader,
-    eligible_replicas,
-)
+from kafka_on_spark.controller.partitions.election import Election, elect_leader, eligible_replicas
 from kafka_on_spark.ids import BrokerId
 from tests.builders import brokers, elect_unclean, partition, subsets
 
@@ -121,9 +117,9 @@ def test_election_depends_on_nothing_but_order_and_sets():
 # fmt: off
 ELIGIBLE = [  # isr, elr, lost       isr after  min  expected
     pytest.param(("1 2 3", "", ""),   "1 2",     2,   "",    id="at the minimum nobody is"),
-    pytest.param(("1 2 3", "", ""),   "1",       2,   "2 3", id="who leaves at once below the minimum"),
-    pytest.param(("1 2", "", ""),     "1",       2,   "2",   id="who leaves below the minimum"),
-    pytest.param(("1", "2 3", ""),    "1 2",     3,   "3",   id="who joins is no longer, the others stay"),
+    pytest.param(("1 2 3", "", ""),   "1",       2,   "2 3", id="a member that leaves at once below the minimum"),
+    pytest.param(("1 2", "", ""),     "1",       2,   "2",   id="a member that leaves below the minimum"),
+    pytest.param(("1", "2 3", ""),    "1 2",     3,   "3",   id="one that joins is no longer, the others stay"),
     pytest.param(("1", "2 3", ""),    "1 2",     2,   "",    id="the minimum is met again"),
     pytest.param(("1 2", "3", ""),    "1 2 3",   9,   "",    id="all replicas are the most there can be"),
     pytest.param(("1 2", "", "2"),    "1",       2,   "",    id="a lost one is not"),
@@ -132,7 +128,7 @@ ELIGIBLE = [  # isr, elr, lost       isr after  min  expected
 
 
 @pytest.mark.parametrize("given, isr, minimum, expected", ELIGIBLE)
-def test_below_the_minimum_who_was_in_sync_stays_eligible(given, isr, minimum, expected):
+def test_below_the_minimum_a_former_member_stays_eligible(given, isr, minimum, expected):
     before, elr, lost = given
     state = partition("1 2 3", isr=before, elr=elr, lost=lost)
 

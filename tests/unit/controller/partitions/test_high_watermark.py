@@ -70,7 +70,7 @@ def test_report_on_an_older_image_says_nothing(fields):
 
 
 def test_every_small_round_is_committed_only_as_far_as_all_members_go():
-    looks = {
+    reports = {
         "absent": lambda each: None,
         "low": lambda each: seen(each, 8),
         "middle": lambda each: seen(each, 14),
@@ -79,9 +79,9 @@ def test_every_small_round_is_committed_only_as_far_as_all_members_go():
     }
     checked = 0
     for isr, names, minimum in product(
-        ["1", "1 2", "1 3", "1 2 3"], product(looks, repeat=2), "123"
+        ["1", "1 2", "1 3", "1 2 3"], product(reports, repeat=2), "123"
     ):
-        rows = [looks[name](each) for each, name in zip((2, 3), names, strict=True)]
+        rows = [reports[name](each) for each, name in zip((2, 3), names, strict=True)]
         before = partition("1 2 3", isr=isr, hw=10, leo=20)
         image = image_of(before, configs={"min.insync.replicas": minimum})
         checked += 1

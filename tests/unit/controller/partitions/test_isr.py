@@ -1,4 +1,4 @@
-"""Who leaves and who joins the ISR: the ladder of AlterPartition's checks, and lag."""
+"""Which members leave and join the ISR: the ladder of AlterPartition's checks, and lag."""
 
 from dataclasses import replace
 from itertools import product
@@ -246,7 +246,7 @@ def test_bad_replica_of_another_incarnation_is_assigned_to_no_broker():
 
 def test_every_small_round_keeps_the_isr_sound():
     """Each follower absent, behind, late, caught up, or wrong: leader stays, nobody unfit joins."""
-    looks = {
+    reports = {
         "absent": lambda each: None,
         "behind": lambda each: seen(each, 9),
         "late": lambda each: seen(each, 9, missing_since_ms=LATE),
@@ -256,9 +256,9 @@ def test_every_small_round_keeps_the_isr_sound():
     }
     checked = 0
     for isr, second, third, since in product(
-        ["1", "1 2", "1 3", "1 2 3"], looks, looks, [None, LATE]
+        ["1", "1 2", "1 3", "1 2 3"], reports, reports, [None, LATE]
     ):
-        followers = [row for row in (looks[second](2), looks[third](3)) if row is not None]
+        followers = [row for row in (reports[second](2), reports[third](3)) if row is not None]
         before = partition("1 2 3", isr=isr, hw=10)
         round_ = report(seen(1, 20), *followers, uncommitted_since_ms=since)
         checked += 1
@@ -288,7 +288,7 @@ def test_an_isr_stays_a_frozen_set_so_that_partitions_of_one_shape_can_be_decide
 
 
 def test_an_isr_that_somebody_left_can_be_decided_on_again():
-    """It was a plain set in the image of whoever decided it, and a failover could not hash it."""
+    """It was a plain set in the image of the process that decided it, and a failover could not hash it."""
     round_ = report(seen(1, 20), seen(2, 20), seen(3, 15, missing_since_ms=LATE))
 
     record = alter_isr(image_of(FULL), round_)
@@ -307,7 +307,7 @@ ELIGIBLE = [  # min.insync.replicas, ELR before, ELR after broker 3 has left an 
 
 
 @pytest.mark.parametrize("minimum, before, after", ELIGIBLE)
-def test_who_leaves_an_isr_below_its_minimum_stays_eligible(minimum, before, after):
+def test_a_member_that_leaves_an_isr_below_its_minimum_stays_eligible(minimum, before, after):
     """The high watermark is frozen then; the last replica standing decides not alone (KIP-966)."""
     round_ = report(seen(1, 20), seen(2, 20), seen(3, 15, missing_since_ms=LATE))
     image = image_of(
@@ -319,7 +319,7 @@ def test_who_leaves_an_isr_below_its_minimum_stays_eligible(minimum, before, aft
     assert image.partition(KEY).merge(record.change).elr == after
 
 
-def test_who_was_eligible_stays_so_while_the_isr_is_below_its_minimum():
+def test_an_eligible_replica_stays_so_while_the_isr_is_below_its_minimum():
     before = partition("1 2 3 4", isr="1", elr="3", hw=10, leo=20)
     image = image_of(before, ids="1 2 3 4", configs={"min.insync.replicas": "3"})
 
@@ -330,7 +330,7 @@ def test_who_was_eligible_stays_so_while_the_isr_is_below_its_minimum():
 
 
 def test_what_one_inspection_finds_bad_changes_nothing():
-    """An error of the system may have made it look so: a second look decides."""
+    """An error of the system may have made it look so: a second inspection decides."""
     once = {"is_bad": True, **OFFLINE}
 
     assert alter_isr(image_of(FULL), report(seen(1, 20, **once), seen(2, 20), seen(3, 20))) is None

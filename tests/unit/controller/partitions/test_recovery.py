@@ -1,4 +1,4 @@
-"""Who may lead when nobody in sync is left: named cases, then every small one."""
+"""Which replica may lead when no in-sync one is left: named cases, then every small one."""
 
 from itertools import product
 
@@ -12,10 +12,10 @@ from tests.builders import KEY, digest_at, image_of, partition
 UNCLEAN = {"unclean.leader.election.enable": "true"}
 
 
-def look(
+def inspected(
     broker_id: int, end: int, epoch: int | None = 4, *, start: int = 0, hw: int = 10, **fields
 ):
-    """Return a look at a log of one epoch, as the builders' partition was planned on."""
+    """Return an inspection of a log of one epoch, as the builders' partition was planned on."""
     has_it = start < hw <= end
     given = {
         "key": KEY,
@@ -37,39 +37,39 @@ def headless(isr: str = "1", **fields):
     return partition("1 2 3", isr=isr, leader=None, **({"hw": 10, "hw_epoch": 4} | fields))
 
 
-def after(image, looks, **arguments):
+def after(image, inspections, **arguments):
     """Return the partition after the decision, or None if there is none."""
-    records = recover(image, looks, **arguments).records
+    records = recover(image, inspections, **arguments).records
     if not records:
         return None
     return image.partition(KEY).merge(records[0].change)
 
 
 # fmt: off
-CASES = [  # looks                                                        allowed  leader  generation
-    pytest.param([look(2, 10)],                                            False,   2,      0,   id="has the high watermark"),
-    pytest.param([look(2, 10), look(3, 12)],                               False,   3,      0,   id="the longer of two"),
-    pytest.param([look(2, 12), look(3, 12)],                               False,   2,      0,   id="the first of two alike"),
-    pytest.param([look(2, 9)],                                             False,   None,   None, id="too short"),
-    pytest.param([look(2, 9)],                                             True,    2,      1,   id="too short, but allowed"),
-    pytest.param([look(2, 12, 3)],                                         False,   None,   None, id="another epoch below the high watermark"),
-    pytest.param([look(2, 12, 3)],                                         True,    2,      1,   id="another epoch, but allowed"),
-    pytest.param([look(2, 99, 3), look(3, 5, 4)],                          True,    3,      1,   id="the later epoch before the longer log"),
-    pytest.param([look(2, 99, 3), look(3, 10)],                            True,    3,      0,   id="a proven one before an unclean one"),
-    pytest.param([look(2, 12, start=1)],                                   False,   None,   None, id="begins above the log start"),
-    pytest.param([look(2, 12, partition_epoch=PartitionEpoch(8))],         True,    None,   None, id="planned on an older image"),
-    pytest.param([look(2, 12, hw=9)],                                      True,    None,   None, id="tested for an older high watermark"),
-    pytest.param([look(7, 12)],                                            True,    None,   None, id="not assigned"),
-    pytest.param([],                                                       True,    None,   None, id="nobody answers"),
+CASES = [  # inspections                                                allowed  leader  generation
+    pytest.param([inspected(2, 10)],                                    False,   2,      0,   id="has the high watermark"),
+    pytest.param([inspected(2, 10), inspected(3, 12)],                  False,   3,      0,   id="the longer of two"),
+    pytest.param([inspected(2, 12), inspected(3, 12)],                  False,   2,      0,   id="the first of two alike"),
+    pytest.param([inspected(2, 9)],                                     False,   None,   None, id="too short"),
+    pytest.param([inspected(2, 9)],                                     True,    2,      1,   id="too short, but allowed"),
+    pytest.param([inspected(2, 12, 3)],                                 False,   None,   None, id="another epoch below the high watermark"),
+    pytest.param([inspected(2, 12, 3)],                                 True,    2,      1,   id="another epoch, but allowed"),
+    pytest.param([inspected(2, 99, 3), inspected(3, 5, 4)],             True,    3,      1,   id="the later epoch before the longer log"),
+    pytest.param([inspected(2, 99, 3), inspected(3, 10)],               True,    3,      0,   id="a proven one before an unclean one"),
+    pytest.param([inspected(2, 12, start=1)],                           False,   None,   None, id="begins above the log start"),
+    pytest.param([inspected(2, 12, partition_epoch=PartitionEpoch(8))], True,    None,   None, id="planned on an older image"),
+    pytest.param([inspected(2, 12, hw=9)],                              True,    None,   None, id="tested for an older high watermark"),
+    pytest.param([inspected(7, 12)],                                    True,    None,   None, id="not assigned"),
+    pytest.param([],                                                    True,    None,   None, id="nobody answers"),
 ]
 # fmt: on
 
 
-@pytest.mark.parametrize("looks, allowed, leader, generation", CASES)
-def test_who_leads(looks, allowed, leader, generation):
+@pytest.mark.parametrize("inspections, allowed, leader, generation", CASES)
+def test_which_replica_leads(inspections, allowed, leader, generation):
     image = image_of(headless(), fenced="1", configs=UNCLEAN if allowed else {})
 
-    found = after(image, looks)
+    found = after(image, inspections)
 
     assert (None if found is None else found.leader) == leader
     if found is not None:
@@ -82,26 +82,26 @@ def test_a_fenced_broker_does_not_lead_uncleanly_either():
     """KAFKA-19522."""
     image = image_of(headless(), fenced="1 2", configs=UNCLEAN)
 
-    assert after(image, [look(2, 12)]) is None
+    assert after(image, [inspected(2, 12)]) is None
 
 
 def test_a_lost_replica_does_not_lead():
     image = image_of(headless(lost="2"), fenced="1", configs=UNCLEAN)
 
-    assert after(image, [look(2, 12)]) is None
+    assert after(image, [inspected(2, 12)]) is None
 
 
 def test_a_request_is_for_the_partitions_that_it_names():
     image = image_of(headless(), headless(), fenced="1")
 
-    assert after(image, [look(2, 4)]) is None
-    assert after(image, [look(2, 4)], forced=frozenset({KEY})).leader == 2
+    assert after(image, [inspected(2, 4)]) is None
+    assert after(image, [inspected(2, 4)], forced=frozenset({KEY})).leader == 2
 
 
 def test_an_unclean_leader_without_records_leaves_nothing_committed():
     image = image_of(headless(), fenced="1", configs=UNCLEAN)
 
-    found = after(image, [look(2, 0)])
+    found = after(image, [inspected(2, 0)])
 
     assert (found.high_watermark, found.high_watermark_epoch) == (0, None)
 
@@ -109,7 +109,7 @@ def test_an_unclean_leader_without_records_leaves_nothing_committed():
 def test_an_unclean_leader_that_ends_below_the_log_start_begins_there_with_nothing():
     image = image_of(headless(start=5), fenced="1", configs=UNCLEAN)
 
-    empty, whole = after(image, [look(2, 4)]), after(image, [look(2, 5)])
+    empty, whole = after(image, [inspected(2, 4)]), after(image, [inspected(2, 5)])
 
     assert (empty.high_watermark, empty.begins_empty) == (5, True)
     assert (whole.high_watermark, whole.begins_empty) == (5, False)
@@ -118,15 +118,15 @@ def test_an_unclean_leader_that_ends_below_the_log_start_begins_there_with_nothi
 def test_the_cause_says_what_is_lost():
     image = image_of(headless(), fenced="1", configs=UNCLEAN)
 
-    (record,) = recover(image, [look(2, 7)]).records
+    (record,) = recover(image, [inspected(2, 7)]).records
 
     assert record.cause == "broker 2: unclean election, offsets 7 to 9 are lost"
 
 
-def test_who_was_in_sync_stays_eligible_below_the_minimum():
+def test_a_former_member_stays_eligible_below_the_minimum():
     image = image_of(headless(isr="1"), fenced="1", configs={"min.insync.replicas": "2"})
 
-    assert after(image, [look(2, 10)]).elr == {1}
+    assert after(image, [inspected(2, 10)]).elr == {1}
 
 
 def test_a_partition_that_can_have_a_leader_in_sync_needs_no_inspections():
@@ -142,11 +142,14 @@ def test_in_every_small_case_a_clean_leader_has_all_that_is_committed():
         product((1, 2, 3), repeat=2), product((3, 4), repeat=2), (False, True)
     ):
         image = image_of(headless(hw=2), fenced="1", configs=UNCLEAN if allowed else {})
-        looks = [look(2, ends[0], epochs[0], hw=2), look(3, ends[1], epochs[1], hw=2)]
-        complete = {each.broker_id for each in looks if each.epoch_below_high_watermark == 4}
+        inspections = [
+            inspected(2, ends[0], epochs[0], hw=2),
+            inspected(3, ends[1], epochs[1], hw=2),
+        ]
+        complete = {each.broker_id for each in inspections if each.epoch_below_high_watermark == 4}
         checked += 1
 
-        found = after(image, looks)
+        found = after(image, inspections)
 
         if complete:
             assert found.leader in complete
@@ -161,13 +164,15 @@ def test_in_every_small_case_a_clean_leader_has_all_that_is_committed():
 
 def test_an_inspection_says_nothing_of_another_partition():
     image = image_of(headless(), headless(), headless(), fenced="1")
-    looks = [look(2 + place % 2, 12, key=KEY._replace(partition=place)) for place in (0, 1, 2)]
+    inspections = [
+        inspected(2 + place % 2, 12, key=KEY._replace(partition=place)) for place in (0, 1, 2)
+    ]
 
-    elected = recover(image, looks).records
+    elected = recover(image, inspections).records
 
     assert [each.change.leader for each in elected] == [2, 3, 2]
     for place in range(3):
-        alone = recover(image, [looks[place]]).response
+        alone = recover(image, [inspections[place]]).response
         assert alone == [KEY._replace(partition=place)]
 
 
@@ -175,7 +180,7 @@ def test_an_inspection_says_nothing_of_another_partition():
 def test_the_cause_says_that_records_may_be_others_where_none_is_missing(end):
     image = image_of(headless(), fenced="1", configs=UNCLEAN)
 
-    (record,) = recover(image, [look(2, end, 3)]).records
+    (record,) = recover(image, [inspected(2, end, 3)]).records
 
     assert record.cause == (
         "broker 2: unclean election, records below 10 may be others than those that were committed"
@@ -186,7 +191,7 @@ def test_the_cause_says_that_records_may_be_others_where_none_is_missing(end):
 def test_what_an_unclean_leader_has_is_committed_with_its_chain(end):
     image = image_of(headless(start=5), fenced="1", configs=UNCLEAN)
 
-    led = after(image, [look(2, end, 3, start=2)])
+    led = after(image, [inspected(2, end, 3, start=2)])
 
     assert (led.high_watermark, led.high_watermark_epoch) == (end, 3)
     assert led.high_watermark_chain == digest_at(end)
@@ -195,4 +200,4 @@ def test_what_an_unclean_leader_has_is_committed_with_its_chain(end):
 def test_a_log_without_records_is_no_longer_than_one_of_the_first_leadership():
     image = image_of(headless(), fenced="1", configs=UNCLEAN)
 
-    assert after(image, [look(2, 3, 0), look(3, 5, start=5)]).leader == 2
+    assert after(image, [inspected(2, 3, 0), inspected(3, 5, start=5)]).leader == 2

@@ -1,4 +1,4 @@
-"""Whether a look at a leader has what the register has as committed, by the chain digest there."""
+"""Whether a leader's log has what the register has as committed, by the chain digest there."""
 
 from dataclasses import replace
 
@@ -25,9 +25,9 @@ LOOKS = [
 
 @pytest.mark.parametrize("borders, expected", LOOKS)
 def test_an_inspection_continues_what_is_committed_where_a_border_has_its_digest(borders, expected):
-    look = replace(report(seen(1, 6), seen(2, 6)), borders=tuple(borders))
+    inspected = replace(report(seen(1, 6), seen(2, 6)), borders=tuple(borders))
 
-    assert look.continues(REGISTERED) is expected
+    assert inspected.continues(REGISTERED) is expected
 
 
 def test_nothing_is_continued_by_a_log_of_no_digest():

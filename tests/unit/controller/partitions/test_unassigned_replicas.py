@@ -1,4 +1,4 @@
-"""Which replicas are nobody's any more: was assigned, and is not."""
+"""Which replicas are unassigned: each was assigned once, and is not now."""
 
 from itertools import pairwise
 
@@ -142,7 +142,7 @@ def test_no_older_piece_of_the_log_is_read_than_it_takes():
 
 
 @pytest.mark.parametrize("commits, expected", LIVES)
-def test_who_sees_it_happen_learns_the_same_wherever_it_begins(commits, expected):
+def test_an_observer_learns_the_same_wherever_it_begins(commits, expected):
     everything = list(batches(commits))
     for middle in range(len(everything) + 1):
         image = MetadataImage().replay(*everything[:middle])

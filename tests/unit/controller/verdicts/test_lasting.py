@@ -1,4 +1,4 @@
-"""Who can't be read for long leaves ISR and leadership: the very replica that was found, no other."""
+"""A replica that can't be read for long leaves ISR and leadership: the one found, no other."""
 
 import pytest
 
@@ -29,8 +29,8 @@ CASES = [
     pytest.param([partition("1 2 3")],              {"broker_id": 3, "readable": "1 2"}, True, id="a follower"),
     pytest.param([],                                {},                  False, id="the partition is gone"),
     pytest.param([partition("1 2 3", isr="2 3", leader=2)], {},          False, id="it is out of the ISR"),
-    pytest.param([partition("1 2 3")],              {"uuid": ""},        False, id="an earlier making of it"),
-    pytest.param([partition("1 2 3")],              {"uuid": "~"},       False, id="a later making of it"),
+    pytest.param([partition("1 2 3")],              {"uuid": ""},        False, id="an earlier incarnation"),
+    pytest.param([partition("1 2 3")],              {"uuid": "~"},       False, id="a later incarnation"),
     pytest.param([partition("1 2 3", lost="1")],    {},                  False, id="it is lost"),
     pytest.param([partition("1 2 3")],              {"readable": ""},    False, id="nobody can be read"),
     pytest.param([partition("1 2 3")],              {"readable": "1"},   False, id="it alone can be read"),

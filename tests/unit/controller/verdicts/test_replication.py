@@ -1,4 +1,4 @@
-"""One commit for a round: the high watermark and the ISR rest on the same look, and agree."""
+"""One commit for a round: the high watermark and the ISR rest on the same inspection, and agree."""
 
 from itertools import product
 
@@ -6,19 +6,17 @@ import pytest
 
 from kafka_on_spark.controller.verdicts.conclusion import conclude
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.metadata.records import MetadataBatch, Stamp
 from tests.builders import KEY, image_of, partition, report, seen
+from tests.committing import replay
 
 
 def after(image, *reports):
     """Return the partition after what `reports` lead to was committed."""
-    records = conclude(image, reports).records
-    batch = MetadataBatch(base_offset=image.offset, stamp=Stamp(time_ms=0), records=tuple(records))
-    return image.replay(batch).partition(KEY)
+    return replay(image, conclude(image, reports)).partition(KEY)
 
 
 @pytest.mark.parametrize("end, isr", [(5, {1, 3}), (7, {1, 3}), (9, {1, 3}), (10, {1, 2, 3})])
-def test_who_joins_has_the_high_watermark_that_the_same_commit_raises(end, isr):
+def test_a_replica_that_joins_has_the_high_watermark_that_the_same_commit_raises(end, isr):
     """Its fetch saw an older end of the leader than the other follower's fetch did."""
     image = image_of(partition("1 2 3", isr="1 3", hw=5, leo=10))
 

@@ -156,20 +156,20 @@ LOSSES = [  # the cluster as it is now, a query at offset 5 of a-0, and what it 
 ]
 OTHERS = [
     pytest.param(image(9, cluster_id="other"),      "the stored offsets are of cluster cluster, not of other: start with a new checkpoint",  id="another cluster"),
-    pytest.param(image(9, offset=149),              "taken at metadata offset 150, and the metadata log of cluster cluster ends at 149: it was set back", id="set back"),
+    pytest.param(image(9, offset=149),              "taken at metadata offset 150, and the metadata log of cluster cluster ends at 149: it was rolled back", id="rolled back"),
 ]
 # fmt: on
 
 
 @pytest.mark.parametrize("now, error, sentence", LOSSES)
-def test_a_loss_is_told_at_the_next_look_and_at_a_batch_run_again(now, error, sentence):
-    with pytest.raises(error) as looking:
+def test_a_loss_is_told_at_the_next_trigger_and_at_a_batch_run_again(now, error, sentence):
+    with pytest.raises(error) as refused:
         next_batch(now, at(5))
     with pytest.raises(error) as planning:
         plan_ranges(now, at(3), at(5), is_data_loss_failed=True, client_rack=None)
 
-    assert sentence in str(looking.value)
-    assert "failOnDataLoss to false" in str(looking.value)
+    assert sentence in str(refused.value)
+    assert "failOnDataLoss to false" in str(refused.value)
     assert type(planning.value) is error
 
 

@@ -15,7 +15,7 @@ from kafka_on_spark.metadata.records import (
     TopicRecord,
 )
 from kafka_on_spark.query.as_of import AsOf, image_as_of
-from kafka_on_spark.query.offsets.group_offsets import commit_group, describe_group, groups_of
+from kafka_on_spark.query.offsets.group_offsets import describe_group, groups_of, save_group
 from kafka_on_spark.query.offsets.lag import lag_metrics, offsets_behind
 from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
@@ -95,7 +95,7 @@ def committed(image, group, positions):
     offset = StreamOffset.in_image(image, positions)
     return [
         (each.group, each.partition, each.offset, each.leader_epoch)
-        for each in commit_group(image, group, offset).records
+        for each in save_group(image, group, offset).records
     ]
 
 
@@ -116,8 +116,8 @@ def test_a_group_commits_nothing_for_what_is_gone_or_another_topics():
     shrunk = image_of_topics({"a": TWO["a"][:1]})
     another = image_of_topics(TWO, ids={"a": "another"})
 
-    assert commit_group(shrunk, "g", before).records == []
-    assert commit_group(another, "g", before).records == []
+    assert save_group(shrunk, "g", before).records == []
+    assert save_group(another, "g", before).records == []
 
 
 def test_a_groups_lag_is_what_it_has_not_processed_of_what_there_is():

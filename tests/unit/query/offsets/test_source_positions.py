@@ -17,12 +17,7 @@ from kafka_on_spark.query.offsets.offset_resolution import TimeQuestion, resolve
 from kafka_on_spark.query.offsets.positions import EARLIEST, GROUP, LATEST, Offsets, Timestamps
 from kafka_on_spark.query.offsets.stream_offsets import StreamOffset
 from kafka_on_spark.query.options.source_options import parse_source
-from kafka_on_spark.query.subscription import (
-    Assign,
-    Subscribe,
-    SubscribePattern,
-    partitions_of,
-)
+from kafka_on_spark.query.subscription import Assign, Subscribe, SubscribePattern, partitions_of
 from tests.builders import image_of_topics, partition
 
 IMAGE = image_of_topics(

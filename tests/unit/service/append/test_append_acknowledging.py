@@ -65,7 +65,7 @@ def away():
     [
         pytest.param(lambda: log("5:abcd", fence=5), True, id="it-stands-there"),
         pytest.param(lambda: log("5:axcd", fence=5), False, id="another-stands-there"),
-        pytest.param(lambda: log("5:abc", fence=5), False, id="an-old-look"),
+        pytest.param(lambda: log("5:abc", fence=5), False, id="an-old-inspection"),
         pytest.param(away, False, id="it-does-not-answer"),
     ],
 )

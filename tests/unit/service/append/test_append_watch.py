@@ -362,7 +362,7 @@ def test_an_append_waits_out_a_metadata_root_that_fails_its_watch(monkeypatch, k
     assert world.wait(60_000) is not None
 
 
-def test_an_isr_keeps_a_member_that_another_process_has_put_back():
+def test_an_isr_keeps_a_member_that_another_process_has_readmitted():
     world = World()
     world.codes[1] = AWAY
     world.wait(60_000)

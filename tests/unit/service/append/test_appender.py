@@ -161,17 +161,17 @@ class AwayImages(Images):
         super().__init__(*images)
         self._away = away
 
-    def _look(self):
+    def _reach(self):
         self._away -= 1
         if self._away >= 0:
             raise KafkaStorageError("the metadata root does not answer")
 
     def catch_up(self):
-        self._look()
+        self._reach()
         return super().catch_up()
 
     def conclude(self, reports, *, timeout_ms):
-        self._look()
+        self._reach()
         return super().conclude(reports, timeout_ms=timeout_ms)
 
 

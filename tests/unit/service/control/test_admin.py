@@ -22,11 +22,7 @@ from kafka_on_spark.errors import (
     RequestTimedOutError,
     TopicAlreadyExistsError,
 )
-from kafka_on_spark.metadata.records import (
-    AdminRequestRecord,
-    AdminResultRecord,
-    ControllerRecord,
-)
+from kafka_on_spark.metadata.records import AdminRequestRecord, AdminResultRecord, ControllerRecord
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner
 from tests.fakes import Fault, MemoryMetadataLog
@@ -215,13 +211,13 @@ def test_a_request_that_is_answered_while_it_is_withdrawn_was_answered(world):
     active = world.controller()
     caller = world.metadata()
     runner = CommandRunner(caller, world.clock, controller_id="me", id_source=world.id_source)
-    # The last look was before the answer; the withdrawal loses its race.
+    # The last catch-up was before the answer; the withdrawal loses its race.
     world.clock.on_sleep = lambda: None
-    catch_up, looks = caller.catch_up, count()
+    catch_up, calls = caller.catch_up, count()
 
     def late():
         image = catch_up()
-        if next(looks) == 1:
+        if next(calls) == 1:
             active.serve_requests(world.id_source)
         return image
 
@@ -232,7 +228,7 @@ def test_a_request_that_is_answered_while_it_is_withdrawn_was_answered(world):
     assert world.image.topic_ids == {"orders": topic_id}
 
 
-def test_a_waiter_whose_claim_is_taken_over_waits_for_who_has_claimed(world):
+def test_a_waiter_whose_claim_is_taken_over_waits_for_the_new_controller(world):
     """Between its claim and its first answer another process claims."""
     world.controller("dead")
     metadata = world.metadata()
@@ -278,10 +274,10 @@ def test_a_zombie_commits_nothing_no_matter_what_it_holds(world):
 def test_an_answer_whose_commit_is_unknown_ends_the_term_and_the_next_one_knows(world, fault):
     first = world.controller("first")
     pending(world, create("orders"))
-    first_look = world.id_source
+    id_source = world.id_source
     world.log.faults.append(fault)
     with pytest.raises(CommitOutcomeUnknownError):
-        first.serve_requests(first_look)
+        first.serve_requests(id_source)
 
     world.controller("second").serve_requests(world.id_source)
 

@@ -231,16 +231,16 @@ def test_without_a_readable_history_nothing_is_judged(world, monkeypatch):
     assert all(world.tables.values())
 
 
-def test_who_has_been_deposed_removes_nothing_more():
+def test_a_deposed_controller_removes_nothing_more():
     world = World(partition_count=REMOVALS_AT_ONCE)
     world.clean()
     world.commit(GONE)
     world.clock.advance(DELAY_MS)
-    looks = []
+    offsets = []
 
     def check(image):
-        looks.append(image.offset)
-        if len(looks) == 2:
+        offsets.append(image.offset)
+        if len(offsets) == 2:
             raise NotControllerError("another has taken over")
 
     with pytest.raises(NotControllerError):
@@ -280,7 +280,7 @@ def test_what_is_assigned_and_made_while_a_root_is_listed_stays(world):
     assert [len(tables) for tables in world.tables.values()] == [2, 2, 2]
 
 
-def test_a_zombie_to_whom_the_log_looks_old_removes_nothing_that_is_newer(world):
+def test_a_zombie_to_which_the_log_looks_old_removes_nothing_that_is_newer(world):
     """Its store shows it an old listing, so that not even catching up tells it."""
     old = MemoryMetadataLog()
     old.batches = list(world.log.batches)
@@ -298,14 +298,14 @@ def test_a_zombie_to_whom_the_log_looks_old_removes_nothing_that_is_newer(world)
 
 
 def test_the_root_of_a_broker_that_leaves_is_emptied_at_once(world):
-    """Nobody will look at it; what is nobody's there need not wait for readers any longer."""
+    """No listing will include it; unassigned replicas there need not wait for readers any longer."""
     world.commit(GONE)
-    stranger = world.table(2, 9, "unheard of")
-    world.tables[2].append(stranger)
+    unknown = world.table(2, 9, "unheard of")
+    world.tables[2].append(unknown)
 
     assert world.cleaner.empty(2) == 1
 
-    assert world.tables[2] == [stranger]
+    assert world.tables[2] == [unknown]
     assert [len(world.tables[each]) for each in (1, 3)] == [1, 1]
 
 

@@ -27,7 +27,7 @@ def answers(codes):
     ]
 
 
-def test_who_may_write_to_some_roots_controls_and_judges_no_other(world):
+def test_a_controller_judges_no_root_that_it_may_not_write_to(world):
     loop = world.loop("active")
     loop._run_probes = answers({2: DENIED})
 
@@ -37,7 +37,7 @@ def test_who_may_write_to_some_roots_controls_and_judges_no_other(world):
     assert sorted(world.image.partition(KEY).isr) == [1, 2]
 
 
-def test_who_may_write_to_no_root_controls_nothing(world):
+def test_a_process_that_may_write_to_no_root_controls_nothing(world):
     loop = world.loop("active")
     loop._run_probes = answers({1: DENIED, 2: DENIED, 3: DENIED})
 

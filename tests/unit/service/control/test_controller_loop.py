@@ -14,16 +14,9 @@ from kafka_on_spark.controller.commands.commands import (
 from kafka_on_spark.controller.commands.lease import claim
 from kafka_on_spark.controller.partitions.reports import ReplicaInspection
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.errors import (
-    NotControllerError,
-    UnknownTopicOrPartitionError,
-)
+from kafka_on_spark.errors import NotControllerError, UnknownTopicOrPartitionError
 from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.metadata.records import (
-    BrokerChangeRecord,
-    ConfigRecord,
-    ControllerRecord,
-)
+from kafka_on_spark.metadata.records import BrokerChangeRecord, ConfigRecord, ControllerRecord
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.service.control.controller_loop import duration_ms
 from kafka_on_spark.service.control.leadership_commands import LeadershipCommands
@@ -278,7 +271,7 @@ def headless_image(**configs):
     return image_of(one, ids="1 2 3", fenced="2", configs=configs)
 
 
-def look(order, end):
+def inspected(order, end):
     return ReplicaInspection(
         key=order.address.key,
         broker_id=order.address.broker_id,
@@ -294,7 +287,7 @@ def look(order, end):
 
 
 def test_a_pass_finds_a_leader_where_no_replica_in_sync_is_left(world):
-    """A replica whose look fails has none; the other's log proves to have all."""
+    """A replica whose inspection fails gives none; the other's log proves to have all."""
     commit(world, *snapshot_records(headless_image()))
     loop, asked = world.loop("active"), []
     loop._run_probes = lambda orders: [
@@ -303,7 +296,7 @@ def test_a_pass_finds_a_leader_where_no_replica_in_sync_is_left(world):
 
     def run_inspections(orders):
         asked.append(sorted(each.address.broker_id for each in orders))
-        return [None if each.address.broker_id == 1 else look(each, 12) for each in orders]
+        return [None if each.address.broker_id == 1 else inspected(each, 12) for each in orders]
 
     loop._run_inspections = run_inspections
 

@@ -8,17 +8,12 @@ import pytest
 
 from kafka_on_spark.controller.brokers.broker_changes import fence_broker
 from kafka_on_spark.controller.moves.preferred_leaders import elect_preferred
-from kafka_on_spark.errors import (
-    CommitConflictError,
-    FencedLeaderEpochError,
-    KafkaStorageError,
-)
+from kafka_on_spark.errors import CommitConflictError, FencedLeaderEpochError, KafkaStorageError
 from kafka_on_spark.ids import LOST, BrokerId, LeaderEpoch, Offset, PartitionKey
 from kafka_on_spark.log import operations
 from kafka_on_spark.log.state import LogChange
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.metadata.records import MetadataBatch, Stamp
 from kafka_on_spark.service.control.leadership_commands import (
     COMMANDED_MAX,
     COMMANDS_AT_ONCE,
@@ -38,6 +33,7 @@ from tests.builders import (
     staged,
     text_of,
 )
+from tests.committing import committed
 from tests.fakes import FakeClock, MemoryReplicaStore, MemoryRoots, MemorySegmentStore
 
 
@@ -100,10 +96,7 @@ def led_by(leader: int, epoch: int, **fields) -> PartitionRegistration:
 def decided(image: MetadataImage, decision) -> tuple[list, MetadataImage]:
     """Return the records of a decision and the image that they lead to."""
     records = list(decision(image).records)
-    batch = MetadataBatch(
-        base_offset=image.offset, stamp=Stamp(time_ms=NOW_MS), records=tuple(records)
-    )
-    return records, image.replay(batch)
+    return records, committed(image, records, time_ms=NOW_MS)
 
 
 def moved_back(image: MetadataImage) -> tuple[list, MetadataImage]:
@@ -196,7 +189,7 @@ def test_a_root_that_fails_stops_no_other_table(caplog):
 
 
 def test_a_leader_that_can_not_prove_its_log_is_not_fenced_and_nothing_is_decided(caplog):
-    """I2: it lacks what is committed. Whoever appends or fetches next calls it lost."""
+    """I2: it lacks what is committed. The next append or fetch calls it lost."""
     world = World("", "5:ab", "5:ab")
 
     assert send(world, image_of(led_by(2, 5, hw=2, hw_epoch=5))) == 0
@@ -206,7 +199,7 @@ def test_a_leader_that_can_not_prove_its_log_is_not_fenced_and_nothing_is_decide
 
 
 def test_no_command_makes_a_table():
-    """I19: one that is gone is lost; one that was never made is made by whoever appends."""
+    """I19: one that is gone is lost; one that was never created is created by the next append."""
     world = World("5:a", "5:a", "5:a")
     root = world.roots[address(1).root]
     root.tables.clear()
@@ -244,28 +237,28 @@ def command_at(epoch: int) -> FetchOrder:
 
 
 def test_commands_that_are_lost_repeated_or_late_never_harm():
-    """Every course of up to four commands out of three elections', in any order.
+    """Every sequence of up to four commands out of three elections', in any order.
 
     I13: no fence goes back. I14: nothing committed is cut. I5: no record is above its fence. And
     the newest leadership's fetches make all logs alike, whatever came before (I1, I4).
     """
-    courses = [each for count in range(5) for each in product(LED, repeat=count)]
-    assert len(courses) == 1 + 3 + 9 + 27 + 81
-    for course in courses:
+    sequences = [each for count in range(5) for each in product(LED, repeat=count)]
+    assert len(sequences) == 1 + 3 + 9 + 27 + 81
+    for sequence in sequences:
         world = World("5:abc", "5:ab", "5:a")
-        for epoch in course:
+        for epoch in sequence:
             before = world.tables()
             world.do(command_at(epoch))
             for broker_id, (fence, text) in world.tables().items():
-                assert before[broker_id][0] <= fence <= max(course), course
-                assert text.startswith("5:a"), course
+                assert before[broker_id][0] <= fence <= max(sequence), sequence
+                assert text.startswith("5:a"), sequence
         newest = image_of(led_by(1, 8, **COMMITTED))
         for follower in (2, 3):
             order = plan_command(newest, KEY, BrokerId(follower))
             assert order is not None
             world.do(replace(order, copy_bytes_max=None))
         logs = world.tables()
-        assert logs[1] == logs[2] == logs[3], course
+        assert logs[1] == logs[2] == logs[3], sequence
         assert logs[1][0] == 8
 
 
@@ -287,7 +280,7 @@ def test_a_failover_of_many_partitions_is_commanded_up_to_a_bound():
     assert {order.follower for order in world.ordered} == {None}, "who was fenced is not asked"
 
 
-def test_commands_that_take_too_long_are_left_to_who_appends():
+def test_commands_that_take_too_long_are_left_to_the_next_append():
     """A controller that does not come to renew its lease is taken for dead."""
     world = World()
     image = image_of(*[partition("1 2 3", leader=2) for _ in range(COMMANDED_MAX)])
@@ -323,7 +316,7 @@ TOLD = [
 
 
 @pytest.mark.parametrize("deposed, registration, told", TOLD)
-def test_who_is_told(deposed, registration, told):
+def test_which_replicas_are_sent_commands(deposed, registration, told):
     order = plan_command(image_of(registration), KEY, deposed)
 
     found = order and (order.leader.broker_id, order.follower and order.follower.broker_id)

@@ -132,11 +132,11 @@ TIMES = [
 
 
 @pytest.mark.parametrize("start,end,bases", TIMES)
-def test_only_files_that_may_have_records_of_the_time_are_taken_and_looked_for(start, end, bases):
-    looked = []
+def test_only_files_that_may_have_records_of_the_time_are_taken_and_sized(start, end, bases):
+    sized = []
 
     def find_size(where, name):
-        looked.append(name)
+        sized.append(name)
         return all_there(where, name)
 
     first = NOW_MS * 1000
@@ -144,7 +144,7 @@ def test_only_files_that_may_have_records_of_the_time_are_taken_and_looked_for(s
     files = files_of(order(0, 9), Replicas(b1=LOG), find_size, times)
 
     assert [file.base_offset for file in files] == bases
-    assert len(looked) == len(bases)
+    assert len(sized) == len(bases)
 
 
 def test_moments_bound_times_and_offsets_do_not():

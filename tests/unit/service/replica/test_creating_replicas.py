@@ -7,7 +7,6 @@ import pytest
 
 from kafka_on_spark.errors import NO_ERROR, KafkaStorageError
 from kafka_on_spark.ids import LOST, PartitionKey
-from kafka_on_spark.metadata.records import MetadataBatch, Stamp
 from kafka_on_spark.service.replica.creating_replicas import (
     CreateReplicaOrder,
     create_replica,
@@ -16,15 +15,10 @@ from kafka_on_spark.service.replica.creating_replicas import (
     renew_lost,
 )
 from tests.builders import KEY, TOPIC_ID, address, broker, disk, image_of, partition, uuid_on
+from tests.committing import replay
 from tests.fakes import MemoryReplicaStore, MemoryRoots
 
 SECOND = PartitionKey(TOPIC_ID, 1)
-
-
-def replay(image, result):
-    records = tuple(result.records)
-    batch = MetadataBatch(base_offset=image.offset, stamp=Stamp(time_ms=1), records=records)
-    return image.replay(batch)
 
 
 def on(*broker_ids, key=KEY):

@@ -10,7 +10,11 @@ from kafka_on_spark.controller.partitions.unassigned_replicas import (
     is_assigned,
     unassigned_by,
 )
-from kafka_on_spark.controller.verdicts.restoring import WholeReplica, release_former, restore
+from kafka_on_spark.controller.verdicts.lost_replica_restore import (
+    WholeReplica,
+    release_former,
+    restore,
+)
 from kafka_on_spark.errors import RootFullError
 from kafka_on_spark.ids import LOST, BrokerId
 from kafka_on_spark.log.operations import advance_log_start, append, fence_producer
@@ -96,7 +100,7 @@ def test_the_last_member_of_the_isr_is_taken_back_within_it():
 
 
 def append_beside_its_leader(lives, broker_id):
-    """Append a batch that no other replica has, as if the leader's table had been set back."""
+    """Append a batch that no other replica has, as if the leader's table had been rolled back."""
     place = address(broker_id, key=lives.keys[0])
     replica = lives.replicas.open(place)
     batch = staged("b", epoch=EPOCH)

@@ -33,7 +33,7 @@ def tables(rounds, broker_id):
 
 
 def lose(rounds, broker_id):
-    """Take a replica's table away; return what puts it back."""
+    """Take a replica's table away; return what restores it."""
     place = folder(address(broker_id, key=rounds.keys[0]))
     table = tables(rounds, broker_id).pop(place)
     return lambda: tables(rounds, broker_id).update({place: table})
@@ -89,10 +89,10 @@ def test_a_round_that_may_not_last_so_long_leaves_the_second_inspection_to_the_n
 
 def test_a_replica_that_is_sound_at_the_second_inspection_is_not_bad(rounds):
     rounds.append(0, "b")
-    put_back = lose(rounds, THIRD)
+    restore = lose(rounds, THIRD)
     inspect(rounds)
 
-    put_back()
+    restore()
 
     assert rounds.second_inspections.finish() == 0
     assert LOST not in registration(rounds).directories
@@ -280,9 +280,9 @@ def test_a_second_inspection_fetches_as_the_first_one_did(broker_id, file, follo
 
 def test_one_second_inspection_that_finds_nothing_is_enough(rounds):
     rounds.append(0, "b")
-    put_back = lose(rounds, THIRD)
+    restore = lose(rounds, THIRD)
     inspect(rounds)
-    put_back()
+    restore()
     rounds.clock.advance(rounds.second_inspections._delay_ms())
 
     assert rounds.second_inspections.inspect_due() == 0

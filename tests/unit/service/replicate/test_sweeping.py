@@ -73,7 +73,7 @@ class Processes:
         return inspected
 
     def late(self):
-        """Return the partitions that were not looked at within the interval."""
+        """Return the partitions that were not inspected within the interval."""
         now_ms = self.clock.now_ms()
         return [
             each
@@ -81,8 +81,8 @@ class Processes:
             if now_ms - self.inspected_ms.get(each, now_ms - INTERVAL_MS) >= INTERVAL_MS
         ]
 
-    def not_looked_at(self, leaderless=()):
-        return self.sweep_round.not_looked_at(leaderless)
+    def not_inspected_count(self, leaderless=()):
+        return self.sweep_round.not_inspected_count(leaderless)
 
 
 turns = st.lists(
@@ -110,7 +110,7 @@ def test_each_partition_is_inspected_within_the_interval_whichever_process_runs_
         processes.run(process)
 
         assert processes.late() == []
-        assert processes.not_looked_at() == 0
+        assert processes.not_inspected_count() == 0
 
 
 @pytest.mark.parametrize("pause_ms", [1000, MINUTE_MS, 7 * MINUTE_MS, INTERVAL_MS, 3 * INTERVAL_MS])
@@ -149,7 +149,7 @@ def test_a_round_inspects_no_longer_than_its_share_allows_and_says_how_long_once
     # A tenth of a minute at 10 ms each, and of the time that the round before took.
     assert all(600 <= each <= 680 for each in found), found
     assert processes.sweep_round.once_round_ms == pytest.approx(1_000_000, rel=0.1)
-    assert processes.not_looked_at() > 6000
+    assert processes.not_inspected_count() > 6000
 
 
 def test_a_round_inspects_for_a_second_however_small_its_share_is():
@@ -173,7 +173,7 @@ def test_failed_inspections_come_first_in_the_next_round():
     processes = Processes(20)
     processes.failing = {key(3), key(15)}
     processes.run()
-    assert processes.not_looked_at() == 2
+    assert processes.not_inspected_count() == 2
     processes.clock.advance(MINUTE_MS)
     processes.failing = {key(15)}
 
@@ -181,7 +181,7 @@ def test_failed_inspections_come_first_in_the_next_round():
 
     assert {*keys[:2]} == {key(3), key(15)}
     assert processes.sweep_round.position.again == (key(15),)
-    assert processes.not_looked_at() == 1
+    assert processes.not_inspected_count() == 1
 
 
 def test_with_everything_failing_nothing_counts_as_inspected():
@@ -192,7 +192,7 @@ def test_with_everything_failing_nothing_counts_as_inspected():
         processes.run("a")
         processes.clock.advance(MINUTE_MS)
 
-        assert processes.not_looked_at() == 300
+        assert processes.not_inspected_count() == 300
         assert len(processes.sweep_round.position.again) == AGAIN_MAX
 
 
@@ -200,19 +200,19 @@ def test_a_partition_without_a_leader_is_not_inspected():
     processes = Processes(5)
     processes.run()
 
-    assert processes.not_looked_at(leaderless=[key(2)]) == 1
+    assert processes.not_inspected_count(leaderless=[key(2)]) == 1
 
 
 def test_a_sweep_inspects_all_at_once_and_nothing_is_owed_then():
     processes = Processes(500, inspection_ms=100)
     processes.run()
-    assert processes.not_looked_at() > 0
+    assert processes.not_inspected_count() > 0
 
     keys = processes.run(is_all=True)
 
     assert sorted(keys) == [key(number) for number in range(500)]
-    assert processes.not_looked_at() == 0
-    assert len(processes.run()) < 50  # what fell due while it looked
+    assert processes.not_inspected_count() == 0
+    assert len(processes.run()) < 50  # what fell due while it inspected
 
 
 def test_rounds_over_some_topics_take_no_time_from_the_rounds_over_all():
@@ -270,7 +270,9 @@ def test_a_dry_run_leaves_no_hint():
 
 def by_the_clock(ring, position, *, now_ms, interval_ms, random_below):
     """Begin where the clock says: at each run of a cron job of the interval's length the same."""
-    found = go_on(ring, position, now_ms=now_ms, interval_ms=interval_ms, random_below=random_below)
+    found = begin_round(
+        ring, position, now_ms=now_ms, interval_ms=interval_ms, random_below=random_below
+    )
     return decisions.replace(
         found, begins_at=ring.key_at(ring.count * (now_ms % interval_ms) // interval_ms)
     )
@@ -278,19 +280,19 @@ def by_the_clock(ring, position, *, now_ms, interval_ms, random_below):
 
 def from_the_first(ring, position, **named):
     """Begin at the first partition whatever the hint says."""
-    return decisions.replace(go_on(ring, position, **named), begins_at=decisions.FIRST)
+    return decisions.replace(begin_round(ring, position, **named), begins_at=decisions.FIRST)
 
 
 def nothing_owed(ring, position, **named):
-    """Take a hint that is missing for one that says that all was looked at."""
-    found = go_on(ring, position, **named)
+    """Take a hint that is missing for one that says that all was inspected."""
+    found = begin_round(ring, position, **named)
     return decisions.replace(found, owed=0.0) if position is None else found
 
 
-go_on = decisions.go_on
+begin_round = decisions.begin_round
 
 
-def looked_at_by_cron_jobs(*, is_hint_lost):
+def inspected_by_cron_jobs(*, is_hint_lost):
     """Return how many of 100 partitions 40 jobs inspect, with time for a tenth of them each."""
     processes = Processes(100, inspection_ms=100, share="0")
     draws = iter(range(10**6))
@@ -308,9 +310,9 @@ def looked_at_by_cron_jobs(*, is_hint_lost):
     "mutant, is_hint_lost", [(by_the_clock, False), (from_the_first, False), (nothing_owed, True)]
 )
 def test_where_a_slice_begins_matters(mutant, is_hint_lost):
-    with patch.object(sweep_progress, "go_on", mutant):
-        assert looked_at_by_cron_jobs(is_hint_lost=is_hint_lost) < 30
-    assert looked_at_by_cron_jobs(is_hint_lost=is_hint_lost) == 100
+    with patch.object(sweep_progress, "begin_round", mutant):
+        assert inspected_by_cron_jobs(is_hint_lost=is_hint_lost) < 30
+    assert inspected_by_cron_jobs(is_hint_lost=is_hint_lost) == 100
 
 
 def test_ring_of_a_million_partitions_is_cut_without_visiting_them():

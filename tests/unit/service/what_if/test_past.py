@@ -8,7 +8,8 @@ from kafka_on_spark.controller.result import ControllerResult
 from kafka_on_spark.errors import InvalidRequestError
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import ConfigRecord
-from kafka_on_spark.service.what_if.metadata_as_of import EPOCH, metadata_as_of
+from kafka_on_spark.query.moments import EPOCH
+from kafka_on_spark.service.what_if.metadata_as_of import metadata_as_of
 from tests.unit.service.controlled import World
 
 SECOND_MS = 1000

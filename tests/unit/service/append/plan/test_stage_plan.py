@@ -4,11 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_on_spark.errors import (
-    KafkaStorageError,
-    MessageTooLargeError,
-    RootAccessDeniedError,
-)
+from kafka_on_spark.errors import KafkaStorageError, MessageTooLargeError, RootAccessDeniedError
 from kafka_on_spark.service.append.plan.stage_plan import (
     ProducerRun,
     StagedSegment,

@@ -91,7 +91,7 @@ def test_a_follower_outside_isr_and_elr_that_differs_is_bad_and_fetched_again(ep
     report = two.fetch(partition("1 2", isr="1"))
 
     assert (report.leader.is_bad, report.followers[0].is_bad) == (False, True)
-    assert not report.followers[0].is_parted
+    assert not report.followers[0].is_diverged
 
 
 @pytest.mark.parametrize("isr, elr", [("1 2", ""), ("1", "2")])
@@ -100,14 +100,14 @@ def test_a_follower_outside_isr_and_elr_that_differs_is_bad_and_fetched_again(ep
 def test_of_two_complete_logs_that_differ_above_the_high_watermark_none_is_bad(
     epoch, follower, isr, elr
 ):
-    """One of them was set back and went on, or changed; it is not known which one."""
+    """One of them was rolled back and went on, or changed; it is not known which one."""
     two = Two(f"{epoch}:axc", f"{epoch}:{follower}")
 
     committed = log(f"{epoch}:a").chain_digest
     report = two.fetch(partition("1 2", isr, elr=elr, hw=1, hw_epoch=epoch, hw_chain=committed))
 
     assert (report.leader.is_bad, report.followers[0].is_bad) == (False, False)
-    assert report.followers[0].is_parted
+    assert report.followers[0].is_diverged
     assert not report.followers[0].counts_in(5)
 
 
@@ -123,7 +123,7 @@ def test_of_two_that_differ_the_one_without_what_is_committed_is_bad(isr, elr, r
 
     wrong = {1: 2, 2: 1}[right]
     assert {each.broker_id for each in (report.leader, *report.followers) if each.is_bad} == {wrong}
-    assert not any(each.is_parted for each in report.followers)
+    assert not any(each.is_diverged for each in report.followers)
 
 
 def test_a_follower_that_is_ahead_of_an_old_state_of_its_leader_makes_none_bad():
@@ -164,7 +164,7 @@ def test_a_stale_state_of_a_follower_is_no_loss():
 
 
 # fmt: off
-DIFFERENCES = [  # epoch  ISR    bad    parted
+DIFFERENCES = [  # epoch  ISR    bad    diverged
     pytest.param(0, "1",   {2},   set(), id="a-follower-on-whom-nothing-rests-is-made-again"),
     pytest.param(0, "1 2", set(), {2},   id="of-two-in-sync-it-is-not-known-which-is-right"),
     pytest.param(1, "1",   set(), set(), id="a-follower-that-moves-to-a-new-leadership-is-cut"),
@@ -173,17 +173,17 @@ DIFFERENCES = [  # epoch  ISR    bad    parted
 # fmt: on
 
 
-@pytest.mark.parametrize("epoch, isr, bad, parted", DIFFERENCES)
-def test_two_logs_that_part_inside_one_epoch(epoch, isr, bad, parted):
-    """The same offset, the same epoch, another batch: one of the two was set back and went on."""
+@pytest.mark.parametrize("epoch, isr, bad, diverged", DIFFERENCES)
+def test_two_logs_that_diverge_inside_one_epoch(epoch, isr, bad, diverged):
+    """The same offset, the same epoch, another batch: one of the two was rolled back and went on."""
     two = Two("0:axc", "0:ab", fence=0)
 
     report = two.fetch(partition("1 2", isr, epoch=epoch))
 
     seen = [report.leader, *report.followers]
     assert {each.broker_id for each in seen if each.is_bad} == bad
-    assert {each.broker_id for each in seen if each.is_parted} == parted
-    assert [each.is_matched for each in report.followers] == [not (bad or parted)]
+    assert {each.broker_id for each in seen if each.is_diverged} == diverged
+    assert [each.is_matched for each in report.followers] == [not (bad or diverged)]
 
 
 # What a fetch meets, in Kafka's words. The answers are in the decisions: who is bad is taken out
@@ -220,7 +220,7 @@ def leaders_table_is_another_topics(two):
     table.identity = replace(table.identity, topic_id="2" * 32)
 
 
-def leader_was_set_back_behind_its_follower(two):
+def leader_was_rolled_back_behind_its_follower(two):
     two.write(FOLLOWER, "5:abc", 5)
     two.roots[LEADER.root].roll_back(1)
 
@@ -234,7 +234,7 @@ REFUSALS = [  # what happened                              refused, why         
     pytest.param(leaders_segment_is_damaged,               1, CorruptLogError,                True,  id="corrupt-source-is-the-leaders"),
     pytest.param(follower_is_gone,                         2, ReplicaLostError,               True,  id="lost"),
     pytest.param(leaders_table_is_another_topics,          1, InconsistentTopicIdError,       True,  id="inconsistent-topic-id"),
-    pytest.param(leader_was_set_back_behind_its_follower,  2, CorruptLogError,                False, id="out-of-range-above-and-it-stands"),
+    pytest.param(leader_was_rolled_back_behind_its_follower,  2, CorruptLogError,                False, id="out-of-range-above-and-it-stands"),
 ]
 # fmt: on
 

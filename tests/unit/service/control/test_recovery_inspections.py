@@ -1,4 +1,4 @@
-"""What a look at a log says of a partition that has no leader."""
+"""What an inspection of a log says of a partition that has no leader."""
 
 import pytest
 
@@ -15,8 +15,8 @@ def test_an_inspection_says_the_epoch_of_the_last_committed_record(high_watermar
         address=address(1), partition_epoch=9, high_watermark=Offset(high_watermark)
     )
 
-    look = inspect_replica(order, replicas_of(on_1="0:a 1:bb 2:c"))
+    inspected = inspect_replica(order, replicas_of(on_1="0:a 1:bb 2:c"))
 
-    assert look.epoch_below_high_watermark == epoch
-    assert look.chain_at_high_watermark == state.chain_at(Offset(high_watermark))
-    assert (look.log_end_offset, look.last_epoch) == (4, 2)
+    assert inspected.epoch_below_high_watermark == epoch
+    assert inspected.chain_at_high_watermark == state.chain_at(Offset(high_watermark))
+    assert (inspected.log_end_offset, inspected.last_epoch) == (4, 2)

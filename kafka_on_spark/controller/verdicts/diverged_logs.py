@@ -1,6 +1,6 @@
-"""What is done if two logs part above the high watermark, and it is unknown which one is right.
+"""What is done if two logs diverge above the high watermark, and neither is proved right.
 
-One of them was set back and went on, or was changed. Under one leader epoch no log is cut. So
+One of them was rolled back and went on, or was changed. Under one leader epoch no log is cut. So
 the leader epoch is raised, with the same leader: it proves its log, or another replica leads. The
 follower adopts the epoch and cuts what it does not share, which was never committed.
 """
@@ -18,11 +18,12 @@ from kafka_on_spark.metadata.records import PartitionChangeRecord
 
 
 def raise_epoch(image: MetadataImage, report: PartitionReport) -> PartitionChangeRecord | None:
-    """Decide a new epoch of the same leader if a log of a member of ISR or ELR parts from its log.
+    """Decide a new epoch of the same leader if the log of a member of ISR or ELR diverges from
+    the leader's.
 
     The member leaves ISR or ELR if the minimum is left without it, and comes back when it agrees:
-    so a replica costs a partition at most one epoch each time it joins. None if no log parts, or if
-    the partition has changed since the inspection.
+    so a replica costs a partition at most one epoch each time it joins. None if no log diverges, or
+    if the partition has changed since the inspection.
     """
     partition = image.partition(report.key)
     if (
@@ -33,37 +34,37 @@ def raise_epoch(image: MetadataImage, report: PartitionReport) -> PartitionChang
         or not report.leader.counts_in(report.leader_epoch)
     ):
         return None
-    parted = _parted_members(partition, report)
-    if not parted:
+    diverged = _diverged_members(partition, report)
+    if not diverged:
         return None
-    change = _without(partition, parted, min_isr(image, report.key.topic_id, partition))
+    change = _without_diverged(partition, diverged, min_isr(image, report.key.topic_id, partition))
     cause = "; ".join(
-        f"broker {seen.broker_id}: its log parts from broker {partition.leader}'s above the high"
-        f" watermark {partition.high_watermark} in epoch {partition.leader_epoch}, and nobody"
-        " knows which is right"
-        for seen in parted
+        f"broker {seen.broker_id}: its log diverges from broker {partition.leader}'s above the high"
+        f" watermark {partition.high_watermark} in epoch {partition.leader_epoch}, and it is"
+        " not known which is right"
+        for seen in diverged
     )
     return change_record(image, report.key, partition, change, cause)
 
 
-def _parted_members(
+def _diverged_members(
     partition: PartitionRegistration, report: PartitionReport
 ) -> list[ReplicaReport]:
     return [
         seen
         for seen in report.followers
-        if seen.is_parted
+        if seen.is_diverged
         and seen.broker_id in partition.isr | partition.elr
         and partition.uuid_of(seen.broker_id) == seen.replica_uuid
     ]
 
 
-def _without(
-    partition: PartitionRegistration, parted: list[ReplicaReport], minimum: int
+def _without_diverged(
+    partition: PartitionRegistration, diverged: list[ReplicaReport], minimum: int
 ) -> PartitionChange:
-    """Return the new epoch without those of `parted` that the minimum can do without."""
+    """Return the new epoch without those of `diverged` that the minimum can do without."""
     isr, elr = partition.isr, partition.elr
-    for seen in parted:
+    for seen in diverged:
         if seen.broker_id in isr and len(isr) > minimum:
             isr = isr - {seen.broker_id}
         elif seen.broker_id in elr and len(isr | elr) > minimum:

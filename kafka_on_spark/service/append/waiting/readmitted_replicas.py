@@ -1,14 +1,14 @@
-"""Which replicas others have put back into an ISR after a small pass took them out, by the history.
+"""Replicas that others readmitted to an ISR after a small pass took them out, by the history.
 
 A small pass acts on facts of just now, and the history of a long log takes longer to read than they
 may be old. So the history is read before the other facts are complete. What it says stands until
-the partition changes: nothing has put a replica back while the partition epoch is the same.
+the partition changes: nothing has readmitted a replica while the partition epoch is the same.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kafka_on_spark.controller.commands.small_pass import SESSIONS_UNDISPUTED, put_back_by_others
+from kafka_on_spark.controller.commands.small_pass import SESSIONS_UNDISPUTED, readmitted_by_others
 from kafka_on_spark.ids import BrokerId, PartitionEpoch, PartitionKey
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock
@@ -20,14 +20,14 @@ Replica = tuple[PartitionKey, BrokerId]
 
 @dataclass(frozen=True, slots=True)
 class _LookedUp:
-    """Whether a replica was put back, of which partition epoch, and when that was looked up."""
+    """Whether a replica was readmitted, of which partition epoch, and when that was looked up."""
 
     epoch: PartitionEpoch
     at_ms: int
-    is_back: bool
+    is_readmitted: bool
 
 
-class PutBackReplicas:
+class ReadmittedReplicas:
     """What one append knows of the members of the ISRs that it waits for."""
 
     def __init__(self, metadata: MetadataLogReader, clock: Clock) -> None:
@@ -41,10 +41,10 @@ class PutBackReplicas:
         self._look_up(waits, [each for each in replicas if not self._is_known(waits, each)])
 
     def among(self, waits: Waits, silent: Iterable[BrokerId]) -> frozenset[Replica]:
-        """Return the silent members that others have put back lately."""
+        """Return the silent members that others have readmitted lately."""
         replicas = _members(waits, silent)
         self._look_up(waits, [each for each in replicas if self._is_old(waits, each)])
-        return frozenset(each for each in replicas if self._known[each].is_back)
+        return frozenset(each for each in replicas if self._known[each].is_readmitted)
 
     def _look_up(self, waits: Waits, replicas: Sequence[Replica]) -> None:
         if not replicas:
@@ -55,21 +55,23 @@ class PutBackReplicas:
         before = self._metadata.image_at(min(start, end))
         batches = self._metadata.batches(min(start, end), end)
         for key, broker_id in replicas:
-            is_back = put_back_by_others(
+            is_readmitted = readmitted_by_others(
                 before, batches, key, broker_id, is_own=self._metadata.is_own_change
             )
-            self._known[key, broker_id] = _LookedUp(waits[key].partition_epoch, now_ms, is_back)
+            self._known[key, broker_id] = _LookedUp(
+                waits[key].partition_epoch, now_ms, is_readmitted
+            )
 
     def _is_known(self, waits: Waits, replica: Replica) -> bool:
         known = self._known.get(replica)
         return known is not None and known.epoch == waits[replica[0]].partition_epoch
 
     def _is_old(self, waits: Waits, replica: Replica) -> bool:
-        """Return whether to look up again: that a replica was put back counts for a session."""
+        """Return whether to look up again: that a replica was readmitted counts for a session."""
         if not self._is_known(waits, replica):
             return True
         known = self._known[replica]
-        return known.is_back and known.at_ms < self._clock.monotonic_ms() - self._session_ms()
+        return known.is_readmitted and known.at_ms < self._clock.monotonic_ms() - self._session_ms()
 
     def _session_ms(self) -> int:
         return self._metadata.image.settings().integer("broker.session.timeout.ms")

@@ -1,4 +1,4 @@
-"""Verdicts that are taken back: a lost replica that is whole and proves its log counts again.
+"""Restores lost replicas: a verdict is taken back if the replica is whole and proves its log.
 
 A lost replica keeps its uuid, or stands in `former_uuids` once it is created again, until the new
 incarnation is in sync. Until then nothing of it is removed, and it may be restored as it is: its

@@ -1,0 +1,14 @@
+"""KRaft's rule for a move under way: another target replaces it. The product refuses that."""
+
+from kafka_on_spark.controller.moves.reassignment import start_of_move
+from kafka_on_spark.controller.moves.reassignment_checks import check_target, registered_partition
+from kafka_on_spark.controller.partitions.partition_change import change_record
+from kafka_on_spark.controller.result import ControllerResult
+
+
+def start_or_replace(image, key, target, new_uuid):
+    """Decide that a partition moves to `target`, also if it moves elsewhere."""
+    partition = registered_partition(image, key)
+    change = start_of_move(partition, check_target(image, key, target), new_uuid)
+    records = [] if change is None else [change_record(image, key, partition, change, "")]
+    return ControllerResult(records, [key] if records else [])
