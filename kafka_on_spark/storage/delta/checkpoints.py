@@ -18,10 +18,16 @@ from deltalake import DeltaTable
 
 from kafka_on_spark.audit.history import TableStep
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
-from kafka_on_spark.storage.calls.deadlines import long_call_seconds, short_call_seconds, within
+from kafka_on_spark.storage.calls.deadlines import (
+    RootHangsError,
+    long_call_seconds,
+    short_call_seconds,
+    within,
+)
 from kafka_on_spark.storage.calls.file_limits import CHECKPOINT_BYTES_MAX
 from kafka_on_spark.storage.delta.delta_files import (
     checkpoint_path,
+    checkpoint_version,
     hint_path,
     last_checkpoint,
     log_folder,
@@ -58,7 +64,14 @@ def write_checkpoint(
 
     path = checkpoint_path(uri, state.version)
     _delete_misleading_hint(files, uri)
-    within(uri, write, long_call_seconds(uri))
+    try:
+        within(uri, write, long_call_seconds(uri))
+    except RootHangsError:
+        raise
+    except Exception:  # delta-rs may have met a checkpoint that can't be read
+        if not _rename_all_unreadable(files, uri):
+            raise
+        within(uri, write, long_call_seconds(uri))
     if not _is_of(files, path, state):
         _set_aside(files, uri, path)
         raise CorruptLogError("a checkpoint is not what the table holds", path=path)
@@ -93,18 +106,27 @@ def read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
     return checkpoint_step(content, version, path)
 
 
-def rename_unreadable(files: RootFiles, uri: str, version: int) -> None:
-    """Give a checkpoint of a local table another name if its bytes are no Parquet."""
+def _rename_all_unreadable(files: RootFiles, uri: str) -> bool:
+    """Give all checkpoints that can't be read another name; return whether there was one."""
+    names = files.names(log_folder(uri))
+    versions = [each for each in map(checkpoint_version, names) if each is not None]
+    return any([rename_unreadable(files, uri, each) for each in versions])
+
+
+def rename_unreadable(files: RootFiles, uri: str, version: int) -> bool:
+    """Give a checkpoint of a local table another name if its bytes are no Parquet; return whether
+    it was renamed."""
     path = checkpoint_path(uri, version)
     if not is_local(uri):
-        return
+        return False
     # A process that may only read leaves it to others.
     with suppress(OSError, KafkaStorageError):
         if _is_unreadable(files, path):
             log.warning("the checkpoint %s can't be read, and is passed over", path)
             _set_aside(files, uri, path)
-        else:
-            _delete_misleading_hint(files, uri)
+            return True
+        _delete_misleading_hint(files, uri)
+    return False
 
 
 def _set_aside(files: RootFiles, uri: str, path: str) -> None:

@@ -450,21 +450,28 @@ class DeltaLog:
         if due <= max(self._checkpoint_version, 0):
             return
         try:
-            self._checkpoint_version = last_checkpoint(self._files, self.uri)
-            if due <= self._checkpoint_version:
+            newest = last_checkpoint(self._files, self.uri)
+            if due <= newest:
+                self._checkpoint_version = newest
                 return
+            # After a failure, the next try is when the next one is due.
+            self._checkpoint_version = state.version
             if self.is_local and not self._needs_flush:
                 # A checkpoint must not outlive the commits that it sums up.
-                self._flush(self._paths_since(self._checkpoint_version, state.version))
+                self._flush(self._paths_since(newest, state.version))
             write_checkpoint(self._files, self.uri, state, self._options)
-            self._checkpoint_version = state.version
-            clean_log(self._files, self.uri)
         except BaseException as error:
             if not is_failure(error):
                 raise
             log.warning("no checkpoint of %s: %s", self.uri, reason(error, self._options))
-            self._checkpoint_version = state.version  # the next try is when the next one is due
-            self.reopen_next_time()  # an older checkpoint that can't be read gets another name
+        else:
+            self._clean()
+
+    def _clean(self) -> None:
+        try:
+            clean_log(self._files, self.uri)
+        except (KafkaStorageError, OSError) as error:
+            log.warning("commits of %s stay: %s", self.uri, reason(error, self._options))
 
     def _paths_since(self, first: int, last: int) -> list[str]:
         """Return the commit files from `first` to `last` that are not cleaned, and their folder."""
