@@ -1,7 +1,7 @@
 """An S3 server on the loopback interface that fails on request.
 
 moto checks ``If-None-Match`` and writes in two steps, so two racing puts can both win; here all
-requests that change something take one lock, which makes it the atomic store that delta-rs relies
+requests that change something take one lock, which makes it the atomic store that commits rely
 on.
 """
 

@@ -18,6 +18,7 @@ from kafka_on_spark.storage.delta import conditional_commit
 from kafka_on_spark.storage.delta.delta_files import commit_path, write_id_of
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests.storage.committers import note_write_ids
+from tests.storage.s3 import faulty_s3 as faulty_s3_module
 from tests.storage.s3.faulty_s3 import BUCKET, CANARY, HANG_SECONDS, Kind, faulty_s3
 from tests.storage.tables import commit, create, opened
 
@@ -65,7 +66,7 @@ def log(uri, options):
 def written(monkeypatch):
     """Record the write ids of the commits that are begun."""
     monkeypatch.setattr(
-        conditional_commit, "commit_properties", conditional_commit.commit_properties
+        conditional_commit, "encode_commit", conditional_commit.encode_commit
     )  # so that the original is restored
     return note_write_ids()
 
@@ -174,6 +175,8 @@ def test_commit_that_landed_and_can_not_be_read_back_is_unknown(log, store):
 def test_commit_that_lands_after_one_was_told_unknown_is_found(
     log, uri, options, store, written, monkeypatch
 ):
+    late_seconds = 6.0  # the client and the commit try again before
+    monkeypatch.setattr(faulty_s3_module, "HANG_SECONDS", late_seconds)
     monkeypatch.setattr(conditional_commit, "RESOLVE_SECONDS", 0.0)
     store.order(Kind.LATE)
     store.order(Kind.DENIED, count=FOR_EVER)
@@ -182,7 +185,7 @@ def test_commit_that_lands_after_one_was_told_unknown_is_found(
         commit(log, 1)
     assert id_at(uri, 2, options) is None
     store.recover()
-    time.sleep(HANG_SECONDS)
+    time.sleep(late_seconds)
 
     assert id_at(uri, 2, options) == written[0]
     assert log.refresh() == 2
@@ -219,11 +222,13 @@ def test_of_racing_writers_one_wins_each_version(log, uri, options):
 @pytest.mark.parametrize(
     "kind", [Kind.ERROR_BEFORE, Kind.DENIED, Kind.DROP_BEFORE], ids=lambda kind: kind.name
 )
-@pytest.mark.parametrize("suffix", [BUCKET, ".json", "_last_checkpoint"])
+@pytest.mark.parametrize("suffix", [BUCKET, ".json", ".checkpoint.parquet"])
 def test_store_that_does_not_answer_is_no_damage_and_no_loss(
-    log, uri, options, store, kind, suffix
+    log, uri, options, store, monkeypatch, kind, suffix
 ):
     """A replica is given up for damage or loss; a moment without an answer must be neither."""
+    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 1)
+    log.checkpoint_if_due()
     for method in ("GET", "HEAD"):
         store.order(kind, method=method, suffix=suffix, count=FOR_EVER)
 
@@ -233,6 +238,63 @@ def test_store_that_does_not_answer_is_no_damage_and_no_loss(
     assert told[1] is not None
     store.recover()
     assert log.refresh() == 1
+
+
+def test_a_hint_that_can_not_be_read_keeps_no_table_closed(log, uri, options, store, monkeypatch):
+    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 1)
+    log.checkpoint_if_due()
+    for method in ("GET", "HEAD"):
+        store.order(Kind.DENIED, method=method, suffix="_last_checkpoint", count=FOR_EVER)
+
+    assert opened(uri, options).version == 1
+
+
+LANDED = [Kind.ERROR_AFTER, Kind.CONFLICT_AFTER, Kind.DROP_AFTER, Kind.HANG]
+
+
+@pytest.mark.parametrize("retries", ["0", "1", "3"])
+@pytest.mark.parametrize("kind", LANDED, ids=lambda kind: kind.name)
+def test_a_put_that_landed_and_whose_answer_was_lost_is_this_callers(uri, store, kind, retries):
+    """The client's own second put finds the first in its place."""
+    files = RootFiles(uri, StorageOptions(store.options(max_retries=retries)))
+    path = commit_path(uri, 0)
+    store.order(kind)
+
+    assert files.write_if_absent(path, b"mine")
+
+    assert store.struck == [kind]
+    assert files.read(path, 10) == b"mine"
+
+
+@pytest.mark.parametrize("kind", list(Kind), ids=lambda kind: kind.name)
+def test_a_put_never_takes_anothers_place_nor_its_name(uri, options, store, kind):
+    files = RootFiles(uri, options)
+    path = commit_path(uri, 0)
+    assert files.write_if_absent(path, b"others")
+    store.order(kind)
+
+    assert not files.write_if_absent(path, b"mine")
+
+    assert store.struck == [kind]
+    time.sleep(HANG_SECONDS if kind is Kind.LATE else 0)
+    assert files.read(path, 10) == b"others"
+
+
+def test_a_put_behind_a_commit_that_is_gone_proves_nothing(log, uri, options):
+    """This process was frozen while a thousand versions came, and old ones were deleted."""
+    RootFiles(uri, options).delete(commit_path(uri, 1))
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        commit(log, 1)
+
+
+def test_a_put_behind_a_commit_that_is_another_one_now_proves_nothing(log, uri, options):
+    files = RootFiles(uri, options)
+    content = files.read(commit_path(uri, 1), 10**6)
+    files.write(commit_path(uri, 1), content.replace(b'"test"', b'"text"'))
+
+    with pytest.raises(CommitOutcomeUnknownError):
+        commit(log, 1)
 
 
 def test_server_that_is_gone_is_told_in_one_sentence(uri):
