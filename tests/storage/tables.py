@@ -133,7 +133,7 @@ def _check_state(table, state, names):
 def live(log, count):
     """Commit as a table's users do, with checkpoints and cleaning."""
     for _ in range(count):
-        commit(log, log.version)
+        commit(log, log.refresh())
         log.checkpoint_if_due()
 
 

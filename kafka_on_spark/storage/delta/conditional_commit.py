@@ -257,7 +257,9 @@ class DeltaLog:
                 version=opened.state.version,
                 seen=self.version,
             )
-        self._state, self._checkpoint_version = opened.state, opened.checkpoint
+        self._state = opened.state
+        # Not below one that failed: that is tried again when the next one is due.
+        self._checkpoint_version = max(self._checkpoint_version, opened.checkpoint)
         if self._needs_flush and opened.checkpoint >= 0:
             self._flush([checkpoint_path(self.uri, opened.checkpoint)])
         first = max(opened.checkpoint, 0)
