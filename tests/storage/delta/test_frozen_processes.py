@@ -341,3 +341,23 @@ def test_a_process_that_sleeps_while_it_opens_a_table_opens_it_as_it_is(
 
     assert late.refresh() == rival.version
     check_whole(uri, late, rival)
+
+
+@pytest.mark.parametrize("name, call", [("stamp", 0), ("read", 0)])
+def test_a_process_that_opens_a_table_takes_no_stray_for_its_newest_commit(
+    log, uri, rival, monkeypatch, name, call
+):
+    """There is nothing after it that would be missing."""
+    live(rival, 30)  # a checkpoint at 30, and one commit after it
+    late = DeltaLog(uri, OPTIONS)
+
+    def meanwhile():
+        live(rival, COMMITS)
+        put_stray(uri, 31)
+
+    with monkeypatch.context() as sleeping:
+        asleep(sleeping, CommitFiles, name, meanwhile, is_after=name == "stamp", call=call)
+        late.refresh()
+
+    assert late.refresh() == rival.version
+    check_whole(uri, late, rival)
