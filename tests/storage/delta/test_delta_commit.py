@@ -16,11 +16,9 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.storage.delta import commit_files
 from kafka_on_spark.storage.delta.commit_files import CommitFiles
-from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
 from kafka_on_spark.storage.delta.delta_files import write_id_of
 from tests.storage.panics import PanicException
 from tests.storage.tables import (
-    OPTIONS,
     commit,
     commit_file,
     commit_times,
@@ -334,69 +332,6 @@ def test_of_racing_creations_one_wins(root):
             uri = str(root / str(place))
             assert sum(racers.map(run, [uri] * 4)) == 1
             assert len(write_ids(uri)) == 1
-
-
-def test_refresh_finds_what_others_committed(log, uri):
-    commit_times(opened(uri), 3)
-
-    assert not log.is_still_at(log.version)
-    assert log.refresh() == 4
-    assert log.is_still_at(log.version)
-    assert log.counters_of("count") == [4]
-
-
-def test_refresh_lists_no_folder_and_reads_no_commit_again(log, uri, monkeypatch):
-    commit_times(opened(uri), 3)
-    asked = []
-    read = CommitFiles.read
-
-    def noting(files, version):
-        asked.append(version)
-        return read(files, version)
-
-    monkeypatch.setattr(CommitFiles, "read", noting)
-    monkeypatch.setattr(os, "listdir", None)
-
-    assert [log.refresh(), log.refresh()] == [4, 4]
-    assert asked == [2, 3, 4, 5, 5]
-
-
-def test_follower_is_told_the_commits_since_the_last_time(log, uri):
-    rival = opened(uri)
-    commit(rival, 1, offset=7)
-    commit(rival, 2)
-
-    assert [(each.version, dict(each.counters)) for each in log.follow()] == [
-        (2, {"count": 2, "offset": 7}),
-        (3, {"count": 3}),
-    ]
-    assert log.follow() == []
-    log.reopen_next_time()
-    assert log.follow() is None
-    assert log.version == 3
-
-
-@pytest.mark.parametrize("is_emptied", [True, False])
-def test_vanished_root_is_lost_for_open_and_new_handles(log, uri, root, is_emptied):
-    log.refresh()
-    root.rename(f"{root}-away")
-    if is_emptied:
-        root.mkdir()
-
-    for each in (log, DeltaLog(uri, OPTIONS)):
-        for _ in range(2):
-            with pytest.raises(ReplicaLostError):
-                each.refresh()
-
-
-def test_unmounted_and_mounted_root_goes_on(log, root):
-    root.rename(f"{root}-away")
-    with pytest.raises(ReplicaLostError):
-        log.refresh()
-    (root.parent / "root-away").rename(root)
-
-    assert log.refresh() == 1
-    commit(log, 1)
 
 
 @pytest.mark.parametrize("is_refused_before", [True, False])
