@@ -16,7 +16,7 @@ from typing import Final
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
-from kafka_on_spark.storage.delta.delta_files import log_folder
+from kafka_on_spark.storage.delta.files.delta_files import log_folder
 from kafka_on_spark.storage.identity.metadata_root import TABLE_PREFIX
 from kafka_on_spark.storage.lock.queued_files import FOLDER as QUEUED_REPORTS
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local

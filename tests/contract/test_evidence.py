@@ -15,7 +15,8 @@ from kafka_on_spark.errors import (
     ReplicaLostError,
     RootAccessDeniedError,
 )
-from kafka_on_spark.storage.delta import commit_files, conditional_commit
+from kafka_on_spark.storage.delta import conditional_commit
+from kafka_on_spark.storage.delta.files import commit_files
 from kafka_on_spark.storage.delta.opening import LISTINGS_MAX
 from kafka_on_spark.storage.replicas import segments
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog

@@ -14,7 +14,7 @@ from kafka_on_spark.log.batch import Batch, ProducerStamp
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.partition import PartitionChange, PartitionRegistration
 from kafka_on_spark.metadata.records import HighWatermarkRecord, PartitionChangeRecord, Stamp
-from kafka_on_spark.storage.delta.actions import encode_commit
+from kafka_on_spark.storage.delta.files.actions import encode_commit
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.replicas.replica_headers import added_files, removed_files
 from kafka_on_spark.storage.replicas.segments import RECORD_SCHEMA, new_segment

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_on_spark.storage.delta import conditional_commit
+from kafka_on_spark.storage.delta import commit_outcomes
 from tests.storage import tables
 
 
@@ -31,4 +31,4 @@ def log(uri):
 @pytest.fixture
 def impatient(monkeypatch):
     """Give an unknown outcome a few tries, not a second."""
-    monkeypatch.setattr(conditional_commit, "RESOLVE_SECONDS_LOCAL", 0.05)
+    monkeypatch.setattr(commit_outcomes, "RESOLVE_SECONDS_LOCAL", 0.05)

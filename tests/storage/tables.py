@@ -10,15 +10,15 @@ from deltalake import DeltaTable
 
 from kafka_on_spark.audit.history import TableDamage
 from kafka_on_spark.errors import KafkaOnSparkError
-from kafka_on_spark.storage.delta import void_commits
 from kafka_on_spark.storage.delta.checkpoints import read_checkpoint
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
-from kafka_on_spark.storage.delta.delta_files import (
+from kafka_on_spark.storage.delta.files import void_commits
+from kafka_on_spark.storage.delta.files.delta_files import (
     checkpoint_version,
     commit_version,
     last_checkpoint,
 )
-from kafka_on_spark.storage.delta.log_parsing import commit_step
+from kafka_on_spark.storage.delta.files.log_parsing import commit_step
 from kafka_on_spark.storage.delta.table_history import table_steps
 from kafka_on_spark.storage.delta.table_state import TableState
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions

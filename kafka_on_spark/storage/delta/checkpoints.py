@@ -25,14 +25,14 @@ from kafka_on_spark.storage.calls.deadlines import (
     within,
 )
 from kafka_on_spark.storage.calls.file_limits import CHECKPOINT_BYTES_MAX
-from kafka_on_spark.storage.delta.delta_files import (
+from kafka_on_spark.storage.delta.files.delta_files import (
     checkpoint_path,
     checkpoint_version,
     hint_path,
     last_checkpoint,
     log_folder,
 )
-from kafka_on_spark.storage.delta.log_parsing import checkpoint_step
+from kafka_on_spark.storage.delta.files.log_parsing import checkpoint_step
 from kafka_on_spark.storage.delta.table_state import TableState
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.parquet_files import read_parquet

@@ -1,10 +1,6 @@
-"""The conditional commit: the only code that commits to a Delta table, and that follows one.
+"""A Delta table that is followed and committed to: the only code that commits to one.
 
-A commit is put at exactly the version after the one that it was decided on, and carries a write id.
-After any error the commit file at that version is read back, because an error's type does not tell
-what happened: with our id it is committed, with another id it is a conflict, and without a file it
-is unknown, since a put that timed out may still land. An unknown outcome is resolved by putting the
-same commit again until a commit stands at that version, ours or another's.
+A commit is put at exactly the version after the one that it was decided on (`commit_outcomes`).
 
 Old commits are deleted (`log_cleaning`), in ascending order. So what is seen at a version counts
 only if the file of the version before, which this process has read, is still there afterwards. If
@@ -18,11 +14,8 @@ succeeds.
 
 import errno
 import logging
-import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
 from typing import Final
 from uuid import uuid4
 
@@ -36,50 +29,37 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.storage.calls.deadlines import RootLock, short_call_seconds, within
-from kafka_on_spark.storage.calls.error_translation import is_failure, reason, storage_error
-from kafka_on_spark.storage.calls.retrying import until_found
-from kafka_on_spark.storage.delta.actions import (
+from kafka_on_spark.storage.calls.deadlines import RootLock, within
+from kafka_on_spark.storage.calls.error_translation import is_failure, reason
+from kafka_on_spark.storage.delta.checkpoints import CHECKPOINT_INTERVAL, write_checkpoint
+from kafka_on_spark.storage.delta.commit_outcomes import CommitOutcomes
+from kafka_on_spark.storage.delta.files.actions import (
     AddFile,
     RemoveFile,
     TableSettings,
     encode_commit,
 )
-from kafka_on_spark.storage.delta.checkpoints import CHECKPOINT_INTERVAL, write_checkpoint
-from kafka_on_spark.storage.delta.commit_files import CommitFiles, FileStamp, NotPutError
-from kafka_on_spark.storage.delta.delta_files import (
+from kafka_on_spark.storage.delta.files.commit_files import CommitFiles, FileStamp
+from kafka_on_spark.storage.delta.files.delta_files import (
     checkpoint_path,
     commit_path,
     commit_version,
     last_checkpoint,
     log_folder,
-    write_id_of,
 )
+from kafka_on_spark.storage.delta.files.log_parsing import commit_step
+from kafka_on_spark.storage.delta.files.void_commits import VoidCommits
 from kafka_on_spark.storage.delta.log_cleaning import clean_log
-from kafka_on_spark.storage.delta.log_parsing import commit_step
 from kafka_on_spark.storage.delta.opening import open_table, read_step
-from kafka_on_spark.storage.delta.table_schema import delta_schema
+from kafka_on_spark.storage.delta.table_creation import holds_more, make_folders, new_settings
 from kafka_on_spark.storage.delta.table_state import TableState
-from kafka_on_spark.storage.delta.void_commits import VoidCommits
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
 
 log = logging.getLogger(__name__)
 
-RESOLVE_SECONDS: Final = 30.0
-"""How long a commit with an unknown outcome is put again before the caller gets an error."""
-
-RESOLVE_SECONDS_LOCAL: Final = 1.0
-"""The same on a local disk, where no request can be under way any more."""
-
 # After one of these the system may drop unflushed bytes and report success for the next flush.
 _UNTRUSTED_ERRNO: Final = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
-
-_CONFIGURATION: Final = {
-    "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
-    "delta.deletedFileRetentionDuration": "interval 1 hour",
-    "delta.enableExpiredLogCleanup": "false",
-}
 
 
 class DeltaLog:
@@ -102,6 +82,7 @@ class DeltaLog:
         self._commits = CommitFiles(uri, self._files)
         self._needs_flush = is_flushed and self.is_local
         self._flush_failure: str | None = None
+        self._outcomes = CommitOutcomes(self._commits, options, is_flushed=self._needs_flush)
         self._void = VoidCommits(self._files, uri)
         self._state: TableState | None = None
         self._newest: FileStamp | None = None
@@ -131,39 +112,18 @@ class DeltaLog:
             KafkaStorageError: Nothing was written.
         """
         created = cls(uri, options, is_flushed=is_flushed)
-        settings = TableSettings(
-            table_id=str(uuid4()),
-            schema=delta_schema(schema),
-            partition_by=partition_by,
-            configuration={**_CONFIGURATION, **configuration},
-        )
+        settings = new_settings(schema, partition_by, configuration)
         created._state = TableState()
         within(uri, lambda: created._create(settings, counters or {}))
         return created
 
     def _create(self, settings: TableSettings, counters: Mapping[str, int]) -> None:
-        parents = [os.path.dirname(self.uri), self.uri, log_folder(self.uri)]
-        if self.is_local:
-            self._make_folders(parents)
+        folders = make_folders(self.uri) if self.is_local else []
         self._commit("create", counters, settings=settings)
-        if self._is_foreign():
+        if holds_more(self._files, self.uri):
             raise CommitConflictError(f"there is a table at {self.uri}", version=0)
         if self._needs_flush:
-            self._flush([*reversed(parents[:2]), os.path.dirname(parents[0])])
-
-    def _make_folders(self, folders: Sequence[str]) -> None:
-        for folder in folders:
-            try:
-                with suppress(FileExistsError):
-                    within(self.uri, partial(os.mkdir, folder), short_call_seconds(folder))
-            except OSError as error:
-                raise storage_error(error, f"create a table at {self.uri}") from error
-
-    def _is_foreign(self) -> bool:
-        """Return whether a created table's log holds more than version 0: then its first commits
-        were cleaned, and ours is a stray."""
-        names = self._files.names(log_folder(self.uri))
-        return any(name.endswith((".json", ".parquet")) for name in names if name[:20] != "0" * 20)
+            self._flush(folders)
 
     # What the table holds
 
@@ -336,7 +296,8 @@ class DeltaLog:
             counters=counters,
         )
         try:
-            self._put(version, write_id, content)
+            is_put = self._outcomes.put(version, write_id, content)
+            self._flush_put(version, is_put=is_put)
         except CommitConflictError:
             self._stamp_after_put(version)
             raise
@@ -347,68 +308,17 @@ class DeltaLog:
         self.version = version
         self._newest_is_void = False
 
-    def _put(self, version: int, write_id: str, content: bytes) -> None:
-        """Return once our commit stands at `version`, flushed; raise the outcome otherwise."""
-        error: KafkaStorageError | None = None
+    def _flush_put(self, version: int, *, is_put: bool) -> None:
+        """Make our commit durable; a put whose answer was lost may not have flushed its file."""
+        if not self._needs_flush:
+            return
+        own = [] if is_put else [commit_path(self.uri, version)]
         try:
-            is_put = self._commits.put(version, content, is_flushed=self._needs_flush)
-        except NotPutError:
-            raise
-        except BaseException as raised:
-            if not is_failure(raised):
-                raise
-            is_put, error = False, self._as_storage_error(raised)
-        if not is_put:
-            self._resolve_outcome(version, write_id, content, error)
-        try:
-            if self._needs_flush:
-                # A put whose answer was lost may not have flushed its file.
-                own = [] if is_put else [commit_path(self.uri, version)]
-                self._flush([*own, log_folder(self.uri)])
-        except KafkaStorageError as failed:
+            self._flush([*own, log_folder(self.uri)])
+        except KafkaStorageError as error:
             raise CommitOutcomeUnknownError(
-                f"a commit may be lost: {failed.message}", version=version
-            ) from failed
-
-    def _resolve_outcome(
-        self, version: int, write_id: str, content: bytes, error: KafkaStorageError | None
-    ) -> None:
-        """Return if the commit at `version` is ours; raise the outcome otherwise."""
-        found = self._write_id_at(version)
-        if found is None:
-            put_again = partial(self._put_again, version, content)
-            seconds = RESOLVE_SECONDS_LOCAL if self.is_local else RESOLVE_SECONDS
-            found = until_found(put_again, seconds)
-        if found is None:
-            why = "what stands there can't be read" if error is None else error.message
-            raise CommitOutcomeUnknownError(
-                f"the store failed while committing to {self.uri}: {why}", version=version
+                f"a commit may be lost: {error.message}", version=version
             ) from error
-        if found != write_id:
-            raise CommitConflictError("version is taken", version=version) from error
-
-    def _put_again(self, version: int, content: bytes) -> str | None:
-        try:
-            self._commits.put(version, content, is_flushed=self._needs_flush)
-        except BaseException as error:
-            if not is_failure(error):
-                raise
-            log.debug("commit %s of %s: %s", version, self.uri, reason(error, self._options))
-        return self._write_id_at(version)
-
-    def _as_storage_error(self, error: BaseException) -> KafkaStorageError:
-        if isinstance(error, KafkaStorageError):
-            return error
-        return storage_error(error, f"commit to {self.uri}", self._options)
-
-    def _write_id_at(self, version: int) -> str | None:
-        """Return the write id of the commit at `version`, "" if it has none; None if there is no
-        commit or it can't be read."""
-        try:
-            found = self._commits.read(version)
-        except KafkaStorageError:
-            return None
-        return None if found is None else write_id_of(found.content)
 
     def _stamp_after_put(self, version: int) -> FileStamp:
         """Return which file stands at `version`, if the one before it still does.

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
-from kafka_on_spark.storage.delta.delta_files import (
+from kafka_on_spark.storage.delta.files.delta_files import (
     checkpoint_path,
     checkpoint_version,
     commit_path,

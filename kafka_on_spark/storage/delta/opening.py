@@ -11,17 +11,17 @@ from typing import Final
 from kafka_on_spark.audit.history import TableCheckpoint, TableCommit, TableDamage, TableStep
 from kafka_on_spark.errors import CorruptLogError, ReplicaLostError
 from kafka_on_spark.storage.delta.checkpoints import read_checkpoint, rename_unreadable
-from kafka_on_spark.storage.delta.commit_files import CommitFiles, FileStamp
-from kafka_on_spark.storage.delta.delta_files import (
+from kafka_on_spark.storage.delta.files.commit_files import CommitFiles, FileStamp
+from kafka_on_spark.storage.delta.files.delta_files import (
     checkpoint_path,
     checkpoint_version,
     commit_path,
     commit_version,
     log_folder,
 )
-from kafka_on_spark.storage.delta.log_parsing import commit_step
+from kafka_on_spark.storage.delta.files.log_parsing import commit_step
+from kafka_on_spark.storage.delta.files.void_commits import VoidCommits
 from kafka_on_spark.storage.delta.table_state import TableState
-from kafka_on_spark.storage.delta.void_commits import VoidCommits
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 
 LISTINGS_MAX: Final = 3

@@ -17,7 +17,7 @@ from kafka_on_spark.storage.calls.file_limits import (
     COMMIT_BYTES_MAX,
     SMALL_FILE_BYTES_MAX,
 )
-from kafka_on_spark.storage.delta.delta_files import (
+from kafka_on_spark.storage.delta.files.delta_files import (
     checkpoint_path,
     checkpoint_version,
     commit_path,
@@ -25,8 +25,13 @@ from kafka_on_spark.storage.delta.delta_files import (
     hint_path,
     log_folder,
 )
+from kafka_on_spark.storage.delta.files.log_parsing import (
+    BAD_JSON,
+    checkpoint_step,
+    commit_step,
+    expect,
+)
 from kafka_on_spark.storage.delta.log_cleaning import first_kept
-from kafka_on_spark.storage.delta.log_parsing import BAD_JSON, checkpoint_step, commit_step, expect
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.roots import RootFiles
 from kafka_on_spark.stored_json import parse_json

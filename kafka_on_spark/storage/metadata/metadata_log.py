@@ -24,9 +24,9 @@ from kafka_on_spark.ids import Offset
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 from kafka_on_spark.storage.calls.deadlines import RootHangsError, on_root
 from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX
-from kafka_on_spark.storage.delta.actions import AddFile
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
-from kafka_on_spark.storage.delta.delta_files import log_folder
+from kafka_on_spark.storage.delta.files.actions import AddFile
+from kafka_on_spark.storage.delta.files.delta_files import log_folder
 from kafka_on_spark.storage.identity.metadata_root import check_replaced, identity_of
 from kafka_on_spark.storage.metadata.metadata_files import (
     FILE_SCHEMA,

@@ -8,7 +8,7 @@ from typing import Final
 from uuid import uuid4
 
 from kafka_on_spark.storage.calls.file_limits import METADATA_FILE_BYTES_MAX
-from kafka_on_spark.storage.delta.actions import AddFile
+from kafka_on_spark.storage.delta.files.actions import AddFile
 from kafka_on_spark.storage.metadata.metadata_files import merge_files
 from kafka_on_spark.storage.metadata.metadata_placement import LogFile, add_file
 from kafka_on_spark.storage.roots.roots import RootFiles, flush, is_local

@@ -10,7 +10,7 @@ from typing import Final
 from kafka_on_spark.audit.history import FileEntry, TableCommit
 from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.storage.calls.error_translation import parsing
-from kafka_on_spark.storage.delta.actions import AddFile, RemoveFile
+from kafka_on_spark.storage.delta.files.actions import AddFile, RemoveFile
 
 EPOCH: Final = 0  # the quorum's, while there is one voter
 LOG_END_OFFSET: Final = "log-end-offset"

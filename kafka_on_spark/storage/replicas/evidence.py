@@ -31,8 +31,12 @@ from kafka_on_spark.storage.calls.file_limits import (
     SEGMENT_BYTES_MAX,
     SMALL_FILE_BYTES_MAX,
 )
-from kafka_on_spark.storage.delta.delta_files import CHECKPOINT, checkpoint_version, commit_version
-from kafka_on_spark.storage.delta.log_parsing import checkpoint_step, commit_step
+from kafka_on_spark.storage.delta.files.delta_files import (
+    CHECKPOINT,
+    checkpoint_version,
+    commit_version,
+)
+from kafka_on_spark.storage.delta.files.log_parsing import checkpoint_step, commit_step
 from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES, check_is_directory
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError, read_local
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local

@@ -17,7 +17,7 @@ from kafka_on_spark.audit.history import FileEntry
 from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import ChainDigest, LeaderEpoch, Offset, ProducerEpoch
 from kafka_on_spark.log.batch import Batch, ProducerStamp, Segment
-from kafka_on_spark.storage.delta.actions import AddFile, RemoveFile
+from kafka_on_spark.storage.delta.files.actions import AddFile, RemoveFile
 from kafka_on_spark.storage.replicas.segments import SEGMENT_SCHEMA
 
 CREATE_TIME: Final = 0

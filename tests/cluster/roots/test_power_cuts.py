@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_on_spark.storage.delta import conditional_commit, void_commits
+from kafka_on_spark.storage.delta import conditional_commit
+from kafka_on_spark.storage.delta.files import void_commits
 from tests.cluster.disks import isr_of, new_disks, partition_of, records, values_of
 
 

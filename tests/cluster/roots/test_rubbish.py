@@ -15,7 +15,8 @@ from kafka_on_spark.metadata.records import Stamp
 from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.spark.run.opening import replica_store
 from kafka_on_spark.spark.wiring.fsck_services import check_cluster
-from kafka_on_spark.storage.delta import conditional_commit, void_commits
+from kafka_on_spark.storage.delta import conditional_commit
+from kafka_on_spark.storage.delta.files import void_commits
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.cluster.disks import Disks, records, values_of

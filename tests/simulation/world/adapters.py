@@ -82,7 +82,7 @@ def _commit(world: World, node: Node, fault: str | None, put: Callable[[], bool]
     """Do a conditional put that meets `fault`; return if it is certainly ours.
 
     Raises:
-        CommitConflictError, CommitOutcomeUnknownError: as of `storage/delta/conditional_commit.py`.
+        CommitConflictError, CommitOutcomeUnknownError: as of `storage/delta/commit_outcomes.py`.
     """
     if fault in ("lost", "delayed", "hung"):
 

@@ -1,14 +1,17 @@
 """Commits as bytes: what ours are by Delta's rules, and that the checker of the rules finds faults."""
 
 import json
-from uuid import uuid4
 
 import pyarrow as pa
 import pytest
 
-from kafka_on_spark.storage.delta.actions import AddFile, RemoveFile, TableSettings, encode_commit
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
-from kafka_on_spark.storage.delta.table_schema import delta_schema
+from kafka_on_spark.storage.delta.files.actions import (
+    AddFile,
+    RemoveFile,
+    encode_commit,
+)
+from kafka_on_spark.storage.delta.table_creation import new_settings
 from tests.storage.delta_protocol import broken_rules, partition_columns_of
 from tests.storage.tables import OPTIONS, check_with_delta_rs, commit_file, opened
 
@@ -19,12 +22,7 @@ COLUMNS = ["base_offset", "producer_id"]
 NAMED = {"size_bytes": 7, "values": {"base_offset": "0", "producer_id": None}}
 ADD = AddFile(path="a.parquet", time_ms=5, stats='{"numRecords":3}', **NAMED)
 REMOVE = RemoveFile(path="b.parquet", **NAMED)
-SETTINGS = TableSettings(
-    table_id=str(uuid4()),
-    schema=delta_schema(SCHEMA),
-    partition_by=COLUMNS,
-    configuration={"delta.checkpointInterval": "100"},
-)
+SETTINGS = new_settings(SCHEMA, COLUMNS, {"kos.partition": "1"})
 
 
 def encoded(*files, settings=None, **counters):

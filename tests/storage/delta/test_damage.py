@@ -18,9 +18,10 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.storage.delta import conditional_commit, void_commits
-from kafka_on_spark.storage.delta.commit_files import CommitFiles
+from kafka_on_spark.storage.delta import conditional_commit
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.delta.files import void_commits
+from kafka_on_spark.storage.delta.files.commit_files import CommitFiles
 from kafka_on_spark.storage.delta.table_history import table_steps
 from kafka_on_spark.storage.roots.roots import RootFiles
 from tests.storage.damages import LAST, empty, halve, remove, up_to_last, zero

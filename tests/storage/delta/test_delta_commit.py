@@ -14,9 +14,9 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
     ReplicaLostError,
 )
-from kafka_on_spark.storage.delta import commit_files
-from kafka_on_spark.storage.delta.commit_files import CommitFiles
-from kafka_on_spark.storage.delta.delta_files import write_id_of
+from kafka_on_spark.storage.delta.files import commit_files
+from kafka_on_spark.storage.delta.files.commit_files import CommitFiles
+from kafka_on_spark.storage.delta.files.delta_files import write_id_of
 from tests.storage.panics import PanicException
 from tests.storage.tables import (
     commit,

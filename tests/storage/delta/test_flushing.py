@@ -9,7 +9,7 @@ import pytest
 
 from kafka_on_spark.errors import CommitOutcomeUnknownError, CorruptLogError, KafkaStorageError
 from kafka_on_spark.storage.delta import conditional_commit, log_cleaning
-from kafka_on_spark.storage.delta.commit_files import CommitFiles
+from kafka_on_spark.storage.delta.files.commit_files import CommitFiles
 from kafka_on_spark.storage.roots.roots import RootFiles, flush
 from tests.storage.tables import (
     OPTIONS,

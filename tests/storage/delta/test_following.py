@@ -5,8 +5,8 @@ import os
 import pytest
 
 from kafka_on_spark.errors import ReplicaLostError
-from kafka_on_spark.storage.delta.commit_files import CommitFiles
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.delta.files.commit_files import CommitFiles
 from tests.storage.tables import OPTIONS, commit, commit_times, opened
 
 

@@ -13,9 +13,10 @@ from kafka_on_spark.errors import (
     CommitOutcomeUnknownError,
     KafkaStorageError,
 )
-from kafka_on_spark.storage.delta import commit_files, conditional_commit, opening
-from kafka_on_spark.storage.delta.commit_files import CommitFiles
+from kafka_on_spark.storage.delta import conditional_commit, opening
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.delta.files import commit_files
+from kafka_on_spark.storage.delta.files.commit_files import CommitFiles
 from kafka_on_spark.storage.roots.roots import RootFiles
 from tests.storage.tables import (
     OPTIONS,

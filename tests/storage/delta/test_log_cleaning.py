@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from kafka_on_spark.audit.history import TableCheckpoint, TableCommit
 from kafka_on_spark.errors import CommitConflictError, CorruptLogError
 from kafka_on_spark.metadata.records import ProducerRecord, Stamp
-from kafka_on_spark.storage.delta.delta_files import checkpoint_version, commit_version
+from kafka_on_spark.storage.delta.files.delta_files import checkpoint_version, commit_version
 from kafka_on_spark.storage.delta.log_cleaning import clean_log, first_kept
 from kafka_on_spark.storage.delta.table_history import table_steps
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log

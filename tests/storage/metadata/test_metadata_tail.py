@@ -17,7 +17,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.metadata.records import ProducerRecord, Stamp
 from kafka_on_spark.storage.delta import conditional_commit
-from kafka_on_spark.storage.delta.delta_files import commit_path
+from kafka_on_spark.storage.delta.files.delta_files import commit_path
 from kafka_on_spark.storage.metadata import metadata_merge
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import TAIL_COMMITS_MAX, DeltaMetadataLog

@@ -19,9 +19,9 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.storage.delta import checkpoints, conditional_commit
+from kafka_on_spark.storage.delta import checkpoints, commit_outcomes, conditional_commit
 from kafka_on_spark.storage.delta.checkpoints import CHECKPOINT_INTERVAL
-from kafka_on_spark.storage.delta.delta_files import checkpoint_path
+from kafka_on_spark.storage.delta.files.delta_files import checkpoint_path
 from kafka_on_spark.storage.identity.root_identity import (
     META_PROPERTIES,
     RootIdentity,
@@ -162,7 +162,7 @@ def test_secret_that_a_library_tells_is_not_passed_on(log, uri, monkeypatch, cap
         raise kind(f"SignatureDoesNotMatch: {CANARY}")
 
     caplog.set_level(logging.DEBUG, logger="kafka_on_spark")
-    monkeypatch.setattr(conditional_commit, "RESOLVE_SECONDS", 0.05)
+    monkeypatch.setattr(commit_outcomes, "RESOLVE_SECONDS", 0.05)
     monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 1)
     monkeypatch.setattr(checkpoints, "DeltaTable", tell)
     monkeypatch.setattr(roots, "filesystem", tell)

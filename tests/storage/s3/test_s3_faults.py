@@ -14,8 +14,8 @@ from kafka_on_spark.errors import (
     KafkaOnSparkError,
     KafkaStorageError,
 )
-from kafka_on_spark.storage.delta import conditional_commit
-from kafka_on_spark.storage.delta.delta_files import commit_path, write_id_of
+from kafka_on_spark.storage.delta import commit_outcomes, conditional_commit
+from kafka_on_spark.storage.delta.files.delta_files import commit_path, write_id_of
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests.storage.committers import note_write_ids
 from tests.storage.s3 import faulty_s3 as faulty_s3_module
@@ -39,7 +39,7 @@ def options(store):
 
 @pytest.fixture(autouse=True)
 def _fast_and_discreet(store, monkeypatch, caplog):
-    monkeypatch.setattr(conditional_commit, "RESOLVE_SECONDS", 0.4)
+    monkeypatch.setattr(commit_outcomes, "RESOLVE_SECONDS", 0.4)
     caplog.set_level(logging.DEBUG, logger="kafka_on_spark")
     yield
     store.recover()
@@ -177,7 +177,7 @@ def test_commit_that_lands_after_one_was_told_unknown_is_found(
 ):
     late_seconds = 6.0  # the client and the commit try again before
     monkeypatch.setattr(faulty_s3_module, "HANG_SECONDS", late_seconds)
-    monkeypatch.setattr(conditional_commit, "RESOLVE_SECONDS", 0.0)
+    monkeypatch.setattr(commit_outcomes, "RESOLVE_SECONDS", 0.0)
     store.order(Kind.LATE)
     store.order(Kind.DENIED, count=FOR_EVER)
 

@@ -24,7 +24,7 @@ from kafka_on_spark.log.chain import batch_digests
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
-from kafka_on_spark.storage.delta.delta_files import checkpoint_version, commit_path
+from kafka_on_spark.storage.delta.files.delta_files import checkpoint_version, commit_path
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.replicas.segments import RECORD_SCHEMA, new_segment
 from kafka_on_spark.storage.roots.roots import StorageOptions

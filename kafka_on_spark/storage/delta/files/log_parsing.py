@@ -17,7 +17,7 @@ from kafka_on_spark.audit.history import (
 )
 from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.query.moments import micros_of
-from kafka_on_spark.storage.delta.actions import PROTOCOL
+from kafka_on_spark.storage.delta.files.actions import PROTOCOL
 from kafka_on_spark.storage.roots.parquet_files import read_parquet
 from kafka_on_spark.stored_json import parse_json
 

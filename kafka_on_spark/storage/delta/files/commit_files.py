@@ -14,7 +14,7 @@ from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.calls.deadlines import long_call_seconds, short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import ABSENT, is_refused, storage_error
 from kafka_on_spark.storage.calls.file_limits import COMMIT_BYTES_MAX
-from kafka_on_spark.storage.delta.delta_files import commit_path
+from kafka_on_spark.storage.delta.files.delta_files import commit_path
 from kafka_on_spark.storage.roots.local_files import read_stamped, stamp_of, write_temporary
 from kafka_on_spark.storage.roots.roots import RootFiles, is_local
 

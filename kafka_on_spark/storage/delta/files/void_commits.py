@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kafka_on_spark.errors import KafkaStorageError
-from kafka_on_spark.storage.delta.delta_files import commit_path
+from kafka_on_spark.storage.delta.files.delta_files import commit_path
 from kafka_on_spark.storage.roots.roots import RootFiles
 
 RECHECK_SECONDS: Final = 2.0

@@ -1,0 +1,73 @@
+"""What the creation of a Delta table needs: its settings, its folders, and whether it is new."""
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache, partial
+from typing import Final
+from uuid import uuid4
+
+import pyarrow as pa
+from deltalake import Schema
+
+from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
+from kafka_on_spark.storage.calls.error_translation import storage_error
+from kafka_on_spark.storage.delta.checkpoints import CHECKPOINT_INTERVAL
+from kafka_on_spark.storage.delta.files.actions import TableSettings
+from kafka_on_spark.storage.delta.files.delta_files import (
+    checkpoint_version,
+    commit_version,
+    log_folder,
+)
+from kafka_on_spark.storage.roots.roots import RootFiles
+
+_CONFIGURATION: Final = {
+    "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
+    "delta.deletedFileRetentionDuration": "interval 1 hour",
+    "delta.enableExpiredLogCleanup": "false",
+}
+
+
+def new_settings(
+    schema: pa.Schema, partition_by: Sequence[str], configuration: Mapping[str, str]
+) -> TableSettings:
+    """Return the settings of a new table, with ours of all tables."""
+    return TableSettings(
+        table_id=str(uuid4()),
+        schema=_delta_schema(schema),
+        partition_by=partition_by,
+        configuration={**_CONFIGURATION, **configuration},
+    )
+
+
+@lru_cache(maxsize=8)
+def _delta_schema(schema: pa.Schema) -> str:
+    """Return an Arrow schema as the JSON of Delta's."""
+    return Schema.from_arrow(schema).to_json()
+
+
+def make_folders(uri: str) -> list[str]:
+    """Make the folder of a local table's log, the table's and its parent; return the folders that
+    name them, to be flushed.
+
+    None above: a root that was removed must not be created again.
+
+    Raises:
+        KafkaStorageError: The root does not answer, or is away.
+    """
+    folders = [os.path.dirname(uri), uri, log_folder(uri)]
+    for folder in folders:
+        try:
+            with suppress(FileExistsError):
+                within(uri, partial(os.mkdir, folder), short_call_seconds(folder))
+        except OSError as error:
+            raise storage_error(error, f"create a table at {uri}") from error
+    return [uri, folders[0], os.path.dirname(folders[0])]
+
+
+def holds_more(files: RootFiles, uri: str) -> bool:
+    """Return whether a log in which version 0 was just put holds other versions: then its first
+    commits were cleaned, and the one that was put is a stray."""
+    names = files.names(log_folder(uri))
+    versions = {each for name in names for each in (commit_version(name), checkpoint_version(name))}
+    return bool(versions - {0, None})
