@@ -55,11 +55,6 @@ class Accumulator:
         self._since_ms: float | None = None
         self._is_full = False
 
-    @property
-    def record_count(self) -> int:
-        """Records that wait."""
-        return sum(map(len, self._topics.values()))
-
     def fits(self, size_bytes: int) -> bool:
         """Return whether a record of that size has room once all others are gone."""
         return size_bytes + RECORD_OVERHEAD_BYTES <= self._buffer_memory

@@ -128,12 +128,6 @@ class Delivery:
                 part.records = part.records[end:]
         return outcomes
 
-    def abandon(self, error: Exception) -> list[Outcome]:
-        """Return the outcome `error` for all without an answer: there is no next try."""
-        outcomes = [_outcome(each, error=error) for each in self.parts]
-        self._parts.clear()
-        return outcomes
-
     def answer(self, answers: Iterable[AnsweredPart]) -> list[Outcome]:
         """Take the answers of a try; return what is settled by them."""
         outcomes = []
@@ -158,11 +152,13 @@ class Delivery:
         """
         outcomes = []
         for part in parts:
+            if part.key not in self._parts:
+                continue  # settled by another error of the same try
             part.last_error = error
-            part.may_be_appended = part.may_be_appended or may_be_appended
             if not is_passing(error):
                 del self._parts[part.key]
-                outcomes.append(_outcome(part, error=error))
+                outcomes.append(_refused(part, error))
+            part.may_be_appended = part.may_be_appended or may_be_appended
         self.is_run_lost = self.is_run_lost or isinstance(error, _RUN_IS_LOST)
         return outcomes
 
@@ -172,7 +168,10 @@ def is_passing(error: KafkaOnSparkError) -> bool:
     return error.is_retriable or isinstance(error, _UNKNOWN)
 
 
-def _outcome(part: PendingPart, *, error: Exception) -> Outcome:
+def _refused(part: PendingPart, error: KafkaOnSparkError) -> Outcome:
+    if part.may_be_appended:
+        words = f"{error.message}; an earlier try of this append may be committed"
+        error = type(error)(words, **{**error.context, "may_be_committed": True})
     return Outcome(
         topic=part.topic,
         partition=part.key.partition,
