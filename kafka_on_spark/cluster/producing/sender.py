@@ -6,6 +6,7 @@ threads can be asked to end before the interpreter does.
 """
 
 import atexit
+import concurrent.futures.thread  # noqa: F401 - Arrow's first array needs it; at exit it's too late
 import copy
 import logging
 import threading

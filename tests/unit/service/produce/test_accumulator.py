@@ -88,7 +88,7 @@ def test_memory_is_in_use_until_it_is_released():
     assert accumulator.used_bytes == 0
 
 
-@pytest.mark.parametrize(("size", "fits"), [(930, True), (931, False)])
+@pytest.mark.parametrize("size, fits", [(930, True), (931, False)])
 def test_a_record_larger_than_the_memory_never_fits(size, fits):
     accumulator = Accumulator(settings(buffer_memory=1000))
 

@@ -46,7 +46,7 @@ ERRORS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("error", "is_tried_again", "may_be_appended"), ERRORS)
+@pytest.mark.parametrize("error, is_tried_again, may_be_appended", ERRORS)
 def test_what_passes_is_tried_again_and_what_does_not_fails_the_records(
     error, is_tried_again, may_be_appended
 ):

@@ -41,7 +41,7 @@ RECORDS = [
 # fmt: on
 
 
-@pytest.mark.parametrize(("size", "partition", "timestamp_ms", "kind"), RECORDS)
+@pytest.mark.parametrize("size, partition, timestamp_ms, kind", RECORDS)
 def test_a_topic_allows_a_record_or_says_why_not(size, partition, timestamp_ms, kind):
     why = LIMITS.refusal(size, partition, timestamp_ms * 1000, NOW_MS)
 
