@@ -226,8 +226,9 @@ class Sender:
                 break
             _settle(self._appends.try_once(delivery, delivery.try_ms(_clock.monotonic_ms())))
             if delivery.parts:
+                pause_ms = min(next(pauses), delivery.left_ms(_clock.monotonic_ms()))
                 with self._lock:
-                    self._work.wait_for(lambda: self._is_cut_off, next(pauses) / 1000)
+                    self._work.wait_for(lambda: self._is_cut_off, pause_ms / 1000)
         if delivery.is_run_lost:
             self._appends.begin_run()
             log.warning(

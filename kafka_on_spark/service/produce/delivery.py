@@ -106,10 +106,14 @@ class Delivery:
         """The partitions without an answer, by topic."""
         return list(self._parts.values())
 
-    def try_ms(self, now_ms: float) -> int:
-        """Return how long the next try may take: until the next record expires."""
+    def left_ms(self, now_ms: float) -> float:
+        """Return how long it is until the next record expires; there is one."""
         first = min(each.records[each.answered_count].deadline_ms for each in self.parts)
-        return int(min(max(first - now_ms, TRY_MS_MIN), TRY_MS_MAX))
+        return max(first - now_ms, 0)
+
+    def try_ms(self, now_ms: float) -> int:
+        """Return how long the next try may take: until the next record expires, within bounds."""
+        return int(min(max(self.left_ms(now_ms), TRY_MS_MIN), TRY_MS_MAX))
 
     def expire(self, now_ms: float) -> list[Outcome]:
         """Return the outcomes of records beyond their deadlines."""

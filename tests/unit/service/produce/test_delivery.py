@@ -118,7 +118,8 @@ def test_an_append_ends_when_all_of_it_has_expired():
 def test_a_try_ends_when_the_next_record_expires_within_bounds():
     delivery = delivery_of([record(deadline_ms=5000)], [record(deadline_ms=9000)])
 
-    assert delivery.try_ms(1000) == 4000
+    assert delivery.left_ms(1000) == delivery.try_ms(1000) == 4000
+    assert delivery.left_ms(5001) == 0
     assert delivery.try_ms(4999) == TRY_MS_MIN
     assert delivery.try_ms(-(10**6)) == TRY_MS_MAX
 
