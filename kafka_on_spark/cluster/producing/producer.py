@@ -97,22 +97,18 @@ class Producer:
         if refusal is not None:
             # By what was known of the topic; it may have been changed.
             limits = self._allowing(topic, size_bytes, partition, timestamp_us, now_ms)
-        return self._sender.add(
-            topic,
-            self._batch_size * limits.partition_count,
+        record = SentRecord(
+            key_bytes,
+            value_bytes,
+            pairs,
+            timestamp_us,
+            partition,
             size_bytes,
-            lambda deadline_ms, condition: SentRecord(
-                key_bytes,
-                value_bytes,
-                pairs,
-                timestamp_us,
-                partition,
-                size_bytes,
-                deadline_ms,
-                callback,
-                condition,
-            ),
+            callback,
+            self._sender.condition,
         )
+        self._sender.add(topic, record, self._batch_size * limits.partition_count)
+        return record
 
     def _allowing(
         self, topic: str, size_bytes: int, partition: int | None, timestamp_us: int, now_ms: int

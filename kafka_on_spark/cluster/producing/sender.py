@@ -10,7 +10,7 @@ import concurrent.futures.thread  # noqa: F401 - Arrow's first array needs it; a
 import copy
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import InvalidStateError
 from typing import Final
 
@@ -66,32 +66,34 @@ class Sender:
             raise no_thread_error() from error
         _senders.add(self)
 
-    def add(
-        self,
-        topic: str,
-        full_bytes: int,
-        size_bytes: int,
-        record: Callable[[float, threading.Condition], SentRecord],
-    ) -> SentRecord:
+    @property
+    def condition(self) -> threading.Condition:
+        """What the futures of the records share that are sent at about the same time."""
+        return self._answered
+
+    def add(self, topic: str, record: SentRecord, full_bytes: int) -> None:
         """Take a record; wait for room in buffer.memory, for at most max.block.ms.
 
-        `record` makes it with its deadline and its condition.
+        As little as can be is done under the lock: a thread that is interrupted there holds up all
+        others. So deadlines of two threads may differ from the order of their records by moments.
 
         Raises:
-            BufferExhaustedError: There was none.
+            BufferExhaustedError: There was no room.
             MessageTooLargeError: There never will be.
             ProducerClosedError: The producer is closed.
         """
+        gathering, timeout_ms = self._gathering, self._settings.delivery_timeout_ms
+        now_ms = _clock.monotonic_ms()
+        record.deadline_ms = now_ms + timeout_ms
         with self._lock:
             if self._is_closing:
                 raise _closed()
-            if not self._gathering.has_room(size_bytes):
-                self._wait_for_room(size_bytes)
-            now_ms = _clock.monotonic_ms()
-            made = record(now_ms + self._settings.delivery_timeout_ms, self._answered)
-            if self._gathering.add(topic, made, now_ms, full_bytes):
+            if not gathering.has_room(record.size_bytes):
+                self._wait_for_room(record.size_bytes)
+                now_ms = _clock.monotonic_ms()
+                record.deadline_ms = now_ms + timeout_ms
+            if gathering.add(topic, record, now_ms, full_bytes):
                 self._work.notify()
-        return made
 
     def _wait_for_room(self, size_bytes: int) -> None:
         gathering, settings = self._gathering, self._settings

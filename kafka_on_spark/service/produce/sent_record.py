@@ -77,9 +77,9 @@ class SentRecord(SentFuture[RecordMetadata]):
         timestamp_us: int,
         partition: int | None,
         size_bytes: int,
-        deadline_ms: float,
         callback: Callback | None,
         condition: Condition,
+        deadline_ms: float = 0,
     ) -> None:
         super().__init__(condition)
         self.key = key

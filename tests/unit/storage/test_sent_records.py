@@ -14,7 +14,7 @@ _TIMES = count(1_000_000)
 
 
 def sent(key=None, value=b"v", headers=None, partition=None):
-    return SentRecord(key, value, headers, next(_TIMES), partition, 1, 0.0, None, Condition())
+    return SentRecord(key, value, headers, next(_TIMES), partition, 1, None, Condition())
 
 
 def test_a_partition_is_the_given_one_or_by_key_or_the_sticky_one():

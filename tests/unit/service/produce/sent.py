@@ -26,7 +26,7 @@ def settings(**given):
 
 def record(name=b"v", *, deadline_ms=1000, size_bytes=10, partition=None, timestamp_us=0):
     return SentRecord(
-        None, name, None, timestamp_us, partition, size_bytes, deadline_ms, None, Condition()
+        None, name, None, timestamp_us, partition, size_bytes, None, Condition(), deadline_ms
     )
 
 
