@@ -224,3 +224,4 @@ def test_a_process_that_is_killed_loses_no_acknowledged_record_and_doubles_none(
     for key in range(50):
         numbers = [each for each in stands.values() if each % 50 == key]
         assert numbers == sorted(numbers)
+    assert cluster.fsck().findings == ()
