@@ -237,3 +237,66 @@ def test_a_producer_that_another_one_fences_takes_another_id(cluster, topic, cap
 
     assert "it takes another" in caplog.text
     assert values_of(cluster, topic) == [b"a", b"thief", b"c"]
+
+
+def test_a_retry_on_a_topic_that_was_given_partitions_meanwhile_stands_once(
+    cluster, new_topic, monkeypatch
+):
+    topic = new_topic(partitions=2)
+    tries = []
+
+    def answer(self, appends):
+        found = ANSWER(self, appends)
+        tries.append(len(found))
+        if len(tries) == 1:
+            cluster.add_partitions(topic, to=5)
+            raise RequestTimedOutError("after the topic was given partitions")
+        return found
+
+    monkeypatch.setattr(AppendService, "answer_staged_topics", answer)
+    with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
+        futures = [producer.send(topic, str(n), str(n)) for n in range(40)]
+
+    assert tries == [2, 2]
+    rows = {
+        (row["partition"], row["offset"]): row["value"] for row in cluster.read(topic).to_pylist()
+    }
+    assert len(rows) == 40
+    for number, future in enumerate(futures):
+        metadata = future.result(0)
+        assert rows[metadata.partition, metadata.offset] == str(number).encode()
+
+
+def test_records_wait_for_a_metadata_root_that_is_away_or_expire(disks):
+    cluster = disks.cluster
+    cluster.create_topic("orders", replication_factor=3)
+    away = disks.base / "meta-away"
+    with cluster.producer(linger_ms=0, delivery_timeout_ms=3000) as producer:
+        producer.send("orders", None, b"before").result(30)
+        disks.metadata_root.rename(away)
+        lost = producer.send("orders", None, b"lost")
+        assert isinstance(lost.exception(60), RecordExpiredError)
+        waits = producer.send("orders", None, b"waits")
+        away.rename(disks.metadata_root)
+
+        assert waits.result(30).offset == 1
+
+    assert values_of(cluster, "orders") == [b"before", b"waits"]
+
+
+def test_records_of_one_partition_wait_in_order_while_their_leader_is_lost(disks):
+    disks.cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
+    seen = []
+    with disks.cluster.producer(linger_ms=0, delivery_timeout_ms=60_000) as producer:
+        producer.send("orders", None, b"0").result(30)
+        disks.take_away(1)
+        for number in range(1, 300):
+            producer.send(
+                "orders",
+                None,
+                b"%d" % number,
+                callback=lambda metadata, error: seen.append(metadata.offset),
+            )
+
+    assert seen == list(range(1, 300))
+    assert values_of(disks.cluster, "orders") == [b"%d" % n for n in range(300)]
