@@ -334,7 +334,7 @@ class Cluster:
                 transactions are not.
             InvalidRequestError, InvalidRequiredAcksError: A value is of a wrong type.
         """
-        return self._appends.producer(
+        return self._appends.make_a_producer(
             senders=self._senders,
             linger_ms=linger_ms,
             batch_size=batch_size,

@@ -45,7 +45,7 @@ class Appends:
             rows = stage_records(plan.order, batches, options)
         return appends.append_staged(plan, rows)
 
-    def producer(
+    def make_a_producer(
         self,
         *,
         senders: MutableSet[Sender],

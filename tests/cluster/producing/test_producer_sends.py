@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
+from kafka_on_spark import Cluster
 from kafka_on_spark.errors import (
     BufferExhaustedError,
     InvalidConfigError,
@@ -305,3 +306,10 @@ def test_a_producer_with_acks_1_is_answered_by_the_leader(cluster, topic):
         future = producer.send(topic, None, b"v")
 
     assert future.result().offset == 0
+
+
+def test_a_cluster_as_of_a_moment_makes_no_producer(shared_disks, cluster):
+    past = Cluster.open(shared_disks.metadata_root, as_of=cluster.image.offset)
+
+    with past, pytest.raises(InvalidRequestError, match=r"can't make a producer: .* read-only"):
+        past.producer()
