@@ -20,6 +20,7 @@ from jobs.benchmarks.failover import failover
 from jobs.benchmarks.memory import memory
 from jobs.benchmarks.opening import opening
 from jobs.benchmarks.processes import processes
+from jobs.benchmarks.producer import producer
 from jobs.benchmarks.report import Row, as_json, as_markdown, as_text
 from jobs.benchmarks.rounds import append_commits, fetch_round
 from jobs.benchmarks.scale import creation, history, hundred_thousand, million
@@ -40,6 +41,7 @@ DEFAULT: dict[str, Callable[[Bench], list[Row]]] = {
     "create-topic": creation,
     "commits": append_commits,
     "processes": processes,
+    "producer": producer,
     "append": append,
     "append-keyless": append_keyless,
     "replicate": replicate,

@@ -9,6 +9,7 @@
     * CorruptLogError: stored bytes break an invariant; stop serving the replica
     * InconsistentClusterError: the metadata contradicts the tables; stop everything
     * ClusterClosedError: this process has closed the cluster; open it again
+    * ProducerClosedError: this process has closed the producer; make another one
 
 A broken assumption of our own is an ``assert``, not one of these: no caller can handle it. `ensure`
 checks the invariants of a value, also where Python is told to leave asserts out: values come from
@@ -228,6 +229,20 @@ class RootFullError(KafkaStorageError):
     code = 1007
 
 
+class BufferExhaustedError(ProtocolError, TimeoutError):
+    """A producer's buffer.memory had no room within max.block.ms; the record was not sent."""
+
+    code = 1008
+    is_retriable = True
+
+
+class RecordExpiredError(ProtocolError, TimeoutError):
+    """delivery.timeout.ms was over before a producer's record was appended; it never will be."""
+
+    code = 1009
+    is_retriable = True
+
+
 class ReassignmentInProgressError(ProtocolError):
     """The partition is being reassigned already; one at a time."""
 
@@ -373,6 +388,10 @@ class ClusterClosedError(KafkaOnSparkError):
         **context: object,
     ) -> None:
         super().__init__(message, **context)
+
+
+class ProducerClosedError(KafkaOnSparkError):
+    """The producer is closed; what it had not sent by then is not appended."""
 
 
 NO_ERROR: Final = 0

@@ -35,7 +35,7 @@ class Row:
     Attributes:
         name: What was measured.
         value: Ours, in `unit`.
-        unit: "s", "ms", "MB/s", "GiB".
+        unit: "s", "ms", "MB/s", "records/s", "GiB".
         peer: What it is compared with, measured in the same run; None without one.
         peer_value: The peer's, in the same unit.
         ratio: Ours to the peer's.

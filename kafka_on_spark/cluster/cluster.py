@@ -8,11 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+from weakref import WeakSet
 
 import pyarrow as pa
 
 from kafka_on_spark.audit.findings import FsckReport
 from kafka_on_spark.cluster.parts import ClusterParts, live_parts, parts_as_of
+from kafka_on_spark.cluster.producing.producer import Producer
+from kafka_on_spark.cluster.producing.sender import Sender
 from kafka_on_spark.config import cluster_settings
 from kafka_on_spark.controller.moves.reassignment import Reassignment, ReassignmentStatus
 from kafka_on_spark.controller.moves.reassignment_plan import ReassignmentPlan
@@ -24,6 +27,12 @@ from kafka_on_spark.service.control.controller_loop import ControllerReport
 from kafka_on_spark.service.describe.descriptions import PartitionOffsets, TopicDescription
 from kafka_on_spark.service.describe.partition_history import BrokerEvent, HistoryEntry
 from kafka_on_spark.service.describe.sizes import MoveProgress
+from kafka_on_spark.service.produce.settings import (
+    BATCH_SIZE,
+    BUFFER_MEMORY,
+    LINGER_MS,
+    MAX_BLOCK_MS,
+)
 from kafka_on_spark.service.replicate.replication_round import ReplicationReport
 from kafka_on_spark.service.what_if.policy_replay import PolicyReplay
 from kafka_on_spark.service.what_if.what_if import Forecast
@@ -52,6 +61,7 @@ class Cluster:
         self._brokers = parts.brokers
         self._appends = parts.appends
         self._upkeep = parts.upkeep
+        self._senders: WeakSet[Sender] = WeakSet()
 
     @classmethod
     def create(
@@ -116,10 +126,12 @@ class Cluster:
         return cls(url, past, parts_as_of(url, past))
 
     def close(self) -> None:
-        """Finish what is due (checkpoints), and end the threads of the cluster.
+        """Close its producers, finish what is due (checkpoints), and end its threads.
 
         Later calls are refused with a ClusterClosedError.
         """
+        for each in list(self._senders):
+            each.close(timeout_ms=None)
         self._services.close()
 
     def __enter__(self) -> Self:
@@ -294,6 +306,44 @@ class Cluster:
             expected_offsets=expected_offsets,
             timeout_ms=timeout_ms,
             configs=configs,
+        )
+
+    def producer(
+        self,
+        *,
+        linger_ms: int = LINGER_MS,
+        batch_size: int = BATCH_SIZE,
+        buffer_memory: int = BUFFER_MEMORY,
+        max_block_ms: int = MAX_BLOCK_MS,
+        delivery_timeout_ms: int | None = None,
+        acks: str | int = "all",
+        max_in_flight_requests_per_connection: int = 1,
+        transactional_id: str | None = None,
+    ) -> Producer:
+        """Return a producer, which sends records one at a time and appends what gathers.
+
+        It is idempotent and keeps the order of each partition. One append is under way at a time;
+        what is sent meanwhile, to any topic, goes with the next one. An append begins `linger_ms`
+        after its first record, or earlier: at `batch_size` bytes a partition, counted over the
+        topic, by `flush`, and if there is no room. Records without an answer take at most
+        `buffer_memory` bytes, and `send` waits `max_block_ms` for room. From send to answer a
+        record has `delivery_timeout_ms` (None: the cluster's delivery.timeout.ms).
+
+        Raises:
+            InvalidConfigError: A value is not allowed; more than one append at a time and
+                transactions are not.
+            InvalidRequestError, InvalidRequiredAcksError: A value is of a wrong type.
+        """
+        return self._appends.make_a_producer(
+            senders=self._senders,
+            linger_ms=linger_ms,
+            batch_size=batch_size,
+            buffer_memory=buffer_memory,
+            max_block_ms=max_block_ms,
+            delivery_timeout_ms=delivery_timeout_ms,
+            acks=acks,
+            max_in_flight=max_in_flight_requests_per_connection,
+            transactional_id=transactional_id,
         )
 
     def read(

@@ -1,13 +1,16 @@
 """Appending to topics and reading them: plans of the services, and rows of frames and tables."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableSet, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from kafka_on_spark.cluster.producing.producer import Producer
+from kafka_on_spark.cluster.producing.sender import Sender
 from kafka_on_spark.query.reads.read_order import ReadOrder
 from kafka_on_spark.service.append.plan.append_results import AppendResult
+from kafka_on_spark.service.produce.settings import producer_settings
 from kafka_on_spark.spark.run.frames import check_frame, is_frame, stage_frame
 from kafka_on_spark.spark.view.views import open_view
 from kafka_on_spark.spark.wiring.read_services import ReadServices
@@ -41,6 +44,18 @@ class Appends:
             batches = input_batches(records.to_batches())  # type: ignore[attr-defined]
             rows = stage_records(plan.order, batches, options)
         return appends.append_staged(plan, rows)
+
+    def make_a_producer(
+        self,
+        *,
+        senders: MutableSet[Sender],
+        delivery_timeout_ms: int | None,
+        **given: Any,
+    ) -> Producer:
+        if delivery_timeout_ms is None:
+            delivery_timeout_ms = self._services.timeout_ms
+        settings = producer_settings(delivery_timeout_ms=delivery_timeout_ms, **given)
+        return Producer(self._services, settings, senders)
 
 
 class Reads:

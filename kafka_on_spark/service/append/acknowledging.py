@@ -73,11 +73,15 @@ def acknowledge(
     log = appended.placed.log
     if acks == "all" and not is_acknowledged(partition, appended.state, appended.batch, log):
         return None
+    batch = appended.batch
     return AcknowledgedPart(
         key=appended.placed.part.key,
-        base_offset=None if appended.batch is None else appended.batch.base_offset,
+        base_offset=None if batch is None else batch.base_offset,
         record_count=appended.placed.part.batch.record_count,
         is_duplicate=appended.is_duplicate,
+        append_time_ms=batch.appended_at_ms
+        if batch is not None and batch.has_append_time
+        else None,
     )
 
 

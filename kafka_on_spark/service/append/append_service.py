@@ -34,7 +34,7 @@ from kafka_on_spark.service.append.producers import (
     check_writer_not_fenced,
     producer_of,
 )
-from kafka_on_spark.service.append.stages import StagedPart
+from kafka_on_spark.service.append.stages import AnsweredPart, StagedPart
 from kafka_on_spark.service.append.waiting.append_watch import AppendWatch, WatchPorts
 from kafka_on_spark.service.append.waiting.expanded_waiting import wait_for_split
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
@@ -166,6 +166,31 @@ class AppendService:
             plans.append(plan)
         return plans
 
+    def plan_chosen(
+        self,
+        image: MetadataImage,
+        topic_id: TopicId,
+        *,
+        acks: str,
+        producer: ProducerRun,
+        timeout_ms: int,
+    ) -> AppendPlan:
+        """Return the plan of records that all name their partitions.
+
+        A retry names the same ones, however many partitions the topic has by then: so nothing is
+        asked about a first try's split.
+
+        Raises:
+            UnknownTopicOrPartitionError: The topic was deleted.
+            NotEnoughReplicasError: Nothing was written.
+        """
+        topic = _topic(image, topic_id)
+        now_ms = self._clock.now_ms()
+        order = plan_stage(image, topic, acks=acks, has_producer=True, now_ms=now_ms)
+        return AppendPlan(
+            topic_id=topic_id, order=order, acks=acks, producer=producer, timeout_ms=timeout_ms
+        )
+
     def _check_split(self, plan: AppendPlan) -> None:
         """Check that a producer's append is split as its first try was, and fence older tries.
 
@@ -223,6 +248,32 @@ class AppendService:
             # Append nothing, not even what was staged: a part under the producer's sequence would
             # have another payload than a retry of the whole.
             return append_results(names, [], is_waited_for=False)
+        answers = self._answers(image, appends, reached_elsewhere)
+        results = append_results(names, answers, is_waited_for=acks != "0")
+        for result in results:
+            log.debug("appended %d records to %s", result.record_count, result.topic)
+        return results
+
+    def answer_staged_topics(
+        self, appends: Sequence[tuple[AppendPlan, Sequence[StagedSegment]]]
+    ) -> list[AnsweredPart]:
+        """Append what was staged for several topics; return the answer of each partition.
+
+        Raises:
+            What refuses all of it before anything is appended: as `append_staged_topics`.
+            ClusterClosedError: Another thread has closed the cluster; the outcome is unknown.
+        """
+        image = self._metadata.catch_up()
+        self._metadata.check_writable()
+        return self._answers(image, appends, frozenset())
+
+    def _answers(
+        self,
+        image: MetadataImage,
+        appends: Sequence[tuple[AppendPlan, Sequence[StagedSegment]]],
+        reached_elsewhere: frozenset[BrokerId],
+    ) -> list[AnsweredPart]:
+        acks = appends[0][0].acks
         now_ms = self._clock.now_ms()
         parts = [part for plan, rows in appends for part in _parts(image, plan, rows, now_ms)]
         for plan, _ in appends:
@@ -253,10 +304,7 @@ class AppendService:
             ) from error
         self._note_findings()
         self._maintain(self._metadata.image, keys)
-        results = append_results(names, answers, is_waited_for=acks != "0")
-        for result in results:
-            log.debug("appended %d records to %s", result.record_count, result.topic)
-        return results
+        return answers
 
 
 def _topic(image: MetadataImage, topic_id: TopicId) -> TopicImage:

@@ -82,12 +82,15 @@ class AcknowledgedPart:
             removed.
         record_count: Records appended.
         is_duplicate: They stood in the log before.
+        append_time_ms: Their timestamp, if the time of their append counts (LogAppendTime) and
+            retention has not removed them.
     """
 
     key: PartitionKey
     base_offset: Offset | None
     record_count: int
     is_duplicate: bool = False
+    append_time_ms: int | None = None
     error: ClassVar[None] = None
 
 

@@ -136,6 +136,10 @@ class Stager:
         """Return each record's partition: as given, else by key, else the sticky one."""
         count = len(self._order.targets)
         given, keys = batch.column("partition"), batch.column("key")
+        if given.null_count == 0:
+            all_given: npt.NDArray[np.int32] = given.to_numpy(zero_copy_only=False)
+            _check_range(all_given, count)
+            return all_given
         numbers = np.full(batch.num_rows, self._with_leader(sticky), np.int32)
         if self._order.has_producer and keys.null_count:
             values = pc.fill_null(batch.column("value"), b"")

@@ -1,0 +1,236 @@
+"""One try of a producer's append: its records are staged in this process, and appended, all topics
+at once. What a try's errors mean is decided in service/produce/delivery.py.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from kafka_on_spark.controller.partitions.min_isr import is_under_min_isr, too_few_in_sync
+from kafka_on_spark.errors import (
+    ERROR_BY_CODE,
+    NO_ERROR,
+    InvalidRecordError,
+    InvalidTimestampError,
+    KafkaOnSparkError,
+    KafkaStorageError,
+    MessageTooLargeError,
+    NotEnoughReplicasError,
+    ProducerFencedError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.ids import PartitionKey, TopicId
+from kafka_on_spark.metadata.image import MetadataImage, TopicImage
+from kafka_on_spark.service.append.plan.stage_plan import AppendPlan, StagedSegment
+from kafka_on_spark.service.produce.delivery import Delivery, Outcome, PendingPart, is_passing
+from kafka_on_spark.service.produce.sent_record import (
+    SentRecord,
+    TopicLimits,
+    limits_of,
+    refused,
+)
+from kafka_on_spark.service.produce.settings import ProducerSettings
+from kafka_on_spark.spark.wiring.services import Services, new_uuid
+from kafka_on_spark.storage.staging.sent_records import batch_of, split_by_partition
+from kafka_on_spark.storage.staging.staging import stage_records
+
+log = logging.getLogger(__name__)
+
+_Staged = tuple[AppendPlan, list[StagedSegment], list[PendingPart]]
+
+_BEFORE_COMMITS: Final = (
+    InvalidRecordError,
+    InvalidTimestampError,
+    MessageTooLargeError,
+    NotEnoughReplicasError,
+    ProducerFencedError,
+    UnknownTopicOrPartitionError,
+)
+"""What refuses a whole append refuses it before its first commit."""
+
+
+class ProducerAppends:
+    """The appends of one producer.
+
+    Attributes:
+        limits: What topics allow, by name, as of the last append or the first send.
+    """
+
+    def __init__(self, services: Services, settings: ProducerSettings) -> None:
+        self._services = services
+        self._settings = settings
+        self.limits: dict[str, TopicLimits] = {}
+        self.begin_run()
+
+    def begin_run(self) -> None:
+        """Append under a new producer id from now on."""
+        self.producer_id = f"producer-{new_uuid()}"
+        self._sequence = 0
+
+    def learn(self, topic: str) -> TopicLimits:
+        """Return what a topic allows by now.
+
+        Raises:
+            UnknownTopicOrPartitionError: There is no such topic.
+            ClusterClosedError: This process has closed the cluster.
+            KafkaStorageError: The metadata root does not answer.
+        """
+        limits = limits_of(self._services.metadata.catch_up(), topic)
+        self.limits[topic] = limits
+        return limits
+
+    def begin(self, topics: Mapping[str, list[SentRecord]]) -> tuple[Delivery, list[Outcome]]:
+        """Return the next append of records, by topic; and the outcomes of those refused."""
+        image = self._services.metadata.image
+        parts: dict[str, dict[PartitionKey, list[SentRecord]]] = {}
+        outcomes: list[Outcome] = []
+        for name, records in topics.items():
+            try:
+                limits = self.limits[name] = limits_of(image, name)
+            except UnknownTopicOrPartitionError as error:
+                self.limits.pop(name, None)
+                outcomes.append(Outcome(topic=name, partition=None, records=records, error=error))
+                continue
+            allowed, not_allowed = _check(name, limits, records, self._services.clock.now_ms())
+            outcomes += not_allowed
+            if allowed:
+                parts[name] = self._split(image.topics[limits.topic_id], allowed)
+        self._sequence += 1
+        return Delivery(self._sequence - 1, parts), outcomes
+
+    def _split(
+        self, topic: TopicImage, records: Sequence[SentRecord]
+    ) -> dict[PartitionKey, list[SentRecord]]:
+        numbers = sorted(topic.partitions)
+        led = [each for each in numbers if topic.partitions[each].leader is not None] or numbers
+        sticky = led[self._sequence % len(led)]
+        split = split_by_partition(records, len(numbers), sticky)
+        return {PartitionKey(topic.topic_id, each): split[each] for each in sorted(split)}
+
+    def try_once(self, delivery: Delivery, try_ms: int) -> list[Outcome]:
+        """Try to append what has no answer yet; return what is settled by this try."""
+        try:
+            image = self._services.metadata.catch_up()
+            run = self._services.producers.begin(self.producer_id, None, delivery.sequence)
+        except KafkaOnSparkError as error:
+            return delivery.fail(delivery.parts, error, may_be_appended=False)
+        assert run is not None, "a producer and a sequence are given"
+        staged: list[_Staged] = []
+        outcomes: list[Outcome] = []
+        by_topic: dict[TopicId, list[PendingPart]] = {}
+        for part in delivery.parts:
+            by_topic.setdefault(part.key.topic_id, []).append(part)
+        for topic_id, parts in by_topic.items():
+            ready = self._ready(image, delivery, parts, outcomes)
+            if not ready:
+                continue
+            try:
+                plan = self._services.appends.plan_chosen(
+                    image,
+                    topic_id,
+                    acks=self._settings.acks,
+                    producer=run,
+                    timeout_ms=try_ms,
+                )
+                staged += self._stage(plan, delivery, ready, outcomes)
+            except KafkaOnSparkError as error:
+                outcomes += delivery.fail(ready, error, may_be_appended=False)
+        return outcomes + self._append(delivery, staged)
+
+    def _ready(
+        self,
+        image: MetadataImage,
+        delivery: Delivery,
+        parts: Iterable[PendingPart],
+        outcomes: list[Outcome],
+    ) -> list[PendingPart]:
+        """Return the partitions that can be appended to now: one that can't must not have the
+        whole append refused."""
+        ready = []
+        for part in parts:
+            partition = image.partition(part.key)
+            error: KafkaOnSparkError
+            if partition is None:
+                error = UnknownTopicOrPartitionError(
+                    f"partition {part.topic}-{part.key.partition} was deleted before this append"
+                )
+            elif self._settings.acks == "all" and is_under_min_isr(
+                image, part.key.topic_id, partition
+            ):
+                error = NotEnoughReplicasError(too_few_in_sync(image, part.key, partition))
+            else:
+                ready.append(part)
+                continue
+            outcomes += delivery.fail([part], error, may_be_appended=False)
+        return ready
+
+    def _stage(
+        self,
+        plan: AppendPlan,
+        delivery: Delivery,
+        parts: list[PendingPart],
+        outcomes: list[Outcome],
+    ) -> list[_Staged]:
+        """Stage a topic's partitions together, or one by one if that fails."""
+        batch = batch_of([(each.key.partition, each.records) for each in parts])
+        rows = stage_records(plan.order, [batch], self._services.options)
+        error = _refusal(rows)
+        if error is None:
+            return [(plan, rows, parts)]
+        if len(parts) == 1:
+            outcomes += delivery.fail(parts, error, may_be_appended=False)
+            return []
+        alone = [self._stage(plan, delivery, [each], outcomes) for each in parts]
+        return (
+            [
+                (
+                    plan,
+                    [row for staged in alone for _, rows, _ in staged for row in rows],
+                    [
+                        part
+                        for staged in alone
+                        for _, _, staged_parts in staged
+                        for part in staged_parts
+                    ],
+                )
+            ]
+            if any(alone)
+            else []
+        )
+
+    def _append(self, delivery: Delivery, staged: Sequence[_Staged]) -> list[Outcome]:
+        """Append what was staged; topic by topic, if the whole is refused for one of them."""
+        if not staged:
+            return []
+        appends = [(plan, rows) for plan, rows, _ in staged]
+        try:
+            return delivery.answer(self._services.appends.answer_staged_topics(appends))
+        except KafkaOnSparkError as error:
+            is_certain = isinstance(error, _BEFORE_COMMITS)
+            if is_certain and not is_passing(error) and len(staged) > 1:
+                log.info("a producer's append is split by topic: %s", error)
+                return [outcome for each in staged for outcome in self._append(delivery, [each])]
+            parts = [part for _, _, parts in staged for part in parts]
+            return delivery.fail(parts, error, may_be_appended=not is_certain)
+
+
+def _check(
+    topic: str, limits: TopicLimits, records: list[SentRecord], now_ms: int
+) -> tuple[list[SentRecord], list[Outcome]]:
+    """Return the records that `limits` allow, and the outcomes of the others."""
+    found = refused(limits, records, now_ms)
+    if not found:
+        return records, []
+    refused_ids = {id(record) for record, _ in found}
+    outcomes = [
+        Outcome(topic=topic, partition=record.partition, records=[record], error=error)
+        for record, error in found
+    ]
+    return [each for each in records if id(each) not in refused_ids], outcomes
+
+
+def _refusal(rows: Iterable[StagedSegment]) -> KafkaOnSparkError | None:
+    for row in rows:
+        if row.error_code != NO_ERROR:
+            return ERROR_BY_CODE.get(row.error_code, KafkaStorageError)(row.error or "refused")
+    return None

@@ -1,0 +1,217 @@
+"""One append of a producer, from its first try to its last answer: what stands, what to try again.
+
+Each partition gets an answer of its own. What is refused, or of unknown outcome for the time being,
+is tried again under the same sequence, so that what an earlier try has appended is found. As long
+as no try may have appended a partition's records, those that expire are left out of the next one.
+Afterwards all of them stay in it: a retry must bring the same records.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from kafka_on_spark.errors import (
+    CommitOutcomeUnknownError,
+    DuplicateSequenceError,
+    KafkaOnSparkError,
+    NotEnoughReplicasAfterAppendError,
+    OutOfOrderSequenceError,
+    ProducerFencedError,
+    RecordExpiredError,
+    RequestTimedOutError,
+)
+from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.service.append.stages import AcknowledgedPart, AnsweredPart
+from kafka_on_spark.service.produce.accumulator import expired_count
+from kafka_on_spark.service.produce.sent_record import SentRecord
+
+TRY_MS_MIN: Final = 1_000
+"""A try that is cut off says less than one that ends."""
+
+TRY_MS_MAX: Final = 30_000
+"""Answers of a try come together. Source: Kafka's default of request.timeout.ms."""
+
+_UNKNOWN: Final = (
+    CommitOutcomeUnknownError,
+    NotEnoughReplicasAfterAppendError,
+    RequestTimedOutError,
+)
+_RUN_IS_LOST: Final = (DuplicateSequenceError, OutOfOrderSequenceError, ProducerFencedError)
+"""None of them befalls a producer whose id is its own: the next append takes another id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of some of a partition's records, in the order of their sends.
+
+    Attributes:
+        topic: The topic's name.
+        partition: None if none was chosen.
+        records: The records.
+        base_offset: Offset of the first; None with an error, or if retention has removed them.
+        append_time_ms: Their timestamp, where the time of the append counts.
+        error: Why they are not acknowledged, or None.
+    """
+
+    topic: str
+    partition: int | None
+    records: Sequence[SentRecord]
+    base_offset: int | None = None
+    append_time_ms: int | None = None
+    error: Exception | None = None
+
+
+@dataclass(slots=True)
+class PendingPart:
+    """One partition's records in an append.
+
+    Attributes:
+        topic: The topic's name.
+        key: The partition.
+        records: What each try brings.
+        answered_count: The first ones that have an answer already: they have expired.
+        may_be_appended: A try may have appended them.
+        last_error: Of the last try.
+    """
+
+    topic: str
+    key: PartitionKey
+    records: list[SentRecord]
+    answered_count: int = 0
+    may_be_appended: bool = False
+    last_error: KafkaOnSparkError | None = None
+
+
+class Delivery:
+    """The partitions of one append that have no answer yet.
+
+    Attributes:
+        sequence: The append's number in the producer's run.
+        is_run_lost: The producer's run can't go on.
+    """
+
+    def __init__(
+        self, sequence: int, parts: Mapping[str, Mapping[PartitionKey, list[SentRecord]]]
+    ) -> None:
+        self.sequence = sequence
+        self.is_run_lost = False
+        self._parts = {
+            key: PendingPart(topic, key, records)
+            for topic, by_key in parts.items()
+            for key, records in by_key.items()
+        }
+
+    @property
+    def parts(self) -> list[PendingPart]:
+        """The partitions without an answer, by topic."""
+        return list(self._parts.values())
+
+    def left_ms(self, now_ms: float) -> float:
+        """Return how long it is until the next record expires; there is one."""
+        first = min(each.records[each.answered_count].deadline_ms for each in self.parts)
+        return max(first - now_ms, 0)
+
+    def try_ms(self, now_ms: float) -> int:
+        """Return how long the next try may take: until the next record expires, within bounds."""
+        return int(min(max(self.left_ms(now_ms), TRY_MS_MIN), TRY_MS_MAX))
+
+    def expire(self, now_ms: float) -> list[Outcome]:
+        """Return the outcomes of records beyond their deadlines."""
+        outcomes = []
+        for part in self.parts:
+            start = part.answered_count
+            end = start + expired_count(part.records, now_ms, start)
+            if end == start:
+                continue
+            outcomes.append(_expired(part, part.records[start:end]))
+            if end == len(part.records):
+                del self._parts[part.key]
+            elif part.may_be_appended:
+                part.answered_count = end
+            else:
+                part.records = part.records[end:]
+        return outcomes
+
+    def answer(self, answers: Iterable[AnsweredPart]) -> list[Outcome]:
+        """Take the answers of a try; return what is settled by them."""
+        outcomes = []
+        for each in answers:
+            part = self._parts[each.key]
+            if isinstance(each, AcknowledgedPart):
+                outcomes.append(_stands(part, each))
+                del self._parts[each.key]
+            else:
+                may_be = isinstance(each.error, _UNKNOWN) or bool(
+                    each.error.context.get("may_be_committed")
+                )
+                outcomes += self.fail([part], each.error, may_be_appended=may_be)
+        return outcomes
+
+    def fail(
+        self, parts: Iterable[PendingPart], error: KafkaOnSparkError, *, may_be_appended: bool
+    ) -> list[Outcome]:
+        """Take a try's error for `parts`; return what is settled by it.
+
+        `may_be_appended`: this try may have appended their records.
+        """
+        outcomes = []
+        for part in parts:
+            if part.key not in self._parts:
+                continue  # settled by another error of the same try
+            part.last_error = error
+            if not is_passing(error):
+                del self._parts[part.key]
+                outcomes.append(_refused(part, error))
+            part.may_be_appended = part.may_be_appended or may_be_appended
+        self.is_run_lost = self.is_run_lost or isinstance(error, _RUN_IS_LOST)
+        return outcomes
+
+
+def is_passing(error: KafkaOnSparkError) -> bool:
+    """Return whether another try of the same append may succeed."""
+    return error.is_retriable or isinstance(error, _UNKNOWN)
+
+
+def _refused(part: PendingPart, error: KafkaOnSparkError) -> Outcome:
+    if part.may_be_appended:
+        words = f"{error.message}; an earlier try of this append may be committed"
+        error = type(error)(words, **{**error.context, "may_be_committed": True})
+    return Outcome(
+        topic=part.topic,
+        partition=part.key.partition,
+        records=part.records[part.answered_count :],
+        error=error,
+    )
+
+
+def _stands(part: PendingPart, answer: AcknowledgedPart) -> Outcome:
+    base = answer.base_offset
+    return Outcome(
+        topic=part.topic,
+        partition=part.key.partition,
+        records=part.records[part.answered_count :],
+        base_offset=None if base is None else base + part.answered_count,
+        append_time_ms=answer.append_time_ms,
+    )
+
+
+def _expired(part: PendingPart, records: Sequence[SentRecord]) -> Outcome:
+    why = "" if part.last_error is None else f" ({part.last_error})"
+    error: KafkaOnSparkError
+    if part.may_be_appended:
+        error = RequestTimedOutError(
+            f"a record for {part.topic}-{part.key.partition} was not acknowledged within"
+            f" delivery.timeout.ms{why}; whether it will be committed is unknown: read the topic"
+            " before you send it again"
+        )
+    else:
+        error = expired_error(f"{part.topic}-{part.key.partition}", why)
+    return Outcome(topic=part.topic, partition=part.key.partition, records=records, error=error)
+
+
+def expired_error(where: str, why: str = "") -> RecordExpiredError:
+    """Return the error of a record that no try has appended in time."""
+    return RecordExpiredError(
+        f"a record for {where} was not appended within delivery.timeout.ms{why}: send it again, or"
+        " give more time"
+    )

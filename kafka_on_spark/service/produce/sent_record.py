@@ -1,0 +1,173 @@
+"""A record on its way from `send` to its answer, and what its topic allows of it.
+
+A wrong record is refused in `send`. It is checked again when its append begins: the topic's
+settings may have changed, and one wrong record must not fail the others.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from threading import Condition
+from typing import NamedTuple
+
+from kafka_on_spark.errors import (
+    InvalidRecordError,
+    InvalidTimestampError,
+    KafkaOnSparkError,
+    MessageTooLargeError,
+)
+from kafka_on_spark.ids import TopicId
+from kafka_on_spark.metadata.image import MetadataImage
+from kafka_on_spark.query.moments import EPOCH
+from kafka_on_spark.service.append.plan.timestamp_limits import AFTER, BEFORE
+from kafka_on_spark.service.produce.sent_future import SentFuture
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record stands. A tuple is made sooner than another object.
+
+    Attributes:
+        topic: The topic's name.
+        partition: The partition's number.
+        offset: The record's offset; None if an earlier try had appended it, and retention has
+            removed it since.
+        timestamp_us: The record's timestamp, µs since 1970 UTC; None if it is the time of an append
+            that retention has removed.
+    """
+
+    topic: str
+    partition: int
+    offset: int | None
+    timestamp_us: int | None
+
+    @property
+    def timestamp(self) -> datetime | None:
+        """The record's timestamp."""
+        if self.timestamp_us is None:
+            return None
+        return EPOCH + timedelta(microseconds=self.timestamp_us)
+
+
+Headers = list[tuple[str, bytes | None]]
+
+Callback = Callable[[RecordMetadata | None, Exception | None], object]
+"""Called with where a record stands, or with why it does not."""
+
+
+class SentRecord(SentFuture[RecordMetadata]):
+    """One record that was sent, and the future of its answer: one object, because `send` makes one
+    for each record, and the garbage collector visits it.
+
+    Attributes:
+        key: None for a keyless record.
+        value: None for a tombstone.
+        headers: Names and values; None without any.
+        timestamp_us: Create time, µs since 1970 UTC.
+        partition: As given; None: by key, or the sticky one.
+        size_bytes: Of key, value and headers.
+        deadline_ms: When it expires, on the monotonic clock.
+        callback: Gets the answer, too.
+    """
+
+    def __init__(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers | None,
+        timestamp_us: int,
+        partition: int | None,
+        size_bytes: int,
+        callback: Callback | None,
+        condition: Condition,
+        deadline_ms: float = 0,
+    ) -> None:
+        super().__init__(condition)
+        self.key = key
+        self.value = value
+        self.headers = headers
+        self.timestamp_us = timestamp_us
+        self.partition = partition
+        self.size_bytes = size_bytes
+        self.deadline_ms = deadline_ms
+        self.callback = callback
+
+    def forget(self) -> None:
+        """Let what was sent go, when no try will bring it again: a future may be kept for long."""
+        self.key = self.value = self.headers = self.callback = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicLimits:
+    """What a topic allows of a record, by one image.
+
+    Attributes:
+        topic_id: Which topic of that name.
+        partition_count: Its partitions.
+        record_bytes_max: Source: max.message.bytes.
+        before_max_ms: Source: message.timestamp.before.max.ms; None: the broker's clock counts.
+        after_max_ms: Source: message.timestamp.after.max.ms; None likewise.
+    """
+
+    topic_id: TopicId
+    partition_count: int
+    record_bytes_max: int
+    before_max_ms: int | None
+    after_max_ms: int | None
+
+    def refusal(
+        self, size_bytes: int, partition: int | None, timestamp_us: int, now_ms: int
+    ) -> KafkaOnSparkError | None:
+        """Return why a record is refused, or None."""
+        if size_bytes > self.record_bytes_max:
+            return MessageTooLargeError(
+                f"a record has {size_bytes} bytes, more than"
+                f" max.message.bytes={self.record_bytes_max}: make it smaller, or raise the topic's"
+                " setting"
+            )
+        if partition is not None and not 0 <= partition < self.partition_count:
+            return InvalidRecordError(
+                f"invalid partition given with record: {partition} is not in the range"
+                f" [0, {self.partition_count}); leave it out to have it chosen by key"
+            )
+        if self.after_max_ms is None or self.before_max_ms is None:
+            return None
+        age_us = now_ms * 1000 - timestamp_us
+        if -self.after_max_ms * 1000 <= age_us <= self.before_max_ms * 1000:
+            return None
+        setting, limit_ms = (
+            (BEFORE, self.before_max_ms) if age_us > 0 else (AFTER, self.after_max_ms)
+        )
+        return InvalidTimestampError(
+            f"a record's timestamp is {abs(age_us) // 1000} ms from now, and {setting} is"
+            f" {limit_ms}: give it another, or set {setting}"
+        )
+
+
+def limits_of(image: MetadataImage, name: str) -> TopicLimits:
+    """Return what a topic allows.
+
+    Raises:
+        UnknownTopicOrPartitionError: There is no such topic.
+    """
+    topic = image.topic(name)
+    settings = image.settings(topic.topic_id)
+    is_own = settings.text("message.timestamp.type") != "LogAppendTime"
+    return TopicLimits(
+        topic_id=topic.topic_id,
+        partition_count=len(topic.partitions),
+        record_bytes_max=settings.integer("max.message.bytes"),
+        before_max_ms=settings.integer(BEFORE) if is_own else None,
+        after_max_ms=settings.integer(AFTER) if is_own else None,
+    )
+
+
+def refused(
+    limits: TopicLimits, records: Iterable[SentRecord], now_ms: int
+) -> list[tuple[SentRecord, KafkaOnSparkError]]:
+    """Return the records that `limits` refuse, and why."""
+    found = []
+    for each in records:
+        why = limits.refusal(each.size_bytes, each.partition, each.timestamp_us, now_ms)
+        if why is not None:
+            found.append((each, why))
+    return found

@@ -1,0 +1,302 @@
+"""A producer while roots are away, metadata fails, topics go, and outcomes are unknown."""
+
+import logging
+
+import pytest
+
+from kafka_on_spark.errors import (
+    CommitOutcomeUnknownError,
+    KafkaStorageError,
+    MessageTooLargeError,
+    NotEnoughReplicasError,
+    RecordExpiredError,
+    RequestTimedOutError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.service.append.append_service import AppendService
+from tests.cluster.disks import values_of
+
+ANSWER = AppendService.answer_staged_topics
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    """Gives a way to have appends fail, before or after they are done: one error a try."""
+
+    def fail_with(*errors, is_after):
+        left = list(errors)
+
+        def answer(self, appends):
+            error = left.pop(0) if left else None
+            if error is not None and not is_after:
+                raise error
+            found = ANSWER(self, appends)
+            if error is not None:
+                raise error
+            return found
+
+        monkeypatch.setattr(AppendService, "answer_staged_topics", answer)
+        return left
+
+    return fail_with
+
+
+def send(producer, topic, *values, **given):
+    return [producer.send(topic, None, each, **given) for each in values]
+
+
+@pytest.mark.parametrize("error", [CommitOutcomeUnknownError("?"), RequestTimedOutError("?")])
+def test_an_append_of_unknown_outcome_is_tried_again_and_stands_once(
+    cluster, new_topic, answers, error
+):
+    topic = new_topic(partitions=3)
+    left = answers(error, error, is_after=True)
+    with cluster.producer(linger_ms=20) as producer:
+        futures = [producer.send(topic, str(n), str(n)) for n in range(30)]
+        producer.flush()
+        later = producer.send(topic, None, b"later", partition=0)
+
+    assert left == []
+    rows = {
+        (row["partition"], row["offset"]): row["value"] for row in cluster.read(topic).to_pylist()
+    }
+    assert len(rows) == 31
+    for number, future in enumerate(futures):
+        metadata = future.result(0)
+        assert rows[metadata.partition, metadata.offset] == str(number).encode()
+    assert rows[0, later.result(0).offset] == b"later"
+
+
+def test_an_append_that_was_not_done_is_tried_again(cluster, topic, answers):
+    left = answers(NotEnoughReplicasError("few"), KafkaStorageError("away"), is_after=False)
+    with cluster.producer() as producer:
+        futures = send(producer, topic, b"a", b"b")
+
+    assert left == []
+    assert [each.result(0).offset for each in futures] == [0, 1]
+    assert values_of(cluster, topic) == [b"a", b"b"]
+
+
+def test_an_outcome_that_stays_unknown_fails_its_records_and_those_behind_go_on_in_order(
+    cluster, topic, answers, caplog
+):
+    left = answers(*[RequestTimedOutError("?")] * 100, is_after=True)
+    with (
+        caplog.at_level(logging.WARNING),
+        cluster.producer(linger_ms=0, delivery_timeout_ms=2000) as producer,
+    ):
+        [first] = send(producer, topic, b"first", partition=0)
+        with pytest.raises(RequestTimedOutError, match="read the topic before you send it again"):
+            first.result(30)
+        left.clear()
+        [second] = send(producer, topic, b"second", partition=0)
+        producer.flush()
+
+    assert second.result(0).offset == 1
+    assert values_of(cluster, topic) == [b"first", b"second"]
+    assert "whether it will be committed is unknown" in caplog.text
+
+
+def test_with_all_roots_away_records_expire_and_later_ones_are_sent(disks):
+    disks.cluster.create_topic("orders", partitions=2, replication_factor=3)
+    with disks.cluster.producer(linger_ms=0, delivery_timeout_ms=800) as producer:
+        send(producer, "orders", b"before")
+        producer.flush()
+        errors = []
+        disks.take_away(1, 2, 3)
+        lost = send(
+            producer, "orders", b"a", b"b", b"c", callback=lambda _, error: errors.append(error)
+        )
+        producer.flush()
+
+        assert [type(each.exception(0)) for each in lost] == [RecordExpiredError] * 3
+        assert [type(each) for each in errors] == [RecordExpiredError] * 3
+        disks.give_back(1, 2, 3)
+        [after] = send(producer, "orders", b"after")
+        assert after.result(30) is not None
+
+    assert sorted(values_of(disks.cluster, "orders")) == [b"after", b"before"]
+
+
+def test_records_that_wait_behind_a_stuck_append_expire_too(disks):
+    disks.cluster.create_topic("orders", replication_factor=3)
+    with disks.cluster.producer(linger_ms=0, delivery_timeout_ms=1500) as producer:
+        producer.send("orders", None, b"before").result(30)
+        disks.take_away(1, 2, 3)
+        first = producer.send("orders", None, b"under way")
+        behind = send(producer, "orders", *[b"behind"] * 5)
+        producer.flush()
+        disks.give_back(1, 2, 3)
+
+    assert {type(each.exception(0)) for each in [first, *behind]} == {RecordExpiredError}
+    assert values_of(disks.cluster, "orders") == [b"before"]
+
+
+def test_a_producer_goes_on_when_a_leader_is_lost(disks):
+    disks.cluster.create_topic("orders", replica_assignment={0: [1, 2, 3], 1: [2, 3, 1]})
+    with disks.cluster.producer(linger_ms=1) as producer:
+        futures = send(producer, "orders", *[b"%d" % n for n in range(100)], partition=0)
+        producer.flush()
+        disks.take_away(1)
+        futures += send(producer, "orders", *[b"%d" % n for n in range(100, 200)], partition=0)
+        disks.cluster.run_controller()
+
+    assert [each.result(0).offset for each in futures] == list(range(200))
+    assert values_of(disks.cluster, "orders") == [b"%d" % n for n in range(200)]
+
+
+def test_a_topic_that_is_deleted_fails_its_own_records_only(cluster, new_topic):
+    gone, stays = new_topic(), new_topic()
+    with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
+        lost = send(producer, gone, b"a", b"b")
+        kept = send(producer, stays, b"c")
+        cluster.delete_topic(gone)
+        producer.flush()
+
+        assert [type(each.exception(0)) for each in lost] == [UnknownTopicOrPartitionError] * 2
+        assert kept[0].result(0).offset == 0
+        with pytest.raises(UnknownTopicOrPartitionError):
+            producer.send(gone, None, b"d")
+
+
+def test_a_record_that_a_changed_setting_refuses_fails_alone(cluster, topic):
+    with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
+        small, large, last = send(producer, topic, b"s", b"l" * 5000, b"e", partition=0)
+        cluster.alter_topic_configs(topic, {"max.message.bytes": 1000})
+        producer.flush()
+
+    assert isinstance(large.exception(0), MessageTooLargeError)
+    assert [small.result(0).offset, last.result(0).offset] == [0, 1]
+    assert values_of(cluster, topic) == [b"s", b"e"]
+
+
+def test_an_append_that_is_refused_for_one_topic_is_split(cluster, new_topic, monkeypatch):
+    wrong, right = new_topic(), new_topic()
+    sizes = []
+
+    def answer(self, appends):
+        sizes.append(len(appends))
+        image = self._metadata.image
+        if any(image.topics[plan.topic_id].name == wrong for plan, _ in appends):
+            raise MessageTooLargeError("refused here, though allowed when it was checked")
+        return ANSWER(self, appends)
+
+    monkeypatch.setattr(AppendService, "answer_staged_topics", answer)
+    with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
+        [refused] = send(producer, wrong, b"a")
+        [taken] = send(producer, right, b"b")
+
+    assert sizes == [2, 1, 1]
+    assert isinstance(refused.exception(0), MessageTooLargeError)
+    assert taken.result(0).offset == 0
+
+
+def test_a_partition_under_its_minimum_waits_and_others_go_on(disks):
+    cluster = disks.cluster
+    cluster.create_topic(
+        "orders",
+        replica_assignment={0: [1, 2], 1: [2, 3]},
+        configs={"min.insync.replicas": 2},
+    )
+    with cluster.producer(linger_ms=500, delivery_timeout_ms=3000) as producer:
+        for number in (0, 1):
+            producer.send("orders", None, b"before", partition=number).result(30)
+        disks.take_away(3)
+        cluster.run_controller()
+        # Of one append.
+        stuck = producer.send("orders", None, b"after", partition=1)
+        taken = producer.send("orders", None, b"after", partition=0)
+
+        assert taken.result(30).offset == 1
+        assert isinstance(stuck.exception(30), RecordExpiredError)
+        assert "min.insync.replicas" in str(stuck.exception())
+        disks.give_back(3)
+
+
+def test_a_bug_in_an_append_fails_its_records_and_not_the_producer(cluster, topic, answers, caplog):
+    answers(ZeroDivisionError("a bug"), is_after=False)
+    with cluster.producer(linger_ms=0) as producer:
+        first = producer.send(topic, None, b"a")
+        assert isinstance(first.exception(30), ZeroDivisionError)
+        second = producer.send(topic, None, b"b")
+
+    assert second.result(0).offset == 0
+    assert "a producer's append failed" in caplog.text
+
+
+def test_a_producer_that_another_one_fences_takes_another_id(cluster, topic, caplog):
+    with cluster.producer(linger_ms=0) as producer:
+        producer.send(topic, None, b"a").result(30)
+        taken = producer._appends.producer_id
+        cluster.append(topic, [(None, b"thief")], producer_id=taken, producer_epoch=9, sequence=5)
+        fenced = producer.send(topic, None, b"b")
+        assert type(fenced.exception(30)).__name__ == "ProducerFencedError"
+        producer.flush()
+
+        assert producer.send(topic, None, b"c").result(30) is not None
+
+    assert "it takes another" in caplog.text
+    assert values_of(cluster, topic) == [b"a", b"thief", b"c"]
+
+
+def test_a_retry_on_a_topic_that_was_given_partitions_meanwhile_stands_once(
+    cluster, new_topic, monkeypatch
+):
+    topic = new_topic(partitions=2)
+    tries = []
+
+    def answer(self, appends):
+        found = ANSWER(self, appends)
+        tries.append(len(found))
+        if len(tries) == 1:
+            cluster.add_partitions(topic, to=5)
+            raise RequestTimedOutError("after the topic was given partitions")
+        return found
+
+    monkeypatch.setattr(AppendService, "answer_staged_topics", answer)
+    with cluster.producer(linger_ms=60_000, delivery_timeout_ms=60_000) as producer:
+        futures = [producer.send(topic, str(n), str(n)) for n in range(40)]
+
+    assert tries == [2, 2]
+    rows = {
+        (row["partition"], row["offset"]): row["value"] for row in cluster.read(topic).to_pylist()
+    }
+    assert len(rows) == 40
+    for number, future in enumerate(futures):
+        metadata = future.result(0)
+        assert rows[metadata.partition, metadata.offset] == str(number).encode()
+
+
+def test_records_wait_for_a_metadata_root_that_is_away_or_expire(disks):
+    cluster = disks.cluster
+    cluster.create_topic("orders", replication_factor=3)
+    away = disks.base / "meta-away"
+    with cluster.producer(linger_ms=0, delivery_timeout_ms=3000) as producer:
+        producer.send("orders", None, b"before").result(30)
+        disks.metadata_root.rename(away)
+        lost = producer.send("orders", None, b"lost")
+        assert isinstance(lost.exception(60), RecordExpiredError)
+        waits = producer.send("orders", None, b"waits")
+        away.rename(disks.metadata_root)
+
+        assert waits.result(30).offset == 1
+
+    assert values_of(cluster, "orders") == [b"before", b"waits"]
+
+
+def test_records_of_one_partition_wait_in_order_while_their_leader_is_lost(disks):
+    disks.cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
+    seen = []
+    with disks.cluster.producer(linger_ms=0, delivery_timeout_ms=60_000) as producer:
+        producer.send("orders", None, b"0").result(30)
+        disks.take_away(1)
+        for number in range(1, 300):
+            producer.send(
+                "orders",
+                None,
+                b"%d" % number,
+                callback=lambda metadata, error: seen.append(metadata.offset),
+            )
+
+    assert seen == list(range(1, 300))
+    assert values_of(disks.cluster, "orders") == [b"%d" % n for n in range(300)]

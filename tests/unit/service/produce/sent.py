@@ -1,0 +1,47 @@
+"""Builds records as a producer's `send` makes them, settings, and what an append has answered."""
+
+from threading import Condition
+
+from kafka_on_spark.ids import PartitionKey, TopicId
+from kafka_on_spark.service.append.stages import AcknowledgedPart, UnacknowledgedPart
+from kafka_on_spark.service.produce.sent_record import SentRecord
+from kafka_on_spark.service.produce.settings import producer_settings
+
+TOPIC_ID = TopicId("t1")
+
+
+def settings(**given):
+    chosen = {
+        "acks": "all",
+        "linger_ms": 5,
+        "batch_size": 1000,
+        "buffer_memory": 10_000,
+        "max_block_ms": 100,
+        "delivery_timeout_ms": 1000,
+        "max_in_flight": 1,
+        "transactional_id": None,
+    }
+    return producer_settings(**{**chosen, **given})
+
+
+def record(name=b"v", *, deadline_ms=1000, size_bytes=10, partition=None, timestamp_us=0):
+    return SentRecord(
+        None, name, None, timestamp_us, partition, size_bytes, None, Condition(), deadline_ms
+    )
+
+
+def key(partition=0):
+    return PartitionKey(TOPIC_ID, partition)
+
+
+def stands(partition=0, base_offset=0, record_count=1, append_time_ms=None):
+    return AcknowledgedPart(
+        key=key(partition),
+        base_offset=base_offset,
+        record_count=record_count,
+        append_time_ms=append_time_ms,
+    )
+
+
+def failed(error, partition=0):
+    return UnacknowledgedPart(key=key(partition), error=error)

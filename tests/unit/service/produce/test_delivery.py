@@ -1,0 +1,156 @@
+"""What becomes of one append's records: answers, tries again, and deadlines."""
+
+import pytest
+
+from kafka_on_spark.errors import (
+    CommitOutcomeUnknownError,
+    CorruptLogError,
+    KafkaStorageError,
+    NotEnoughReplicasAfterAppendError,
+    NotEnoughReplicasError,
+    OutOfOrderSequenceError,
+    ProducerFencedError,
+    RecordExpiredError,
+    RequestTimedOutError,
+    UnknownTopicOrPartitionError,
+)
+from kafka_on_spark.service.produce.delivery import TRY_MS_MAX, TRY_MS_MIN, Delivery
+from tests.unit.service.produce.sent import failed, key, record, stands
+
+
+def delivery_of(*partitions, topic="t"):
+    return Delivery(7, {topic: {key(number): list(each) for number, each in enumerate(partitions)}})
+
+
+def test_each_partition_is_settled_by_its_own_answer():
+    a, b, c = record(), record(), record()
+    delivery = delivery_of([a, b], [c])
+
+    [outcome] = delivery.answer([stands(0, base_offset=5), failed(KafkaStorageError("away"), 1)])
+
+    assert (outcome.topic, outcome.partition, outcome.base_offset) == ("t", 0, 5)
+    assert outcome.records == [a, b]
+    assert [part.key for part in delivery.parts] == [key(1)]
+
+
+# fmt: off
+ERRORS = [
+    pytest.param(NotEnoughReplicasError("few"),            True,  False, id="too few replicas"),
+    pytest.param(KafkaStorageError("away"),                True,  False, id="root away"),
+    pytest.param(NotEnoughReplicasAfterAppendError("few"), True,  True,  id="too few afterwards"),
+    pytest.param(RequestTimedOutError("late"),             True,  True,  id="time was up"),
+    pytest.param(CommitOutcomeUnknownError("perhaps"),     True,  True,  id="unknown commit"),
+    pytest.param(UnknownTopicOrPartitionError("gone"),     False, False, id="deleted"),
+    pytest.param(CorruptLogError("bad"),                   False, False, id="damage"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("error, is_tried_again, may_be_appended", ERRORS)
+def test_what_passes_is_tried_again_and_what_does_not_fails_the_records(
+    error, is_tried_again, may_be_appended
+):
+    delivery = delivery_of([record()])
+
+    outcomes = delivery.answer([failed(error)])
+
+    assert bool(delivery.parts) == is_tried_again
+    assert [each.error for each in outcomes] == ([] if is_tried_again else [error])
+    if is_tried_again:
+        assert delivery.parts[0].may_be_appended == may_be_appended
+
+
+def test_a_refusal_after_a_try_of_unknown_outcome_says_so():
+    delivery = delivery_of([record()])
+    delivery.answer([failed(RequestTimedOutError("late"))])
+
+    [outcome] = delivery.answer([failed(UnknownTopicOrPartitionError("gone"))])
+
+    assert isinstance(outcome.error, UnknownTopicOrPartitionError)
+    assert outcome.error.context["may_be_committed"]
+
+
+def test_a_retry_leaves_out_what_expired_while_nothing_can_have_been_appended():
+    old, new = record(deadline_ms=10), record(deadline_ms=20)
+    delivery = delivery_of([old, new])
+    delivery.answer([failed(NotEnoughReplicasError("few"))])
+
+    [outcome] = delivery.expire(10)
+
+    assert outcome.records == [old]
+    assert isinstance(outcome.error, RecordExpiredError)
+    assert delivery.parts[0].records == [new]
+
+
+def test_a_retry_of_unknown_outcome_brings_the_same_records_though_some_have_expired():
+    old, new = record(deadline_ms=10), record(deadline_ms=20)
+    delivery = delivery_of([old, new])
+    delivery.answer([failed(RequestTimedOutError("late"))])
+
+    [outcome] = delivery.expire(10)
+
+    assert outcome.records == [old]
+    assert isinstance(outcome.error, RequestTimedOutError)
+    assert delivery.parts[0].records == [old, new]
+    assert delivery.expire(10) == []
+
+
+def test_offsets_count_from_the_first_record_whether_it_has_expired_or_not():
+    old, new = record(deadline_ms=10), record(deadline_ms=20)
+    delivery = delivery_of([old, new])
+    delivery.answer([failed(RequestTimedOutError("late"))])
+    delivery.expire(10)
+
+    [outcome] = delivery.answer([stands(base_offset=40)])
+
+    assert (outcome.records, outcome.base_offset) == ([new], 41)
+
+
+def test_an_append_ends_when_all_of_it_has_expired():
+    delivery = delivery_of([record(deadline_ms=10)], [record(deadline_ms=10)])
+
+    outcomes = delivery.expire(11)
+
+    assert [each.partition for each in outcomes] == [0, 1]
+    assert delivery.parts == []
+
+
+def test_a_try_ends_when_the_next_record_expires_within_bounds():
+    delivery = delivery_of([record(deadline_ms=5000)], [record(deadline_ms=9000)])
+
+    assert delivery.left_ms(1000) == delivery.try_ms(1000) == 4000
+    assert delivery.left_ms(5001) == 0
+    assert delivery.try_ms(4999) == TRY_MS_MIN
+    assert delivery.try_ms(-(10**6)) == TRY_MS_MAX
+
+
+def test_what_expired_already_does_not_shorten_a_try():
+    delivery = delivery_of([record(deadline_ms=10), record(deadline_ms=9000)])
+    delivery.answer([failed(RequestTimedOutError("late"))])
+    delivery.expire(10)
+
+    assert delivery.try_ms(1000) == 8000
+
+
+def test_an_answer_about_the_producer_itself_ends_its_run():
+    for error in (OutOfOrderSequenceError("late"), ProducerFencedError("newer")):
+        delivery = delivery_of([record()])
+
+        assert len(delivery.answer([failed(error)])) == 1
+        assert delivery.is_run_lost
+
+
+def test_an_error_for_what_is_settled_already_changes_nothing():
+    delivery = delivery_of([record()])
+    parts = delivery.parts
+    delivery.answer([stands()])
+
+    assert delivery.fail(parts, CorruptLogError("bad"), may_be_appended=True) == []
+
+
+def test_a_duplicate_that_retention_has_removed_has_no_offset():
+    delivery = delivery_of([record()])
+
+    [outcome] = delivery.answer([stands(base_offset=None)])
+
+    assert (outcome.base_offset, outcome.error) == (None, None)
