@@ -23,16 +23,16 @@ from kafka_on_spark.ids import Offset, TopicId, TopicPartition
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.offsets.group_offsets import GroupLag
 from kafka_on_spark.service.append.plan.append_results import AppendResult
-from kafka_on_spark.service.control.controller_loop import ControllerReport
-from kafka_on_spark.service.describe.descriptions import PartitionOffsets, TopicDescription
-from kafka_on_spark.service.describe.partition_history import BrokerEvent, HistoryEntry
-from kafka_on_spark.service.describe.sizes import MoveProgress
-from kafka_on_spark.service.produce.settings import (
+from kafka_on_spark.service.append.produce.settings import (
     BATCH_SIZE,
     BUFFER_MEMORY,
     LINGER_MS,
     MAX_BLOCK_MS,
 )
+from kafka_on_spark.service.control.controller_loop import ControllerReport
+from kafka_on_spark.service.describe.descriptions import PartitionOffsets, TopicDescription
+from kafka_on_spark.service.describe.partition_history import BrokerEvent, HistoryEntry
+from kafka_on_spark.service.describe.sizes import MoveProgress
 from kafka_on_spark.service.replicate.replication_round import ReplicationReport
 from kafka_on_spark.service.what_if.policy_replay import PolicyReplay
 from kafka_on_spark.service.what_if.what_if import Forecast

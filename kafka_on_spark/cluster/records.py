@@ -10,7 +10,7 @@ from kafka_on_spark.cluster.producing.producer import Producer
 from kafka_on_spark.cluster.producing.sender import Sender
 from kafka_on_spark.query.reads.read_order import ReadOrder
 from kafka_on_spark.service.append.plan.append_results import AppendResult
-from kafka_on_spark.service.produce.settings import producer_settings
+from kafka_on_spark.service.append.produce.settings import producer_settings
 from kafka_on_spark.spark.run.frames import check_frame, is_frame, stage_frame
 from kafka_on_spark.spark.view.views import open_view
 from kafka_on_spark.spark.wiring.read_services import ReadServices

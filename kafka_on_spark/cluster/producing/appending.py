@@ -1,5 +1,5 @@
 """One try of a producer's append: its records are staged in this process, and appended, all topics
-at once. What a try's errors mean is decided in service/produce/delivery.py.
+at once. What a try's errors mean is decided in service/append/produce/delivery.py.
 """
 
 import logging
@@ -22,14 +22,19 @@ from kafka_on_spark.errors import (
 from kafka_on_spark.ids import PartitionKey, TopicId
 from kafka_on_spark.metadata.image import MetadataImage, TopicImage
 from kafka_on_spark.service.append.plan.stage_plan import AppendPlan, StagedSegment
-from kafka_on_spark.service.produce.delivery import Delivery, Outcome, PendingPart, is_passing
-from kafka_on_spark.service.produce.sent_record import (
+from kafka_on_spark.service.append.produce.delivery import (
+    Delivery,
+    Outcome,
+    PendingPart,
+    is_passing,
+)
+from kafka_on_spark.service.append.produce.sent_record import (
     SentRecord,
     TopicLimits,
     limits_of,
     refused,
 )
-from kafka_on_spark.service.produce.settings import ProducerSettings
+from kafka_on_spark.service.append.produce.settings import ProducerSettings
 from kafka_on_spark.spark.wiring.services import Services, new_uuid
 from kafka_on_spark.storage.staging.sent_records import batch_of, split_by_partition
 from kafka_on_spark.storage.staging.staging import stage_records

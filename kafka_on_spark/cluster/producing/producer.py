@@ -13,14 +13,14 @@ from kafka_on_spark.cluster.producing.sender import Sender
 from kafka_on_spark.errors import ClusterClosedError, InvalidRequestError
 from kafka_on_spark.ids import check_whole_number
 from kafka_on_spark.query.moments import given_micros
-from kafka_on_spark.service.produce.sent_record import (
+from kafka_on_spark.service.append.produce.sent_record import (
     Callback,
     Headers,
     RecordMetadata,
     SentRecord,
     TopicLimits,
 )
-from kafka_on_spark.service.produce.settings import ProducerSettings
+from kafka_on_spark.service.append.produce.settings import ProducerSettings
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.calls.forks import FORKED, is_forked
 

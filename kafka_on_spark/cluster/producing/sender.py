@@ -24,10 +24,10 @@ from kafka_on_spark.errors import (
     ProducerClosedError,
     RequestTimedOutError,
 )
-from kafka_on_spark.service.produce.accumulator import Accumulator, Gathered
-from kafka_on_spark.service.produce.delivery import Delivery, Outcome, expired_error
-from kafka_on_spark.service.produce.sent_record import RecordMetadata, SentRecord
-from kafka_on_spark.service.produce.settings import ProducerSettings
+from kafka_on_spark.service.append.produce.accumulator import Accumulator, Gathered
+from kafka_on_spark.service.append.produce.delivery import Delivery, Outcome, expired_error
+from kafka_on_spark.service.append.produce.sent_record import RecordMetadata, SentRecord
+from kafka_on_spark.service.append.produce.settings import ProducerSettings
 from kafka_on_spark.storage.calls.clock import SystemClock
 from kafka_on_spark.storage.calls.deadlines import EXIT_SECONDS, no_thread_error
 from kafka_on_spark.storage.calls.forks import is_forked

@@ -27,7 +27,7 @@ from kafka_on_spark.service.append.plan.stage_plan import (
     is_unreached,
     plan_stage,
 )
-from kafka_on_spark.service.append.producers import (
+from kafka_on_spark.service.append.produce.producers import (
     ProducerRuns,
     check_not_fenced,
     check_producer,

@@ -22,7 +22,10 @@ from kafka_on_spark.log.producer_state import find_append
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
 from kafka_on_spark.ports import Clock, ReplicaStore, SegmentStore
-from kafka_on_spark.service.append.producers import check_not_fenced, check_writer_not_fenced
+from kafka_on_spark.service.append.produce.producers import (
+    check_not_fenced,
+    check_writer_not_fenced,
+)
 from kafka_on_spark.service.append.stages import PlacedPart, StagedPart
 from kafka_on_spark.service.replica.replica_operations import begin_leadership, fence_older_writers
 from kafka_on_spark.service.replicate.fetching.fetch_reports import as_leaders_fault, leader_failed

@@ -38,7 +38,11 @@ from kafka_on_spark.service.append.plan.multi_topic import (
     encode_topic,
 )
 from kafka_on_spark.service.append.plan.stage_plan import ProducerRun, StageOrder, is_unreached
-from kafka_on_spark.service.append.producers import ProducerRuns, check_producer, producer_of
+from kafka_on_spark.service.append.produce.producers import (
+    ProducerRuns,
+    check_producer,
+    producer_of,
+)
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
 from kafka_on_spark.spark.format.source import warn_once
 from kafka_on_spark.spark.run.executors import SentToExecutors

@@ -27,7 +27,7 @@ from kafka_on_spark.query.reads.read_order import ReadOrder, plan_reads
 from kafka_on_spark.service.append.append_service import AppendService
 from kafka_on_spark.service.append.appender import Appender, AppendThreads
 from kafka_on_spark.service.append.plan.expanded_topics import ExpandedTopics
-from kafka_on_spark.service.append.producers import ProducerRuns
+from kafka_on_spark.service.append.produce.producers import ProducerRuns
 from kafka_on_spark.service.append.waiting.append_watch import WatchPorts
 from kafka_on_spark.service.control.controller_loop import ControllerLoop
 from kafka_on_spark.service.control.one_shot_commands import CommandRunner

@@ -3,7 +3,7 @@
 import pytest
 
 from kafka_on_spark.errors import InvalidRequestError, ProducerFencedError
-from kafka_on_spark.service.append.producers import ProducerRuns, check_transactional_id
+from kafka_on_spark.service.append.produce.producers import ProducerRuns, check_transactional_id
 from tests.unit.service.controlled import World
 
 

@@ -14,8 +14,8 @@ from kafka_on_spark.errors import (
     RequestTimedOutError,
     UnknownTopicOrPartitionError,
 )
-from kafka_on_spark.service.produce.delivery import TRY_MS_MAX, TRY_MS_MIN, Delivery
-from tests.unit.service.produce.sent import failed, key, record, stands
+from kafka_on_spark.service.append.produce.delivery import TRY_MS_MAX, TRY_MS_MIN, Delivery
+from tests.unit.service.append.produce.sent import failed, key, record, stands
 
 
 def delivery_of(*partitions, topic="t"):

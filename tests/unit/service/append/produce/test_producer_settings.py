@@ -7,7 +7,7 @@ from kafka_on_spark.errors import (
     InvalidRequestError,
     InvalidRequiredAcksError,
 )
-from tests.unit.service.produce.sent import settings
+from tests.unit.service.append.produce.sent import settings
 
 # fmt: off
 REFUSED = [

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kafka_on_spark.service.produce.accumulator import RECORD_OVERHEAD_BYTES, Accumulator
-from tests.unit.service.produce.sent import record, settings
+from kafka_on_spark.service.append.produce.accumulator import RECORD_OVERHEAD_BYTES, Accumulator
+from tests.unit.service.append.produce.sent import record, settings
 
 NEVER_FULL = 10**9
 

@@ -21,9 +21,9 @@ from kafka_on_spark.errors import (
     RequestTimedOutError,
 )
 from kafka_on_spark.ids import PartitionKey
+from kafka_on_spark.service.append.produce.accumulator import expired_count
+from kafka_on_spark.service.append.produce.sent_record import SentRecord
 from kafka_on_spark.service.append.stages import AcknowledgedPart, AnsweredPart
-from kafka_on_spark.service.produce.accumulator import expired_count
-from kafka_on_spark.service.produce.sent_record import SentRecord
 
 TRY_MS_MIN: Final = 1_000
 """A try that is cut off says less than one that ends."""

@@ -8,8 +8,8 @@ Source: org.apache.kafka.clients.producer.internals.RecordAccumulator.
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_on_spark.service.produce.sent_record import SentRecord
-from kafka_on_spark.service.produce.settings import ProducerSettings
+from kafka_on_spark.service.append.produce.sent_record import SentRecord
+from kafka_on_spark.service.append.produce.settings import ProducerSettings
 
 RECORD_OVERHEAD_BYTES: Final = 70
 """Counted for each record besides its key, value and headers. Source: at most what Kafka counts

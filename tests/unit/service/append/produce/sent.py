@@ -3,9 +3,9 @@
 from threading import Condition
 
 from kafka_on_spark.ids import PartitionKey, TopicId
+from kafka_on_spark.service.append.produce.sent_record import SentRecord
+from kafka_on_spark.service.append.produce.settings import producer_settings
 from kafka_on_spark.service.append.stages import AcknowledgedPart, UnacknowledgedPart
-from kafka_on_spark.service.produce.sent_record import SentRecord
-from kafka_on_spark.service.produce.settings import producer_settings
 
 TOPIC_ID = TopicId("t1")
 

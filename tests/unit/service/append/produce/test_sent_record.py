@@ -12,9 +12,9 @@ from kafka_on_spark.errors import (
     MessageTooLargeError,
     RecordExpiredError,
 )
-from kafka_on_spark.service.produce.sent_future import SentFuture
-from kafka_on_spark.service.produce.sent_record import RecordMetadata, TopicLimits, refused
-from tests.unit.service.produce.sent import TOPIC_ID, record
+from kafka_on_spark.service.append.produce.sent_future import SentFuture
+from kafka_on_spark.service.append.produce.sent_record import RecordMetadata, TopicLimits, refused
+from tests.unit.service.append.produce.sent import TOPIC_ID, record
 
 LIMITS = TopicLimits(
     topic_id=TOPIC_ID,

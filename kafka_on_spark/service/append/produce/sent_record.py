@@ -20,7 +20,7 @@ from kafka_on_spark.ids import TopicId
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.query.moments import EPOCH
 from kafka_on_spark.service.append.plan.timestamp_limits import AFTER, BEFORE
-from kafka_on_spark.service.produce.sent_future import SentFuture
+from kafka_on_spark.service.append.produce.sent_future import SentFuture
 
 
 class RecordMetadata(NamedTuple):
