@@ -24,12 +24,13 @@ from kafka_on_spark.log.chain import batch_digests
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
+from kafka_on_spark.storage.delta.checkpoints import CHECKPOINT_INTERVAL
 from kafka_on_spark.storage.delta.files.delta_files import checkpoint_version, commit_path
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
 from kafka_on_spark.storage.replicas.segments import RECORD_SCHEMA, new_segment
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
-ROOM: Final = 4
+ROOM: Final = CHECKPOINT_INTERVAL - 20
 """How far the newest checkpoint may be behind: somebody shall look before the next one comes."""
 
 Actions = list[dict[str, Any]]
