@@ -31,6 +31,7 @@ CALLS = {
     "lose_replica":          lambda cluster, folder: cluster.lose_replica("orders", 0, 1),
     "offsets":               lambda cluster, folder: cluster.offsets("orders"),
     "plan_reassignment":     lambda cluster, folder: cluster.plan_reassignment(),
+    "producer":              lambda cluster, folder: cluster.producer(),
     "read":                  lambda cluster, folder: cluster.read("orders"),
     "reassign":              lambda cluster, folder: cluster.reassign({("orders", 0): [1]}),
     "reassignment_progress": lambda cluster, folder: cluster.reassignment_progress(),
