@@ -333,6 +333,7 @@ class Cluster:
             InvalidConfigError: A value is not allowed; more than one append at a time and
                 transactions are not.
             InvalidRequestError, InvalidRequiredAcksError: A value is of a wrong type.
+            ClusterClosedError: This process has closed the cluster.
         """
         return self._appends.make_a_producer(
             senders=self._senders,

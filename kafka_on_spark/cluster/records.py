@@ -52,6 +52,7 @@ class Appends:
         delivery_timeout_ms: int | None,
         **given: Any,
     ) -> Producer:
+        self._services.metadata.check_open()
         if delivery_timeout_ms is None:
             delivery_timeout_ms = self._services.timeout_ms
         settings = producer_settings(delivery_timeout_ms=delivery_timeout_ms, **given)
