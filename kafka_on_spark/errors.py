@@ -8,15 +8,14 @@
         * CommitOutcomeUnknownError: perhaps written; commit the same again, or say "unknown"
     * CorruptLogError: stored bytes break an invariant; stop serving the replica
     * InconsistentClusterError: the metadata contradicts the tables; stop everything
-    * ClusterClosedError: this process has closed the cluster; open it again
-    * ProducerClosedError: this process has closed the producer; make another one
+    * ClusterClosedError, ProducerClosedError: this process has closed it; open or make another
 
 A broken assumption of our own is an ``assert``, not one of these: no caller can handle it. `ensure`
-checks the invariants of a value, also where Python is told to leave asserts out: values come from
-stored bytes, too, and their reader reports damage.
+checks the invariants of a value, also without asserts: values come from stored bytes, too.
 Codes below 1000 are Kafka's (protocol/Errors.java); from 1000 on they are ours.
 """
 
+from functools import partial
 from typing import ClassVar, Final
 
 from kafka_on_spark.visible import visible
@@ -38,13 +37,7 @@ class KafkaOnSparkError(Exception):
         return visible(f"{self.message} [{details}]" if details else self.message)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.message, self.context)
-
-
-def _rebuild(
-    kind: type[KafkaOnSparkError], message: str, context: dict[str, object]
-) -> KafkaOnSparkError:
-    return kind(message, **context)
+        return partial(type(self), self.message, **self.context), ()
 
 
 class ImpossibleValueError(AssertionError):
@@ -214,10 +207,8 @@ class KafkaStorageError(ProtocolError):
 
 
 class RootAccessDeniedError(KafkaStorageError):
-    """The root refuses this caller: no permission, no credentials, or a wrong option.
-
-    It counts against no broker: another caller may well reach the root.
-    """
+    """The root refuses this caller: no permission, no credentials, or a wrong option. It counts
+    against no broker: another caller may well reach the root."""
 
     code = 1006
     is_retriable = False

@@ -27,7 +27,7 @@ from kafka_on_spark.storage.calls.deadlines import (
 from kafka_on_spark.storage.calls.file_limits import CHECKPOINT_BYTES_MAX
 from kafka_on_spark.storage.delta.files.delta_files import (
     checkpoint_path,
-    checkpoint_version,
+    checkpoints_in,
     hint_path,
     last_checkpoint,
     log_folder,
@@ -109,8 +109,7 @@ def read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
 def _rename_all_unreadable(files: RootFiles, uri: str) -> bool:
     """Give all checkpoints that can't be read another name; return whether there was one."""
     names = files.names(log_folder(uri))
-    versions = [each for each in map(checkpoint_version, names) if each is not None]
-    return any([rename_unreadable(files, uri, each) for each in versions])
+    return any([rename_unreadable(files, uri, each) for each in checkpoints_in(names)])
 
 
 def rename_unreadable(files: RootFiles, uri: str, version: int) -> bool:

@@ -43,7 +43,7 @@ from kafka_on_spark.storage.delta.files.commit_files import CommitFiles, FileSta
 from kafka_on_spark.storage.delta.files.delta_files import (
     checkpoint_path,
     commit_path,
-    commit_version,
+    commits_in,
     last_checkpoint,
     log_folder,
 )
@@ -388,6 +388,6 @@ class DeltaLog:
     def _paths_since(self, first: int, last: int) -> list[str]:
         """Return the commit files from `first` to `last` that are not cleaned, and their folder."""
         folder = log_folder(self.uri)
-        there = set(map(commit_version, self._files.names(folder)))
+        there = commits_in(self._files.names(folder))
         versions = [each for each in range(max(first, 0), last + 1) if each in there]
         return [*(commit_path(self.uri, each) for each in versions), folder]

@@ -13,9 +13,9 @@ from typing import Final
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.delta.files.delta_files import (
     checkpoint_path,
-    checkpoint_version,
+    checkpoints_in,
     commit_path,
-    commit_version,
+    commits_in,
     log_folder,
 )
 from kafka_on_spark.storage.roots.roots import RootFiles, is_local
@@ -42,11 +42,9 @@ def clean_log(files: RootFiles, uri: str) -> int:
         KafkaStorageError, OSError: One could not be deleted; those after it stay.
     """
     names = files.names(log_folder(uri))
-    checkpoints = {each for each in map(checkpoint_version, names) if each is not None}
+    checkpoints = checkpoints_in(names)
     bound = first_kept(checkpoints)
-    commits = sorted(
-        each for each in map(commit_version, names) if each is not None and each < bound
-    )
+    commits = [each for each in sorted(commits_in(names)) if each < bound]
     for version in commits:
         _delete(files, uri, commit_path(uri, version))
     for version in sorted(each for each in checkpoints if each < bound):

@@ -14,9 +14,9 @@ from kafka_on_spark.storage.delta.checkpoints import read_checkpoint, rename_unr
 from kafka_on_spark.storage.delta.files.commit_files import CommitFiles, FileStamp
 from kafka_on_spark.storage.delta.files.delta_files import (
     checkpoint_path,
-    checkpoint_version,
+    checkpoints_in,
     commit_path,
-    commit_version,
+    commits_in,
     log_folder,
 )
 from kafka_on_spark.storage.delta.files.log_parsing import commit_step
@@ -81,8 +81,8 @@ def open_table(log: CommitFiles, void: VoidCommits) -> OpenedTable:
 
 def _open_listed(log: CommitFiles, void: VoidCommits) -> OpenedTable:
     names = log.files.names(log_folder(log.uri))
-    commits = {each for each in map(commit_version, names) if each is not None}
-    checkpoints = {each for each in map(checkpoint_version, names) if each is not None}
+    commits = commits_in(names)
+    checkpoints = checkpoints_in(names)
     if not commits | checkpoints:
         raise ReplicaLostError(f"there is no table at {log.uri}")
     state, base = _newest_state(log, sorted(checkpoints, reverse=True))

@@ -15,8 +15,8 @@ from kafka_on_spark.storage.calls.error_translation import storage_error
 from kafka_on_spark.storage.delta.checkpoints import CHECKPOINT_INTERVAL
 from kafka_on_spark.storage.delta.files.actions import TableSettings
 from kafka_on_spark.storage.delta.files.delta_files import (
-    checkpoint_version,
-    commit_version,
+    checkpoints_in,
+    commits_in,
     log_folder,
 )
 from kafka_on_spark.storage.roots.roots import RootFiles
@@ -69,5 +69,4 @@ def holds_more(files: RootFiles, uri: str) -> bool:
     """Return whether a log in which version 0 was just put holds other versions: then its first
     commits were cleaned, and the one that was put is a stray."""
     names = files.names(log_folder(uri))
-    versions = {each for name in names for each in (commit_version(name), checkpoint_version(name))}
-    return bool(versions - {0, None})
+    return bool((commits_in(names) | checkpoints_in(names)) - {0})

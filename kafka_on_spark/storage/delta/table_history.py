@@ -20,8 +20,9 @@ from kafka_on_spark.storage.calls.file_limits import (
 from kafka_on_spark.storage.delta.files.delta_files import (
     checkpoint_path,
     checkpoint_version,
+    checkpoints_in,
     commit_path,
-    commit_version,
+    commits_in,
     hint_path,
     log_folder,
 )
@@ -50,8 +51,8 @@ def table_steps(
         KafkaStorageError: The root does not answer, or a cleaner deleted what is to be read.
     """
     names = files.names(log_folder(uri))
-    commits = {version for name in names if (version := commit_version(name)) is not None}
-    checkpoints = {each for name in names if (each := checkpoint_version(name)) is not None}
+    commits = commits_in(names)
+    checkpoints = checkpoints_in(names)
     versions = commits | checkpoints
     if not versions:
         raise ReplicaLostError(f"there is no table at {uri}")

@@ -34,7 +34,8 @@ from kafka_on_spark.storage.calls.file_limits import (
 from kafka_on_spark.storage.delta.files.delta_files import (
     CHECKPOINT,
     checkpoint_version,
-    commit_version,
+    checkpoints_in,
+    commits_in,
 )
 from kafka_on_spark.storage.delta.files.log_parsing import checkpoint_step, commit_step
 from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES, check_is_directory
@@ -172,8 +173,8 @@ def table_flaw(
     if any(inspection.names(place) is None for place in (folder.split("/", 1)[0], folder)):
         return _lost(inspection, folder)  # also if a link stands in its place
     names = inspection.names(f"{folder}/{_LOG}") or frozenset()
-    commits = {each for each in map(commit_version, names) if each is not None}
-    checkpoints = {each for each in map(checkpoint_version, names) if each is not None}
+    commits = commits_in(names)
+    checkpoints = checkpoints_in(names)
     if not commits | checkpoints:
         return _lost(inspection, folder)
     newest = max(commits | checkpoints)

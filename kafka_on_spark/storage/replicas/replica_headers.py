@@ -41,8 +41,6 @@ HEADER_SCHEMA: Final = pa.schema(
         ("content_digest", pa.int64()),
     ]
 )
-_SEGMENT_HEADER: Final = ("base_offset", "end_offset", "chain_digest", "content_digest")
-_BATCH_HEADER: Final = tuple(name for name in HEADER_SCHEMA.names if name not in _SEGMENT_HEADER)
 TABLE_SCHEMA: Final = pa.schema([*HEADER_SCHEMA, *SEGMENT_SCHEMA])
 
 

@@ -6,7 +6,6 @@ read: a pipe in its place would hang, a sparse file of a terabyte would exhaust 
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from errno import EACCES, EROFS
 from stat import S_ISREG
 from typing import Any, Final
@@ -60,22 +59,6 @@ def local_write_refusal(folder: str) -> str | None:
         return None
     is_read_only = bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
     return os.strerror(EROFS if is_read_only else EACCES)
-
-
-def sizes_in(folder: str) -> dict[str, int]:
-    """Return the sizes of the files in a folder.
-
-    Raises:
-        UnsafeFileError: One is neither a folder nor a regular file.
-    """
-    sizes = {}
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if not entry.is_dir(follow_symlinks=False):
-                with suppress(FileNotFoundError):  # a temporary file got its name meanwhile
-                    found = entry.stat(follow_symlinks=False)
-                    sizes[entry.name] = _size(found, entry.path)
-    return sizes
 
 
 def _size(found: os.stat_result, path: str) -> int:

@@ -6,7 +6,7 @@ fsspec's file systems.
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -31,7 +31,6 @@ from kafka_on_spark.storage.roots.local_files import (
     local_write_refusal,
     read_local,
     size_of,
-    sizes_in,
     write_temporary,
 )
 
@@ -273,11 +272,7 @@ class RootFiles:
         Raises:
             UnsafeFileError: It is no regular file.
         """
-        return self.sizes_of((path,))[0]
-
-    def sizes_of(self, paths: Sequence[str]) -> list[int | None]:
-        """Return the sizes of several files, in order, in one call."""
-        return self._within_short(paths[0], lambda: [self._size(path) for path in paths])
+        return self._within_short(path, lambda: self._size(path))
 
     def _size(self, path: str) -> int | None:
         try:
@@ -305,18 +300,6 @@ class RootFiles:
         except ABSENT:
             return None
         return tuple(str(found.get(name)) for name in _STAMP_NAMES)
-
-    def sizes(self, path: str) -> dict[str, int]:
-        """Return the sizes of the files in a local folder; none if there is no such folder.
-
-        Raises:
-            UnsafeFileError: One is neither a folder nor a regular file.
-        """
-        try:
-            with self._translating_errors("list", path):
-                return self._within_short(path, lambda: sizes_in(path))
-        except ABSENT:
-            return {}
 
     def delete(self, path: str) -> None:
         """Delete a file or folder of ours, such as a probe; no error if it is gone."""

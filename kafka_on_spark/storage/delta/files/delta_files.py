@@ -1,6 +1,7 @@
 """Names of the files of a Delta log, the hint at its newest checkpoint, and a commit's write id."""
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
@@ -44,6 +45,16 @@ def checkpoint_version(path: str) -> int | None:
 def commit_version(path: str) -> int | None:
     """Return the version that a file of the log is the commit of, or None if it is none."""
     return _version(_COMMIT_NAME.fullmatch(path.rsplit("/", 1)[-1]))
+
+
+def commits_in(names: Iterable[str]) -> set[int]:
+    """Return the versions of the commits among the names in a log's folder."""
+    return {each for each in map(commit_version, names) if each is not None}
+
+
+def checkpoints_in(names: Iterable[str]) -> set[int]:
+    """Return the versions of the checkpoints among the names in a log's folder."""
+    return {each for each in map(checkpoint_version, names) if each is not None}
 
 
 def _version(found: re.Match[str] | None) -> int | None:
