@@ -7,7 +7,6 @@ implementation, the tests' in-memory one too, passes tests/contract/.
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from kafka_on_spark.controller.pace.sweep import SweepPosition
 from kafka_on_spark.ids import BrokerId, DirectoryId, LeaderEpoch, Offset
 from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
 from kafka_on_spark.log.batch import Segment
@@ -15,9 +14,10 @@ from kafka_on_spark.log.state import LogChange, ReplicaState
 from kafka_on_spark.metadata.records import MetadataBatch, Record, Stamp
 
 if TYPE_CHECKING:
-    # Type-checking only: appenders and readers must not load the audit package.
+    # Type-checking only: appenders and readers must not load what audits and sweeps.
     from kafka_on_spark.audit.history import FileEntry, TableStep
     from kafka_on_spark.audit.metadata.metadata_checks import MetadataRows
+    from kafka_on_spark.controller.pace.sweep import SweepPosition
 
 Order = TypeVar("Order")
 Result = TypeVar("Result")
@@ -190,7 +190,7 @@ NO_LOCK: Final[CommitLock] = _NoLock()
 class SweepHints(Protocol):
     """Keeps the progress of sweeps between rounds of different processes. It is never trusted."""
 
-    def read(self, cluster_id: str) -> SweepPosition | None:
+    def read(self, cluster_id: str) -> "SweepPosition | None":
         """Return the newest hint, by the wall clock; None if there is no valid one.
 
         Raises:
@@ -198,7 +198,7 @@ class SweepHints(Protocol):
         """
         ...
 
-    def write(self, cluster_id: str, position: SweepPosition) -> None:
+    def write(self, cluster_id: str, position: "SweepPosition") -> None:
         """Replace the last hint.
 
         Raises:

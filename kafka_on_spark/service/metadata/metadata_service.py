@@ -11,12 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from kafka_on_spark.controller.pace.back_off import pauses_ms
-from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.controller.result import ControllerResult
-from kafka_on_spark.controller.verdicts.conclusion import conclude
 from kafka_on_spark.errors import (
     ClusterClosedError,
     CommitConflictError,
@@ -36,7 +34,9 @@ from kafka_on_spark.metadata.snapshot import snapshot_records
 from kafka_on_spark.ports import NO_LOCK, Clock, CommitLock, MetadataLog
 from kafka_on_spark.service.metadata.gc_pause import gc_paused
 from kafka_on_spark.service.metadata.metadata_outage import wait_for_root
-from kafka_on_spark.service.metadata.queued_reports import decode_queued, encode_reports
+
+if TYPE_CHECKING:
+    from kafka_on_spark.controller.partitions.reports import PartitionReport
 
 log = logging.getLogger(__name__)
 
@@ -222,7 +222,7 @@ class MetadataService:
         """
         return self._submit(lambda image, _: decide(image), timeout_ms, controller, None)
 
-    def conclude(self, reports: Sequence[PartitionReport], *, timeout_ms: int) -> int:
+    def conclude(self, reports: "Sequence[PartitionReport]", *, timeout_ms: int) -> int:
         """Commit what `reports` and the reports that waiting processes have queued lead to;
         return how many ISRs change.
 
@@ -234,6 +234,10 @@ class MetadataService:
 
         Raises: as `submit`.
         """
+        # In the function: a query waits for the process that plans it, which concludes nothing.
+        from kafka_on_spark.controller.verdicts.conclusion import conclude
+        from kafka_on_spark.service.metadata.queued_reports import decode_queued, encode_reports
+
         mine = {report.key for report in reports}
 
         def decide(image: MetadataImage, lock: CommitLock) -> ControllerResult[int]:

@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 )
 
 from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.service.metadata.gc_pause import gc_paused
 from kafka_on_spark.spark.run.executors import SentToExecutors
 from kafka_on_spark.spark.run.worker_process import freeze_gc
 
@@ -49,6 +50,8 @@ _SCHEMA_WITH_HEADERS = StructType([*_SCHEMA.fields, StructField("headers", Array
 
 class KafkaOnSparkDataSource(SentToExecutors, DataSource):
     """The data source; Spark finds it by its name, and pickles it with its readers."""
+
+    writes = False  # but its writers do, which are pickled for themselves
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
@@ -78,8 +81,9 @@ class KafkaOnSparkDataSource(SentToExecutors, DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return a stream's reader."""
-        from kafka_on_spark.query.options.source_options import parse_source
-        from kafka_on_spark.spark.format.source import StreamReader
+        with gc_paused():  # a new process, and its query waits for this import
+            from kafka_on_spark.query.options.source_options import parse_source
+            from kafka_on_spark.spark.format.source import StreamReader
 
         options = parse_source(self._given, is_stream=True)
         _check_schema(schema, self.schema())

@@ -38,7 +38,6 @@ from kafka_on_spark.query.reads.read_plan import check_end, check_order, plan_ra
 from kafka_on_spark.query.reads.task_ranges import split_ranges
 from kafka_on_spark.query.subscription import partitions_of
 from kafka_on_spark.service.metadata.metadata_service import MetadataService
-from kafka_on_spark.service.read.offset_lookup import look_up_offset
 from kafka_on_spark.spark.run.executors import SentToExecutors
 from kafka_on_spark.spark.run.opening import Awaits, open_metadata, replica_store
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
@@ -86,6 +85,7 @@ class Reading:
         """Return a lookup of records committed `then` that asks the replicas of `now`."""
 
         def answer(questions: Sequence[TimeQuestion]) -> list[Offset | None]:
+            from kafka_on_spark.service.read.offset_lookup import look_up_offset
             from kafka_on_spark.storage.replicas.reader import read_timestamps
 
             one = partial(
@@ -186,6 +186,8 @@ def cuts_of(metadata: MetadataService) -> CutsSince:
 class BatchReader(SentToExecutors, DataSourceReader):
     """Reads one consistent cut, of now or of the past."""
 
+    writes = False
+
     def __init__(self, options: SourceOptions) -> None:
         self._reading = reading = Reading(options)
         metadata = reading.open_metadata(Awaits.NOTHING)
@@ -211,6 +213,8 @@ class BatchReader(SentToExecutors, DataSourceReader):
 
 class StreamReader(SentToExecutors, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads what is committed, batch by batch. Lives in one Python process per query run."""
+
+    writes = False
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options

@@ -15,10 +15,9 @@ import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 from weakref import WeakSet
 
-import deltalake
 import pyarrow as pa
 from pyspark import cloudpickle
 
@@ -31,13 +30,6 @@ if TYPE_CHECKING:
 
 Argument = TypeVar("Argument")
 Answer = TypeVar("Answer")
-
-WANTED: Final = {
-    "kafka_on_spark": __version__,
-    "deltalake": deltalake.__version__,
-    "pyarrow": pa.__version__,
-}
-"""Versions that executors must have, those of this process: another version writes otherwise."""
 
 ADVICE: Final = (
     f"install kafka_on_spark {__version__} there (by pip, or in the executors' image), or send an"
@@ -55,6 +47,20 @@ _NO_MODULE: Final = re.compile(r"finding module specification for '(pyspark)\.")
 _MISMATCH: Final = re.compile(r"different version: ([\d.]+) than that in driver: ([\d.]+)")
 
 _checked: "WeakSet[SparkContext]" = WeakSet()
+
+
+def wanted_versions(*, writes: bool) -> dict[str, str]:
+    """Return the versions that executors must have, those of this process.
+
+    deltalake only where something is written, which another version does otherwise: a query waits
+    for the process that plans it, and the import of deltalake takes 20 ms there.
+    """
+    versions = {"kafka_on_spark": __version__, "pyarrow": pa.__version__}
+    if writes:
+        import deltalake
+
+        versions["deltalake"] = deltalake.__version__
+    return versions
 
 
 Check = Callable[[Mapping[str, str], str], str | None]
@@ -120,14 +126,20 @@ class ExecutorTask(Generic[Argument, Answer]):
         return self._run(argument)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _sent(self._run)
+        return _sent(self._run, writes=True)
 
 
 class SentToExecutors:
-    """A base of objects that Spark itself pickles for executors: as above."""
+    """A base of objects that Spark itself pickles for executors: as above.
+
+    Attributes:
+        writes: Whether an object's tasks write, and so need what writes.
+    """
+
+    writes: ClassVar[bool] = True
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _sent(_ByDefault(self))
+        return _sent(_ByDefault(self), writes=self.writes)
 
 
 class _ByDefault:
@@ -146,8 +158,9 @@ def _rebuild(kind: type, state: dict[str, object] | None) -> object:
     return value
 
 
-def _sent(value: object) -> tuple[Load, tuple[dict[str, str], str, bytes]]:
-    return _load, (WANTED, ADVICE, cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
+def _sent(value: object, *, writes: bool) -> tuple[Load, tuple[dict[str, str], str, bytes]]:
+    payload: bytes = cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
+    return _load, (wanted_versions(writes=writes), ADVICE, payload)
 
 
 def check_executors(context: "SparkContext") -> None:
@@ -161,7 +174,7 @@ def check_executors(context: "SparkContext") -> None:
     """
     if context in _checked or is_local(context.master):
         return
-    check, wanted, advice = _check, dict(WANTED), ADVICE
+    check, wanted, advice = _check, wanted_versions(writes=True), ADVICE
 
     def probe(_: Iterable[int]) -> Iterable[str | None]:
         return [check(wanted, advice)]

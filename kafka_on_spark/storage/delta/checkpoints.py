@@ -14,8 +14,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from deltalake import DeltaTable
-
 from kafka_on_spark.audit.history import TableStep
 from kafka_on_spark.errors import CorruptLogError, KafkaStorageError
 from kafka_on_spark.storage.calls.deadlines import (
@@ -57,6 +55,8 @@ def write_checkpoint(
         KafkaStorageError: The root does not answer.
         And what delta-rs raises.
     """
+    # In the function: a query waits for the process that plans it, which writes no checkpoint.
+    from deltalake import DeltaTable
 
     def write() -> None:
         given = options.for_url(uri)

@@ -8,7 +8,6 @@ from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
-from deltalake import Schema
 
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.error_translation import storage_error
@@ -43,6 +42,9 @@ def new_settings(
 @lru_cache(maxsize=8)
 def _delta_schema(schema: pa.Schema) -> str:
     """Return an Arrow schema as the JSON of Delta's."""
+    # In the function: a query waits for the process that plans it, which creates no table.
+    from deltalake import Schema
+
     return Schema.from_arrow(schema).to_json()
 
 

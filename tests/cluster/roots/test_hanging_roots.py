@@ -135,16 +135,17 @@ def test_delta_rs_that_hangs_is_left_behind(base):
     lines = lines_of(
         base,
         """
-        from kafka_on_spark.storage.delta import checkpoints, conditional_commit
+        import deltalake
+        from kafka_on_spark.storage.delta import conditional_commit
         conditional_commit.CHECKPOINT_INTERVAL = 2
         hung = []
-        whole = checkpoints.DeltaTable
+        whole = deltalake.DeltaTable
         def hang(uri, **named):
             if not uri.startswith(roots[1]):
                 return whole(uri, **named)
             hung.append(uri)
             threading.Event().wait()
-        checkpoints.DeltaTable = hang
+        deltalake.DeltaTable = hang
         deadlines.LONG_CALL_SECONDS = 0.5
         print(append(b"c"))
         cluster.replicate(is_sweep=True)

@@ -19,7 +19,7 @@ from kafka_on_spark.errors import (
     KafkaStorageError,
 )
 from kafka_on_spark.ids import BrokerId
-from kafka_on_spark.storage.delta import checkpoints, commit_outcomes, conditional_commit
+from kafka_on_spark.storage.delta import commit_outcomes, conditional_commit
 from kafka_on_spark.storage.delta.checkpoints import CHECKPOINT_INTERVAL
 from kafka_on_spark.storage.delta.files.delta_files import checkpoint_path
 from kafka_on_spark.storage.identity.root_identity import (
@@ -164,7 +164,7 @@ def test_secret_that_a_library_tells_is_not_passed_on(log, uri, monkeypatch, cap
     caplog.set_level(logging.DEBUG, logger="kafka_on_spark")
     monkeypatch.setattr(commit_outcomes, "RESOLVE_SECONDS", 0.05)
     monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 1)
-    monkeypatch.setattr(checkpoints, "DeltaTable", tell)
+    monkeypatch.setattr("deltalake.DeltaTable", tell)
     monkeypatch.setattr(roots, "filesystem", tell)
     options = StorageOptions(SECRETS)
 

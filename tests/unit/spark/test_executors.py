@@ -27,6 +27,8 @@ ROOT = Path(__file__).parents[3]
 class Reader(SentToExecutors):
     """Something that Spark pickles."""
 
+    writes = False
+
     def __init__(self, options):
         self.options = options
 
@@ -80,6 +82,13 @@ def test_nothing_is_unpickled_where_something_lacks(monkeypatch, there, said):
 
     assert said in str(refused.value)
     assert str(refused.value).endswith(ADVICE)
+
+
+def test_a_reader_arrives_where_what_writes_lacks(monkeypatch):
+    sent = cloudpickle.dumps(Reader({}))
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+
+    assert type(pickle.loads(sent)) is Reader
 
 
 # fmt: off
