@@ -1,5 +1,6 @@
 """Parts that measurements share: the session, the rows, a cluster, a clock, and the machine."""
 
+import compileall
 import os
 import platform
 import shutil
@@ -15,6 +16,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+import kafka_on_spark
 from kafka_on_spark import Cluster
 from kafka_on_spark.spark.session import build_session
 
@@ -45,6 +47,9 @@ class Bench:
     @cached_property
     def spark(self) -> SparkSession:
         """The session: the running one, or one that the first use makes."""
+        # An installed package is compiled. Where Python may not write bytecode, each process that
+        # plans a stream would compile a checkout's modules anew.
+        compileall.compile_dir(Path(kafka_on_spark.__file__).parent, quiet=2)
         self._is_spark_shared = SparkSession.getActiveSession() is not None
         spark = build_session("benchmark", **{"spark.ui.enabled": False})
         spark.sparkContext.setLogLevel("ERROR")

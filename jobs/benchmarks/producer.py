@@ -4,6 +4,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 
+from jobs.benchmarks import kafka_recorded
 from jobs.benchmarks.bench import PARTITIONS, Bench, say
 from jobs.benchmarks.report import Budget, Row, row
 from kafka_on_spark import Cluster
@@ -32,6 +33,7 @@ def producer(bench: Bench) -> list[Row]:
             one,
             "records/s",
             budget=Budget(bound=50_000, on="value", is_most=False),
+            recorded=kafka_recorded.PRODUCER,
         ),
         row(
             f"{name}: {THREADS} threads",
