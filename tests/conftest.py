@@ -21,7 +21,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip long cases unless --long is given, and put the torture beside the simulation.
+    """Skip long cases unless --long is given, put the torture beside the simulation, and the other
+    engines after the tests whose tables they open.
 
     The simulation needs one processor and no Spark. At the end, the torture would run alone; at
     the beginning, it would starve the Spark sessions beside it.
@@ -30,8 +31,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("long"):
                 item.add_marker(pytest.mark.skip(reason="only with --long: a minute or more"))
-    torture = [item for item in items if "torture" in item.path.parts]
-    others = [item for item in items if "torture" not in item.path.parts]
-    single = (at for at, item in enumerate(others) if "simulation" in item.path.parts)
-    at = next(single, len(others))
-    items[:] = [*others[:at], *torture, *others[at:]]
+    _move(items, "torture", before="simulation")
+    _move(items, "test_other_engines.py", before="unit")
+
+
+def _move(items: list[pytest.Item], moved: str, *, before: str) -> None:
+    """Put the tests of a folder or file before those of another, or at the end."""
+    mine = [item for item in items if moved in item.path.parts]
+    others = [item for item in items if moved not in item.path.parts]
+    at = next((at for at, each in enumerate(others) if before in each.path.parts), len(others))
+    items[:] = [*others[:at], *mine, *others[at:]]

@@ -1,18 +1,41 @@
-"""Each table that a test of this folder leaves behind is opened by delta-rs, too."""
+"""Each table that a test of this folder leaves behind is opened by delta-rs, too, and noted for
+other engines.
+
+A test that leaves a table on purpose which can't be opened says so by the mark `damaged`.
+"""
+
+import re
 
 import pytest
 
+from kafka_on_spark.errors import KafkaOnSparkError
 from kafka_on_spark.storage.delta import conditional_commit, log_cleaning
-from tests.storage.tables import check_with_delta_rs
+from tests.storage.engines import KeptTable, check_rules, check_with_delta_rs
+from tests.storage.left_tables import LeftTables
 
 
 @pytest.fixture(autouse=True)
-def delta_rs_agrees(tmp_path):
+def engines_agree(request, tmp_path, tmp_path_factory):
     """Check what a test leaves behind, once its faults are gone."""
     yield
-    for folder in tmp_path.glob("**/_delta_log"):
-        if folder.is_dir():
-            check_with_delta_rs(str(folder.parent))
+    damaged = request.node.get_closest_marker("damaged")
+    folders = [each.parent for each in tmp_path.glob("**/_delta_log") if each.is_dir()]
+    sound = [str(each) for each in folders if _is_sound(str(each), damaged)]
+    LeftTables(tmp_path_factory).note(request.node.nodeid, sound)
+    assert damaged is None or len(sound) < len(folders), "no table is damaged"
+
+
+def _is_sound(uri, damaged):
+    """Check a table with delta-rs; return False if it is damaged as the mark of its test says."""
+    try:
+        table = KeptTable(uri)
+    except KafkaOnSparkError as error:
+        if damaged is None or re.search(damaged.args[0], error.message) is None:
+            raise
+        return False
+    check_rules(table)
+    check_with_delta_rs(table)
+    return True
 
 
 @pytest.fixture

@@ -52,6 +52,7 @@ def log(log):
         pytest.param(remove, 0, id="first commit removed"),
     ],
 )
+@pytest.mark.damaged("a commit is missing|the commit .* can't be read")
 def test_damaged_log_can_not_be_opened(log, uri, damage, version):
     damage(commit_file(uri, version))
 
@@ -176,6 +177,7 @@ def test_the_next_commit_after_one_without_bytes_is_the_version_after_it(
     assert opened(uri).counters_of("count") == [LAST + 2]
 
 
+@pytest.mark.damaged("a table's first commit says nothing")
 def test_a_first_commit_without_bytes_makes_no_table(uri, log, checks):
     empty(commit_file(uri, 0))
 
@@ -194,6 +196,7 @@ def test_log_that_is_a_file_is_said_aloud(log, uri):
         log.refresh()
 
 
+@pytest.mark.damaged("a commit is missing")
 def test_every_commit_since_the_checkpoint_is_needed(log, uri, monkeypatch):
     monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
     commit_times(log, 6)
@@ -219,6 +222,7 @@ def test_a_commit_that_was_counted_with_bytes_and_has_none_below_the_newest_is_l
             log.refresh()
 
 
+@pytest.mark.damaged("is no regular file")
 def test_a_file_that_is_no_regular_one_in_a_commits_place_is_damage(log, uri):
     commit_file(uri, LAST + 1).mkdir()
 
@@ -227,6 +231,7 @@ def test_a_file_that_is_no_regular_one_in_a_commits_place_is_damage(log, uri):
             log.refresh()
 
 
+@pytest.mark.damaged("the commit .* can't be read")
 def test_damage_deletes_nothing(log, uri):
     halve(commit_file(uri, 3))
     before = names_in_log(uri)
@@ -276,6 +281,7 @@ def test_a_process_that_is_to_end_ends(log, monkeypatch, is_put):
     assert log.refresh() == (LAST + 1 if is_put else LAST)
 
 
+@pytest.mark.damaged("its protocol is")
 def test_a_table_that_was_given_another_protocol_is_not_read(log, uri):
     """What another engine has switched on may mean that rows are gone which are still in files."""
     features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
@@ -302,6 +308,7 @@ def repeat_counter(uri, version):
     path.write_text(path.read_text().rstrip("\n") + "\n" + json.dumps(again))
 
 
+@pytest.mark.damaged("sets the counter 'count' twice")
 def test_a_commit_that_sets_a_counter_twice_is_damage(log, uri):
     """delta-rs takes the first, other readers the last."""
     commit_times(log, 1)

@@ -38,6 +38,7 @@ def refuse_renames(monkeypatch):
 
 
 @pytest.mark.parametrize("damage", [empty, zero, halve, remove])
+@pytest.mark.damaged("a commit is missing")
 def test_half_a_history_is_never_taken_for_the_whole(log, uri, damage):
     """A checkpoint that can't be read, and no way back before it."""
     commit_times(log, 7)

@@ -194,7 +194,8 @@ def test_commit_of_another_engine_at_the_version_is_a_conflict(log, uri, monkeyp
         commit(log, 1)
 
 
-@pytest.mark.parametrize("found", ["", "\0" * 300, '{"commitInfo":{"wri', "5"])
+@pytest.mark.damaged("the commit .* can't be read")
+@pytest.mark.parametrize("found", ["\0" * 300, '{"commitInfo":{"wri', "5"])
 def test_file_at_the_version_that_is_no_commit_leaves_it_unknown(log, uri, impatient, found):
     commit_file(uri, 2).write_text(found)
 
@@ -348,6 +349,7 @@ def test_commit_on_a_root_that_was_taken_away_makes_no_folder(
     assert not root.exists()
 
 
+@pytest.mark.damaged("a commit is missing")
 def test_commit_that_lands_under_an_empty_mount_point_is_not_acknowledged(
     log, uri, root, monkeypatch
 ):

@@ -293,6 +293,7 @@ def test_two_checkpoints_may_be_damaged(cleaned, uri, damage, versions):
 
 
 @pytest.mark.parametrize("damage", [empty, halve, zero, remove])
+@pytest.mark.damaged("a commit is missing")
 def test_without_a_checkpoint_that_can_be_read_nothing_is_believed_and_nothing_deleted(
     cleaned, uri, damage
 ):
@@ -361,7 +362,13 @@ def test_an_audit_begins_at_the_oldest_kept_checkpoint(cleaned, uri):
     assert commits == list(range(41, 66))
 
 
-@pytest.mark.parametrize("version", [41, 47, 60, 64])
+LEAVES_A_GAP = pytest.mark.damaged("a commit is missing")
+
+
+@pytest.mark.parametrize(
+    "version",
+    [41, 47, pytest.param(60, marks=LEAVES_A_GAP), pytest.param(64, marks=LEAVES_A_GAP)],
+)
 def test_an_audit_finds_a_commit_that_no_cleaner_took(cleaned, uri, version):
     commit_file(uri, version).unlink()
 

@@ -1,0 +1,238 @@
+"""Other engines find in our tables what we count: the same rows, files and counters.
+
+Delta-rs opens each table of the tests of commits as soon as its test ends. Polars and Spark open
+them here, at the end of the run: one of each set of equal tables, in the default run some that are
+drawn.
+"""
+
+import os
+import random
+from functools import partial
+from pathlib import Path
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from py4j.protocol import Py4JError
+
+from kafka_on_spark.storage.delta import conditional_commit, log_cleaning
+from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.delta.files.actions import AddFile, RemoveFile
+from tests.cluster.disks import new_disks, records
+from tests.storage.engines import (
+    DRAWN_MAX,
+    KeptTable,
+    check_rules,
+    check_with_delta_rs,
+    check_with_delta_spark,
+    check_with_polars,
+)
+from tests.storage.left_tables import LeftTables, distinct
+from tests.storage.tables import OPTIONS, opened
+
+pytestmark = pytest.mark.integration
+
+SEED = 15
+SPARK_DRAWN = 3
+FOLDER = "tests/storage/delta/"
+
+
+@pytest.fixture(scope="module")
+def left(request, tmp_path_factory):
+    """Return one of each set of equal tables that the tests of commits have left in this run."""
+    tests = {
+        each.nodeid
+        for each in request.session.items
+        if each.nodeid.startswith(FOLDER) and not each.get_closest_marker("skip")
+    }
+    if not tests:
+        pytest.skip(f"the tests of {FOLDER} make the tables: run them, too")
+    uris = distinct(LeftTables(tmp_path_factory).wait_for(tests))
+    assert uris
+    return uris
+
+
+def drawn(request, uris, count):
+    """Return all tables in a long run, else some."""
+    if request.config.getoption("--long"):
+        return uris
+    return random.Random(SEED).sample(uris, min(count, len(uris)))
+
+
+def versions_of(request, table):
+    """Return the versions that Spark opens: few in a run that is not long, at a second each."""
+    if request.config.getoption("--long"):
+        return table.versions(SEED)
+    return {table.first, table.newest, *table.checkpoints[-1:]}
+
+
+def test_polars_finds_in_the_tables_of_the_tests_what_we_count(request, left):
+    drawn_max = DRAWN_MAX if request.config.getoption("--long") else 2
+    for uri in left:
+        table = KeptTable(uri)
+        check_with_polars(table, table.versions(SEED, drawn_max))
+
+
+def test_delta_spark_finds_in_the_tables_of_the_tests_what_we_count(request, left, spark):
+    for uri in drawn(request, left, SPARK_DRAWN):
+        table = KeptTable(uri)
+        check_with_delta_spark(spark, table, versions_of(request, table))
+
+
+# Tables with rows
+
+SCHEMA = pa.schema(
+    [
+        ("base_offset", pa.int64()),
+        ("producer_id", pa.string()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("value", pa.binary()),
+    ]
+)
+COLUMNS = ["base_offset", "producer_id"]
+PRODUCERS = [None, "p", "a b/c=ü%20", "\u2028'\"\\"]
+
+
+def make_rows(uri, dice, commits):
+    """Make a table by appends, merges and removals, as replicas have them."""
+    log = DeltaLog.create(uri, OPTIONS, schema=SCHEMA, partition_by=COLUMNS, configuration={})
+    for number in range(commits):
+        active = sorted(log.active_files(), key=lambda each: each.path)
+        gone = dice.sample(active, dice.choice([0, 0, 0, 0, 0, min(3, len(active))]))
+        added = [
+            new_file(uri, dice, f"{number}-{each}") for each in range(dice.choice([0, 1, 1, 2]))
+        ]
+        removed = [
+            RemoveFile(path=each.path, size_bytes=each.size_bytes, values=each.values)
+            for each in gone
+        ]
+        log.commit(
+            log.version,
+            operation="test",
+            files=[*added, *removed],
+            counters={"end": number, f"other-{number % 3}": dice.randrange(-5, 2**40)},
+        )
+        log.checkpoint_if_due()
+    return log
+
+
+def new_file(uri, dice, name):
+    path, count = f"{name}.parquet", dice.randrange(4)
+    rows = pa.table({"at": range(count), "value": [b"%d" % each for each in range(count)]})
+    pq.write_table(
+        rows.cast(pa.schema([SCHEMA.field("at"), SCHEMA.field("value")])), f"{uri}/{path}"
+    )
+    return AddFile(
+        path=path,
+        size_bytes=os.path.getsize(f"{uri}/{path}"),
+        values={"base_offset": str(dice.randrange(10)), "producer_id": dice.choice(PRODUCERS)},
+        time_ms=dice.randrange(2**40),
+        stats=f'{{"numRecords":{count}}}',
+        changes_data=dice.random() < 0.5,
+    )
+
+
+@pytest.fixture
+def often(monkeypatch):
+    """Have checkpoints often and keep few commits, so that few commits get a log cleaned."""
+    monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
+    monkeypatch.setattr(log_cleaning, "COMMITS_KEPT", 20)
+
+
+def check_with_all(request, spark, uri):
+    table = KeptTable(uri)
+    check_rules(table)
+    check_with_delta_rs(table)
+    check_with_polars(table, table.versions(SEED))
+    check_with_delta_spark(spark, table, versions_of(request, table))
+
+
+def test_every_engine_finds_the_rows_of_files_that_came_and_went(request, spark, tmp_path, often):
+    for seed in range(20 if request.config.getoption("--long") else 1):
+        uri = str(tmp_path / "root" / f"{seed}")
+        (tmp_path / "root").mkdir(exist_ok=True)
+        log = make_rows(uri, random.Random(seed), 67)
+        assert KeptTable(uri).first > 0
+        assert len(list(log.active_files())) > 5
+
+        check_with_all(request, spark, uri)
+
+
+def test_every_engine_finds_the_rows_of_a_clusters_tables(request, spark, often):
+    """Replicas after a failover, a truncation, deleted records and cleaning, and the metadata."""
+    with new_disks() as disks:
+        cluster = disks.cluster
+        cluster.create_topic("orders", replica_assignment={0: [1, 2, 3]})
+        for number in range(30):
+            cluster.append("orders", records(b"%d" % number), producer_id="p", sequence=number)
+        disks.take_away(2, 3)
+        cluster.append("orders", records(b"cut", b"cut too"), acks=1)
+        disks.take_away(1)
+        disks.give_back(2, 3)
+        cluster.run_controller()
+        for number in range(30):
+            cluster.append("orders", records(b"%d" % number))
+        disks.give_back(1)
+        cluster.run_controller()
+        cluster.replicate()
+        cluster.delete_records({("orders", 0): 20})
+        cluster.replicate()
+        cluster.append("orders", records(b"last"))
+
+        tables = [str(disks.folder(each, "orders")) for each in (1, 2, 3)]
+        metadata = cluster.metadata_table
+        disks.close()
+        assert all(KeptTable(each).first > 0 for each in tables[1:])
+        for uri in (tables[0], tables[1], metadata):
+            check_with_all(request, spark, uri)
+        check_with_polars(KeptTable(tables[2]), KeptTable(tables[2]).versions(SEED))
+
+
+# What each comparison refuses
+
+
+def fork_checkpoint(uri):
+    """Have the newest checkpoint lack a file that has rows."""
+    path = max(Path(uri, "_delta_log").glob("*.checkpoint.parquet"))
+    table = pq.read_table(path)
+    adds = table.column("add").to_pylist()
+    with_rows = {each.path for each in opened(uri).active_files() if each.record_count}
+    forgotten = next(each["path"] for each in adds if each and each["path"] in with_rows)
+    kept = [at for at, each in enumerate(adds) if each is None or each["path"] != forgotten]
+    pq.write_table(table.take(kept), path)
+
+
+def name_with_an_escape(uri):
+    """Have the newest commit add a file whose name other engines decode."""
+    log = opened(uri)
+    log.commit(
+        log.version,
+        operation="test",
+        files=[new_file(uri, random.Random(0), "a%20b")],
+        counters={},
+    )
+
+
+@pytest.mark.parametrize("mutate", [fork_checkpoint, name_with_an_escape])
+def test_each_comparison_refuses_a_table_that_is_another_one_to_its_engine(
+    spark, tmp_path, often, mutate
+):
+    (tmp_path / "root").mkdir()
+    uri = str(tmp_path / "root" / "0")
+    make_rows(uri, random.Random(0), 25)
+    sound = KeptTable(uri)
+    check_with_delta_rs(sound)
+
+    mutate(uri)
+
+    table = sound if mutate is fork_checkpoint else KeptTable(uri)
+    assert table.first == 0
+    for check in (
+        check_with_delta_rs,
+        partial(check_with_polars, versions={table.newest}),
+        partial(check_with_delta_spark, spark, versions={table.newest}),
+    ):
+        # The first is this module's own, the others are what the engines raise.
+        with pytest.raises((AssertionError, OSError, pl.exceptions.PolarsError, Py4JError)):
+            check(table)
