@@ -19,6 +19,7 @@ from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.delta.files.delta_files import log_folder
 from kafka_on_spark.storage.identity.metadata_root import TABLE_PREFIX
 from kafka_on_spark.storage.lock.queued_files import FOLDER as QUEUED_REPORTS
+from kafka_on_spark.storage.roots.local_changes import delete_file
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
 
 log = logging.getLogger(__name__)
@@ -97,7 +98,7 @@ def _remove_in(folder: str, names: re.Pattern[str]) -> int:
         for entry in entries:
             is_one = names.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)
             if is_one and _is_old(entry.path):
-                os.unlink(entry.path)
+                delete_file(entry.path)
                 removed += 1
     if removed:
         log.info("removed %d files from %s that were never finished", removed, folder)

@@ -9,7 +9,6 @@ and no other, so on a local disk one that can't be read gets another name; its b
 """
 
 import logging
-import os
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -26,12 +25,13 @@ from kafka_on_spark.storage.calls.file_limits import CHECKPOINT_BYTES_MAX
 from kafka_on_spark.storage.delta.files.delta_files import (
     checkpoint_path,
     checkpoints_in,
+    has_misleading_hint,
     hint_path,
-    last_checkpoint,
     log_folder,
 )
 from kafka_on_spark.storage.delta.files.log_parsing import checkpoint_step
 from kafka_on_spark.storage.delta.table_state import TableState
+from kafka_on_spark.storage.roots.local_changes import rename
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.parquet_files import read_parquet
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
@@ -63,7 +63,7 @@ def write_checkpoint(
         DeltaTable(uri, version=state.version, storage_options=given).create_checkpoint()
 
     path = checkpoint_path(uri, state.version)
-    _delete_misleading_hint(files, uri)
+    delete_misleading_hint(files, uri)
     try:
         within(uri, write, long_call_seconds(uri))
     except RootHangsError:
@@ -124,7 +124,6 @@ def rename_unreadable(files: RootFiles, uri: str, version: int) -> bool:
             log.warning("the checkpoint %s can't be read, and is passed over", path)
             _set_aside(files, uri, path)
             return True
-        _delete_misleading_hint(files, uri)
     return False
 
 
@@ -132,15 +131,18 @@ def _set_aside(files: RootFiles, uri: str, path: str) -> None:
     """Give a checkpoint another name. A store can't rename: there it is deleted, since the commits
     have all that a checkpoint holds."""
     if is_local(uri):
-        within(uri, partial(os.rename, path, path + UNREADABLE_SUFFIX), short_call_seconds(uri))
+        within(uri, partial(rename, path, path + UNREADABLE_SUFFIX), short_call_seconds(uri))
     else:
         files.delete(path)
-    _delete_misleading_hint(files, uri)
+    delete_misleading_hint(files, uri)
 
 
-def _delete_misleading_hint(files: RootFiles, uri: str) -> None:
-    """Delete a hint at a checkpoint that is not there: delta-rs opens no table that has one."""
-    if last_checkpoint(files, uri) < 0:
+def delete_misleading_hint(files: RootFiles, uri: str) -> None:
+    """Delete a hint at a checkpoint that is not there: delta-rs opens no table that has one.
+
+    A power cut leaves such a hint, too: delta-rs flushes neither of the two.
+    """
+    if has_misleading_hint(files, uri):
         files.delete(hint_path(uri))
 
 

@@ -119,11 +119,13 @@ class DeltaLog:
 
     def _create(self, settings: TableSettings, counters: Mapping[str, int]) -> None:
         folders = make_folders(self.uri) if self.is_local else []
+        if self._needs_flush:
+            # Before there is a table: whoever finds one then knows that they are durable, also if
+            # its maker died.
+            self._flush(folders)
         self._commit("create", counters, settings=settings)
         if holds_more(self._files, self.uri):
             raise CommitConflictError(f"there is a table at {self.uri}", version=0)
-        if self._needs_flush:
-            self._flush(folders)
 
     # What the table holds
 

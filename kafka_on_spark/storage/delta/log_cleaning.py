@@ -5,7 +5,6 @@ delete: as long as a version's file is there, no later one has been deleted. Wha
 version therefore counts only if the commit before it is still there (`conditional_commit`).
 """
 
-import os
 from collections.abc import Iterable
 from functools import partial
 from typing import Final
@@ -18,6 +17,7 @@ from kafka_on_spark.storage.delta.files.delta_files import (
     commits_in,
     log_folder,
 )
+from kafka_on_spark.storage.roots.local_changes import delete_file
 from kafka_on_spark.storage.roots.roots import RootFiles, is_local
 
 COMMITS_KEPT: Final = 1000
@@ -58,6 +58,6 @@ def _delete(files: RootFiles, uri: str, path: str) -> None:
         files.delete(path)
         return
     try:
-        within(uri, partial(os.unlink, path), short_call_seconds(uri))
+        within(uri, partial(delete_file, path), short_call_seconds(uri))
     except FileNotFoundError:
         return

@@ -5,12 +5,17 @@ lack. A gap in the commits, or a commit that can't be read, is damage.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from kafka_on_spark.audit.history import TableCheckpoint, TableCommit, TableDamage, TableStep
-from kafka_on_spark.errors import CorruptLogError, ReplicaLostError
-from kafka_on_spark.storage.delta.checkpoints import read_checkpoint, rename_unreadable
+from kafka_on_spark.errors import CorruptLogError, KafkaStorageError, ReplicaLostError
+from kafka_on_spark.storage.delta.checkpoints import (
+    delete_misleading_hint,
+    read_checkpoint,
+    rename_unreadable,
+)
 from kafka_on_spark.storage.delta.files.commit_files import CommitFiles, FileStamp
 from kafka_on_spark.storage.delta.files.delta_files import (
     checkpoint_path,
@@ -23,6 +28,7 @@ from kafka_on_spark.storage.delta.files.log_parsing import commit_step
 from kafka_on_spark.storage.delta.files.void_commits import VoidCommits
 from kafka_on_spark.storage.delta.table_state import TableState
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
+from kafka_on_spark.storage.roots.roots import is_local
 
 LISTINGS_MAX: Final = 3
 """How often a log is listed again in which files go while they are read: commits are cleaned."""
@@ -86,6 +92,10 @@ def _open_listed(log: CommitFiles, void: VoidCommits) -> OpenedTable:
     if not commits | checkpoints:
         raise ReplicaLostError(f"there is no table at {log.uri}")
     state, base = _newest_state(log, sorted(checkpoints, reverse=True))
+    if is_local(log.uri):
+        # A process that may only read leaves it to others.
+        with suppress(KafkaStorageError):
+            delete_misleading_hint(log.files, log.uri)
     newest = max(commits | {base})
     first = max(base, 0)
     oldest = log.stamp(first)

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Final
 from uuid import uuid4
@@ -18,6 +17,7 @@ from kafka_on_spark.storage.delta.files.delta_files import (
     commits_in,
     log_folder,
 )
+from kafka_on_spark.storage.roots.local_changes import make_folder
 from kafka_on_spark.storage.roots.roots import RootFiles
 
 _CONFIGURATION: Final = {
@@ -60,8 +60,7 @@ def make_folders(uri: str) -> list[str]:
     folders = [os.path.dirname(uri), uri, log_folder(uri)]
     for folder in folders:
         try:
-            with suppress(FileExistsError):
-                within(uri, partial(os.mkdir, folder), short_call_seconds(folder))
+            within(uri, partial(make_folder, folder), short_call_seconds(folder))
         except OSError as error:
             raise storage_error(error, f"create a table at {uri}") from error
     return [uri, folders[0], os.path.dirname(folders[0])]

@@ -139,18 +139,17 @@ def _read_checkpoint(files: RootFiles, uri: str, version: int) -> TableStep:
 
 
 def _check_hint(files: RootFiles, uri: str, checkpoints: set[int]) -> Iterator[TableDamage]:
-    """Check the hint at the newest checkpoint: a hint at a missing one makes a table unreadable."""
+    """Check the hint at the newest checkpoint: a hint at a missing one makes a table unreadable.
+
+    One that can't be read is passed over by all engines: a power cut leaves such hints.
+    """
     path = hint_path(uri)
     try:
         content = files.read(path, SMALL_FILE_BYTES_MAX)
-        if not content:
-            return  # no hint, or a power cut lost its bytes
+        if content is None:
+            return
         version = expect(parse_json(content)["version"], int)
     except (UnsafeFileError, *BAD_JSON):
-        sentence = f"the hint {path} can't be read"
-        yield TableDamage(
-            version=max(checkpoints, default=0), sentence=sentence, is_checkpoint=True
-        )
         return
     # The checkpoint may have been written after the folder was listed.
     if version not in checkpoints and files.size(checkpoint_path(uri, version)) is None:

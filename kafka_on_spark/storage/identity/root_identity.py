@@ -7,7 +7,7 @@ same code that commits.
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from errno import ENOTDIR
 from functools import partial
@@ -31,6 +31,7 @@ from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.calls.file_limits import SMALL_FILE_BYTES_MAX
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.roots.local_changes import make_folder, make_folders, set_mode
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
 
@@ -163,6 +164,8 @@ def prepare_root(
             mine = RootIdentity(cluster_id, broker_id, DirectoryId(uuid4().hex))
             RootFiles(root, options).write_if_absent(f"{root}/{META_PROPERTIES}", mine.encode())
             found = read_identity(root, options)
+        elif is_local(root):
+            flush([root])  # whoever wrote it may have died before
     except KafkaStorageError as error:
         raise unusable_root(root, error) from error
     if found is None:
@@ -266,7 +269,7 @@ def create_root(root: str, mode: int = ROOT_MODE) -> None:
         return
     try:
         within(root, partial(_create_root, root, mode), short_call_seconds(root))
-        flush([os.path.dirname(root)])
+        flush(_folders_above(root))
     except OSError as error:
         raise InvalidRootError(
             f"{root} can't be a root: {error.strerror}; give a folder that exists or can be created"
@@ -274,12 +277,22 @@ def create_root(root: str, mode: int = ROOT_MODE) -> None:
 
 
 def _create_root(root: str, mode: int) -> None:
-    os.makedirs(os.path.dirname(root), exist_ok=True)
-    with suppress(FileExistsError):
-        os.mkdir(root, mode=ROOT_MODE)
-        os.chmod(root, mode)  # whatever umask this process has
+    make_folders(os.path.dirname(root))
+    if make_folder(root, ROOT_MODE):
+        set_mode(root, mode)  # whatever umask this process has
     if not os.path.isdir(root):
         raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR))
+
+
+def _folders_above(root: str) -> list[str]:
+    """Return the folders that lead to a root, up to its file system's, as far as they can be read.
+
+    Any of them may be new, of this process or of one that died before it flushed it.
+    """
+    folders = [os.path.dirname(root)]
+    while not os.path.ismount(folders[-1]):
+        folders.append(os.path.dirname(folders[-1]))
+    return [each for each in folders if os.access(each, os.R_OK)]
 
 
 def test_conditional_puts(root: str, options: StorageOptions) -> None:

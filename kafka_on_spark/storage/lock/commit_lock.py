@@ -23,6 +23,7 @@ from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.ports import NO_LOCK, CommitLock
 from kafka_on_spark.storage.calls.deadlines import SHORT_CALL_SECONDS, is_awaited, within
 from kafka_on_spark.storage.lock.queued_files import QueuedReports, read_queued
+from kafka_on_spark.storage.roots.local_changes import delete_file
 from kafka_on_spark.storage.roots.roots import is_local
 
 log = logging.getLogger(__name__)
@@ -72,7 +73,7 @@ class _HeldLock(CommitLock):
 def _unlink(paths: Sequence[str]) -> None:
     for path in paths:
         with suppress(OSError):  # the waiter takes the lock later
-            os.unlink(path)
+            delete_file(path)
 
 
 class _ReportsCommitted(CommitLock):

@@ -25,7 +25,7 @@ from kafka_on_spark.storage.metadata.metadata_log import (
     TABLE_SCHEMA,
     DeltaMetadataLog,
 )
-from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
 
 
 def create_metadata_log(
@@ -42,6 +42,8 @@ def create_metadata_log(
     if identity is None:
         check_unnamed(metadata_root, options)
         identity = _create_table(metadata_root, options, new_identity(cluster_id))
+    elif is_local(metadata_root):
+        flush([metadata_root])  # whoever wrote it may have died before
     log = DeltaMetadataLog(metadata_root, options)
     log.check()
     if log.read(from_offset=Offset(0)):

@@ -11,6 +11,7 @@ from kafka_on_spark.ids import BrokerId, DirectoryId, ReplicaUuid, TopicId
 from kafka_on_spark.log.addresses import FoundTable
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
 from kafka_on_spark.storage.identity.root_identity import check_directory
+from kafka_on_spark.storage.roots.local_changes import delete_empty_folder
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
 
 _TOPIC_FOLDER: Final = re.compile(r"[a-zA-Z0-9._-]+-([0-9a-f]{32})")
@@ -79,4 +80,8 @@ def _remove_table(
     RootFiles(root, options).delete(table.path)
     if is_local(root):
         with suppress(OSError):  # it has other replicas
-            within(root, lambda: os.rmdir(f"{root}/{topic_folder}"), short_call_seconds(root))
+            within(
+                root,
+                lambda: delete_empty_folder(f"{root}/{topic_folder}"),
+                short_call_seconds(root),
+            )

@@ -8,7 +8,6 @@ without opening a table.
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 from uuid import uuid4
@@ -33,6 +32,7 @@ from kafka_on_spark.storage.calls.error_translation import ABSENT, storage_error
 from kafka_on_spark.storage.calls.file_limits import SEGMENT_BYTES_MAX
 from kafka_on_spark.storage.identity.root_identity import check_directory
 from kafka_on_spark.storage.replicas.evidence import file_flaw, inspect_root
+from kafka_on_spark.storage.roots.local_changes import make_folder
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.parquet_files import read_parquet
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
@@ -295,8 +295,7 @@ def _create_folder(address: ReplicaAddress, options: StorageOptions) -> None:
 def _create_missing(folder: str) -> None:
     # Never the root: one that was removed meanwhile must not be created again.
     for each in (os.path.dirname(folder), folder):
-        with suppress(FileExistsError):
-            os.mkdir(each)
+        make_folder(each)
 
 
 def link_in_path(address: ReplicaAddress) -> str | None:

@@ -1,26 +1,23 @@
-"""Reads and writes local files, whole or in pieces, for `roots`.
+"""Reads local files, whole or in pieces, for `roots`.
 
 A file is opened without waiting, and is checked to be a regular one of allowed size before it is
 read: a pipe in its place would hang, a sparse file of a terabyte would exhaust the memory.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from errno import EACCES, EROFS
 from stat import S_ISREG
-from typing import Any, Final
-from uuid import uuid4
+from typing import Final
 
 from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.calls.deadlines import (
     READ_BYTES_A_SECOND,
     extend_deadline,
-    long_call_seconds,
     short_call_seconds,
 )
 
 _PIECE_BYTES: Final = 2**20
-_WRITE_BYTES: Final = 2**24
 
 # Opening does not wait for a pipe's writer or a lease. A link could lead out of the root.
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -145,22 +142,3 @@ def local_pieces(path: str, bytes_max: int) -> Iterator[memoryview]:
             read += count
             check_size(read, bytes_max, path)
             yield piece[:count]
-
-
-def write_temporary(path: str, pieces: Iterable[Any], *, is_flushed: bool) -> str:
-    """Write a temporary file beside `path`; return its path. A failure removes it."""
-    temporary = f"{os.path.dirname(path)}/_{uuid4().hex}.tmp"
-    with open(temporary, "xb", buffering=0) as file:
-        try:
-            for piece in pieces:
-                view = memoryview(piece)
-                while view:
-                    extend_deadline(long_call_seconds(path))
-                    view = view[file.write(view[:_WRITE_BYTES]) :]
-            if is_flushed:
-                os.fsync(file.fileno())
-        except BaseException:
-            # A full disk needs its space.
-            os.unlink(temporary)
-            raise
-    return temporary

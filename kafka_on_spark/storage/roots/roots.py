@@ -18,20 +18,27 @@ from kafka_on_spark.storage.access.storage_options import StorageOptions as Stor
 from kafka_on_spark.storage.access.storage_options import is_local as is_local
 from kafka_on_spark.storage.access.store_clients import PACKAGES, client_options
 from kafka_on_spark.storage.calls.deadlines import (
-    extend_deadline,
     long_call_seconds,
     short_call_seconds,
     within,
 )
 from kafka_on_spark.storage.calls.error_translation import ABSENT, storage_error
 from kafka_on_spark.storage.calls.error_translation import reason as reason
+from kafka_on_spark.storage.roots.local_changes import (
+    delete,
+    delete_file,
+    flush_path,
+    link,
+    make_folder,
+    rename,
+    write_temporary,
+)
 from kafka_on_spark.storage.roots.local_files import (
     check_size,
     local_pieces,
     local_write_refusal,
     read_local,
     size_of,
-    write_temporary,
 )
 
 T = TypeVar("T")
@@ -219,12 +226,12 @@ class RootFiles:
             for temporary, _ in written:  # a full disk needs their space
                 # The disk may be gone or hang; the first failure is raised already.
                 with suppress(OSError, KafkaStorageError):
-                    self._within_short(temporary, partial(os.unlink, temporary))
+                    self._within_short(temporary, partial(delete_file, temporary))
 
     def _name(self, temporary: str, path: str) -> None:
         try:
             with self._translating_errors("write", path):
-                os.rename(temporary, path)
+                rename(temporary, path)
         except (*ABSENT, FileExistsError) as error:  # the disk went away after the flush
             raise storage_error(error, f"write {path}") from error
 
@@ -305,8 +312,13 @@ class RootFiles:
         """Delete a file or folder of ours, such as a probe; no error if it is gone."""
         with suppress(FileNotFoundError), self._translating_errors("delete", path):
             # A folder of many files takes long; how long, is not known before.
-            delete = partial(filesystem(path, self.options).rm, path, recursive=True)
-            within(self.url, delete, DELETE_SECONDS)
+            within(self.url, partial(self._delete, path), DELETE_SECONDS)
+
+    def _delete(self, path: str) -> None:
+        if is_local(path):
+            delete(path)
+        else:
+            filesystem(path, self.options).rm(path, recursive=True)
 
     def write_refusal(self, path: str) -> str | None:
         """Return why this process can't write to a local folder; None if it can."""
@@ -331,15 +343,14 @@ class RootFiles:
 
 def _link_local(path: str, content: bytes) -> bool:
     # Never more than one folder: a root that was removed must not be created again.
-    with suppress(FileExistsError):
-        os.mkdir(os.path.dirname(path))
+    make_folder(os.path.dirname(path))
     temporary = write_temporary(path, [content], is_flushed=True)
     try:
-        os.link(temporary, path)
+        link(temporary, path)
     except FileExistsError:
         return False
     finally:
-        os.unlink(temporary)
+        delete_file(temporary)
     flush([os.path.dirname(path)])
     return True
 
@@ -357,12 +368,7 @@ def flush(paths: Iterable[str]) -> None:
 
 def _flush(path: str) -> None:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        try:
-            extend_deadline(long_call_seconds(path, os.fstat(descriptor).st_size))
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        flush_path(path)
     except OSError as error:
         raise storage_error(error, f"flush {path}") from error
 

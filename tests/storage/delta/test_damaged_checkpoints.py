@@ -34,7 +34,7 @@ def refuse_renames(monkeypatch):
     def refuse(*paths):
         raise PermissionError(1, "no")
 
-    monkeypatch.setattr(checkpoints.os, "rename", refuse)
+    monkeypatch.setattr(checkpoints, "rename", refuse)
 
 
 @pytest.mark.parametrize("damage", [empty, zero, halve, remove])
@@ -97,6 +97,18 @@ def test_a_checkpoint_that_could_not_be_read_just_now_stays(log, uri, monkeypatc
 def test_no_hint_stays_at_a_checkpoint_that_is_not_there(log, uri):
     """delta-rs opens no table with such a hint."""
     halve(with_checkpoint(log))
+
+    opened(uri)
+
+    assert "_last_checkpoint" not in names_in_log(uri)
+    assert DeltaTable(uri).version() == log.version
+
+
+def test_a_table_that_is_opened_loses_a_hint_at_a_checkpoint_that_a_power_cut_took(log, uri):
+    commit_times(log, 7)
+    log.checkpoint_if_due()
+    [checkpoint] = commit_file(uri, 0).parent.glob("*.checkpoint.parquet")
+    checkpoint.unlink()
 
     opened(uri)
 

@@ -15,7 +15,8 @@ from kafka_on_spark.storage.calls.deadlines import long_call_seconds, short_call
 from kafka_on_spark.storage.calls.error_translation import ABSENT, is_refused, storage_error
 from kafka_on_spark.storage.calls.file_limits import COMMIT_BYTES_MAX
 from kafka_on_spark.storage.delta.files.delta_files import commit_path
-from kafka_on_spark.storage.roots.local_files import read_stamped, stamp_of, write_temporary
+from kafka_on_spark.storage.roots.local_changes import delete_file, link, write_temporary
+from kafka_on_spark.storage.roots.local_files import read_stamped, stamp_of
 from kafka_on_spark.storage.roots.roots import RootFiles, is_local
 
 FileStamp = tuple[object, ...]
@@ -114,7 +115,7 @@ def _put_local(path: str, content: bytes, *, is_flushed: bool) -> bool:
     except OSError as error:
         raise NotPutError(storage_error(error, f"write {path}").message) from error
     try:
-        os.link(temporary, path)
+        link(temporary, path)
     except FileExistsError:
         return False
     except OSError as error:
@@ -122,5 +123,5 @@ def _put_local(path: str, content: bytes, *, is_flushed: bool) -> bool:
         raise kind(storage_error(error, f"write {path}").message) from error
     finally:
         with suppress(OSError):  # the disk is gone, and the file with it; or a cleaner takes it
-            os.unlink(temporary)
+            delete_file(temporary)
     return True

@@ -79,6 +79,16 @@ def last_checkpoint(files: RootFiles, uri: str) -> int:
     return version if is_there else -1
 
 
+def has_misleading_hint(files: RootFiles, uri: str) -> bool:
+    """Return whether there is a hint at a checkpoint that is not there, or that can't be read."""
+    try:
+        if files.size(hint_path(uri)) is None:
+            return False
+    except UnsafeFileError:
+        return False
+    return last_checkpoint(files, uri) < 0
+
+
 def write_id_of(content: bytes) -> str | None:
     """Return a commit's write id, "" if it has none; None if `content` is no readable commit."""
     try:
