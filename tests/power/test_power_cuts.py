@@ -1,0 +1,50 @@
+"""Power cuts of a real file system under writing processes: nothing acknowledged is lost."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from jobs.power_cuts import main
+from tests.power.cuts.clients import COMMITS_KEPT
+from tests.power.cuts.disk import why_not
+from tests.power.cuts.run import CHECKOUT
+
+CUTS = 25
+WAIT_S_MAX = 900
+
+
+@pytest.mark.parametrize("option", [("--cuts", "0"), ("--cuts", "x"), ("--disk", "floppy")])
+def test_bad_options_are_refused_in_a_sentence(option, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(list(option))
+
+    assert end.value.code == 2
+    assert "; --help lists the options" in capsys.readouterr().err
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("file_system", ["ext4", "xfs"])
+def test_power_cuts_leave_a_cluster_that_opens_and_has_all_that_was_acknowledged(
+    tmp_path, file_system
+):
+    reason = why_not(file_system)
+    if reason is not None:
+        pytest.skip(f"{file_system} can't be cut off here: {reason}")
+    # A process of its own, since it takes mounts of its own.
+    command = [sys.executable, "-m", "jobs.power_cuts", "--cuts", str(CUTS), "--seed", "5"]
+    run = subprocess.run(
+        [*command, "--disk", file_system, "--dir", str(tmp_path)],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=WAIT_S_MAX,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    report = json.loads((tmp_path / "report.json").read_text())
+
+    assert (report["cuts"], report["sound"]) == (CUTS, CUTS)
+    assert report["promised"] > 0
+    assert report["cleaned"] > 0, f"no table got {COMMITS_KEPT} commits past its checkpoints"
