@@ -3,6 +3,9 @@
 Commits go in ascending order, one after the other, and a cleaner stops at the first that it can't
 delete: as long as a version's file is there, no later one has been deleted. What is seen at a
 version therefore counts only if the commit before it is still there (`conditional_commit`).
+
+A listing of a local folder may lack a file that was put while it was listed, and have the next: so
+before a commit is deleted, the one before it is looked for, unless it was just deleted.
 """
 
 from collections.abc import Iterable
@@ -38,6 +41,8 @@ def first_kept(checkpoints: Iterable[int]) -> int:
 def clean_log(files: RootFiles, uri: str) -> int:
     """Delete the commits and then the checkpoints that are not needed; return how many commits.
 
+    If a commit is there that the listing lacks, those after it stay for the next cleaner.
+
     Raises:
         KafkaStorageError, OSError: One could not be deleted; those after it stay.
     """
@@ -45,8 +50,12 @@ def clean_log(files: RootFiles, uri: str) -> int:
     checkpoints = checkpoints_in(names)
     bound = first_kept(checkpoints)
     commits = [each for each in sorted(commits_in(names)) if each < bound]
-    for version in commits:
+    deleted = -1
+    for number, version in enumerate(commits):
+        if version > deleted + 1 and files.size(commit_path(uri, version - 1)) is not None:
+            return number
         _delete(files, uri, commit_path(uri, version))
+        deleted = version
     for version in sorted(each for each in checkpoints if each < bound):
         _delete(files, uri, checkpoint_path(uri, version))
     return len(commits)

@@ -18,7 +18,6 @@ from kafka_on_spark.storage.delta.checkpoints import (
 )
 from kafka_on_spark.storage.delta.files.commit_files import CommitFiles, FileStamp
 from kafka_on_spark.storage.delta.files.delta_files import (
-    checkpoint_path,
     checkpoints_in,
     commit_path,
     commits_in,
@@ -31,7 +30,8 @@ from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.roots import is_local
 
 LISTINGS_MAX: Final = 3
-"""How often a log is listed again in which files go while they are read: commits are cleaned."""
+"""How often a log is listed in which a commit is missing before it is called damaged: files come
+and go while a local folder is listed, and are cleaned before they are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class ReadCommit:
 
 
 class _GoneError(Exception):
-    """A listed commit or checkpoint was not there when it was read."""
+    """A commit was not there when it was read, and is not the newest."""
 
 
 def open_table(log: CommitFiles, void: VoidCommits) -> OpenedTable:
@@ -81,7 +81,7 @@ def open_table(log: CommitFiles, void: VoidCommits) -> OpenedTable:
             return _open_listed(log, void)
         except _GoneError as error:
             if number == LISTINGS_MAX - 1:
-                raise CorruptLogError("a file of a log is gone", path=str(error)) from None
+                raise CorruptLogError("a commit is missing", path=str(error)) from None
     raise AssertionError("a loop without an end")
 
 
@@ -98,12 +98,11 @@ def _open_listed(log: CommitFiles, void: VoidCommits) -> OpenedTable:
             delete_misleading_hint(log.files, log.uri)
     newest = max(commits | {base})
     first = max(base, 0)
-    oldest = log.stamp(first)
-    missing = next((each for each in range(first, newest + 1) if each not in commits), None)
-    if missing is not None:
-        # Also a checkpoint without its commit: its writer had seen commits that the disk has lost.
-        raise CorruptLogError("a commit is missing", path=commit_path(log.uri, missing))
-    stamp, empty = oldest, []
+    stamp = oldest = log.stamp(first)
+    if stamp is None:
+        # Cleaned; or its writer had seen commits that the disk has lost.
+        raise _GoneError(commit_path(log.uri, first))
+    empty = []
     for version in range(base + 1, newest + 1):
         step = read_step(log, version)
         if step is None:
@@ -111,7 +110,7 @@ def _open_listed(log: CommitFiles, void: VoidCommits) -> OpenedTable:
         state.apply(step.commit)
         stamp = step.stamp
         empty += [version] if step.is_empty else []
-    if stamp is None or log.stamp(first) != oldest:
+    if log.stamp(first) != oldest:
         raise _GoneError(commit_path(log.uri, first))
     void.check(empty)
     if not state.configuration:
@@ -144,18 +143,8 @@ def _newest_state(log: CommitFiles, checkpoints: Sequence[int]) -> tuple[TableSt
         step = read_checkpoint(log.files, log.uri, version)
         if isinstance(step, TableCheckpoint):
             return TableState.of(step), version
-        path = checkpoint_path(log.uri, version)
-        if _is_gone(log, path):
-            raise _GoneError(path)
         rename_unreadable(log.files, log.uri, version)
     return TableState(), -1
-
-
-def _is_gone(log: CommitFiles, path: str) -> bool:
-    try:
-        return log.files.size(path) is None
-    except UnsafeFileError:
-        return False
 
 
 def _sentence_of(step: TableStep) -> str:

@@ -51,8 +51,8 @@ def table_steps(
         KafkaStorageError: The root does not answer, or a cleaner deleted what is to be read.
     """
     names = files.names(log_folder(uri))
-    commits = commits_in(names)
     checkpoints = checkpoints_in(names)
+    commits = _whole(commits_in(names), files, uri)
     versions = commits | checkpoints
     if not versions:
         raise ReplicaLostError(f"there is no table at {uri}")
@@ -76,6 +76,16 @@ def table_steps(
             needs_base = needs_base and isinstance(checkpoint, TableDamage)
             yield checkpoint
     yield from _check_hint(files, uri, checkpoints)
+
+
+def _whole(commits: set[int], files: RootFiles, uri: str) -> set[int]:
+    """Return the listed commits, and those below the newest of them that were put while the folder
+    was listed: the listing of a local folder may lack one and have the next."""
+    newest = max(commits, default=0)
+    if not commits or len(commits) == newest - min(commits) + 1:
+        return commits
+    now = commits_in(files.names(log_folder(uri)))
+    return commits | {each for each in now if each < newest}
 
 
 def _first_version(commits: set[int], checkpoints: set[int]) -> int:

@@ -362,3 +362,23 @@ def test_a_process_that_opens_a_table_takes_no_stray_for_its_newest_commit(
 
     assert late.refresh() == rival.version
     check_whole(uri, late, rival)
+
+
+@pytest.mark.parametrize("is_flushed", [True, False])
+def test_a_process_that_opens_a_table_of_which_the_newest_commits_go_takes_no_stray_for_one(
+    log, uri, rival, monkeypatch, is_flushed
+):
+    """It never saw the commit of its checkpoint, so there is nothing that would be missing later."""
+    live(rival, 30)
+    late = DeltaLog(uri, OPTIONS, is_flushed=is_flushed)
+
+    def meanwhile():
+        live(rival, COMMITS)
+        put_stray(uri, 31)
+
+    with monkeypatch.context() as sleeping:
+        asleep(sleeping, opening, "read_checkpoint", meanwhile, is_after=True)
+        late.refresh()
+
+    assert late.refresh() == rival.version
+    check_whole(uri, late, rival)
