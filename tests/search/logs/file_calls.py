@@ -1,0 +1,308 @@
+"""Production code of one table's log, run with the file calls replaced by answers.
+
+As in replaying.py a process is the answers that it got: the code runs from the start of its
+operation with the recorded answers up to the first file call that has none. Here a call is one call
+of the system (link, open and read, stat, list, unlink, fsync) or one request to a store (PUT if
+absent, GET, HEAD, LIST, DELETE): whatever others do can come between two of them. All that stands
+above them is the real code; delta-rs is replaced by `DeltaRs`.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from types import SimpleNamespace
+from typing import Any, Final
+from unittest import mock
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.storage.calls import deadlines
+from kafka_on_spark.storage.delta import (
+    checkpoints,
+    commit_outcomes,
+    conditional_commit,
+    log_cleaning,
+    table_creation,
+)
+from kafka_on_spark.storage.delta.files import commit_files, log_parsing
+from kafka_on_spark.storage.delta.files.delta_files import checkpoint_path, hint_path, log_folder
+from kafka_on_spark.storage.roots import parquet_files, roots
+
+LOCAL: Final = "/root/table"
+STORE: Final = "s3://bucket/table"
+
+Stamp = tuple[str, int]
+"""Which file it is: who put it, and at which of its calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call that waits for its answer.
+
+    Attributes:
+        operation: link, put, write, read, stat, list, unlink, rename, flush, or load (of delta-rs).
+        names: The files that it touches.
+        content: What it writes; a version, of load.
+    """
+
+    operation: str
+    names: tuple[str, ...] = ()
+    content: Any = None
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it changes nothing."""
+        return self.operation in ("read", "stat", "list", "flush", "load")
+
+    def sees(self, changed: frozenset[str], has_other_names: bool) -> bool:
+        """Return whether a change of some files may change its answer."""
+        if self.operation == "list":
+            return has_other_names
+        return self.operation == "load" or not changed.isdisjoint(self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An answer that is an error.
+
+    Attributes:
+        kind: What is raised.
+        message: With these words.
+    """
+
+    kind: type[Exception]
+    message: str = "EIO"
+
+
+class Blocked(BaseException):
+    """The code stands before a call."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call)
+        self.call = call
+
+
+class Answers:
+    """The answers that an operation gets, in order."""
+
+    def __init__(self) -> None:
+        self.write_id = ""
+        self._answers: Sequence[Any] = ()
+        self._count = 0
+
+    def begin(self, write_id: str, answers: Sequence[Any]) -> None:
+        """Start an operation with what it is answered; a commit of it has this id."""
+        self.write_id, self._answers, self._count = write_id, answers, 0
+
+    def ask(self, operation: str, names: Iterable[str], content: Any = None) -> Any:
+        """Return the next answer, or stop the operation."""
+        if self._count == len(self._answers):
+            raise Blocked(Call(operation, tuple(map(_name, names)), content))
+        answer = self._answers[self._count]
+        self._count += 1
+        if isinstance(answer, Failed):
+            raise answer.kind(answer.message)
+        return answer
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
+
+
+class _Local:
+    """The calls of a local disk."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._ask = answers.ask
+
+    def put(self, path: str, content: bytes, *, is_flushed: bool) -> bool:
+        return bool(self._ask("link", [path], content))
+
+    def stamp(self, path: str) -> Stamp | None:
+        found: Stamp | None = self._ask("stat", [path])
+        return found
+
+    def read_stamped(self, path: str, bytes_max: int) -> tuple[bytes, Stamp]:
+        found = self._ask("read", [path])
+        if found is None:
+            raise FileNotFoundError(path)
+        content, stamp = found
+        return content, stamp
+
+    def read(self, path: str, bytes_max: int) -> bytes:
+        return self.read_stamped(path, bytes_max)[0]
+
+    def size(self, path: str) -> int:
+        if self.stamp(path) is None:
+            raise FileNotFoundError(path)
+        return 1  # nobody asks for more than whether there is one
+
+    def names(self, folder: str) -> list[str]:
+        # A folder is read piece by piece, in no order: what comes or goes meanwhile may be in it.
+        return [*self._ask("list", [], 1), *self._ask("list", [], 0)]
+
+    def unlink(self, path: str) -> None:
+        if not self._ask("unlink", [path]):
+            raise FileNotFoundError(path)
+
+    def rename(self, source: str, target: str) -> None:
+        if not self._ask("rename", [source, target]):
+            raise FileNotFoundError(source)
+
+    def flush(self, paths: Iterable[str]) -> None:
+        wanted = [path for path in paths if path not in (LOCAL, log_folder(LOCAL))]
+        if wanted and not self._ask("flush", wanted):
+            raise KafkaStorageError("can't flush: no such file")
+
+
+class _Store:
+    """The requests to a store, as fsspec has them."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._ask = answers.ask
+
+    def pipe_file(self, path: str, content: bytes, mode: str) -> None:
+        assert mode == "create"
+        if not self._ask("put", [path], content):
+            raise FileExistsError(path)
+
+    def info(self, path: str) -> dict[str, Any]:
+        found = self._ask("stat", [path])
+        if found is None:
+            raise FileNotFoundError(path)
+        # As long as all commits of a search are, see `encoded`.
+        return {"ETag": found, "LastModified": "", "size": COMMIT_BYTES}
+
+    def cat_file(self, path: str, start: int, end: int) -> bytes:
+        found = self._ask("read", [path])
+        if found is None:
+            raise FileNotFoundError(path)
+        content: bytes = found[0]
+        return content
+
+    def ls(self, path: str, *, detail: bool) -> list[str]:
+        return list(self._ask("list", []))
+
+    def rm(self, path: str, *, recursive: bool) -> None:
+        if not self._ask("unlink", [path]):
+            raise FileNotFoundError(path)
+
+
+class _LocalFilesystem:
+    """What of fsspec is used on a local disk: files are deleted."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._ask = answers.ask
+
+    def rm(self, path: str, *, recursive: bool) -> None:
+        if not self._ask("unlink", [path]):
+            raise FileNotFoundError(path)
+
+
+COMMIT_BYTES: Final = 900
+"""All commits are padded to this: a store tells one's own commit from another's by its size first."""
+
+
+def padded(commit: bytes) -> bytes:
+    """Return a commit with as many bytes as all have: spaces say nothing."""
+    assert len(commit) <= COMMIT_BYTES, len(commit)
+    return commit[:-1] + b" " * (COMMIT_BYTES - len(commit)) + b"\n"
+
+
+class DeltaRs:
+    """Delta-rs, asked for a table at a version and then for its checkpoint: it reads what is there,
+    writes the checkpoint in place, and then the hint."""
+
+    def __init__(self, answers: Answers, uri: str, version: int) -> None:
+        self._ask = answers.ask
+        self._uri, self._version = uri, version
+
+    def create_checkpoint(self) -> None:
+        counters = self._ask("load", [], self._version)
+        if counters is None:
+            raise ValueError("delta-rs can't open the table")
+        path = checkpoint_path(self._uri, self._version)
+        self._ask("write", [path], checkpoint_bytes(counters))
+        self._ask("write", [hint_path(self._uri)], hint_bytes(self._version))
+
+
+def hint_bytes(version: int) -> bytes:
+    """Return a hint at a checkpoint."""
+    return b'{"version":%d}' % version
+
+
+@lru_cache(maxsize=4096)
+def checkpoint_bytes(counters: tuple[tuple[str, int], ...]) -> bytes:
+    """Return a checkpoint: all tables of a search have the same settings, and no files."""
+    add = pa.struct([("path", pa.string())])
+    txn = pa.struct([("appId", pa.string()), ("version", pa.int64())])
+    meta = pa.struct([("configuration", pa.map_(pa.string(), pa.string()))])
+    protocol = pa.struct([("minReaderVersion", pa.int32()), ("minWriterVersion", pa.int32())])
+    rows = [
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {"metaData": {"configuration": [("kos", "search")]}},
+        *({"txn": {"appId": name, "version": value}} for name, value in counters),
+    ]
+    kinds = {"add": add, "txn": txn, "metaData": meta, "protocol": protocol}
+    columns = {
+        name: pa.array([row.get(name) for row in rows], kind) for name, kind in kinds.items()
+    }
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+@contextmanager
+def calls_answered(answers: Answers, uri: str) -> Iterator[None]:
+    """Have the code of logs get its answers from `answers`; the table is at LOCAL or at STORE."""
+    local, store = _Local(answers), _Store(answers)
+    is_local = uri == LOCAL
+    filesystem: Any = _LocalFilesystem(answers) if is_local else store
+    read_parquet = lru_cache(maxsize=4096)(
+        lambda content, path, columns: parquet_files.read_parquet(content, path, columns=columns)
+    )
+
+    def parsed(content: bytes, path: str, *, columns: Sequence[str]) -> Any:
+        return read_parquet(content, path, tuple(columns))
+
+    checkpoint_step = lru_cache(maxsize=4096)(log_parsing.checkpoint_step)
+    encode = conditional_commit.encode_commit
+    system = SimpleNamespace(
+        listdir=local.names, unlink=local.unlink, rename=local.rename, path=os.path
+    )
+    replaced: list[tuple[Any, str, Any]] = [
+        (commit_files, "_put_local", local.put),
+        (commit_files, "_local_stamp", local.stamp),
+        (commit_files, "read_stamped", local.read_stamped),
+        (roots, "read_local", local.read),
+        (roots, "size_of", local.size),
+        (roots, "os", system),
+        (roots, "filesystem", lambda path, options: filesystem),
+        (log_cleaning, "os", system),
+        (checkpoints, "os", system),
+        (checkpoints, "flush", local.flush),
+        (checkpoints, "read_parquet", parsed),
+        (checkpoints, "checkpoint_step", checkpoint_step),
+        (conditional_commit, "flush", local.flush),
+        (conditional_commit, "make_folders", lambda uri: []),
+        (conditional_commit, "uuid4", lambda: SimpleNamespace(hex=answers.write_id)),
+        (table_creation, "uuid4", lambda: "a-table"),
+        (conditional_commit, "time", SimpleNamespace(time_ns=lambda: 0)),
+        (conditional_commit, "encode_commit", lambda **of: padded(encode(**of))),
+        (commit_outcomes, "until_found", lambda ask, seconds: ask()),
+        (
+            checkpoints,
+            "DeltaTable",
+            lambda uri, version, storage_options: DeltaRs(answers, uri, version),
+        ),
+        # A step within a call that has begun runs in the thread that asks for it.
+        (deadlines._current, "call", deadlines._Call(uri, lambda: None)),
+    ]
+    with ExitStack() as stack:
+        for owner, name, instead in replaced:
+            stack.enter_context(mock.patch.object(owner, name, instead))
+        yield

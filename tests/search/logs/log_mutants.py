@@ -1,0 +1,373 @@
+"""Rules of a table's log, each taken out of the real code by an edit that the search must see.
+
+A rule whose absence alone does no harm stands in `REDUNDANT`, with what stands behind it.
+"""
+
+import inspect
+import textwrap
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest import mock
+
+from kafka_on_spark.storage.delta import conditional_commit, log_cleaning, opening
+from kafka_on_spark.storage.delta.commit_outcomes import CommitOutcomes
+from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from tests.search.logs.log_scopes import (
+    CREATORS,
+    DAMAGED,
+    DYING,
+    LATE,
+    LISTERS,
+    MARGIN,
+    OPENERS,
+    SLEEPERS,
+    STRAYS,
+    TWICE,
+    UNSAID,
+)
+from tests.search.logs.log_search import LogScope
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A change of one function's text.
+
+    Attributes:
+        owner: Its module or class.
+        name: Its own.
+        changes: What stands in it, once, and what stands there instead; in turns.
+    """
+
+    owner: Any
+    name: str
+    changes: tuple[str, ...]
+
+    def function(self) -> Any:
+        """Return the function as edited."""
+        original = getattr(self.owner, self.name)
+        source = textwrap.dedent(inspect.getsource(original))
+        for old, new in zip(self.changes[::2], self.changes[1::2], strict=True):
+            assert source.count(old) == 1, f"{old!r} stands not once in {self.name}"
+            source = source.replace(old, new)
+        made: dict[str, Any] = {}
+        exec(source, original.__globals__, made)
+        return made[self.name]
+
+
+@dataclass(frozen=True, slots=True)
+class LogMutant:
+    """A rule that is taken out.
+
+    Attributes:
+        rule: What holds no more, in words.
+        scope: The smallest known in which it does harm.
+        edits: What is changed.
+        invariant: Which one is seen not to hold; None: no harm is done.
+    """
+
+    rule: str
+    scope: LogScope
+    edits: tuple[Edit, ...]
+    invariant: str | None
+
+    @contextmanager
+    def alive(self) -> Iterator[None]:
+        """Have the rule taken out."""
+        with ExitStack() as stack:
+            for each in self.edits:
+                stack.enter_context(mock.patch.object(each.owner, each.name, each.function()))
+            yield
+
+
+def _mutant(
+    rule: str, scope: LogScope, invariant: str | None, *edits: tuple[Any, ...]
+) -> LogMutant:
+    made = tuple(Edit(owner, name, tuple(changes)) for owner, name, *changes in edits)
+    return LogMutant(rule, scope, made, invariant)
+
+
+_LOOKS_BEFORE = "files.size(commit_path(uri, version - 1)) is not None"
+
+
+_PUT = "own is None or (version and before != self._newest)"
+_FOLLOWED = "if self._commits.stamp(state.version) != newest:"
+
+LOG_MUTANTS = [
+    # Putting
+    _mutant(
+        "a put counts only if the commit before it is still there",
+        SLEEPERS,
+        "committed",
+        (DeltaLog, "_stamp_after_put", _PUT, "own is None"),
+    ),
+    _mutant(
+        "the commit before a put must be the one that was read",
+        STRAYS,
+        "committed",
+        (DeltaLog, "_stamp_after_put", _PUT, "own is None or (version and before is None)"),
+    ),
+    _mutant(
+        "only what is there after one's own commit was looked at vouches for it",
+        TWICE,
+        "committed",
+        (
+            DeltaLog,
+            "_stamp_after_put",
+            "own, before = self._commits.stamps((version, max(version - 1, 0)))",
+            "before, own = self._commits.stamps((max(version - 1, 0), version))",
+        ),
+    ),
+    _mutant(
+        "a put whose predecessor is gone is unknown, not in conflict",
+        TWICE,
+        "conflict",
+        (
+            DeltaLog,
+            "_stamp_after_put",
+            "self.reopen_next_time()\n        raise CommitOutcomeUnknownError",
+            "self.reopen_next_time()\n        raise CommitConflictError",
+        ),
+    ),
+    _mutant(
+        "another's commit at one's version is a conflict only if the one before is still there",
+        UNSAID,
+        "conflict",
+        (
+            DeltaLog,
+            "_commit",
+            "except CommitConflictError:\n        self._stamp_after_put(version)",
+            "except CommitConflictError:\n        pass",
+        ),
+    ),
+    _mutant(
+        "a put that failed and is not there may still land",
+        LATE,
+        "conflict",
+        (
+            CommitOutcomes,
+            "_resolve",
+            "raise CommitOutcomeUnknownError",
+            "raise CommitConflictError",
+        ),
+    ),
+    _mutant(
+        "after an error the commit at one's version is read",
+        UNSAID,
+        "conflict",
+        (CommitOutcomes, "_resolve", "found = self._write_id_at(version)", 'found = "another"'),
+    ),
+    _mutant(
+        "version 0 counts only if the folder holds nothing else",
+        CREATORS,
+        "committed",
+        (DeltaLog, "_create", "if holds_more(self._files, self.uri):", "if False:"),
+    ),
+    # Following
+    _mutant(
+        "a follower believes that a commit is absent only if its newest is still there",
+        SLEEPERS,
+        "newest found",
+        (DeltaLog, "_read_following", _FOLLOWED, "if False:"),
+    ),
+    _mutant(
+        "a follower's newest must be the file that it read",
+        STRAYS,
+        "newest found",
+        (
+            DeltaLog,
+            "_read_following",
+            _FOLLOWED,
+            "if self._commits.stamp(state.version) is None:",
+        ),
+    ),
+    _mutant(
+        "a follower looks at its newest after it has looked for the next",
+        STRAYS,
+        "newest found",
+        (
+            DeltaLog,
+            "_read_following",
+            f"found = read_step(self._commits, state.version + 1)\n        {_FOLLOWED}",
+            "is_there = self._commits.stamp(state.version) == newest\n"
+            "        found = read_step(self._commits, state.version + 1)\n"
+            "        if not is_there:",
+        ),
+    ),
+    _mutant(
+        "a version is the newest only if it is there",
+        SLEEPERS,
+        "newest believed",
+        (DeltaLog, "is_still_at", "own is not None and own == newest", "True"),
+    ),
+    _mutant(
+        "a version is looked at after the one that would follow it",
+        SLEEPERS,
+        "newest believed",
+        (
+            DeltaLog,
+            "is_still_at",
+            "following, own = self._commits.stamps((version + 1, version))",
+            "own, following = self._commits.stamps((version, version + 1))",
+        ),
+    ),
+    # Opening
+    _mutant(
+        "what was opened counts only if its first commit is still there",
+        replace(OPENERS, is_local=False),  # on a disk what is gone can't be flushed
+        "content",
+        (opening, "_open_listed", "if log.stamp(first) != oldest:", "if False:"),
+    ),
+    _mutant(
+        "what is opened has its first commit",
+        replace(OPENERS, is_local=False),
+        "content",
+        (opening, "_open_listed", "if stamp is None:", "if False:"),
+    ),
+    _mutant(
+        "all commits after a checkpoint are read",
+        OPENERS,
+        "opens",
+        (opening, "_open_listed", "range(base + 1, newest + 1):", "range(base + 1, base + 1):"),
+    ),
+    _mutant(
+        "a log in whose listing a commit is missing is listed again",
+        LISTERS,
+        "no false alarm",
+        (
+            opening,
+            "_open_listed",
+            "for version in range(base + 1, newest + 1):",
+            "if not {*range(first, newest + 1)} <= commits:\n"
+            "        raise CorruptLogError('a commit is missing')\n"
+            "    for version in range(base + 1, newest + 1):",
+        ),
+    ),
+    _mutant(
+        "a log whose files go while they are read is listed again",
+        OPENERS,
+        "no false alarm",
+        (conditional_commit, "open_table", "number == LISTINGS_MAX - 1", "True"),
+    ),
+    _mutant(
+        "a checkpoint that can't be read is passed over for an older one",
+        replace(DAMAGED, is_local=False),  # on a disk it gets another name, and is not listed again
+        "opens",
+        (
+            opening,
+            "_newest_state",
+            "for version in checkpoints:",
+            "for version in checkpoints[:1]:",
+        ),
+    ),
+    # Cleaning
+    _mutant(
+        "commits are deleted in ascending order",
+        DYING,
+        "no gap",
+        (
+            log_cleaning,
+            "clean_log",
+            "sorted(commits_in(names))",
+            "sorted(commits_in(names), reverse=True)",
+            _LOOKS_BEFORE,
+            "False",
+        ),
+    ),
+    _mutant(
+        "a cleaner stops at the first commit that it can't delete",
+        DYING,
+        "no gap",
+        (
+            log_cleaning,
+            "clean_log",
+            "_delete(files, uri, commit_path(uri, version))",
+            "from contextlib import suppress\n"
+            "        with suppress(Exception):\n"
+            "            _delete(files, uri, commit_path(uri, version))",
+        ),
+    ),
+    _mutant(
+        "a commit is deleted only if the one before it is gone, whatever the listing says",
+        MARGIN,
+        "no gap",
+        (
+            log_cleaning,
+            "clean_log",
+            _LOOKS_BEFORE,
+            "False",
+        ),
+    ),
+    _mutant(
+        "the commits after the oldest kept checkpoint stay",
+        DAMAGED,
+        "opens",
+        (
+            log_cleaning,
+            "first_kept",
+            "min(newest[0] - COMMITS_KEPT, newest[-1])",
+            "newest[0] - COMMITS_KEPT",
+        ),
+    ),
+    _mutant(
+        "more than one checkpoint is kept",
+        DAMAGED,
+        "opens",
+        (
+            log_cleaning,
+            "first_kept",
+            "newest = sorted(checkpoints, reverse=True)[:CHECKPOINTS_KEPT]\n"
+            "    if len(newest) < CHECKPOINTS_KEPT:",
+            "newest = sorted(checkpoints, reverse=True)[:1]\n    if not newest:",
+        ),
+    ),
+    _mutant(
+        "the commit of the oldest kept checkpoint stays",
+        DAMAGED,
+        "opens",
+        (log_cleaning, "clean_log", "if each < bound]", "if each <= bound]"),
+    ),
+    _mutant(
+        "who sleeps for few commits is told what became of his",
+        MARGIN,
+        "margin",
+        (
+            log_cleaning,
+            "first_kept",
+            "min(newest[0] - COMMITS_KEPT, newest[-1])",
+            "newest[-1]",
+        ),
+    ),
+]
+
+REDUNDANT = [
+    # The look after the put sees whatever this one would see. It is for a disk that is away, over
+    # whose mount point another table may lie: then not even a file may be left there.
+    _mutant(
+        "a local commit looks at the one before it first",
+        SLEEPERS,
+        None,
+        (
+            DeltaLog,
+            "commit",
+            "self.is_local and self._commits.stamp(at_version) != self._newest",
+            "False",
+        ),
+    ),
+    # Who follows finds that the commit which it knows is gone, and opens the table anew.
+    _mutant(
+        "after a put whose predecessor is gone the table is opened anew",
+        STRAYS,
+        None,
+        (DeltaLog, "_stamp_after_put", "self.reopen_next_time()", "pass"),
+    ),
+    # Whoever deleted it has deleted the first one, too, which is looked at last.
+    _mutant(
+        "a commit that is gone has the log listed again",
+        OPENERS,
+        None,
+        (opening, "_open_listed", "raise _GoneError(commit_path(log.uri, version))", "break"),
+    ),
+]
+"""Rules whose absence alone does no harm here, each with what stands behind it."""
