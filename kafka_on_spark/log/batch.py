@@ -56,12 +56,17 @@ class Segment:
     @property
     def uuid(self) -> str:
         """The file's identity, the same under every epoch's name."""
-        return self.file_name.split("-")[1]
+        return uuid_in_name(self.file_name)
 
     @property
     def digest(self) -> str:
         """xxh3_128 of the file's bytes, 32 hexadecimal digits."""
         return self.file_name.split("-")[2].removesuffix(".parquet")
+
+
+def uuid_in_name(file_name: str) -> str:
+    """Return the uuid in a segment's file name."""
+    return file_name.split("-", 2)[1]
 
 
 def segment_name(leader_epoch: LeaderEpoch, uuid: str, digest: str) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from kafka_on_spark.errors import ensure
 from kafka_on_spark.ids import LeaderEpoch, Offset
+from kafka_on_spark.log.batch import Batch
 from kafka_on_spark.log.state import ReplicaState
 
 
@@ -98,14 +99,20 @@ class EpochHistory:
 def epoch_history(state: ReplicaState) -> EpochHistory:
     """Return the leaderships of `state`; the first begins at the log start."""
     entries: list[EpochEntry] = []
-    for batch in state.batches:
-        if not entries or entries[-1].leader_epoch != batch.leader_epoch:
-            start = max(batch.base_offset, state.log_start_offset)
-            entries.append(EpochEntry(batch.leader_epoch, start))
+    batches, place = state.batches, 0
+    while place < len(batches):  # from one leadership to the next: a log has few
+        first = batches[place]
+        start = max(first.base_offset, state.log_start_offset)
+        entries.append(EpochEntry(first.leader_epoch, start))
+        place = bisect_right(batches, first.leader_epoch, place, key=_leader_epoch)
     fence = state.leader_epoch
     if fence is not None and (not entries or entries[-1].leader_epoch < fence):
         entries.append(EpochEntry(fence, state.log_end_offset))
     return EpochHistory(tuple(entries))
+
+
+def _leader_epoch(batch: Batch) -> LeaderEpoch:
+    return batch.leader_epoch
 
 
 def epoch_entries(state: ReplicaState) -> list[EpochEntry]:

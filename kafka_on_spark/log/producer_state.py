@@ -16,7 +16,13 @@ from kafka_on_spark.errors import (
     ProducerFencedError,
 )
 from kafka_on_spark.ids import Offset
-from kafka_on_spark.log.batch import Batch, ProducerStamp, StagedBatch, WriterFence
+from kafka_on_spark.log.batch import (
+    Batch,
+    ProducerStamp,
+    StagedBatch,
+    WriterFence,
+    uuid_in_name,
+)
 from kafka_on_spark.log.state import ProducerCounter, ReplicaState
 
 
@@ -50,15 +56,20 @@ def find_append(state: ReplicaState, staged: StagedBatch) -> AppendedBefore | No
 
 def _find_files(state: ReplicaState, staged: StagedBatch) -> Batch | None:
     wanted = {segment.uuid for segment in staged.segments}
+    first_epoch = staged.first_epoch
     for batch in reversed(state.batches):
-        if batch.leader_epoch < staged.first_epoch:
+        if batch.leader_epoch < first_epoch:
             return None
-        found = wanted & {segment.uuid for segment in batch.segments}
-        if found and len(found) < len(wanted):
-            raise CorruptLogError("a part of an append is in the log", offset=batch.base_offset)
-        if found:
-            return batch
+        for segment in batch.segments:  # written out: a log has thousands of batches
+            if uuid_in_name(segment.file_name) in wanted:
+                return _whole(batch, wanted)
     return None
+
+
+def _whole(batch: Batch, wanted: set[str]) -> Batch:
+    if not wanted <= {segment.uuid for segment in batch.segments}:
+        raise CorruptLogError("a part of an append is in the log", offset=batch.base_offset)
+    return batch
 
 
 def find_sequence(state: ReplicaState, producer: ProducerStamp) -> AppendedBefore | None:
