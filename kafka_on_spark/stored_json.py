@@ -25,9 +25,7 @@ def parse_json(content: bytes | str) -> Any:
     """
     text = content if isinstance(content, str) else content.decode()
     try:
-        value = json.loads(
-            text, parse_int=_bounded_int, parse_float=_finite, parse_constant=_refused
-        )
+        value = _DECODER.decode(text)
         if _HALF_CHARACTER.search(text) is not None:
             json.dumps(value, ensure_ascii=False).encode()
     except RecursionError:
@@ -50,3 +48,9 @@ def _finite(digits: str) -> float:
 
 def _refused(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number")
+
+
+# One for all texts: `json.loads` would make one for each.
+_DECODER: Final = json.JSONDecoder(
+    parse_int=_bounded_int, parse_float=_finite, parse_constant=_refused
+)

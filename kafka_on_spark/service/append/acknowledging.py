@@ -1,17 +1,20 @@
 """Appended → acknowledged: the ISR fetches an append, and the high watermark passes it.
 
-Each other in-sync replica fetches; its files are there already. A metadata commit then moves the
+Each other in-sync replica fetches. The first time its files are there already: what was staged is
+not copied, read or flushed again. A metadata commit then moves the
 high watermark. An append is acknowledged when the high watermark has passed it **and** it stands at
 that offset in the log of the *current* leader (I2): a high watermark past its offset alone would
 acknowledge records that are lost.
 """
 
+from collections.abc import Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass
 
 from kafka_on_spark.controller.partitions.reports import PartitionReport
 from kafka_on_spark.errors import KafkaOnSparkError, RequestTimedOutError
-from kafka_on_spark.log.addresses import address_of
-from kafka_on_spark.log.batch import Batch
+from kafka_on_spark.log.addresses import ReplicaAddress, address_of
+from kafka_on_spark.log.batch import Batch, Segment
 from kafka_on_spark.log.state import ReplicaState
 from kafka_on_spark.metadata.image import MetadataImage
 from kafka_on_spark.metadata.partition import PartitionRegistration
@@ -33,14 +36,43 @@ def fetch_to_isr(
     segments: SegmentStore,
     clock: Clock,
     threads: Executor,
+    is_first_try: bool,
 ) -> PartitionReport:
-    """Have the rest of the ISR fetch an appended part; return the report of the whole ISR."""
+    """Have the rest of the ISR fetch an appended part; return the report of the whole ISR.
+
+    `is_first_try`: the part was staged just now. A later try checks each file that was staged.
+    """
+    store = _JustStaged(segments, appended.placed.part) if is_first_try else segments
 
     def one(order: FetchOrder) -> PartitionReport:
-        return fetch(order, replicas, segments, clock, appended.state).report
+        return fetch(order, replicas, store, clock, appended.state).report
 
     own = report_leader(appended, clock.now_ms())
     return merge_reports([own, *threads.map(one, _fetch_orders(image, appended))])[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _JustStaged:
+    """A SegmentStore that does not copy what `part`'s holders have: they have it flushed."""
+
+    segments: SegmentStore
+    part: StagedPart
+
+    def copy(
+        self,
+        source: ReplicaAddress,
+        target: ReplicaAddress,
+        segments: Sequence[Segment],
+        names: Sequence[str] | None = None,
+    ) -> None:
+        is_holder = any(each.replica_uuid == target.replica_uuid for each in self.part.holders)
+        if names is None and is_holder:
+            staged = self.part.batch.segments
+            segments = [segment for segment in segments if segment not in staged]
+        self.segments.copy(source, target, segments, names)
+
+    def check(self, address: ReplicaAddress, segment: Segment) -> None:
+        self.segments.check(address, segment)
 
 
 def report_leader(appended: AppendedPart, now_ms: int) -> PartitionReport:

@@ -215,6 +215,7 @@ class Appender:
     ) -> PartitionReport | KafkaOnSparkError:
         """Place and append one part, and have it fetched for acks=all; return what to report."""
         each.leader_failure = each.appended = None
+        is_first_try = each.tried is None
         try:
             placed = self._place(image, each, acks)
             if isinstance(placed, LeaderFailure):
@@ -227,7 +228,7 @@ class Appender:
                 now_ms=self._clock.now_ms(),
             )
             each.is_appended, each.is_duplicate = True, each.appended.is_duplicate
-            return self._report(image, each.appended, acks)
+            return self._report(image, each.appended, acks, is_first_try=is_first_try)
         except KafkaOnSparkError as error:
             return error
 
@@ -250,7 +251,9 @@ class Appender:
             clock=self._clock,
         )
 
-    def _report(self, image: MetadataImage, appended: AppendedPart, acks: str) -> PartitionReport:
+    def _report(
+        self, image: MetadataImage, appended: AppendedPart, acks: str, *, is_first_try: bool
+    ) -> PartitionReport:
         if acks != "all":
             return report_leader(appended, self._clock.now_ms())
         return fetch_to_isr(
@@ -260,6 +263,7 @@ class Appender:
             segments=self._segments,
             clock=self._clock,
             threads=self._threads.fetches,
+            is_first_try=is_first_try,
         )
 
     def _conclude(self, reports: Sequence[PartitionReport]) -> None:

@@ -11,6 +11,8 @@ from typing import Any, Final
 PROTOCOL: Final = (1, 2)
 """Reader and writer version of our tables; a higher one may mean what this version can't read."""
 
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddFile:
@@ -121,4 +123,4 @@ def encode_commit(
         actions += settings.actions(now_ms)
     actions += [each.action(now_ms) for each in files]
     actions += [{"txn": {"appId": name, "version": value}} for name, value in counters.items()]
-    return "".join(f"{json.dumps(each, separators=(',', ':'))}\n" for each in actions).encode()
+    return "".join(f"{_ENCODER.encode(each)}\n" for each in actions).encode()
