@@ -31,7 +31,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.storage.calls.deadlines import RootLock, within
 from kafka_on_spark.storage.calls.error_translation import is_failure, reason
-from kafka_on_spark.storage.delta.checkpoints import CHECKPOINT_INTERVAL, write_checkpoint
+from kafka_on_spark.storage.delta.checkpoints import checkpoint_due_at, write_checkpoint
 from kafka_on_spark.storage.delta.commit_outcomes import CommitOutcomes
 from kafka_on_spark.storage.delta.files.actions import (
     AddFile,
@@ -352,17 +352,24 @@ class DeltaLog:
 
     # Upkeep
 
+    def may_need_checkpoint(self) -> bool:
+        """Return whether a checkpoint may be due, as far as this process knows.
+
+        It needs no lock, since it changes nothing.
+        """
+        if self._state is None or self._flush_failure is not None:
+            return False
+        return checkpoint_due_at(self.version) > max(self._checkpoint_version, 0)
+
     def checkpoint_if_due(self) -> None:
         """Write a checkpoint if one is due, and delete the commits that it makes needless.
 
         A failure costs speed and space only.
         """
         state = self._state
-        if state is None or self._flush_failure is not None:
+        if state is None or not self.may_need_checkpoint():
             return
-        due = state.version - state.version % CHECKPOINT_INTERVAL
-        if due <= max(self._checkpoint_version, 0):
-            return
+        due = checkpoint_due_at(state.version)
         try:
             newest = last_checkpoint(self._files, self.uri)
             if due <= newest:

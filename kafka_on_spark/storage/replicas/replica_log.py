@@ -283,6 +283,8 @@ class DeltaReplicaLog:
 
     def maintain(self) -> None:
         """Write a checkpoint if one is due."""
+        if not self._delta.may_need_checkpoint():
+            return  # no thread is asked: most commits are followed by no checkpoint
 
         def maintain() -> None:
             with self._delta.lock:

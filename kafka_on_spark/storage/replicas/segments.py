@@ -223,16 +223,22 @@ def read_segment(
 
 
 def put_segment(
-    addresses: Iterable[ReplicaAddress], segment: Segment, content: Any, options: StorageOptions
+    addresses: Iterable[ReplicaAddress],
+    segment: Segment,
+    content: Any,
+    options: StorageOptions,
+    *,
+    flushes_folder: bool = False,
 ) -> dict[int, KafkaOnSparkError | None]:
     """Write a new segment to several replicas at once, flushed; return the failure of each
-    broker, None where it is written."""
-    puts = {
-        address.broker_id: _begin_put(
-            partial(_put, address, segment.file_name, content, options), address
-        )
-        for address in addresses
-    }
+    broker, None where it is written. `flushes_folder`: its name is durable, too."""
+
+    def put(address: ReplicaAddress) -> None:
+        _put(address, segment.file_name, content, options)
+        if flushes_folder:
+            flush_folder(address)
+
+    puts = {address.broker_id: _begin_put(partial(put, address), address) for address in addresses}
     return {broker_id: wait() for broker_id, wait in puts.items()}
 
 

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any, Final
 
@@ -177,16 +177,16 @@ class Stager:
         """Bytes of records that are not written yet."""
         return sum(self._bytes.values())
 
-    def write_all(self) -> None:
-        """Write all records that are held."""
-        self._write(list(self._bytes))
+    def write_all(self, *, is_last: bool = False) -> None:
+        """Write all records that are held; `is_last`: no more will come."""
+        self._write(list(self._bytes), is_last=is_last)
 
     def finish(self) -> list[StagedSegment]:
         """Write the rest; return all that was staged, durable.
 
         A replica whose folder can't be flushed does not count as a holder.
         """
-        self.write_all()
+        self.write_all(is_last=True)
         failures = {
             (address.key.partition, address.broker_id): failure
             for address, failure in zip(
@@ -196,27 +196,36 @@ class Stager:
         }
         return [_with_durable_holders(each, failures) for each in self._staged]
 
-    def _write(self, numbers: Sequence[int]) -> None:
-        """Encode one partition after the other, while threads write those before."""
-        under_way: list[tuple[StagedSegment, Future[Any]]] = []
+    def _write(self, numbers: Sequence[int], *, is_last: bool = False) -> None:
+        """Encode one partition after the other, while threads write those before.
+
+        A partition's last put flushes its folders, too, and its earlier ones are in them.
+        """
+        under_way: list[tuple[StagedSegment, Future[Any], bool]] = []
         for number in sorted(numbers):
             table = pa.Table.from_batches(self._buffered.pop(number))
             self._bytes.pop(number)
             target = self._order.targets[number]
-            for part in _of_readable_size(table):
+            parts = _of_readable_size(table)
+            is_whole = is_last and len(parts) == 1
+            for part in parts:
                 segment, content = new_segment(part, target.leader_epoch)
                 staged = StagedSegment(
                     partition=number, segment=segment, payload_digest=self._digests.pop(number, 0)
                 )
-                put = _folder_threads().submit(_put, target, segment, content, self._options)
-                under_way.append((staged, put))
-        for staged, put in under_way:
+                put = _folder_threads().submit(
+                    _put, target, segment, content, self._options, flushes_folder=is_whole
+                )
+                under_way.append((staged, put, is_whole))
+        for staged, put, has_flushed_folders in under_way:
             failures = put.result()
             target = self._order.targets[staged.partition]
-            asked = [*target.replicas, *target.others]
-            self._folders.update(
-                (each, None) for each in asked if failures.get(each.broker_id, 1) is None
-            )
+            for each in (*target.replicas, *target.others):
+                if failures.get(each.broker_id, 1) is None:
+                    if has_flushed_folders:
+                        self._folders.pop(each, None)
+                    else:
+                        self._folders[each] = None
             self._staged.append(_with_holders(staged, failures))
 
 
@@ -229,12 +238,24 @@ def _of_readable_size(table: pa.Table) -> list[pa.Table]:
 
 
 def _put(
-    target: PartitionTarget, segment: Segment, content: Any, options: StorageOptions
+    target: PartitionTarget,
+    segment: Segment,
+    content: Any,
+    options: StorageOptions,
+    *,
+    flushes_folder: bool,
 ) -> dict[int, KafkaOnSparkError | None]:
     """Write a segment to the target's replicas; to its `others` if none of these is reached."""
-    failures = put_segment(target.replicas, segment, content, options)
+    put = partial(
+        put_segment,
+        segment=segment,
+        content=content,
+        options=options,
+        flushes_folder=flushes_folder,
+    )
+    failures = put(target.replicas)
     if all(failure is not None for failure in failures.values()):
-        failures |= put_segment(target.others, segment, content, options)
+        failures |= put(target.others)
     return failures
 
 
