@@ -45,11 +45,6 @@ UNREADABLE_SUFFIX: Final = ".unreadable"
 """The new end of its name: no reader takes the file for a part of the log."""
 
 
-def checkpoint_due_at(version: int) -> int:
-    """Return the newest version, at most `version`, that is to have a checkpoint."""
-    return version - version % CHECKPOINT_INTERVAL
-
-
 def write_checkpoint(
     files: RootFiles, uri: str, state: TableState, options: StorageOptions
 ) -> None:

@@ -31,7 +31,7 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.storage.calls.deadlines import RootLock, within
 from kafka_on_spark.storage.calls.error_translation import is_failure, reason
-from kafka_on_spark.storage.delta.checkpoints import checkpoint_due_at, write_checkpoint
+from kafka_on_spark.storage.delta.checkpoints import CHECKPOINT_INTERVAL, write_checkpoint
 from kafka_on_spark.storage.delta.commit_outcomes import CommitOutcomes
 from kafka_on_spark.storage.delta.files.actions import (
     AddFile,
@@ -357,9 +357,9 @@ class DeltaLog:
 
         It needs no lock, since it changes nothing.
         """
-        if self._state is None or self._flush_failure is not None:
-            return False
-        return checkpoint_due_at(self.version) > max(self._checkpoint_version, 0)
+        due = self.version - self.version % CHECKPOINT_INTERVAL
+        is_known = self._state is not None and self._flush_failure is None
+        return is_known and due > max(self._checkpoint_version, 0)
 
     def checkpoint_if_due(self) -> None:
         """Write a checkpoint if one is due, and delete the commits that it makes needless.
@@ -369,7 +369,7 @@ class DeltaLog:
         state = self._state
         if state is None or not self.may_need_checkpoint():
             return
-        due = checkpoint_due_at(state.version)
+        due = state.version - state.version % CHECKPOINT_INTERVAL
         try:
             newest = last_checkpoint(self._files, self.uri)
             if due <= newest:

@@ -309,7 +309,7 @@ def test_records_that_reach_no_leader_go_to_another_in_sync_replica(order):
 
 
 def test_a_producer_that_may_write_to_no_root_is_told_so_and_not_to_wait(order, monkeypatch):
-    def denied(addresses, *rest):
+    def denied(addresses, **rest):
         return {each.broker_id: RootAccessDeniedError("permission denied") for each in addresses}
 
     monkeypatch.setattr(staging, "put_segment", denied)
