@@ -64,6 +64,9 @@ _ENCODINGS: Final = {
     "value": "PLAIN",
 }
 
+_COMPRESSED_BYTES_MIN: Final = 1024
+"""Fewer bytes of records hardly shrink, and zstd's set-up takes as long as all the rest."""
+
 
 def replica_folder(address: ReplicaAddress) -> str:
     """Return the folder of a replica: topic id and replica uuid are in the path."""
@@ -76,11 +79,12 @@ def encode_segment(records: pa.Table) -> pa.Buffer:
     deltas = pa.array(np.arange(records.num_rows, dtype=np.int32))
     table = records.add_column(0, SEGMENT_SCHEMA.field(0), deltas)
     sink = pa.BufferOutputStream()
+    is_small = records.nbytes < _COMPRESSED_BYTES_MIN
     pq.write_table(
         table,
         sink,
-        compression="zstd",
-        compression_level=1,
+        compression="none" if is_small else "zstd",
+        compression_level=None if is_small else 1,
         use_dictionary=False,
         column_encoding=_ENCODINGS,
         write_page_checksum=True,
