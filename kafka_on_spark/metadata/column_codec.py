@@ -7,7 +7,7 @@ damaged ones, are decoded row by row: `codec.decode` defines the result.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from typing import Any, Final
 
@@ -44,8 +44,9 @@ RUN_MIN: Final = 8
 class ColumnDecoder:
     """Decodes the records of one file, which may come in several parts."""
 
-    def __init__(self) -> None:
-        self._shared = _Values()
+    @cached_property
+    def _shared(self) -> "_Values":
+        return _Values()
 
     def records(self, columns: Columns, count: int) -> list[Record]:
         """Return the records of `count` rows.
@@ -59,9 +60,17 @@ class ColumnDecoder:
         for kind, group in groupby(kinds):
             size = sum(1 for _ in group)
             run = _slice(columns, start, start + size)
-            records.extend(_decode_run(kind, run, size, self._shared))
+            records.extend(self._decode_run(kind, run, size))
             start += size
         return records
+
+    def _decode_run(self, kind: str | None, run: Columns, size: int) -> Sequence[Record]:
+        decoder = _DECODERS.get(kind or "")
+        if decoder is not None and size >= RUN_MIN:
+            # An error is raised below, for its row.
+            with suppress(KeyError, TypeError, ValueError, AssertionError):
+                return decoder(run, size, self._shared)
+        return [decode(row) for row in rows_of(run, size)]
 
 
 def rows_of(columns: Columns, count: int) -> list[Row]:
@@ -74,15 +83,6 @@ def _slice(columns: Columns, start: int, end: int) -> Columns:
     if start == 0 and end == len(columns["record_type"] or ()):
         return columns
     return {name: values and values[start:end] for name, values in columns.items()}
-
-
-def _decode_run(kind: str | None, run: Columns, size: int, shared: "_Values") -> Sequence[Record]:
-    decoder = _DECODERS.get(kind or "")
-    if decoder is not None and size >= RUN_MIN:
-        # An error is raised below, for its row.
-        with suppress(KeyError, TypeError, ValueError, AssertionError):
-            return decoder(run, size, shared)
-    return [decode(row) for row in rows_of(run, size)]
 
 
 class _Values:
