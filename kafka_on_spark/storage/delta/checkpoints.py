@@ -41,8 +41,22 @@ log = logging.getLogger(__name__)
 CHECKPOINT_INTERVAL: Final = 100
 """Commits between checkpoints: whoever commits a version divisible by it writes one."""
 
+TURNS: Final = 4
+"""How often it is a committer's turn to write a due checkpoint, until the next one is due."""
+
 UNREADABLE_SUFFIX: Final = ".unreadable"
 """The new end of its name: no reader takes the file for a part of the log."""
+
+
+def turn_after(version: int, turn: int, interval: int) -> int:
+    """Return the newest version by which it is a process's turn to write a checkpoint, once it has
+    put `version`; `turn`: the same before.
+
+    Of many committers one writes a checkpoint: the process that has put the version at which it is
+    due. If it is not there some commits later, that process may have died, and it is the turn of
+    the process that puts that version, and so on.
+    """
+    return version if version % max(interval // TURNS, 1) == 0 else turn
 
 
 def write_checkpoint(

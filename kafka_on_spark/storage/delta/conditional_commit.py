@@ -31,7 +31,11 @@ from kafka_on_spark.errors import (
 )
 from kafka_on_spark.storage.calls.deadlines import RootLock, within
 from kafka_on_spark.storage.calls.error_translation import is_failure, reason
-from kafka_on_spark.storage.delta.checkpoints import CHECKPOINT_INTERVAL, write_checkpoint
+from kafka_on_spark.storage.delta.checkpoints import (
+    CHECKPOINT_INTERVAL,
+    turn_after,
+    write_checkpoint,
+)
 from kafka_on_spark.storage.delta.commit_outcomes import CommitOutcomes
 from kafka_on_spark.storage.delta.files.actions import (
     AddFile,
@@ -43,13 +47,13 @@ from kafka_on_spark.storage.delta.files.commit_files import CommitFiles, FileSta
 from kafka_on_spark.storage.delta.files.delta_files import (
     checkpoint_path,
     commit_path,
-    commits_in,
+    commit_paths,
     last_checkpoint,
     log_folder,
 )
 from kafka_on_spark.storage.delta.files.log_parsing import commit_step
 from kafka_on_spark.storage.delta.files.void_commits import VoidCommits
-from kafka_on_spark.storage.delta.log_cleaning import clean_log
+from kafka_on_spark.storage.delta.log_cleaning import clean_log_if_possible
 from kafka_on_spark.storage.delta.opening import open_table, read_step
 from kafka_on_spark.storage.delta.table_creation import holds_more, make_folders, new_settings
 from kafka_on_spark.storage.delta.table_state import TableState
@@ -88,6 +92,7 @@ class DeltaLog:
         self._newest: FileStamp | None = None
         self._newest_is_void = False
         self._checkpoint_version = -1
+        self._turn = -1
 
     @classmethod
     def create(
@@ -309,6 +314,7 @@ class DeltaLog:
         state.apply(step)
         self.version = version
         self._newest_is_void = False
+        self._turn = turn_after(version, self._turn, CHECKPOINT_INTERVAL)
 
     def _flush_put(self, version: int, *, is_put: bool) -> None:
         """Make our commit durable; a put whose answer was lost may not have flushed its file."""
@@ -353,50 +359,41 @@ class DeltaLog:
     # Upkeep
 
     def may_need_checkpoint(self) -> bool:
-        """Return whether a checkpoint may be due, as far as this process knows.
-
-        It needs no lock, since it changes nothing.
-        """
+        """Return whether a checkpoint may be due that this process writes. It needs no lock."""
         due = self.version - self.version % CHECKPOINT_INTERVAL
         is_known = self._state is not None and self._flush_failure is None
-        return is_known and due > max(self._checkpoint_version, 0)
+        return is_known and max(self._checkpoint_version, 0) < due <= self._turn
 
     def checkpoint_if_due(self) -> None:
-        """Write a checkpoint if one is due, and delete the commits that it makes needless.
-
-        A failure costs speed and space only.
+        """Write a checkpoint if one is due and it is this process's turn, and delete the commits
+        that it makes needless. Commits go on meanwhile; a failure costs speed and space only.
         """
-        state = self._state
-        if state is None or not self.may_need_checkpoint():
+        if not self.may_need_checkpoint():
             return
-        due = state.version - state.version % CHECKPOINT_INTERVAL
         try:
-            newest = last_checkpoint(self._files, self.uri)
-            if due <= newest:
-                self._checkpoint_version = newest
+            with self.lock:
+                state, newest = self._due_checkpoint()
+            if state is None:
                 return
-            # After a failure, the next try is when the next one is due.
-            self._checkpoint_version = state.version
             if self.is_local and not self._needs_flush:
                 # A checkpoint must not outlive the commits that it sums up.
-                self._flush(self._paths_since(newest, state.version))
+                self._flush(commit_paths(self._files, self.uri, newest, state.version))
             write_checkpoint(self._files, self.uri, state, self._options)
         except BaseException as error:
             if not is_failure(error):
                 raise
             log.warning("no checkpoint of %s: %s", self.uri, reason(error, self._options))
         else:
-            self._clean()
+            clean_log_if_possible(self._files, self.uri, self._options)
 
-    def _clean(self) -> None:
-        try:
-            clean_log(self._files, self.uri)
-        except (KafkaStorageError, OSError) as error:
-            log.warning("commits of %s stay: %s", self.uri, reason(error, self._options))
-
-    def _paths_since(self, first: int, last: int) -> list[str]:
-        """Return the commit files from `first` to `last` that are not cleaned, and their folder."""
-        folder = log_folder(self.uri)
-        there = commits_in(self._files.names(folder))
-        versions = [each for each in range(max(first, 0), last + 1) if each in there]
-        return [*(commit_path(self.uri, each) for each in versions), folder]
+    def _due_checkpoint(self) -> tuple[TableState | None, int]:
+        """Return of what to write a checkpoint now, if of anything, and the last one's version."""
+        if not self.may_need_checkpoint():  # another thread writes it
+            return None, -1
+        state, newest = self._content(), last_checkpoint(self._files, self.uri)
+        if newest >= state.version - state.version % CHECKPOINT_INTERVAL:
+            self._checkpoint_version = newest
+            return None, newest
+        # After a failure, the next try is when the next one is due.
+        self._checkpoint_version = state.version
+        return state.copy(), newest

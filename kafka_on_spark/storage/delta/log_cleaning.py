@@ -8,11 +8,14 @@ A listing of a local folder may lack a file that was put while it was listed, an
 before a commit is deleted, the one before it is looked for, unless it was just deleted.
 """
 
+import logging
 from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
+from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
+from kafka_on_spark.storage.calls.error_translation import reason
 from kafka_on_spark.storage.delta.files.delta_files import (
     checkpoint_path,
     checkpoints_in,
@@ -21,7 +24,9 @@ from kafka_on_spark.storage.delta.files.delta_files import (
     log_folder,
 )
 from kafka_on_spark.storage.roots.local_changes import delete_file
-from kafka_on_spark.storage.roots.roots import RootFiles, is_local
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
+
+log = logging.getLogger(__name__)
 
 COMMITS_KEPT: Final = 1000
 """Commits below the newest checkpoint that stay: a process may sleep for so many."""
@@ -59,6 +64,14 @@ def clean_log(files: RootFiles, uri: str) -> int:
     for version in sorted(each for each in checkpoints if each < bound):
         _delete(files, uri, checkpoint_path(uri, version))
     return len(commits)
+
+
+def clean_log_if_possible(files: RootFiles, uri: str, options: StorageOptions) -> None:
+    """Do as `clean_log`; what can't be deleted stays, which costs space only."""
+    try:
+        clean_log(files, uri)
+    except (KafkaStorageError, OSError) as error:
+        log.warning("commits of %s stay: %s", uri, reason(error, options))
 
 
 def _delete(files: RootFiles, uri: str, path: str) -> None:

@@ -12,7 +12,7 @@ from kafka_on_spark.errors import CorruptLogError
 
 @dataclass(slots=True)
 class TableState:
-    """A table's content; `apply` changes it, so a large table is never copied.
+    """A table's content; `apply` changes it, so that a commit copies no large table.
 
     Attributes:
         version: As of which commit; -1: before the first.
@@ -34,6 +34,12 @@ class TableState:
             files=_by_path(checkpoint.files),
             counters=dict(checkpoint.counters),
             configuration=dict(checkpoint.configuration),
+        )
+
+    def copy(self) -> "TableState":
+        """Return the same content, which later commits don't change."""
+        return TableState(
+            self.version, dict(self.files), dict(self.counters), dict(self.configuration)
         )
 
     def apply(self, commit: TableCommit) -> None:

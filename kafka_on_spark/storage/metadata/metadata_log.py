@@ -306,8 +306,8 @@ class DeltaMetadataLog:
         Raises:
             KafkaOnSparkError: A merge failed, which costs time only.
         """
+        self._delta.checkpoint_if_due()
         with self._delta.lock:
-            self._delta.checkpoint_if_due()
             if not self._is_merge_due:
                 return
             self._is_merge_due = False
@@ -328,11 +328,12 @@ class DeltaMetadataLog:
             return
         add = write_merged(self._files, self.uri, merged)
         for _ in range(MERGE_TRIES):
-            with self._delta.lock, suppress(CommitConflictError):
-                end = self._refresh()
-                if not set(merged) <= set(log_files(self._delta.active_files())):
-                    return  # another process has merged them
-                self._commit_merge(end, add, merged)
+            with suppress(CommitConflictError):
+                with self._delta.lock:
+                    end = self._refresh()
+                    if not set(merged) <= set(log_files(self._delta.active_files())):
+                        return  # another process has merged them
+                    self._commit_merge(end, add, merged)
                 self._delta.checkpoint_if_due()
                 return
 

@@ -283,14 +283,8 @@ class DeltaReplicaLog:
 
     def maintain(self) -> None:
         """Write a checkpoint if one is due."""
-        if not self._delta.may_need_checkpoint():
-            return  # no thread is asked: most commits are followed by no checkpoint
-
-        def maintain() -> None:
-            with self._delta.lock:
-                self._delta.checkpoint_if_due()
-
-        within(self._address.root, maintain)
+        if self._delta.may_need_checkpoint():  # no thread is asked after most commits
+            within(self._address.root, self._delta.checkpoint_if_due)
 
 
 def _epoch(counter: int | None) -> LeaderEpoch | None:

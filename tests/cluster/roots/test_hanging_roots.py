@@ -148,6 +148,8 @@ def test_delta_rs_that_hangs_is_left_behind(base):
         deltalake.DeltaTable = hang
         deadlines.LONG_CALL_SECONDS = 0.5
         print(append(b"c"))
+        while not hung:
+            time.sleep(0.01)
         cluster.replicate(is_sweep=True)
         print(len(hung) > 0)
         print(cluster.read("orders").num_rows)

@@ -15,9 +15,12 @@ def disks(monkeypatch):
     monkeypatch.setattr(conditional_commit, "CHECKPOINT_INTERVAL", 10)
     with new_disks() as disks:
         disks.cluster.create_topic("t", replica_assignment={0: [1, 2, 3]})
-        for number in range(12):
+        for number in range(10):
             disks.cluster.append("t", records(b"%d" % number))
-        disks.cluster.close()
+        disks.cluster.close()  # checkpoints that are due are written: none is of later commits
+        with disks.open() as cluster:
+            for number in (10, 11):
+                cluster.append("t", records(b"%d" % number))
         yield disks
 
 

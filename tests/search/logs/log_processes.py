@@ -40,12 +40,14 @@ class Known:
         counters: What the table holds there; None: it is opened anew next time.
         newest: Which file the newest commit is.
         checkpoint: The newest version up to which no checkpoint is due.
+        turn: The newest version that it put and that had it write a due checkpoint.
     """
 
     version: int = -1
     counters: Counters | None = None
     newest: Stamp | None = None
     checkpoint: int = -1
+    turn: int = -1
 
     @classmethod
     def of(cls, log: DeltaLog) -> "Known":
@@ -54,16 +56,13 @@ class Known:
         counters = None if state is None else tuple(sorted(state.counters.items()))
         newest: Any = log._newest
         assert state is None or state.version == log.version
-        return cls(log.version, counters, newest, log._checkpoint_version)
+        return cls(log.version, counters, newest, log._checkpoint_version, log._turn)
 
     def log(self, uri: str) -> DeltaLog:
         """Return a log that knows this."""
         log = DeltaLog(uri, OPTIONS)
-        log.version, log._newest, log._checkpoint_version = (
-            self.version,
-            self.newest,
-            self.checkpoint,
-        )
+        log.version, log._newest = self.version, self.newest
+        log._checkpoint_version, log._turn = self.checkpoint, self.turn
         if self.counters is not None:
             log._state = TableState(self.version, {}, dict(self.counters), dict(CONFIGURATION))
         return log

@@ -3,6 +3,7 @@
 import logging
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from deltalake import DeltaTable
@@ -35,6 +36,11 @@ def often(monkeypatch):
 
 def checkpoints(uri):
     return [int(name[:20]) for name in names_in_log(uri) if name.endswith("checkpoint.parquet")]
+
+
+def commit_in_lock(log):
+    with log.lock:
+        commit(log, log.version)
 
 
 def record(value):
@@ -77,23 +83,57 @@ def test_a_checkpoint_is_written_every_ten_commits(log, uri):
     assert checkpoints(uri) == [10, 20, 30, 40]
 
 
-def test_of_two_committers_one_writes_the_checkpoint(log, uri):
+def test_of_two_committers_the_one_that_has_put_the_due_version_writes_the_checkpoint(log, uri):
     other = opened(uri)
-    commit_times(log, 10)
+    commit_times(log, 9)
     other.refresh()
-    log.checkpoint_if_due()
-    commit_times(log, 1)
-    other.refresh()
+    commit(other, 10)
+    assert log.refresh() == 11
 
     other.checkpoint_if_due()
+    assert checkpoints(uri) == []
+    log.checkpoint_if_due()
 
     assert checkpoints(uri) == [11]
     commit(other, other.version)
 
 
+def test_if_that_process_dies_the_next_committer_whose_turn_it_is_writes_it(log, uri):
+    commit_times(log, 9)
+    other = opened(uri)
+    commit(other, 10)
+    other.checkpoint_if_due()
+    assert checkpoints(uri) == []
+    commit(other, 11)
+
+    other.checkpoint_if_due()
+    log.refresh()
+    log.checkpoint_if_due()
+
+    assert checkpoints(uri) == [12]
+
+
+def test_commits_go_on_while_a_checkpoint_is_written(log, uri, monkeypatch):
+    commit_times(log, 9)
+    make = DeltaTable.create_checkpoint
+
+    def make_after_a_commit(table):
+        with ThreadPoolExecutor(1) as other_thread:
+            other_thread.submit(commit_in_lock, log).result(timeout=60)
+        make(table)
+
+    monkeypatch.setattr(DeltaTable, "create_checkpoint", make_after_a_commit)
+    log.checkpoint_if_due()
+
+    assert checkpoints(uri) == [10]
+    assert opened(uri).counters() == log.counters() == {"count": 11}
+
+
 def test_two_that_write_the_same_checkpoint_at_once_do_no_harm(log, uri, monkeypatch):
     commit_times(log, 9)
     other = opened(uri)
+    commit_times(other, 2)
+    log.refresh()
     make = DeltaTable.create_checkpoint
 
     def race(table):
@@ -104,8 +144,8 @@ def test_two_that_write_the_same_checkpoint_at_once_do_no_harm(log, uri, monkeyp
     monkeypatch.setattr(DeltaTable, "create_checkpoint", race)
     log.checkpoint_if_due()
 
-    assert checkpoints(uri) == [10]
-    assert opened(uri).counters() == {"count": 10}
+    assert checkpoints(uri) == [12]
+    assert opened(uri).counters() == {"count": 12}
 
 
 @pytest.mark.parametrize(
@@ -160,7 +200,7 @@ def test_new_handle_does_not_make_again_what_is_there(log, uri):
     commit_times(log, 10)
     log.checkpoint_if_due()
     other = opened(uri)
-    commit(other, 11)
+    commit_times(other, 2)
 
     other.checkpoint_if_due()
 
@@ -211,12 +251,14 @@ def test_counters_of_a_handle_come_from_no_newer_checkpoint(log, uri):
     commit_times(log, 9)
     log.refresh()
     rival = opened(uri)
-    commit(rival, 10, newer=1)
+    commit(rival, 10)
+    commit(rival, 11, newer=1)
     rival.checkpoint_if_due()
 
+    assert checkpoints(uri) == [12]
     assert log.counters() == {"count": 10}
     log.refresh()
-    assert log.counters() == {"count": 11, "newer": 1}
+    assert log.counters() == {"count": 12, "newer": 1}
 
 
 def test_metadata_log_never_takes_offsets_that_maintenance_has_seen_taken(tmp_path):

@@ -51,9 +51,7 @@ def test_one_batch_comes_back_as_it_was(each):
     assert decode_file(content(each), "path") == [each]
 
 
-@pytest.mark.parametrize(
-    ("count", "codec"), [(1, "UNCOMPRESSED"), (32, "UNCOMPRESSED"), (33, "ZSTD")]
-)
+@pytest.mark.parametrize("count, codec", [(1, "UNCOMPRESSED"), (32, "UNCOMPRESSED"), (33, "ZSTD")])
 def test_only_files_of_many_records_are_compressed(count, codec):
     written = pq.ParquetFile(pa.BufferReader(content(batch(0, *settings(count), time_ms=1))))
 

@@ -62,6 +62,15 @@ def _version(found: re.Match[str] | None) -> int | None:
     return int(found[1]) if found is not None and int(found[1]) < _VERSION_END else None
 
 
+def commit_paths(files: RootFiles, uri: str, first: int, last: int) -> list[str]:
+    """Return the paths of the commits from `first` to `last` that are not cleaned, and their
+    folder's."""
+    folder = log_folder(uri)
+    there = commits_in(files.names(folder))
+    versions = [each for each in range(max(first, 0), last + 1) if each in there]
+    return [*(commit_path(uri, each) for each in versions), folder]
+
+
 def last_checkpoint(files: RootFiles, uri: str) -> int:
     """Return the version of the newest checkpoint by the log's own hint, or -1.
 
