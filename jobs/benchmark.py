@@ -24,9 +24,10 @@ from jobs.benchmarks.producer import producer
 from jobs.benchmarks.report import Row, as_json, as_markdown, as_text
 from jobs.benchmarks.rounds import append_commits, fetch_round
 from jobs.benchmarks.scale import creation, history, hundred_thousand, million
-from jobs.benchmarks.small_append import small_append
+from jobs.benchmarks.small_append import long_partition, small_append
 from jobs.benchmarks.small_spark import small_spark
 from jobs.benchmarks.streaming import micro_batch, stream
+from jobs.benchmarks.tables import tables
 from jobs.benchmarks.thousand import thousand
 from jobs.benchmarks.throughput import append, append_keyless, read, replicate
 from jobs.benchmarks.view import view
@@ -55,6 +56,8 @@ LONGER: dict[str, Callable[[Bench], list[Row]]] = {
     "thousand": thousand,
     "micro-batch": micro_batch,
     "open": opening,
+    "tables": tables,
+    "long": long_partition,
     "round": fetch_round,
     "history": history,
     "100k": hundred_thousand,

@@ -47,7 +47,7 @@ def thousand(bench: Bench) -> list[Row]:
             "s",
             peer=f"{floor}, new ones",
             peer_values=peer_made,
-            budget=Budget(bound=20, on="value"),
+            budget=Budget(bound=6, on="value"),
             recorded=kafka_recorded.NEW_PARTITIONS,
         ),
         row(
@@ -56,7 +56,7 @@ def thousand(bench: Bench) -> list[Row]:
             "s",
             peer=floor,
             peer_values=peer_repeated,
-            budget=Budget(bound=10, on="value"),
+            budget=Budget(bound=3, on="value"),
         ),
     ]
 
