@@ -10,13 +10,13 @@ from kafka_on_spark.ids import BrokerId, LeaderEpoch
 from kafka_on_spark.storage.identity.root_identity import prepare_root
 from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from kafka_on_spark.storage.metadata.metadata_log import DeltaMetadataLog
+from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
 from kafka_on_spark.storage.replicas.segments import (
     RECORD_SCHEMA,
     FileSegmentStore,
     new_segment,
     put_segment,
-    replica_folder,
 )
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 from tests import builders, fakes

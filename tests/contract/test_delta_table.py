@@ -15,14 +15,10 @@ from kafka_on_spark.log.batch import StagedBatch
 from kafka_on_spark.service.replica.replica_operations import commit_decided
 from kafka_on_spark.storage.delta import conditional_commit
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.replica_log import TABLE_SCHEMA
 from kafka_on_spark.storage.replicas.replica_store import DeltaReplicaStore
-from kafka_on_spark.storage.replicas.segments import (
-    RECORD_SCHEMA,
-    new_segment,
-    put_segment,
-    replica_folder,
-)
+from kafka_on_spark.storage.replicas.segments import RECORD_SCHEMA, new_segment, put_segment
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.builders import NOW_MS, stamp
 

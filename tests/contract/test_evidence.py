@@ -19,8 +19,9 @@ from kafka_on_spark.storage.delta import conditional_commit
 from kafka_on_spark.storage.delta.files import commit_files
 from kafka_on_spark.storage.delta.opening import LISTINGS_MAX
 from kafka_on_spark.storage.replicas import segments
+from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
-from kafka_on_spark.storage.replicas.segments import read_segment, replica_folder
+from kafka_on_spark.storage.replicas.segments import read_segment
 from kafka_on_spark.storage.roots.roots import RootFiles
 from tests.contract.conftest import OPTIONS
 from tests.contract.test_replica_log_contract import lead, run, write

@@ -49,11 +49,14 @@ def read_pieces(
     replicas: ReplicaStore,
     read: Callable[[Piece, Offset], Iterable[Rows]],
     note: NoteFailure = lambda address, segment, error: None,
+    *,
+    end_of: Callable[[Rows], Offset] | None = None,
 ) -> Iterator[Rows]:
     """Yield what `read` returns for the range's segments, in offset order.
 
     `read` gets a segment and the first offset to read of it. If a replica fails in the middle,
-    `note` is called, and another replica goes on at the next offset.
+    `note` is called, and another replica goes on at the next offset. `end_of` returns the offset
+    after some rows; `read` may fail after rows of a segment only where it is given.
 
     Raises:
         KafkaStorageError: No replica can serve the rest of the range; it names each one's error.
@@ -66,7 +69,10 @@ def read_pieces(
         piece = None
         try:
             for piece in _pieces(order, address, replicas, position):
-                yield from read(piece, position)
+                for rows in read(piece, position):
+                    yield rows
+                    if end_of is not None:
+                        position = end_of(rows)
                 position = Offset(min(piece.end_offset, order.end_offset))
         except KafkaOnSparkError as error:
             reasons.append(f"broker {address.broker_id}: {error}")

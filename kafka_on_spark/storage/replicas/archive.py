@@ -27,14 +27,9 @@ from kafka_on_spark.storage.identity.metadata_root import check_replaced, identi
 from kafka_on_spark.storage.identity.root_identity import check_directory
 from kafka_on_spark.storage.metadata.metadata_files import decode_rows
 from kafka_on_spark.storage.metadata.metadata_placement import is_file_name
-from kafka_on_spark.storage.replicas.replica_folders import tables_on
+from kafka_on_spark.storage.replicas.replica_folders import check_no_link, replica_folder, tables_on
 from kafka_on_spark.storage.replicas.replica_log import configuration_of
-from kafka_on_spark.storage.replicas.segments import (
-    SEGMENT_SCHEMA,
-    check_no_link,
-    digest_of,
-    replica_folder,
-)
+from kafka_on_spark.storage.replicas.segments import SEGMENT_SCHEMA, digest_of
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
 from kafka_on_spark.storage.roots.parquet_files import read_parquet
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions

@@ -1,10 +1,11 @@
 """Reads committed records of one partition as Arrow batches, with the columns of Spark's Kafka
 source.
 
-It reads whole segments; service/read/reading.py decides which replica serves them.
+It decodes a segment batch by batch, after a check of all its bytes; service/read/reading.py decides
+which replica serves it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -12,16 +13,24 @@ import pyarrow.compute as pc
 
 from kafka_on_spark.ids import Offset
 from kafka_on_spark.log.addresses import ReplicaAddress
-from kafka_on_spark.log.batch import Batch, Segment
+from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.ports import ReplicaStore
 from kafka_on_spark.query.reads.read_order import ReadOrder
 from kafka_on_spark.service.read.reading import NoteFailure, Piece, read_pieces
-from kafka_on_spark.storage.replicas.segments import HEADERS, TIMESTAMP, read_segment
+from kafka_on_spark.storage.replicas.segments import (
+    HEADERS,
+    TIMESTAMP,
+    read_segment,
+    segment_batches,
+)
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 CREATE_TIME: Final = 0
 LOG_APPEND_TIME: Final = 1
-BATCH_ROWS_MAX: Final = 65_536
+
+BATCH_ROWS_MAX: Final = 16_384
+"""Rows that are decoded at once: two megabytes of usual records, few enough to be in the
+processor's cache still when they are sent to Spark."""
 
 ROW_SCHEMA: Final = pa.schema(
     [
@@ -58,15 +67,28 @@ def read_rows(
         KafkaStorageError: No replica can serve the rest of the range; it gives each one's reason.
     """
 
-    def rows_of(piece: Piece, position: Offset) -> Iterable[pa.RecordBatch]:
-        table = read_segment(piece.address, piece.segment, options, _columns(has_headers))
-        rows = _rows(
-            order, piece.batch, piece.base_offset, table, position, has_headers=has_headers
-        )
-        batches: list[pa.RecordBatch] = rows.to_batches(max_chunksize=BATCH_ROWS_MAX)
-        return batches
+    constants = _Constants(order)
 
-    yield from read_pieces(order, replicas, rows_of, note)
+    def rows_of(piece: Piece, position: Offset) -> Iterator[pa.RecordBatch]:
+        first = max(position - piece.base_offset, 0)
+        end = min(order.end_offset, piece.end_offset) - piece.base_offset
+        start = 0
+        for records in segment_batches(
+            piece.address, piece.segment, options, _columns(has_headers), BATCH_ROWS_MAX
+        ):
+            skipped = max(first - start, 0)
+            wanted = records.slice(skipped, max(min(end - start, records.num_rows) - skipped, 0))
+            if wanted.num_rows:
+                yield _rows(constants, piece, wanted, has_headers=has_headers)
+            start += records.num_rows
+            if start >= end:
+                return
+
+    yield from read_pieces(order, replicas, rows_of, note, end_of=_end_of)
+
+
+def _end_of(rows: pa.RecordBatch) -> Offset:
+    return Offset(rows.column("offset")[-1].as_py() + 1)
 
 
 def _columns(has_headers: bool) -> tuple[str, ...]:
@@ -74,36 +96,42 @@ def _columns(has_headers: bool) -> tuple[str, ...]:
     return (*columns, "headers") if has_headers else columns
 
 
+class _Constants:
+    """The columns of a partition's rows that have one value, for any batch of a task."""
+
+    def __init__(self, order: ReadOrder) -> None:
+        self.topic = pa.repeat(order.name.topic, BATCH_ROWS_MAX)
+        self.partition = pa.repeat(pa.scalar(order.name.partition, pa.int32()), BATCH_ROWS_MAX)
+        self.types = {
+            each: pa.repeat(pa.scalar(each, pa.int32()), BATCH_ROWS_MAX)
+            for each in (CREATE_TIME, LOG_APPEND_TIME)
+        }
+
+
 def _rows(
-    order: ReadOrder,
-    batch: Batch,
-    base: int,
-    table: pa.Table,
-    position: Offset,
-    *,
-    has_headers: bool,
-) -> pa.Table:
-    """Return the part of a segment in the range as rows."""
-    first = max(position - base, 0)
-    table = table.slice(first, min(order.end_offset - base, table.num_rows) - first)
-    count = table.num_rows
-    timestamps = table.column("timestamp").cast(TIMESTAMP)
-    is_append_time = batch.has_append_time
+    constants: _Constants, piece: Piece, records: pa.RecordBatch, *, has_headers: bool
+) -> pa.RecordBatch:
+    """Return records of a segment as rows."""
+    count = records.num_rows
+    is_append_time = piece.batch.has_append_time
     if is_append_time:
-        moment = pa.scalar(batch.appended_at_ms * 1000, pa.int64()).cast(TIMESTAMP)
-        timestamps = pa.chunked_array([pa.repeat(moment, count)])
+        moment = pa.scalar(piece.batch.appended_at_ms * 1000, pa.int64()).cast(TIMESTAMP)
+        timestamps = pa.repeat(moment, count)
+    else:
+        timestamps = records.column("timestamp").cast(TIMESTAMP)
+    kind = LOG_APPEND_TIME if is_append_time else CREATE_TIME
     columns = [
-        table.column("key"),
-        table.column("value"),
-        pa.repeat(order.name.topic, count),
-        pa.repeat(pa.scalar(order.name.partition, pa.int32()), count),
-        pc.add(table.column("offset_delta").cast(pa.int64()), base),
+        records.column("key"),
+        records.column("value"),
+        constants.topic.slice(0, count),
+        constants.partition.slice(0, count),
+        pc.add(records.column("offset_delta").cast(pa.int64()), piece.base_offset),
         timestamps,
-        pa.repeat(pa.scalar(LOG_APPEND_TIME if is_append_time else CREATE_TIME, pa.int32()), count),
+        constants.types[kind].slice(0, count),
     ]
     if has_headers:
-        columns.append(table.column("headers").cast(HEADERS))
-    return pa.Table.from_arrays(columns, schema=row_schema(has_headers=has_headers))
+        columns.append(records.column("headers").cast(HEADERS))
+    return pa.RecordBatch.from_arrays(columns, schema=row_schema(has_headers=has_headers))
 
 
 def read_timestamps(

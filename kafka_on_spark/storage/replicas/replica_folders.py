@@ -1,21 +1,94 @@
-"""Lists the folders of replicas on brokers' roots, and removes them."""
+"""Names, makes, flushes, lists and removes the folders of replicas on brokers' roots."""
 
 import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
-from kafka_on_spark.errors import KafkaStorageError
+from kafka_on_spark.errors import KafkaStorageError, ReplicaLostError
 from kafka_on_spark.ids import BrokerId, DirectoryId, ReplicaUuid, TopicId
-from kafka_on_spark.log.addresses import FoundTable
+from kafka_on_spark.log.addresses import FoundTable, ReplicaAddress
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
+from kafka_on_spark.storage.calls.error_translation import storage_error
 from kafka_on_spark.storage.identity.root_identity import check_directory
-from kafka_on_spark.storage.roots.local_changes import delete_empty_folder
-from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, is_local
+from kafka_on_spark.storage.roots.local_changes import delete_empty_folder, make_folder
+from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
 
 _TOPIC_FOLDER: Final = re.compile(r"[a-zA-Z0-9._-]+-([0-9a-f]{32})")
 _REPLICA_FOLDER: Final = re.compile(r"(\d+)-([0-9a-f]{32})")
+
+
+def replica_folder(address: ReplicaAddress) -> str:
+    """Return the folder of a replica: topic id and replica uuid are in the path."""
+    topic = f"{address.topic}-{address.key.topic_id}"
+    return f"{address.root}/{topic}/{address.key.partition}-{address.replica_uuid}"
+
+
+def create_folder(address: ReplicaAddress, options: StorageOptions) -> None:
+    """Create a local replica's folder, if its root is the disk that the address names.
+
+    Raises:
+        KafkaStorageError: The root is another disk or none, and nothing was written; or it does
+            not answer.
+    """
+    if is_local(address.root):
+        within(address.root, partial(_create_folder, address, options))
+
+
+def _create_folder(address: ReplicaAddress, options: StorageOptions) -> None:
+    root, folder = address.root, replica_folder(address)
+    link = link_in_path(address)
+    if link is not None:
+        raise KafkaStorageError(
+            f"{link} is a link: put the folder itself in its place, a replica lies on its broker's"
+            " root"
+        )
+    if within(root, lambda: os.path.isdir(folder), short_call_seconds(root)):
+        return
+    check_directory(root, address.directory_id, options)
+    try:
+        within(root, lambda: _create_missing(folder), short_call_seconds(root))
+    except OSError as error:
+        raise storage_error(error, f"create {folder}") from error
+    if address.is_flushed:
+        flush([root, os.path.dirname(folder)])
+
+
+def _create_missing(folder: str) -> None:
+    # Never the root: one that was removed meanwhile must not be created again.
+    for each in (os.path.dirname(folder), folder):
+        make_folder(each)
+
+
+def link_in_path(address: ReplicaAddress) -> str | None:
+    """Return the link in place of a local replica's folder or its topic's, or None: a link could
+    lead out of the root."""
+    if not is_local(address.root):
+        return None
+    folder = replica_folder(address)
+    way = (os.path.dirname(folder), folder, f"{folder}/_delta_log")
+    root = address.root
+    links = within(root, lambda: list(filter(os.path.islink, way)), short_call_seconds(root))
+    return links[0] if links else None
+
+
+def check_no_link(address: ReplicaAddress) -> None:
+    """Check that a replica's folder lies on its root, before it is read.
+
+    Raises:
+        ReplicaLostError: A link stands in its place.
+    """
+    link = link_in_path(address)
+    if link is not None:
+        raise ReplicaLostError(f"{link} is a link, and a replica lies on its broker's root")
+
+
+def flush_folder(address: ReplicaAddress) -> None:
+    """Flush a replica's folder, so that the names of new files in it are durable."""
+    if address.is_flushed and is_local(address.root):
+        within(address.root, lambda: flush([replica_folder(address)]))
 
 
 def tables_on(

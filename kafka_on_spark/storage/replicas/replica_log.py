@@ -38,6 +38,7 @@ from kafka_on_spark.storage.replicas.evidence import (
     inspect_root,
     table_flaw,
 )
+from kafka_on_spark.storage.replicas.replica_folders import check_no_link, replica_folder
 from kafka_on_spark.storage.replicas.replica_headers import (
     HEADER_SCHEMA,
     TABLE_SCHEMA,
@@ -47,7 +48,6 @@ from kafka_on_spark.storage.replicas.replica_headers import (
     removed_files,
     rows_of,
 )
-from kafka_on_spark.storage.replicas.segments import check_no_link, replica_folder
 from kafka_on_spark.storage.roots.roots import StorageOptions
 
 FORMAT_VERSION: Final = "2"

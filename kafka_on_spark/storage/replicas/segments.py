@@ -6,7 +6,6 @@ without opening a table.
 """
 
 import logging
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
@@ -22,19 +21,21 @@ from kafka_on_spark.errors import (
     CorruptLogError,
     KafkaOnSparkError,
     KafkaStorageError,
-    ReplicaLostError,
 )
 from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.log.batch import Segment, segment_name
-from kafka_on_spark.storage.calls.deadlines import begin, short_call_seconds, within
-from kafka_on_spark.storage.calls.error_translation import ABSENT, storage_error
+from kafka_on_spark.storage.calls.deadlines import begin, within
+from kafka_on_spark.storage.calls.error_translation import ABSENT
 from kafka_on_spark.storage.calls.file_limits import SEGMENT_BYTES_MAX
-from kafka_on_spark.storage.identity.root_identity import check_directory
 from kafka_on_spark.storage.replicas.evidence import file_flaw, inspect_root
-from kafka_on_spark.storage.roots.local_changes import make_folder
+from kafka_on_spark.storage.replicas.replica_folders import (
+    create_folder,
+    flush_folder,
+    replica_folder,
+)
 from kafka_on_spark.storage.roots.local_files import UnsafeFileError
-from kafka_on_spark.storage.roots.parquet_files import read_parquet
+from kafka_on_spark.storage.roots.parquet_files import parquet_batches, read_parquet
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions, flush, is_local
 
 log = logging.getLogger(__name__)
@@ -66,12 +67,6 @@ _ENCODINGS: Final = {
 
 _COMPRESSED_BYTES_MIN: Final = 1024
 """Fewer bytes of records hardly shrink, and zstd's set-up takes as long as all the rest."""
-
-
-def replica_folder(address: ReplicaAddress) -> str:
-    """Return the folder of a replica: topic id and replica uuid are in the path."""
-    topic = f"{address.topic}-{address.key.topic_id}"
-    return f"{address.root}/{topic}/{address.key.partition}-{address.replica_uuid}"
 
 
 def encode_segment(records: pa.Table) -> pa.Buffer:
@@ -211,6 +206,41 @@ def read_segment(
         CorruptLogError: The file is missing or damaged.
         KafkaStorageError: The root is another disk or none, or does not answer.
     """
+    path, content = _checked_content(address, segment, options)
+    try:
+        return read_parquet(content, path, columns=columns, row_count=segment.record_count)
+    except CorruptLogError as claim:
+        raise _segment_error(address, segment, options) from claim
+
+
+def segment_batches(
+    address: ReplicaAddress,
+    segment: Segment,
+    options: StorageOptions,
+    columns: Sequence[str],
+    batch_rows_max: int,
+) -> Iterator[pa.RecordBatch]:
+    """Yield a segment's records as `read_segment` does, at most `batch_rows_max` at once.
+
+    Raises: as `read_segment`, perhaps after some records.
+    """
+    path, content = _checked_content(address, segment, options)
+    try:
+        yield from parquet_batches(
+            content,
+            path,
+            columns=columns,
+            row_count=segment.record_count,
+            batch_rows_max=batch_rows_max,
+        )
+    except CorruptLogError as claim:
+        raise _segment_error(address, segment, options) from claim
+
+
+def _checked_content(
+    address: ReplicaAddress, segment: Segment, options: StorageOptions
+) -> tuple[str, bytes]:
+    """Return a segment's path and bytes, whose digest is right."""
     path = f"{replica_folder(address)}/{segment.file_name}"
     try:
         content = RootFiles(address.root, options).read(path, bytes_max_of(segment))
@@ -220,10 +250,7 @@ def read_segment(
         raise _segment_error(address, segment, options)
     if digest_of(content) != segment.digest:
         raise _segment_error(address, segment, options)
-    try:
-        return read_parquet(content, path, columns=columns, row_count=segment.record_count)
-    except CorruptLogError as claim:
-        raise _segment_error(address, segment, options) from claim
+    return path, content
 
 
 def put_segment(
@@ -270,71 +297,6 @@ def _put(address: ReplicaAddress, name: str, content: Any, options: StorageOptio
     create_folder(address, options)
     path = f"{replica_folder(address)}/{name}"
     RootFiles(address.root, options).write(path, content, is_flushed=address.is_flushed)
-
-
-def create_folder(address: ReplicaAddress, options: StorageOptions) -> None:
-    """Create a local replica's folder, if its root is the disk that the address names.
-
-    Raises:
-        KafkaStorageError: The root is another disk or none, and nothing was written; or it does
-            not answer.
-    """
-    if is_local(address.root):
-        within(address.root, partial(_create_folder, address, options))
-
-
-def _create_folder(address: ReplicaAddress, options: StorageOptions) -> None:
-    root, folder = address.root, replica_folder(address)
-    link = link_in_path(address)
-    if link is not None:
-        raise KafkaStorageError(
-            f"{link} is a link: put the folder itself in its place, a replica lies on its broker's"
-            " root"
-        )
-    if within(root, lambda: os.path.isdir(folder), short_call_seconds(root)):
-        return
-    check_directory(root, address.directory_id, options)
-    try:
-        within(root, lambda: _create_missing(folder), short_call_seconds(root))
-    except OSError as error:
-        raise storage_error(error, f"create {folder}") from error
-    if address.is_flushed:
-        flush([root, os.path.dirname(folder)])
-
-
-def _create_missing(folder: str) -> None:
-    # Never the root: one that was removed meanwhile must not be created again.
-    for each in (os.path.dirname(folder), folder):
-        make_folder(each)
-
-
-def link_in_path(address: ReplicaAddress) -> str | None:
-    """Return the link in place of a local replica's folder or its topic's, or None: a link could
-    lead out of the root."""
-    if not is_local(address.root):
-        return None
-    folder = replica_folder(address)
-    way = (os.path.dirname(folder), folder, f"{folder}/_delta_log")
-    root = address.root
-    links = within(root, lambda: list(filter(os.path.islink, way)), short_call_seconds(root))
-    return links[0] if links else None
-
-
-def check_no_link(address: ReplicaAddress) -> None:
-    """Check that a replica's folder lies on its root, before it is read.
-
-    Raises:
-        ReplicaLostError: A link stands in its place.
-    """
-    link = link_in_path(address)
-    if link is not None:
-        raise ReplicaLostError(f"{link} is a link, and a replica lies on its broker's root")
-
-
-def flush_folder(address: ReplicaAddress) -> None:
-    """Flush a replica's folder, so that the names of new files in it are durable."""
-    if address.is_flushed and is_local(address.root):
-        within(address.root, lambda: flush([replica_folder(address)]))
 
 
 class FileSegmentStore:

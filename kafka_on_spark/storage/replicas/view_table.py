@@ -19,8 +19,8 @@ from kafka_on_spark.errors import KafkaStorageError
 from kafka_on_spark.log.addresses import ReplicaAddress
 from kafka_on_spark.service.read.view_plan import FindSize, ViewFile
 from kafka_on_spark.storage.calls.deadlines import short_call_seconds, within
+from kafka_on_spark.storage.replicas.replica_folders import replica_folder
 from kafka_on_spark.storage.replicas.replica_headers import iso
-from kafka_on_spark.storage.replicas.segments import replica_folder
 from kafka_on_spark.storage.roots.roots import (
     RootFiles,
     StorageOptions,

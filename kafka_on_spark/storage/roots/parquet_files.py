@@ -4,7 +4,8 @@ A file of a megabyte can hold terabytes of zeros. So its rows and its uncompress
 from the footer, which is small, before any page is decoded.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -29,13 +30,40 @@ def read_parquet(
         CorruptLogError: The file is damaged, has another number of rows, or too many.
         KafkaStorageError: This process has too little memory for it.
     """
-    try:
+    with _errors_of(path):
         # Not by pq.read_table, which plans a scan and takes four times as long for a small file.
         file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=verifies_pages)
         check_footer(file.metadata, path, row_count)
         return file.read(
             columns=None if columns is None else list(columns), use_threads=use_threads
         )
+
+
+def parquet_batches(
+    content: Any, path: str, *, columns: Sequence[str], row_count: int, batch_rows_max: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file's bytes, at most `batch_rows_max` at once, which are decoded when
+    they are asked for: in one thread, since Spark's tasks have a core each.
+
+    Raises: as `read_parquet`, perhaps after some rows.
+    """
+    with _errors_of(path):
+        file = pq.ParquetFile(pa.BufferReader(content))
+        check_footer(file.metadata, path, row_count)
+        batches = file.iter_batches(batch_rows_max, columns=list(columns), use_threads=False)
+    while True:
+        with _errors_of(path):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
+
+
+@contextmanager
+def _errors_of(path: str) -> Iterator[None]:
+    """Raise our errors in place of those that pyarrow raises for the file `path`."""
+    try:
+        yield
     except MemoryError as error:
         raise KafkaStorageError(f"there is too little memory to read {path}") from error
     except (pa.ArrowException, OSError) as error:

@@ -32,10 +32,10 @@ from kafka_on_spark.log.batch import Segment
 from kafka_on_spark.service.append.plan.stage_plan import PartitionTarget, StagedSegment, StageOrder
 from kafka_on_spark.storage.calls.daemon_threads import DaemonThreads
 from kafka_on_spark.storage.calls.file_limits import SEGMENT_BYTES_MAX
+from kafka_on_spark.storage.replicas.replica_folders import flush_folder
 from kafka_on_spark.storage.replicas.segments import (
     RECORD_SCHEMA,
     TIMESTAMP,
-    flush_folder,
     new_segment,
     put_segment,
 )

@@ -6,12 +6,8 @@ import pytest
 from kafka_on_spark.errors import CorruptLogError
 from kafka_on_spark.ids import LeaderEpoch
 from kafka_on_spark.storage.identity.root_identity import META_PROPERTIES, RootIdentity
-from kafka_on_spark.storage.replicas.segments import (
-    RECORD_SCHEMA,
-    new_segment,
-    read_segment,
-    replica_folder,
-)
+from kafka_on_spark.storage.replicas.replica_folders import replica_folder
+from kafka_on_spark.storage.replicas.segments import RECORD_SCHEMA, new_segment, read_segment
 from kafka_on_spark.storage.roots.roots import StorageOptions
 from tests.builders import address
 
