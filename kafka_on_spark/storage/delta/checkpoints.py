@@ -4,8 +4,9 @@ Delta-rs writes them, on a table opened at exactly a version whose commits this 
 and so flushed: a checkpoint of an unflushed commit could outlive it and fork the table. Delta-rs
 touches a table of ours that exists nowhere else.
 
-A power cut may keep a checkpoint's size and lose its bytes. Delta readers skip an empty checkpoint
-and no other, so on a local disk one that can't be read gets another name; its bytes stay.
+A power cut may keep a checkpoint's name or size and lose its bytes. Delta readers skip an empty
+checkpoint and no other, and a cleaner would count it among those that a table can be opened from.
+So on a local disk one that can't be read gets another name; its bytes stay.
 """
 
 import logging
@@ -90,7 +91,8 @@ def write_checkpoint(
         _set_aside(files, uri, path)
         raise CorruptLogError("a checkpoint is not what the table holds", path=path)
     if is_local(uri):
-        flush([path, hint_path(uri), log_folder(uri)])
+        # Not the hint: one whose bytes are lost is passed over by every engine.
+        flush([path, log_folder(uri)])
 
 
 def _is_of(files: RootFiles, path: str, state: TableState) -> bool:
@@ -161,10 +163,10 @@ def delete_misleading_hint(files: RootFiles, uri: str) -> None:
 
 
 def _is_unreadable(files: RootFiles, path: str) -> bool:
-    """Return whether a checkpoint has bytes, all of allowed size, that are no checkpoint's."""
+    """Return whether a checkpoint is there, and has no bytes or others than a checkpoint's."""
     try:
         content = files.read(path, CHECKPOINT_BYTES_MAX)
-        if content:
+        if content is not None:
             read_parquet(content, path, columns=["add", "txn", "metaData", "protocol"])
     except (CorruptLogError, UnsafeFileError):
         return True

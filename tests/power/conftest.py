@@ -1,0 +1,53 @@
+"""How many states of a disk after a power cut are opened: ``pytest tests/power --power-states 10000``."""
+
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.power.states.checks import Bench
+from tests.power.states.life import INTERVALS
+from tests.power.states.quick import quick
+
+_lines: list[str] = []
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--power-states", type=int, default=1000, help="states to open (1000)")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Keep the figures, wherever they were found."""
+    if report.when == "call":
+        _lines.extend(str(value) for name, value in report.user_properties if name == "power")
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    if _lines:
+        terminalreporter.section("states of a disk after a power cut")
+        for line in sorted(_lines):
+            terminalreporter.write_line(line)
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    """Yield a disk in memory, where a flush costs nothing, and have intervals short."""
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    folder = Path(tempfile.mkdtemp(prefix="power-", dir=memory))
+    base, copies = folder / "disks", folder / "copies"
+    base.mkdir()
+    copies.mkdir()
+    logging.disable(logging.WARNING)  # each damaged file is one
+    try:
+        with pytest.MonkeyPatch.context() as patch, quick():
+            for module, name, value in INTERVALS:
+                patch.setattr(module, name, value)
+            yield Bench(base, copies)
+    finally:
+        logging.disable(logging.NOTSET)
+        shutil.rmtree(folder)

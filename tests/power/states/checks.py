@@ -1,0 +1,177 @@
+"""Opens a disk after a power cut, as processes do that remember nothing, and says what is wrong."""
+
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from kafka_on_spark import Cluster, KafkaOnSparkError
+from kafka_on_spark.errors import InvalidRequestError
+from kafka_on_spark.log.addresses import address_of
+from kafka_on_spark.metadata.broker import BrokerState
+from kafka_on_spark.spark.run.opening import replica_store
+from kafka_on_spark.storage.access.storage_options import StorageOptions
+from kafka_on_spark.storage.replicas.replica_log import DeltaReplicaLog
+from tests.power.states.changes import Change, Promise
+from tests.power.states.crashes import Tree
+from tests.power.states.life import BROKERS, TOPIC, create, create_topic, metadata_root
+
+ROUNDS_MAX: Final = 4
+OPTIONS: Final = StorageOptions()
+
+
+class Bench:
+    """Puts states on a disk, one after the other; files are links to one copy of their bytes.
+
+    Our code never changes a file that has its name, so a copy serves all states.
+    """
+
+    def __init__(self, base: Path, copies: Path) -> None:
+        """`base`: where the cluster was when it was recorded; `copies`: on the same file system."""
+        self.base = base
+        self._copies = copies
+        self._known: dict[bytes, str] = {}
+
+    def clear(self) -> None:
+        """Have nothing on the disk."""
+        shutil.rmtree(self.base)
+        self.base.mkdir()
+
+    def put(self, tree: Tree) -> None:
+        """Have nothing but a state on the disk."""
+        self.clear()
+        for path, content in tree.items():
+            if content is None:
+                os.mkdir(f"{self.base}/{path}")
+            else:
+                os.link(self._copy(content), f"{self.base}/{path}")
+
+    def _copy(self, content: bytes) -> str:
+        if content not in self._known:
+            path = self._copies / str(len(self._known))
+            path.write_bytes(content)
+            self._known[content] = str(path)
+        return self._known[content]
+
+
+class Promises:
+    """What callers had been told when the power went."""
+
+    def __init__(self, promises: Iterable[Promise]) -> None:
+        self.is_created = False
+        self.topics: set[str] = set()
+        self.brokers: set[int] = set()
+        self.records: dict[int, str] = {}
+        for each in promises:
+            self._take(each.kind, each.what)
+
+    def _take(self, kind: str, what: dict[str, object]) -> None:
+        if kind == "cluster":
+            self.is_created = True
+            self.brokers |= set(BROKERS)
+        elif kind == "topic":
+            self.topics.add(str(what["name"]))
+        elif kind == "broker":
+            self.brokers.add(int(str(what["broker_id"])))
+        elif kind == "record":
+            self.records[int(str(what["offset"]))] = str(what["value"])
+        else:
+            assert kind == "deletion", kind
+            kept = [at for at in self.records if at >= int(str(what["before"]))]
+            self.records = {at: self.records[at] for at in kept}
+
+
+def promises_at(changes: Sequence[Change], at: int) -> Promises:
+    """Return what was promised by then."""
+    return Promises(each for each in changes[:at] if isinstance(each, Promise))
+
+
+def what_is_wrong(bench: Bench, tree: Tree, promises: Promises, *, goes_on: bool) -> list[str]:
+    """Return what must not be, in words; `goes_on`: also whether the cluster takes up its work."""
+    bench.put(tree)
+    try:
+        with _opened(bench.base, promises) as cluster:
+            found = [*_of_replicas(cluster), *_of_promises(cluster, promises), *_of_audit(cluster)]
+            if goes_on:
+                _go_on(cluster)
+        if goes_on:
+            with _opened(bench.base, promises) as cluster:
+                found += [*_of_promises(cluster, promises), *_of_audit(cluster)]
+    except KafkaOnSparkError as error:
+        return [f"{type(error).__name__}: {error}"]
+    return found
+
+
+def _opened(base: Path, promises: Promises) -> Cluster:
+    replica_store.cache_clear()
+    if not promises.is_created:
+        # The same call goes on with what was cut off, or finds that it was done.
+        with suppress(InvalidRequestError):
+            create(base).close()
+            replica_store.cache_clear()
+    return Cluster.open(metadata_root(base))
+
+
+def _of_replicas(cluster: Cluster) -> Iterable[str]:
+    """Open every replica that was made: none may be bad, or short of what is committed."""
+    image = cluster.image
+    for key, partition in image.partitions():
+        for broker_id in partition.replicas:
+            if partition.directory_of(broker_id) is None:
+                continue
+            address = address_of(image, key, partition, broker_id)
+            try:
+                state = DeltaReplicaLog(address, OPTIONS, checks_disk=True).load()
+            except KafkaOnSparkError as error:
+                yield f"I22: broker {broker_id} has a bad replica: {error}"
+                continue
+            if broker_id in partition.isr and state.log_end_offset < partition.high_watermark:
+                yield f"I1: broker {broker_id} ends at {state.log_end_offset}"
+
+
+def _of_promises(cluster: Cluster, promises: Promises) -> Iterable[str]:
+    image = cluster.image
+    for name in promises.topics - image.topic_ids.keys():
+        yield f"I3: the topic {name} is lost"
+    for broker_id in promises.brokers - image.brokers.keys():
+        yield f"I3: the broker {broker_id} is lost"
+    found = {}
+    if TOPIC in image.topic_ids:
+        rows = cluster.read(TOPIC).to_pylist()
+        found = {row["offset"]: row["value"].decode() for row in rows}
+    lost = [at for at, value in promises.records.items() if found.get(at) != value]
+    if lost:
+        yield f"I3: the records {lost} are lost"
+
+
+def _of_audit(cluster: Cluster) -> Iterable[str]:
+    for each in cluster.fsck().findings:
+        yield f"{each.invariant}: {each.place} {each.sentence}"
+
+
+def _go_on(cluster: Cluster) -> None:
+    """Append, control and replicate until all replicas are in sync.
+
+    Raises:
+        KafkaOnSparkError: It can't.
+    """
+    create_topic(cluster)
+    cluster.append(TOPIC, [{"value": b"after", "partition": 0}])
+    for _ in range(ROUNDS_MAX):
+        cluster.run_controller()
+        cluster.replicate(is_sweep=True)
+        [partition] = cluster.describe_topic(TOPIC).partitions
+        if len(partition.isr) == len(partition.replicas):
+            break
+    else:
+        raise KafkaOnSparkError(f"replicas stay out of sync: {partition}")
+    fenced = [
+        each.broker_id
+        for each in cluster.image.brokers.values()
+        if each.state is not BrokerState.ACTIVE
+    ]
+    if fenced:
+        raise KafkaOnSparkError(f"brokers are fenced: {fenced}")
+    cluster.append(TOPIC, [{"value": b"after", "partition": 0}])

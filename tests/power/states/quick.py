@@ -1,0 +1,46 @@
+"""Has states checked quickly: what is computed of equal bytes is computed once.
+
+Hundreds of states differ in one file. The functions here have no other input than bytes, so this is no
+memory that a process after a power cut would not have.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import pytest
+
+from kafka_on_spark.storage.delta import checkpoints, table_history
+from kafka_on_spark.storage.delta.files import void_commits
+from kafka_on_spark.storage.metadata import metadata_log, metadata_reading, metadata_snapshots
+from kafka_on_spark.storage.replicas import archive
+
+_OF_BYTES: Final = (
+    (metadata_log, "decode_file"),
+    (metadata_reading, "decode_file"),
+    (metadata_snapshots, "decode_file"),
+    (archive, "decode_rows"),
+    (checkpoints, "checkpoint_step"),
+    (table_history, "checkpoint_step"),
+)
+
+
+@contextmanager
+def quick() -> Iterator[None]:
+    """Compute nothing twice, and wait for nobody who might write a commit: nobody does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(void_commits, "RECHECK_SECONDS", 0.0)
+        for module, name in _OF_BYTES:
+            patch.setattr(module, name, _once(getattr(module, name)))
+        yield
+
+
+def _once(compute: Callable[..., Any]) -> Callable[..., Any]:
+    known: dict[tuple[Any, ...], Any] = {}
+
+    def remembered(*arguments: Any) -> Any:
+        if arguments not in known:
+            known[arguments] = compute(*arguments)
+        return known[arguments]
+
+    return remembered
