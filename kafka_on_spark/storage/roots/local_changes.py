@@ -23,13 +23,16 @@ def write_temporary(path: str, pieces: Iterable[Any], *, is_flushed: bool) -> st
     """Write a temporary file beside `path`; return its path. A failure removes it."""
     temporary = f"{os.path.dirname(path)}/_{uuid4().hex}.tmp"
     descriptor = os.open(temporary, _NEW_FILE, 0o666)
+    size_bytes = 0
     try:
         for piece in pieces:
             view = memoryview(piece).cast("B")
+            size_bytes += len(view)
             while view:
                 extend_deadline(long_call_seconds(path))
                 view = view[os.write(descriptor, view[:_WRITE_BYTES]) :]
         if is_flushed:
+            extend_deadline(long_call_seconds(path, size_bytes))
             os.fsync(descriptor)
     except BaseException:
         # A full disk needs its space.
@@ -38,6 +41,23 @@ def write_temporary(path: str, pieces: Iterable[Any], *, is_flushed: bool) -> st
     finally:
         os.close(descriptor)
     return temporary
+
+
+def create_file(path: str, content: bytes) -> bool:
+    """Write a flushed file unless there is one; return whether it was written.
+
+    Its folder is made, but not the folder's parent: a root that was removed must not be made again.
+    """
+    make_folder(os.path.dirname(path))
+    temporary = write_temporary(path, [content], is_flushed=True)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        os.unlink(temporary)
+    flush_path(os.path.dirname(path))
+    return True
 
 
 def link(source: str, target: str) -> None:

@@ -25,11 +25,10 @@ from kafka_on_spark.storage.calls.deadlines import (
 from kafka_on_spark.storage.calls.error_translation import ABSENT, storage_error
 from kafka_on_spark.storage.calls.error_translation import reason as reason
 from kafka_on_spark.storage.roots.local_changes import (
+    create_file,
     delete,
     delete_file,
     flush_path,
-    link,
-    make_folder,
     rename,
     write_temporary,
 )
@@ -200,7 +199,14 @@ class RootFiles:
 
     def write(self, path: str, content: Any, *, is_flushed: bool = True) -> None:
         """Write a file that no other process writes; it is there whole or not at all."""
-        self.write_all([(path, [content])], is_flushed=is_flushed)
+
+        within(self.url, partial(self._write_one, path, content, is_flushed=is_flushed))
+
+    def _write_one(self, path: str, content: Any, *, is_flushed: bool) -> None:
+        written: list[tuple[str, str]] = []
+        write = partial(self._write, path, [content], written, is_flushed=is_flushed)
+        self._within_long(path, write)
+        self._name_all(written)
 
     def write_all(
         self, files: Iterable[tuple[str, Iterable[Any]]], *, is_flushed: bool = True
@@ -216,17 +222,29 @@ class RootFiles:
         written: list[tuple[str, str]] = []
         try:
             for path, pieces in files:
-                self._within_long(path, partial(self._write, path, pieces, written))
+                write = partial(self._write, path, pieces, written, is_flushed=False)
+                self._within_long(path, write)
             if is_flushed:
                 flush(temporary for temporary, _ in written)
+            self._name_all(written)
+        finally:
+            self._delete_all(written)
+
+    def _name_all(self, written: list[tuple[str, str]]) -> None:
+        """Give written files their names; if one fails, the rest are deleted."""
+        try:
             while written:
                 self._within_long(written[-1][1], partial(self._name, *written[-1]))
                 written.pop()
         finally:
-            for temporary, _ in written:  # a full disk needs their space
-                # The disk may be gone or hang; the first failure is raised already.
-                with suppress(OSError, KafkaStorageError):
-                    self._within_short(temporary, partial(delete_file, temporary))
+            self._delete_all(written)
+
+    def _delete_all(self, written: list[tuple[str, str]]) -> None:
+        while written:  # a full disk needs their space
+            temporary, _ = written.pop()
+            # The disk may be gone or hang; the first failure is raised already.
+            with suppress(OSError, KafkaStorageError):
+                self._within_short(temporary, partial(delete_file, temporary))
 
     def _name(self, temporary: str, path: str) -> None:
         try:
@@ -235,11 +253,13 @@ class RootFiles:
         except (*ABSENT, FileExistsError) as error:  # the disk went away after the flush
             raise storage_error(error, f"write {path}") from error
 
-    def _write(self, path: str, pieces: Iterable[Any], written: list[tuple[str, str]]) -> None:
+    def _write(
+        self, path: str, pieces: Iterable[Any], written: list[tuple[str, str]], *, is_flushed: bool
+    ) -> None:
         try:
             with self._translating_errors("write", path):
                 if is_local(path):
-                    written.append((write_temporary(path, pieces, is_flushed=False), path))
+                    written.append((write_temporary(path, pieces, is_flushed=is_flushed), path))
                 else:
                     filesystem(path, self.options).pipe_file(path, b"".join(pieces))
         except (*ABSENT, FileExistsError) as error:
@@ -256,7 +276,7 @@ class RootFiles:
         try:
             with self._translating_errors("write", path):
                 if is_local(path):
-                    return _link_local(path, content)
+                    return create_file(path, content)
                 filesystem(path, self.options).pipe_file(path, content, mode="create")
         except FileExistsError:
             # This call's first put, if its answer was lost: the file's content tells.
@@ -339,20 +359,6 @@ class RootFiles:
                 return sorted(os.listdir(path))
             found = filesystem(path, self.options).ls(path, detail=False)
         return sorted(each.rstrip("/").rsplit("/", 1)[-1] for each in found)
-
-
-def _link_local(path: str, content: bytes) -> bool:
-    # Never more than one folder: a root that was removed must not be created again.
-    make_folder(os.path.dirname(path))
-    temporary = write_temporary(path, [content], is_flushed=True)
-    try:
-        link(temporary, path)
-    except FileExistsError:
-        return False
-    finally:
-        delete_file(temporary)
-    flush([os.path.dirname(path)])
-    return True
 
 
 def flush(paths: Iterable[str]) -> None:
