@@ -37,7 +37,12 @@ from kafka_on_spark.service.replicate.replication_round import ReplicationReport
 from kafka_on_spark.service.what_if.policy_replay import PolicyReplay
 from kafka_on_spark.service.what_if.what_if import Forecast
 from kafka_on_spark.spark.run.task_runner import check_session
-from kafka_on_spark.spark.wiring.preparing_roots import commit_creation, prepare_roots, roots_of
+from kafka_on_spark.spark.wiring.preparing_roots import (
+    check_created,
+    commit_creation,
+    prepare_roots,
+    roots_of,
+)
 from kafka_on_spark.spark.wiring.read_services import ServicesAsOf
 from kafka_on_spark.spark.wiring.services import Services
 from kafka_on_spark.storage.roots.roots import StorageOptions, normalize
@@ -113,7 +118,7 @@ class Cluster:
         can be read where replicas still have them, and every change is refused.
 
         Raises:
-            ClusterNotFoundError: There is no cluster.
+            ClusterNotFoundError: There is no cluster, or its creation was cut off.
             InvalidRequestError: `spark` is no session, or a Spark Connect one; `as_of` is in the
                 future, has no time zone, or is before the cluster's creation.
         """
@@ -121,6 +126,7 @@ class Cluster:
         url = normalize(metadata_root)
         if as_of is None:
             services = Services.open(url, options, spark)
+            check_created(services, url)
             return cls(url, services, live_parts(url, services))
         past = ServicesAsOf.open(url, options, spark, as_of)
         return cls(url, past, parts_as_of(url, past))

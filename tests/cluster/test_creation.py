@@ -9,7 +9,9 @@ import pytest
 
 from kafka_on_spark import Cluster
 from kafka_on_spark.cli.call.options import mode_of
-from kafka_on_spark.errors import InvalidRequestError, KafkaOnSparkError
+from kafka_on_spark.errors import ClusterNotFoundError, InvalidRequestError, KafkaOnSparkError
+from kafka_on_spark.storage.access.storage_options import StorageOptions
+from kafka_on_spark.storage.metadata.metadata_creation import create_metadata_log
 from tests.cluster.disks import FAST
 from tests.cluster.folders import quick_folder
 
@@ -95,3 +97,14 @@ def test_of_two_that_make_a_cluster_at_once_one_is_told_that_there_is_one(folder
     assert set(told) == {
         f"there is a cluster at {folder / 'meta'} already: open it, or give an empty root"
     }
+
+
+def test_a_creation_that_was_cut_off_before_its_commit_is_no_cluster_and_is_gone_on_with(folder):
+    create_metadata_log(str(folder / "meta"), StorageOptions(), "the cluster's id")
+
+    with pytest.raises(ClusterNotFoundError, match="was cut off: create it again"):
+        Cluster.open(folder / "meta")
+
+    with Cluster.create(folder / "meta", {1: folder / "one"}, configs=FAST) as cluster:
+        assert cluster.image.cluster_id == "the cluster's id"
+    Cluster.open(folder / "meta").close()

@@ -268,20 +268,22 @@ def create_root(root: str, mode: int = ROOT_MODE) -> None:
     if not is_local(root):
         return
     try:
-        within(root, partial(_create_root, root, mode), short_call_seconds(root))
-        flush(_folders_above(root))
+        above = within(root, partial(_create_root, root, mode), short_call_seconds(root))
+        flush(above)
     except OSError as error:
         raise InvalidRootError(
             f"{root} can't be a root: {error.strerror}; give a folder that exists or can be created"
         ) from None
 
 
-def _create_root(root: str, mode: int) -> None:
+def _create_root(root: str, mode: int) -> list[str]:
+    """Create a root, unless it is there; return the folders that lead to it."""
     make_folders(os.path.dirname(root))
     if make_folder(root, ROOT_MODE):
         set_mode(root, mode)  # whatever umask this process has
     if not os.path.isdir(root):
         raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR))
+    return _folders_above(root)
 
 
 def _folders_above(root: str) -> list[str]:
@@ -289,7 +291,7 @@ def _folders_above(root: str) -> list[str]:
 
     Any of them may be new, of this process or of one that died before it flushed it.
     """
-    folders = [os.path.dirname(root)]
+    folders = [os.path.realpath(os.path.dirname(root))]
     while not os.path.ismount(folders[-1]):
         folders.append(os.path.dirname(folders[-1]))
     return [each for each in folders if os.access(each, os.R_OK)]

@@ -320,6 +320,17 @@ def test_a_table_lives_on_with_a_damaged_checkpoint_that_no_process_has_opened(
     check_whole(uri, 105)
 
 
+def test_a_checkpoint_without_bytes_is_none_of_those_that_are_kept(cleaned, uri):
+    """Audits begin at the oldest of these."""
+    empty(checkpoint_file(uri, 60))
+    log = opened(uri)
+
+    for version in range(66, 90):
+        live(log, 1)
+        assert 60 not in checkpoints_of(uri)
+        check_whole(uri, version)
+
+
 @pytest.mark.parametrize(
     "hint",
     [
