@@ -7,6 +7,7 @@ drawn.
 
 import os
 import random
+import time
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException
 
 from kafka_on_spark.storage.delta import conditional_commit, log_cleaning
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
@@ -36,6 +38,18 @@ pytestmark = pytest.mark.integration
 SEED = 15
 SPARK_DRAWN = 3
 FOLDER = "tests/storage/delta/"
+
+
+AGE = "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def of_any_age(spark):
+    """Have Spark open versions that are older than an hour: our tables keep removed files longer
+    than their setting, which is for checkpoints, says."""
+    spark.conf.set(AGE, "false")
+    yield
+    spark.conf.unset(AGE)
 
 
 @pytest.fixture(scope="module")
@@ -187,6 +201,22 @@ def test_every_engine_finds_the_rows_of_a_clusters_tables(request, spark, often)
         for uri in (tables[0], tables[1], metadata):
             check_with_all(request, spark, uri)
         check_with_polars(KeptTable(tables[2]), KeptTable(tables[2]).versions(SEED))
+
+
+def test_delta_spark_opens_a_version_of_any_age_if_it_is_told_to(spark, tmp_path):
+    (tmp_path / "root").mkdir()
+    uri = str(tmp_path / "root" / "0")
+    make_rows(uri, random.Random(0), 5)
+    two_months_ago = time.time() - 60 * 86_400
+    for path in Path(uri, "_delta_log").iterdir():
+        os.utime(path, (two_months_ago, two_months_ago))
+
+    check_with_delta_spark(spark, KeptTable(uri), {2})
+
+    spark.conf.unset(AGE)
+    with pytest.raises(AnalysisException, match="BEYOND_DELETED_FILE_RETENTION"):
+        check_with_delta_spark(spark, KeptTable(uri), {2})
+    spark.conf.set(AGE, "false")
 
 
 # What each comparison refuses

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from kafka_on_spark.audit.history import TableDamage
 from kafka_on_spark.storage.delta.conditional_commit import DeltaLog
+from kafka_on_spark.storage.delta.files.delta_files import commit_path
 from kafka_on_spark.storage.delta.table_history import table_steps
 from kafka_on_spark.storage.roots.roots import RootFiles, StorageOptions
 
@@ -62,6 +63,23 @@ def _info(path):
     return next(each["commitInfo"] for each in actions if "commitInfo" in each)
 
 
+def asleep(monkeypatch, holder, name, meanwhile, *, is_after, call=0):
+    """Have what happens `meanwhile` happen before or after one call of a function, and no other."""
+    really, calls = getattr(holder, name), []
+
+    def sleep(*args, **others):
+        calls.append(args)
+        sleeps = len(calls) == call + 1
+        if sleeps and not is_after:
+            meanwhile()
+        result = really(*args, **others)
+        if sleeps and is_after:
+            meanwhile()
+        return result
+
+    monkeypatch.setattr(holder, name, sleep)
+
+
 def live(log, count):
     """Commit as a table's users do, with checkpoints and cleaning."""
     for _ in range(count):
@@ -69,16 +87,15 @@ def live(log, count):
         log.checkpoint_if_due()
 
 
-def put_stray(uri, version):
+def put_stray(uri, version, options=OPTIONS):
     """Put a commit where one was cleaned, as a writer does that was frozen; return its path."""
-    path = commit_file(uri, version)
     info = {"commitInfo": {"writeId": "stray", "op": "test"}}
-    with open(path, "x") as file:
-        file.write(f'{json.dumps(info)}\n{{"txn":{{"appId":"count","version":-9}}}}\n')
-    return path
+    content = f'{json.dumps(info)}\n{{"txn":{{"appId":"count","version":-9}}}}\n'
+    assert RootFiles(uri, options).write_if_absent(commit_path(uri, version), content.encode())
+    return commit_file(uri, version)
 
 
-def damages_of(uri):
+def damages_of(uri, options=OPTIONS):
     """Return what an audit finds wrong with a table's log."""
-    steps = table_steps(RootFiles(uri, OPTIONS), uri, has_all_checkpoints=True)
+    steps = table_steps(RootFiles(uri, options), uri, has_all_checkpoints=True)
     return [each for each in steps if isinstance(each, TableDamage)]

@@ -6,7 +6,7 @@ touches a table of ours that exists nowhere else.
 
 A power cut may keep a checkpoint's name or size and lose its bytes. Delta readers skip an empty
 checkpoint and no other, and a cleaner would count it among those that a table can be opened from.
-So on a local disk one that can't be read gets another name; its bytes stay.
+So one that can't be read gets another name; its bytes stay.
 """
 
 import logging
@@ -129,11 +129,8 @@ def _rename_all_unreadable(files: RootFiles, uri: str) -> bool:
 
 
 def rename_unreadable(files: RootFiles, uri: str, version: int) -> bool:
-    """Give a checkpoint of a local table another name if its bytes are no Parquet; return whether
-    it was renamed."""
+    """Give a checkpoint another name if its bytes are no Parquet; return whether it was renamed."""
     path = checkpoint_path(uri, version)
-    if not is_local(uri):
-        return False
     # A process that may only read leaves it to others.
     with suppress(OSError, KafkaStorageError):
         if _is_unreadable(files, path):
@@ -144,12 +141,15 @@ def rename_unreadable(files: RootFiles, uri: str, version: int) -> bool:
 
 
 def _set_aside(files: RootFiles, uri: str, path: str) -> None:
-    """Give a checkpoint another name. A store can't rename: there it is deleted, since the commits
-    have all that a checkpoint holds."""
+    """Give a checkpoint another name. A store can't rename: its object is copied first."""
+    aside = path + UNREADABLE_SUFFIX
     if is_local(uri):
-        within(uri, partial(rename, path, path + UNREADABLE_SUFFIX), short_call_seconds(uri))
+        within(uri, partial(rename, path, aside), short_call_seconds(uri))
     else:
-        files.delete(path)
+        content = files.read(path, CHECKPOINT_BYTES_MAX)
+        if content is not None:
+            files.write(aside, content)
+            files.delete(path)
     delete_misleading_hint(files, uri)
 
 

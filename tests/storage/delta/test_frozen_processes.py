@@ -20,6 +20,7 @@ from kafka_on_spark.storage.delta.files.commit_files import CommitFiles
 from kafka_on_spark.storage.roots.roots import RootFiles
 from tests.storage.tables import (
     OPTIONS,
+    asleep,
     commit,
     commit_file,
     create,
@@ -34,23 +35,6 @@ pytestmark = pytest.mark.usefixtures("short")
 
 COMMITS = 64
 SEEN = 1
-
-
-def asleep(monkeypatch, holder, name, meanwhile, *, is_after, call=0):
-    """Have what happens `meanwhile` happen before or after one call of a function, and no other."""
-    really, calls = getattr(holder, name), []
-
-    def sleep(*args, **others):
-        calls.append(args)
-        sleeps = len(calls) == call + 1
-        if sleeps and not is_after:
-            meanwhile()
-        result = really(*args, **others)
-        if sleeps and is_after:
-            meanwhile()
-        return result
-
-    monkeypatch.setattr(holder, name, sleep)
 
 
 @pytest.fixture
